@@ -1,0 +1,18 @@
+import { defineConfig, globalIgnores } from 'eslint/config';
+import tseslint from 'typescript-eslint';
+
+export default defineConfig(
+  globalIgnores(['dist/', 'src/generated/', '.data/', '**/node_modules/', 'test/contract/']),
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
+    languageOptions: { parserOptions: { projectService: true } },
+    rules: {
+      '@typescript-eslint/no-extraneous-class': 'off', // a NestJS module is a class without members
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
+      '@typescript-eslint/no-non-null-assertion': 'error',
+      '@typescript-eslint/dot-notation': 'off', // tsconfig's noPropertyAccessFromIndexSignature decides
+      '@typescript-eslint/switch-exhaustiveness-check': 'error',
+    },
+  },
+);
