@@ -1,0 +1,162 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { Client, DatabaseError } from 'pg';
+
+// Two levels up from src/database and from dist/database alike.
+const migrationsFolder = new URL('../../prisma/migrations/', import.meta.url);
+
+const connectTimeoutMs = 5_000;
+const lockTimeoutMs = 60_000;
+const migrationTimeoutMs = 15 * 60_000;
+
+/** The key of Prisma's own advisory lock, so that its CLI and this runner wait for each other. */
+const prismaLockKey = 72707369;
+
+/** As Prisma creates it, so that `prisma migrate status` reads what is written here. */
+const createRegister = `
+  CREATE TABLE IF NOT EXISTS _prisma_migrations (
+    id                  VARCHAR(36) PRIMARY KEY NOT NULL,
+    checksum            VARCHAR(64) NOT NULL,
+    finished_at         TIMESTAMPTZ,
+    migration_name      VARCHAR(255) NOT NULL,
+    logs                TEXT,
+    rolled_back_at      TIMESTAMPTZ,
+    started_at          TIMESTAMPTZ NOT NULL DEFAULT now(),
+    applied_steps_count INTEGER NOT NULL DEFAULT 0
+  )`;
+
+interface Migration {
+  name: string;
+  sql: string;
+  checksum: string;
+}
+
+interface RegisterRow {
+  migration_name: string;
+  checksum: string;
+  finished: boolean;
+}
+
+/** A state of the database's migrations that a person has to look at. The message is one line and says what to do. */
+export class MigrationError extends Error {}
+
+/**
+ * Brings a database to the newest schema: applies, in order of their names, the migrations in `prisma/migrations` that it
+ * lacks. Any number of processes may call this at once; one works and the others wait for it, at most 60 s.
+ *
+ * A migration and its row in `_prisma_migrations` are one transaction, so one that fails or is interrupted leaves nothing
+ * behind and can simply be run again. Migrations in the database that are not in the folder are left alone: a rollback of
+ * the service to an earlier version must be able to start.
+ *
+ * @param connectionString PostgreSQL URL of a role that may change the schema
+ * @returns names of the migrations that this call applied
+ * @throws {MigrationError} when an earlier one is marked as failed, was edited after it was applied, or fails now
+ */
+export async function applyMigrations(connectionString: string): Promise<string[]> {
+  const client = new Client({
+    connectionString,
+    application_name: 'inventory-migrations',
+    connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: migrationTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  });
+  client.on('error', () => undefined); // the query under way is rejected with the same error
+  await client.connect();
+  try {
+    await client.query(`SET lock_timeout = ${lockTimeoutMs}`);
+    await takeLock(client);
+    await client.query(createRegister);
+    const pending = await refuseOrList(client);
+    for (const migration of pending) await apply(client, migration);
+    return pending.map(({ name }) => name);
+  } finally {
+    await client.end(); // releases the lock
+  }
+}
+
+/**
+ * Says which migrations a database still lacks; cheap enough for a readiness probe.
+ *
+ * @param query runs one SQL statement and returns its rows, on whatever connection the caller has:
+ *   `(sql) => prisma.$queryRawUnsafe(sql)` or `async (sql) => (await client.query(sql)).rows`
+ */
+export async function pendingMigrations(query: (sql: string) => Promise<unknown>): Promise<string[]> {
+  const names = await migrationNames();
+  const [register] = (await query(`SELECT to_regclass('_prisma_migrations') IS NOT NULL AS "exists"`)) as [
+    { exists: boolean },
+  ];
+  if (!register.exists) return names;
+  const rows = (await query(
+    'SELECT migration_name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
+  )) as { migration_name: string }[];
+  const applied = new Set(rows.map((row) => row.migration_name));
+  return names.filter((name) => !applied.has(name));
+}
+
+async function migrationNames(): Promise<string[]> {
+  const entries = await readdir(migrationsFolder, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .sort();
+}
+
+async function readMigrations(): Promise<Migration[]> {
+  const names = await migrationNames();
+  return Promise.all(
+    names.map(async (name) => {
+      const bytes = await readFile(new URL(`${name}/migration.sql`, migrationsFolder));
+      return { name, sql: bytes.toString(), checksum: createHash('sha256').update(bytes).digest('hex') };
+    }),
+  );
+}
+
+async function takeLock(client: Client): Promise<void> {
+  try {
+    await client.query(`SELECT pg_advisory_lock(${prismaLockKey})`);
+  } catch (error) {
+    if (error instanceof DatabaseError && error.code === '55P03') {
+      throw new MigrationError(
+        `another process has been migrating this database for more than ${lockTimeoutMs / 1000} s; try again when it is done`,
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+}
+
+async function refuseOrList(client: Client): Promise<Migration[]> {
+  const migrations = await readMigrations();
+  const { rows } = await client.query<RegisterRow>(
+    `SELECT migration_name, checksum, finished_at IS NOT NULL AS finished
+     FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
+  );
+  const failed = rows.find((row) => !row.finished);
+  if (failed) {
+    throw new MigrationError(
+      `migration ${failed.migration_name} is marked as failed in this database; repair what it left, then run "npm run prisma -- migrate resolve"`,
+    );
+  }
+  const checksums = new Map(rows.map((row) => [row.migration_name, row.checksum]));
+  const edited = migrations.find(({ name, checksum }) => (checksums.get(name) ?? checksum) !== checksum);
+  if (edited) {
+    throw new MigrationError(
+      `migration ${edited.name} was edited after this database applied it; restore the file and put the change into a new migration`,
+    );
+  }
+  return migrations.filter(({ name }) => !checksums.has(name));
+}
+
+/** One simple query, hence one implicit transaction: the migration and the note that it was applied stand or fall together. */
+async function apply(client: Client, { name, sql, checksum }: Migration): Promise<void> {
+  const note = `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
+    VALUES ('${randomUUID()}', '${checksum}', ${client.escapeLiteral(name)}, clock_timestamp(), 1)`;
+  try {
+    await client.query(`${sql}\n;${note}`);
+  } catch (error) {
+    throw new MigrationError(`migration ${name} failed and was rolled back: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,101 @@
+import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import type { TestProject } from 'vitest/node';
+import { startPostgres } from '../../dev/embedded-postgres.ts';
+import { applyMigrations } from '../../src/database/migrations.js';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** URL of the run's PostgreSQL server, of a role that may create databases. */
+    postgresUrl: string;
+    /** A migrated, empty database that each test file's own is copied from. */
+    templateDatabase: string;
+  }
+}
+
+interface PostgresServer {
+  url: string;
+  kind: string;
+  stop(): Promise<unknown>;
+}
+
+/** Vitest calls this once a run: one server, one migrated template database. */
+export default async function prepareDatabase({ provide }: TestProject): Promise<() => Promise<void>> {
+  const server = await startServer();
+  const templateDatabase = `inventory_template_${process.pid}`;
+  const admin = new Client({ connectionString: server.url });
+  await admin.connect();
+  await admin.query(`CREATE DATABASE ${templateDatabase}`);
+  const template = new URL(server.url);
+  template.pathname = templateDatabase;
+  await applyMigrations(template.href);
+  console.log(`Tests run on ${server.kind}.`);
+  provide('postgresUrl', server.url);
+  provide('templateDatabase', templateDatabase);
+  return async () => {
+    await admin.query(`DROP DATABASE ${templateDatabase} WITH (FORCE)`);
+    await admin.end();
+    await server.stop();
+  };
+}
+
+async function startServer(): Promise<PostgresServer> {
+  const url = process.env['TEST_DATABASE_URL'];
+  if (url) return { url, kind: 'the server of TEST_DATABASE_URL', stop: () => Promise.resolve() };
+  if (await dockerAnswers()) {
+    try {
+      return await startContainer();
+    } catch (error) {
+      console.warn(`Docker answers but postgres:18 does not start in it: ${(error as Error).message}`);
+    }
+  }
+  const folder = join(tmpdir(), `inventory-test-${randomUUID()}`);
+  const server = await startPostgres(folder, { fsync: false, throwaway: true });
+  return {
+    url: server.url,
+    kind: 'the embedded PostgreSQL',
+    async stop() {
+      await server.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startContainer(): Promise<PostgresServer> {
+  const { GenericContainer, Wait } = await import('testcontainers');
+  const container = await new GenericContainer('postgres:18')
+    .withEnvironment({
+      POSTGRES_PASSWORD: 'test',
+      POSTGRES_INITDB_ARGS: '--locale-provider=builtin --builtin-locale=C.UTF-8',
+    })
+    .withCommand(['postgres', '-c', 'fsync=off'])
+    .withExposedPorts(5432)
+    .withWaitStrategy(Wait.forLogMessage(/ready to accept connections/, 2))
+    .start();
+  return {
+    url: `postgresql://postgres:test@${container.getHost()}:${container.getMappedPort(5432)}/postgres`,
+    kind: 'a postgres:18 container',
+    stop: () => container.stop(),
+  };
+}
+
+/** One look at the engine's socket, so that a machine without Docker loses no time. */
+function dockerAnswers(): Promise<boolean> {
+  const host = new URL(process.env['DOCKER_HOST'] ?? 'unix:///var/run/docker.sock');
+  const target = host.protocol === 'unix:' ? { socketPath: host.pathname } : { host: host.hostname, port: host.port };
+  return new Promise((resolve) => {
+    const ping = request({ ...target, path: '/_ping', timeout: 1_000 }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode === 200);
+    });
+    ping.on('timeout', () => ping.destroy());
+    ping.on('error', () => {
+      resolve(false);
+    });
+    ping.end();
+  });
+}

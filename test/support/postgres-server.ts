@@ -1,0 +1,68 @@
+import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startPostgres } from '../../dev/embedded-postgres.ts';
+import { applyMigrations } from '../../src/database/migrations.ts';
+
+/** A PostgreSQL server of a test's own, durable like a real one, to be hurt. */
+export interface FaultyPostgres {
+  /** For DATABASE_URL: a migrated, empty store. The same through every crash and restart. */
+  readonly url: string;
+  readonly port: number;
+  /** SIGKILL to all its processes at once, as a power cut would. */
+  crash(): Promise<void>;
+  /** An orderly shutdown that cuts the sessions. */
+  stop(): Promise<void>;
+  /** Starts it again after {@link crash} or {@link stop}, on the same port and data. */
+  restart(): Promise<void>;
+  /** From here to {@link thaw} it answers nothing, though the kernel still accepts connections for it. */
+  freeze(): void;
+  thaw(): void;
+  /** Ends it, whatever its state, and removes its data. */
+  remove(): Promise<void>;
+}
+
+/** About a second. Call `remove` in `afterAll`. */
+export async function startFaultyPostgres(): Promise<FaultyPostgres> {
+  const folder = join(tmpdir(), `inventory-fault-${randomUUID()}`);
+  let server = await startPostgres(folder, { throwaway: true });
+  const { url, port } = server;
+  await applyMigrations(url);
+
+  function signal(name: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
+    for (const pid of [server.pid, ...childrenOf(server.pid)]) process.kill(pid, name);
+  }
+  async function crash(): Promise<void> {
+    signal('SIGKILL');
+    await server.ended;
+  }
+  return {
+    url,
+    port,
+    crash,
+    stop: () => server.stop(),
+    async restart() {
+      server = await startPostgres(folder, { throwaway: true, port });
+    },
+    freeze() {
+      signal('SIGSTOP');
+    },
+    thaw() {
+      signal('SIGCONT');
+    },
+    async remove() {
+      await crash().catch(() => undefined); // it may be down already
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function childrenOf(pid: number): number[] {
+  const list =
+    process.platform === 'linux'
+      ? readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+      : execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' });
+  return list.trim().split(/\s+/).map(Number);
+}
