@@ -1,0 +1,23 @@
+import { NestFactory } from '@nestjs/core';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { AppModule } from './app.module.js';
+import type { Environment } from './environment.js';
+import { Drain } from './http/drain.js';
+import { InventoryExpressAdapter } from './http/express.adapter.js';
+import { frontDoor } from './http/front-door.js';
+import { unmatched } from './http/unmatched.js';
+import { serveDocument } from './openapi/document.js';
+import { Log } from './operations/log.js';
+
+/** The whole application, not yet listening. */
+export async function createApp(environment: Environment): Promise<NestExpressApplication> {
+  const app = await NestFactory.create<NestExpressApplication>(
+    AppModule.with(environment),
+    new InventoryExpressAdapter(environment, unmatched),
+    { bodyParser: false, bufferLogs: true, abortOnError: false },
+  );
+  app.useLogger(app.get(Log));
+  app.use(frontDoor(environment, app.get(Drain)));
+  serveDocument(app);
+  return app;
+}

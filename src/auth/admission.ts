@@ -1,0 +1,132 @@
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { RoundTrip } from '../database/round-trip.js';
+import { untilDeadline } from '../database/retry.js';
+import { Session } from '../database/session.js';
+import { PrismaService } from '../database/prisma.service.js';
+import { Environment } from '../environment.js';
+import { isOverload, outcomeOf, readFailure } from '../errors/database-failure.js';
+
+/**
+ * What the database had committed when a request was let in.
+ *
+ * Two moments with the same session and the same snapshot see exactly the same rows: the session token is
+ * random and dies with its session, and every session dies with a crash, so between the two there was none
+ * that could have handed out the same transaction ids again. On a standby the snapshot does not change with
+ * every commit; there the session is null and no moment equals another.
+ */
+export interface Moment {
+  readonly session: string | null;
+  readonly snapshot: string;
+}
+
+/** What the database says of a presented key. */
+export type Verdict =
+  | { readonly state: 'unknown' }
+  | { readonly state: 'live' | 'expired' | 'revoked'; readonly keyId: string; readonly scopes: readonly string[] };
+
+export interface Admission {
+  readonly verdict: Verdict;
+  readonly moment: Moment;
+}
+
+const UNKNOWN: Verdict = { state: 'unknown' };
+const MOST_KEYS_PER_TRIP = 1_000;
+
+/** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
+const NOTE_USE_EVERY = '10 minutes';
+
+const ADMIT = `
+  SELECT CASE WHEN NOT pg_is_in_recovery() THEN
+           coalesce(nullif(current_setting('inventory.session', true), ''),
+                    set_config('inventory.session', gen_random_uuid()::text, false))
+         END,
+         pg_current_snapshot()::text,
+         encode(k.key_sha256, 'hex'),
+         k.id,
+         array_to_string(k.scopes, ' '),
+         CASE WHEN k.revoked_at IS NOT NULL THEN 'revoked' WHEN k.expires_at <= now() THEN 'expired' ELSE 'live' END,
+         k.last_used_at IS NULL OR k.last_used_at < now() - interval '${NOTE_USE_EVERY}'
+    FROM (VALUES (1)) AS always
+    LEFT JOIN api_key k ON k.key_sha256 = ANY ($1::bytea[])`;
+
+type AdmitRow = readonly [
+  session: string | null,
+  snapshot: string,
+  digest: string | null,
+  keyId: string | null,
+  scopes: string,
+  state: 'live' | 'expired' | 'revoked',
+  unnoted: boolean,
+];
+
+/**
+ * The one trip that every request makes: is its key good now, and has anything been committed since.
+ * A key is looked up in the database for every request, so a revoked one is refused from its next request on.
+ */
+@Injectable()
+export class AdmissionService implements OnApplicationShutdown {
+  readonly #session: Session;
+  readonly #trip: RoundTrip<string, Admission>;
+  readonly #beingNoted = new Set<string>();
+
+  constructor(
+    environment: Environment,
+    private readonly prisma: PrismaService,
+  ) {
+    this.#session = new Session(environment, 'admission');
+    this.#trip = new RoundTrip((digests) => this.#admit(digests), {
+      maxCalls: MOST_KEYS_PER_TRIP,
+      maxWaiting: environment.MAX_WAITING_REQUESTS,
+    });
+  }
+
+  /**
+   * @param digest SHA-256 of the presented key in lower-case hexadecimal
+   * @param deadline on the clock of `performance.now()`
+   * @throws ApiError `service_unavailable`
+   */
+  async admit(digest: string, deadline: number): Promise<Admission> {
+    try {
+      return await untilDeadline(
+        deadline,
+        (failure) => outcomeOf(failure) !== 'ours' && !isOverload(failure),
+        () => this.#trip.call(digest, deadline),
+      );
+    } catch (error) {
+      throw readFailure(error);
+    }
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.#session.close();
+  }
+
+  async #admit(digests: readonly string[]): Promise<Admission[]> {
+    const distinct = new Set(digests);
+    const rows = await this.#session.query<AdmitRow>(ADMIT, [
+      `{${[...distinct].map((digest) => `"\\\\x${digest}"`).join(',')}}`,
+    ]);
+    const [[session, snapshot] = [null, '']] = rows;
+    const moment: Moment = { session, snapshot };
+    const verdicts = new Map(rows.map((row) => [row[2], this.#read(row)]));
+    const admissions = new Map<string, Admission>();
+    for (const digest of distinct) admissions.set(digest, { verdict: verdicts.get(digest) ?? UNKNOWN, moment });
+    return digests.map((digest) => admissions.get(digest) ?? { verdict: UNKNOWN, moment });
+  }
+
+  #read([, , , keyId, scopes, state, unnoted]: AdmitRow): Verdict {
+    if (keyId === null) return UNKNOWN;
+    if (state === 'live' && unnoted) this.#noteUse(keyId);
+    return { state, keyId, scopes: scopes.split(' ') };
+  }
+
+  /** Best effort and beside the request: a failure is mended by the next use. */
+  #noteUse(keyId: string): void {
+    if (this.#beingNoted.has(keyId)) return;
+    this.#beingNoted.add(keyId);
+    this.prisma.apiKey
+      .updateMany({ where: { id: keyId }, data: { lastUsedAt: new Date() } })
+      .catch(() => undefined)
+      .finally(() => this.#beingNoted.delete(keyId));
+  }
+}

@@ -1,0 +1,68 @@
+import { hash } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
+import { type Admission, AdmissionService } from './admission.js';
+
+/** Why a request was not let in. For the log alone: to the caller all of them look the same. */
+export type Refusal = 'no_key' | 'malformed_header' | 'unknown_key' | 'expired_key' | 'revoked_key';
+
+export class NotAdmitted extends Error {
+  constructor(
+    readonly refusal: Refusal,
+    readonly keyId?: string,
+  ) {
+    super(refusal);
+  }
+}
+
+/** What passport calls on a strategy while it authenticates one request. */
+interface Attempt {
+  success(admission: Admission): void;
+  fail(challenge: string | number): void;
+  error(reason: unknown): void;
+}
+
+/**
+ * passport-http-bearer's strategy, run without the passport framework around it.
+ *
+ * The strategy would also take a token from the body and the query; it is shown the header alone.
+ */
+@Injectable()
+export class BearerStrategy {
+  readonly #strategy: Strategy<VerifyFunctionWithRequest>;
+
+  constructor(admission: AdmissionService) {
+    this.#strategy = new Strategy({ realm: 'inventory', passReqToCallback: true }, ((
+      { deadline }: { deadline: number },
+      token: string,
+      done: (error: unknown, admission?: Admission) => void,
+    ) => {
+      admission.admit(hash('sha256', token), deadline).then((admitted) => {
+        done(null, admitted);
+      }, done);
+    }) as never);
+  }
+
+  /**
+   * @param header the `Authorization` header, if the request has exactly one
+   * @param deadline on the clock of `performance.now()`
+   * @throws NotAdmitted, or ApiError `service_unavailable`
+   */
+  authenticate(header: string | undefined, deadline: number): Promise<Admission> {
+    return new Promise((resolve, reject) => {
+      const attempt = Object.assign(Object.create(this.#strategy) as Strategy<VerifyFunctionWithRequest> & Attempt, {
+        success: (admission: Admission) => {
+          const { verdict } = admission;
+          if (verdict.state === 'live') resolve(admission);
+          else if (verdict.state === 'unknown') reject(new NotAdmitted('unknown_key'));
+          else reject(new NotAdmitted(`${verdict.state}_key`, verdict.keyId));
+        },
+        fail: () => {
+          reject(new NotAdmitted(/^bearer( |$)/i.test(header ?? '') ? 'malformed_header' : 'no_key'));
+        },
+        error: reject,
+      });
+      attempt.authenticate({ headers: { authorization: header }, deadline } as never);
+    });
+  }
+}

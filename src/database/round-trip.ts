@@ -1,0 +1,121 @@
+import { NotApplied } from './not-applied.js';
+
+/** More calls are waiting than the service is willing to keep; nothing was sent. */
+export class TooManyWaiting extends NotApplied {
+  override message = 'too many calls wait for the database';
+}
+
+/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
+export class DeadlinePassed extends Error {
+  readonly sent: boolean;
+  constructor(sent: boolean) {
+    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
+    this.sent = sent;
+  }
+}
+
+interface Waiting<Call, Answer> {
+  readonly call: Call;
+  readonly deadline: number;
+  sent: boolean;
+  resolve: (answer: Answer) => void;
+  reject: (reason: unknown) => void;
+}
+
+/** How often overdue calls are looked for. A deadline is kept to within this. */
+const SWEEP_INTERVAL_MS = 50;
+
+/**
+ * Lets calls that arrive while a database round trip is under way share the next one.
+ *
+ * An idle round trip takes a call at once: no timer ever delays anything. A call is never answered from a
+ * statement that was sent before the call was made, which is what keeps shared reads linearizable, and a
+ * failed trip fails the calls that were on it and no others. At most one trip is under way.
+ */
+export class RoundTrip<Call, Answer> {
+  #waiting: Waiting<Call, Answer>[] = [];
+  #underWay: readonly Waiting<Call, Answer>[] = [];
+  #sweeper: NodeJS.Timeout | undefined;
+
+  /**
+   * @param run sends one statement for all calls; answers in the order of the calls
+   * @param options.maxCalls most calls on one trip
+   * @param options.maxWaiting most calls that wait; one more is refused with {@link TooManyWaiting}
+   * @param options.exclusive calls for which it gives the same value never share a trip; they keep their order
+   */
+  constructor(
+    private readonly run: (calls: readonly Call[]) => Promise<readonly Answer[]>,
+    private readonly options: {
+      readonly maxCalls: number;
+      readonly maxWaiting: number;
+      readonly exclusive?: (call: Call) => unknown;
+    },
+  ) {}
+
+  /**
+   * @param deadline on the clock of `performance.now()`
+   * @throws TooManyWaiting, DeadlinePassed, or whatever the trip failed with
+   */
+  call(call: Call, deadline: number): Promise<Answer> {
+    if (this.#waiting.length >= this.options.maxWaiting) return Promise.reject(new TooManyWaiting());
+    return new Promise<Answer>((resolve, reject) => {
+      this.#waiting.push({ call, deadline, sent: false, resolve, reject });
+      if (this.#underWay.length === 0) this.#depart();
+    });
+  }
+
+  #depart(): void {
+    const travellers = this.#board();
+    if (travellers.length === 0) return;
+    this.#underWay = travellers;
+    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
+    for (const each of travellers) each.sent = true;
+    this.run(travellers.map((each) => each.call)).then(
+      (answers) => this.#arrive(travellers, (each, at) => each.resolve(answers[at] as Answer)),
+      (reason: unknown) => this.#arrive(travellers, (each) => each.reject(reason)),
+    );
+  }
+
+  #arrive(
+    travellers: readonly Waiting<Call, Answer>[],
+    settle: (each: Waiting<Call, Answer>, at: number) => void,
+  ): void {
+    this.#underWay = [];
+    this.#depart();
+    travellers.forEach(settle);
+  }
+
+  /** Takes the next trip's calls off the queue. */
+  #board(): Waiting<Call, Answer>[] {
+    const { maxCalls, exclusive } = this.options;
+    if (!exclusive && this.#waiting.length <= maxCalls) return this.#waiting.splice(0);
+    const aboard: Waiting<Call, Answer>[] = [];
+    const left: Waiting<Call, Answer>[] = [];
+    const taken = new Set<unknown>();
+    for (const each of this.#waiting) {
+      const mark = exclusive ? exclusive(each.call) : each;
+      if (aboard.length < maxCalls && !taken.has(mark)) {
+        taken.add(mark);
+        aboard.push(each);
+      } else {
+        left.push(each);
+      }
+    }
+    this.#waiting = left;
+    return aboard;
+  }
+
+  /** Fails what is overdue. A settled promise ignores the trip's own answer when that comes after all. */
+  #sweep(): void {
+    if (this.#underWay.length === 0 && this.#waiting.length === 0) {
+      clearInterval(this.#sweeper);
+      this.#sweeper = undefined;
+      return;
+    }
+    const now = performance.now();
+    const overdue = (each: Waiting<Call, Answer>) => each.deadline <= now;
+    for (const each of this.#underWay.filter(overdue)) each.reject(new DeadlinePassed(true));
+    for (const each of this.#waiting.filter(overdue)) each.reject(new DeadlinePassed(false));
+    this.#waiting = this.#waiting.filter((each) => !overdue(each));
+  }
+}

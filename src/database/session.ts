@@ -1,0 +1,72 @@
+import { PrismaPg } from '@prisma/adapter-pg';
+import type pg from 'pg';
+import type { Environment } from '../environment.js';
+
+/** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
+export class UnconfirmedCommit extends Error {
+  override message = 'the commit is not confirmed by the synchronous standby';
+}
+
+/** Options of a connection that hold wherever the service connects; all waits bounded. */
+export function connectionOptions(environment: Environment, name: string): pg.PoolConfig {
+  return {
+    connectionString: environment.DATABASE_URL,
+    application_name: `inventory ${name}`,
+    connectionTimeoutMillis: environment.DATABASE_CONNECT_TIMEOUT_MS,
+    lock_timeout: environment.DATABASE_LOCK_TIMEOUT_MS,
+    statement_timeout: environment.DATABASE_STATEMENT_TIMEOUT_MS,
+    query_timeout: environment.DATABASE_QUERY_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: 5_000,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    maxLifetimeSeconds: 1_800,
+  };
+}
+
+/** Names are given by statement text, so that a name can never run another statement's plan. */
+const statementNames = new Map<string, string>();
+export function statementName(query: { sql: string }): string {
+  let name = statementNames.get(query.sql);
+  if (name === undefined) statementNames.set(query.sql, (name = `inventory_${statementNames.size}`));
+  return name;
+}
+
+/**
+ * One database connection for one hot statement at a time, through Prisma's driver adapter.
+ * It connects when first used, and again after a failure.
+ */
+export class Session {
+  readonly #adapter: Promise<Awaited<ReturnType<PrismaPg['connect']>>>;
+  #unconfirmed = false;
+
+  constructor(environment: Environment, name: string, options: pg.PoolConfig = {}) {
+    this.#adapter = new PrismaPg(
+      { ...connectionOptions(environment, name), max: 1, idleTimeoutMillis: 0, ...options },
+      { statementNameGenerator: statementName },
+    ).connect();
+    void this.#adapter.then((adapter) => {
+      adapter.underlyingDriver().on('connect', (client) => client.on('notice', (notice) => this.#note(notice)));
+    });
+  }
+
+  /** Rows as arrays of the columns: int8 as text with every digit, text and numbers as such. */
+  async query<Row extends readonly unknown[]>(sql: string, args: unknown[]): Promise<Row[]> {
+    this.#unconfirmed = false;
+    const adapter = await this.#adapter;
+    const { rows } = await adapter.queryRaw({
+      sql,
+      args,
+      argTypes: args.map(() => ({ scalarType: 'unknown', arity: 'scalar' })),
+    });
+    if (this.#unconfirmed) throw new UnconfirmedCommit();
+    return rows as unknown as Row[];
+  }
+
+  async close(): Promise<void> {
+    await (await this.#adapter).dispose();
+  }
+
+  #note(notice: { code?: string | undefined; message?: string | undefined }): void {
+    if (notice.code === '01000' && notice.message?.includes('synchronous replication')) this.#unconfirmed = true;
+  }
+}

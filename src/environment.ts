@@ -1,0 +1,149 @@
+/**
+ * Every setting of the service: its name, unit, default and meaning.
+ * This file is the only reader of `process.env`; the README's table is checked against it.
+ */
+interface Setting<T> {
+  readonly meaning: string;
+  /** As shown in the README; `undefined` where the setting is required or simply absent. */
+  readonly default?: string;
+  readonly read: (text: string) => T;
+}
+
+/** A setting that is missing or does not make sense; `message` has one line per setting and never its value. */
+export class SettingError extends Error {}
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+
+function integer(min: number, max: number) {
+  return (text: string): number => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < min || value > max) throw new Error(`must be an integer from ${min} to ${max}`);
+    return value;
+  };
+}
+
+function oneOf<const T extends string>(...choices: readonly T[]) {
+  return (text: string): T => {
+    const choice = choices.find((each) => each === text);
+    if (choice === undefined) throw new Error(`must be one of ${choices.join(', ')}`);
+    return choice;
+  };
+}
+
+function postgresUrl(text: string): string {
+  if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol)) {
+    throw new Error('must be a postgresql:// address');
+  }
+  return text;
+}
+
+function bearerToken(text: string): string {
+  if (!/^[A-Za-z0-9._~+/-]{32,256}=*$/.test(text) || text.length > 256) {
+    throw new Error('must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)');
+  }
+  return text;
+}
+
+function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T): Setting<T> {
+  return fallback === undefined ? { meaning, read } : { meaning, default: fallback, read };
+}
+
+/** The table of settings, in the order in which the README shows them. */
+export const settings = {
+  DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
+  PORT: setting('TCP port of the HTTP server; 0 takes a free one', '3000', integer(0, 65_535)),
+  HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
+  BOOTSTRAP_API_KEY: setting('A key with all scopes from start-up on, 32 to 256 characters', '', (text) =>
+    text === '' ? undefined : bearerToken(text),
+  ),
+  LOG_LEVEL: setting(`Least level that is logged: ${LOG_LEVELS.join(', ')}`, 'info', oneOf(...LOG_LEVELS)),
+  DATABASE_POOL_SIZE: setting(
+    'Connections for everything but the three dedicated ones (admission, updates, list)',
+    '4',
+    integer(1, 100),
+  ),
+  DATABASE_CONNECT_TIMEOUT_MS: setting(
+    'Bound on getting a connection, waiting for a free one included',
+    '1000',
+    integer(50, 60_000),
+  ),
+  DATABASE_LOCK_TIMEOUT_MS: setting('Bound on waiting for a lock', '500', integer(10, 60_000)),
+  DATABASE_STATEMENT_TIMEOUT_MS: setting('Bound on a statement, kept by PostgreSQL', '1500', integer(50, 60_000)),
+  DATABASE_QUERY_TIMEOUT_MS: setting('Bound on a statement, kept by the service', '2000', integer(50, 60_000)),
+  REQUEST_DEADLINE_MS: setting('Bound on what a request waits for the database in all', '2500', integer(100, 60_000)),
+  LIST_TIMEOUT_MS: setting('Bound on reading the whole stock anew', '30000', integer(1000, 600_000)),
+  MAX_WAITING_REQUESTS: setting(
+    'Requests that may wait for the database at once; more are refused with 503',
+    '512',
+    integer(1, 100_000),
+  ),
+  HEADERS_TIMEOUT_MS: setting('Bound on receiving the head of a request', '5000', integer(100, 600_000)),
+  REQUEST_TIMEOUT_MS: setting('Bound on receiving a whole request', '10000', integer(100, 600_000)),
+  KEEP_ALIVE_TIMEOUT_MS: setting('How long an idle connection is kept', '65000', integer(100, 600_000)),
+  SOCKET_TIMEOUT_MS: setting(
+    'How long a connection may stand still in the midst of a request or answer',
+    '30000',
+    integer(100, 600_000),
+  ),
+  DRAIN_DELAY_MS: setting(
+    'On SIGTERM, how long new connections are still taken while readiness is off',
+    '0',
+    integer(0, 600_000),
+  ),
+  DRAIN_TIMEOUT_MS: setting(
+    'On SIGTERM, how long requests under way may take before the process ends',
+    '25000',
+    integer(100, 600_000),
+  ),
+} satisfies Record<string, Setting<unknown>>;
+
+export type SettingName = keyof typeof settings;
+type Values = { readonly [Name in SettingName]: ReturnType<(typeof settings)[Name]['read']> };
+
+/** Each bound must be shorter than the one around it, or the outer one hides what the inner one would have told. */
+const RISING: readonly (readonly SettingName[])[] = [
+  [
+    'DATABASE_LOCK_TIMEOUT_MS',
+    'DATABASE_STATEMENT_TIMEOUT_MS',
+    'DATABASE_QUERY_TIMEOUT_MS',
+    'REQUEST_DEADLINE_MS',
+    'REQUEST_TIMEOUT_MS',
+  ],
+  ['DATABASE_CONNECT_TIMEOUT_MS', 'REQUEST_DEADLINE_MS', 'DRAIN_TIMEOUT_MS'],
+  ['HEADERS_TIMEOUT_MS', 'REQUEST_TIMEOUT_MS'],
+  ['REQUEST_DEADLINE_MS', 'LIST_TIMEOUT_MS'],
+];
+
+/**
+ * Reads and checks all settings.
+ *
+ * @throws SettingError naming every setting that is missing, malformed or at odds with another
+ */
+export function readEnvironment(source: Readonly<Record<string, string | undefined>> = process.env): Environment {
+  const faults: string[] = [];
+  const values: Partial<Record<SettingName, unknown>> = {};
+  for (const name of Object.keys(settings) as SettingName[]) {
+    const { default: fallback, read }: Setting<unknown> = settings[name];
+    const text = source[name] ?? fallback;
+    try {
+      if (text === undefined) throw new Error('is required');
+      values[name] = read(text);
+    } catch (error) {
+      faults.push(`${name} ${(error as Error).message}`);
+    }
+  }
+  if (faults.length === 0) {
+    for (const chain of RISING) {
+      for (const [at, outer] of chain.entries()) {
+        const inner = chain[at - 1];
+        if (inner && Number(values[inner]) >= Number(values[outer])) faults.push(`${inner} must be less than ${outer}`);
+      }
+    }
+  }
+  if (faults.length > 0) throw new SettingError(faults.join('\n'));
+  return Object.assign(new Environment(), values);
+}
+
+/** The settings' values, by the names that the settings have outside. A class so that NestJS can inject it. */
+export class Environment {}
+export interface Environment extends Values {}

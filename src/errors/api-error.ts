@@ -1,0 +1,40 @@
+import { type ErrorCode, STATUS_OF } from './error-code.js';
+
+/**
+ * A refusal or failure as the client sees it.
+ * `message` names the member and the rule, never the input, a key, SQL, a path or a stack.
+ */
+export class ApiError extends Error {
+  readonly status: number;
+
+  /**
+   * @param headers what this answer carries beside the body, such as `Allow`
+   * @param cause for the log alone
+   */
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+    readonly headers: Readonly<Record<string, string>> = {},
+    cause?: unknown,
+  ) {
+    super(message, { cause });
+    this.status = STATUS_OF[code];
+  }
+
+  /** The Error body, section 7 of the specification. */
+  body(): string {
+    return JSON.stringify({ code: this.code, message: this.message, status: this.status });
+  }
+}
+
+/** Seconds after which a client may try again: the time a restarted database usually needs. */
+const RETRY_AFTER = { 'Retry-After': '1' };
+
+export function unavailable(message: string, cause?: unknown): ApiError {
+  return new ApiError('service_unavailable', message, RETRY_AFTER, cause);
+}
+
+export function outcomeUnknown(cause: unknown): ApiError {
+  const message = 'The update may or may not have happened: read the stock, or repeat the request with If-Match.';
+  return new ApiError('outcome_unknown', message, RETRY_AFTER, cause);
+}

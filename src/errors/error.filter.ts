@@ -1,0 +1,31 @@
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
+import type { Response } from 'express';
+import type { ApiRequest } from '../http/api-request.js';
+import { ApiError } from './api-error.js';
+import { answerError } from './error.answer.js';
+import { type ErrorCode, STATUS_OF } from './error-code.js';
+
+/** Whatever is thrown while a request is handled leaves through here, as an Error. */
+@Catch()
+export class ErrorFilter implements ExceptionFilter {
+  catch(thrown: unknown, host: ArgumentsHost): void {
+    const http = host.switchToHttp();
+    answerError(http.getRequest<ApiRequest>(), http.getResponse<Response>(), asApiError(thrown));
+  }
+}
+
+/** An ApiError is meant for the client. Of anything else, a framework's refusal or a fault of ours, only the status is told. */
+export function asApiError(thrown: unknown): ApiError {
+  if (thrown instanceof ApiError) return thrown;
+  const status = thrown instanceof HttpException ? thrown.getStatus() : statusOf(thrown);
+  const code = (Object.keys(STATUS_OF) as ErrorCode[]).find((each) => STATUS_OF[each] === status && status < 500);
+  if (code === undefined) return new ApiError('internal_error', 'The service failed; its log says why.', {}, thrown);
+  return new ApiError(code, 'The request was refused.', {}, thrown);
+}
+
+/** Express and its middleware mark client errors by a `status`. */
+function statusOf(thrown: unknown): number {
+  const status: unknown =
+    typeof thrown === 'object' && thrown !== null && 'status' in thrown ? thrown.status : undefined;
+  return typeof status === 'number' ? status : STATUS_OF.internal_error;
+}

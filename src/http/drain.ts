@@ -1,0 +1,45 @@
+import type { Server } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Injectable } from '@nestjs/common';
+import { Environment } from '../environment.js';
+
+/** A busy client sends its next request within this, and that answer tells it to close. */
+const IDLE_GRACE_MS = 1_000;
+const POLL_MS = 100;
+
+/** Ends the HTTP server without failing a request. */
+@Injectable()
+export class Drain {
+  #draining = false;
+
+  constructor(private readonly environment: Environment) {}
+
+  /** From the first signal on: readiness is off and every answer closes its connection. */
+  get isDraining(): boolean {
+    return this.#draining;
+  }
+
+  /**
+   * Stops listening and waits until every request under way is answered.
+   * Connections of busy clients are closed by their next answer, not under them.
+   *
+   * @returns whether all requests were answered within the bound
+   */
+  async empty(server: Server): Promise<boolean> {
+    const deadline = performance.now() + this.environment.DRAIN_TIMEOUT_MS;
+    this.#draining = true;
+    await pause(this.environment.DRAIN_DELAY_MS);
+    let closed = false;
+    // Unlike Server.close, this leaves idle connections alone for a moment.
+    const { closeIdleConnections } = server;
+    server.closeIdleConnections = () => undefined;
+    server.close(() => (closed = true));
+    server.closeIdleConnections = closeIdleConnections;
+    const graceEnds = performance.now() + IDLE_GRACE_MS;
+    while (!closed && performance.now() < deadline) {
+      await pause(POLL_MS);
+      if (performance.now() >= graceEnds) server.closeIdleConnections();
+    }
+    return closed;
+  }
+}

@@ -1,0 +1,65 @@
+import { type IncomingMessage, ServerResponse, createServer, IncomingMessage as NodeRequest } from 'node:http';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import express, { type Express, type RequestHandler } from 'express';
+import type { Environment } from '../environment.js';
+import { answerExpectations, answerParserErrors } from './parser-errors.js';
+
+/** Head of a request, all headers together. */
+const MAX_HEAD_BYTES = 8_192;
+const CONNECTIONS_CHECKED_EVERY_MS = 1_000;
+
+/** Express and the Node.js server under it, told what this service wants of them. */
+export class InventoryExpressAdapter extends ExpressAdapter {
+  constructor(
+    private readonly environment: Environment,
+    private readonly unmatched: (app: Express) => RequestHandler,
+  ) {
+    const app = express();
+    app.disable('x-powered-by');
+    app.disable('etag');
+    app.set('query parser', false);
+    app.enable('case sensitive routing');
+    app.enable('strict routing');
+    super(app);
+  }
+
+  /**
+   * The server, with its bounds. Express gives each request and response its own prototype after they are made,
+   * which V8 pays for on every request; here they are made with that prototype.
+   */
+  override initHttpServer(): void {
+    const app = this.getInstance<Express>();
+    class Request extends NodeRequest {}
+    class Response extends ServerResponse {}
+    Object.setPrototypeOf(Request.prototype, app.request as object);
+    Object.setPrototypeOf(Response.prototype, app.response as object);
+    Object.assign(app, { request: Request.prototype, response: Response.prototype });
+
+    const { environment } = this;
+    const server = createServer(
+      {
+        IncomingMessage: Request as typeof IncomingMessage,
+        ServerResponse: Response,
+        maxHeaderSize: MAX_HEAD_BYTES,
+        requireHostHeader: false, // the front door asks for it, and answers with an Error
+        headersTimeout: environment.HEADERS_TIMEOUT_MS,
+        requestTimeout: environment.REQUEST_TIMEOUT_MS,
+        keepAliveTimeout: environment.KEEP_ALIVE_TIMEOUT_MS,
+        connectionsCheckingInterval: CONNECTIONS_CHECKED_EVERY_MS,
+        noDelay: true,
+      },
+      app,
+    );
+    server.maxHeadersCount = 0; // beyond a count Node.js would drop headers in silence; the front door refuses
+    server.timeout = environment.SOCKET_TIMEOUT_MS;
+    answerParserErrors(server);
+    answerExpectations(server);
+    this.setHttpServer(server);
+  }
+
+  /** After all routes: tells a path that is not there from a method that is not. */
+  override setNotFoundHandler(): this {
+    this.use(this.unmatched(this.getInstance<Express>()));
+    return this;
+  }
+}

@@ -1,0 +1,150 @@
+import { plainToInstance } from 'class-transformer';
+import { getMetadataStorage, validateSync } from 'class-validator';
+import type { Response } from 'express';
+import { ApiError } from '../errors/api-error.js';
+import type { ApiRequest } from './api-request.js';
+
+/** The largest body. The only one that version 1 takes has some 20 bytes. */
+export const MAX_BODY_BYTES = 1_024;
+
+const MEDIA_TYPE = /^application\/json[ \t]*(?:;|$)/i;
+const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*([^;]*)/gi;
+const UTF8 = /^(?:utf-8|"utf-8")[ \t]*$/i;
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * Reads a request's body as an instance of a DTO class: understood whole, or refused.
+ * Nothing of it is looked at before this is called.
+ *
+ * @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` (not JSON), `validation_failed`
+ */
+export async function readJsonBody<T extends object>(
+  request: ApiRequest,
+  response: Response,
+  type: new () => T,
+): Promise<T> {
+  judgeHeaders(request);
+  if (request.headers.expect !== undefined) response.writeContinue();
+  return validated(parse(decode(await readBytes(request))), type);
+}
+
+function judgeHeaders({ headers, rawHeaders }: ApiRequest): void {
+  const length = headers['content-length'];
+  const mediaType = headers['content-type'];
+  if (headers['transfer-encoding'] === undefined && Number(length ?? 0) === 0 && mediaType === undefined)
+    throw missing();
+
+  const mediaTypes = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === 'content-type').length;
+  const charsets = [...(mediaType ?? '').matchAll(CHARSET)].map(([, charset]) => charset ?? '');
+  if (mediaTypes > 1 || !MEDIA_TYPE.test(mediaType ?? '') || !charsets.every((charset) => UTF8.test(charset))) {
+    throw new ApiError('unsupported_media_type', 'The body must be application/json in UTF-8.');
+  }
+  if (headers['content-encoding'] !== undefined) {
+    throw new ApiError('unsupported_media_type', 'The body must not have a Content-Encoding.');
+  }
+  if (Number(length ?? 0) > MAX_BODY_BYTES) throw tooLarge();
+}
+
+function readBytes(request: ApiRequest): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    request
+      .on('data', (chunk: Buffer) => {
+        length += chunk.length;
+        if (length > MAX_BODY_BYTES) reject(tooLarge());
+        else chunks.push(chunk);
+      })
+      .once('end', () => {
+        resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+      })
+      .once('error', () => {
+        reject(new ApiError('bad_request', 'The body did not arrive whole.'));
+      });
+  });
+}
+
+function decode(bytes: Buffer): string {
+  if (bytes.length === 0) throw missing();
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    throw new ApiError('bad_request', 'The body is not UTF-8.');
+  }
+}
+
+function parse(text: string): unknown {
+  let value: unknown;
+  try {
+    value = /\d[.eE]/.test(text) ? JSON.parse(text, keepExact) : JSON.parse(text);
+  } catch {
+    throw new ApiError('bad_request', 'The body is not JSON.');
+  }
+  const duplicate = duplicateMember(text);
+  if (duplicate !== undefined) throw new ApiError('bad_request', `${spoken(duplicate)} is there more than once.`);
+  return value;
+}
+
+/** 5.0 and 1e2 are integers, 5.00000000000000000001 is none although its nearest double is. */
+function keepExact(this: unknown, _name: string, value: unknown, context?: { source?: string }): unknown {
+  if (typeof value !== 'number' || !Number.isInteger(value)) return value;
+  const [, whole = '', fraction = '', exponent = '0'] =
+    /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(context?.source ?? '') ?? [];
+  const digits = (whole + fraction).replace(/0+$/, '');
+  const decimals = digits.length - whole.length - Number(exponent);
+  return /^0*$/.test(digits) || decimals <= 0 ? value : NaN;
+}
+
+/** The first member that an object of this valid JSON text names twice. */
+function duplicateMember(text: string): string | undefined {
+  const open: Set<string>[] = [];
+  for (const [token, , colon] of text.matchAll(/("(?:[^"\\]|\\.)*")\s*(:?)|[{}[\]]/g)) {
+    if (token === '{' || token === '[') open.push(new Set());
+    else if (token === '}' || token === ']') open.pop();
+    else if (colon) {
+      const name = JSON.parse(token.slice(0, token.lastIndexOf('"') + 1)) as string;
+      const members = open.at(-1);
+      if (members?.has(name)) return name;
+      members?.add(name);
+    }
+  }
+  return undefined;
+}
+
+function validated<T extends object>(value: unknown, type: new () => T): T {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ApiError('validation_failed', 'The body must be a JSON object.');
+  }
+  const unknown = Object.keys(value).find((name) => !membersOf(type).has(name));
+  if (unknown !== undefined) throw new ApiError('validation_failed', `${spoken(unknown)} is not a member of the body.`);
+  const instance = plainToInstance(type, value);
+  const [fault] = validateSync(instance, { stopAtFirstError: true });
+  const [rule] = Object.values(fault?.constraints ?? {});
+  if (rule !== undefined) throw new ApiError('validation_failed', `${rule}.`);
+  return instance;
+}
+
+const membersByType = new Map<unknown, ReadonlySet<string>>();
+
+/** The members that a DTO class declares by its class-validator decorators. */
+function membersOf(type: new () => object): ReadonlySet<string> {
+  let members = membersByType.get(type);
+  if (members === undefined) {
+    const declared = getMetadataStorage().getTargetValidationMetadatas(type, '', true, false);
+    membersByType.set(type, (members = new Set(declared.map((each) => each.propertyName))));
+  }
+  return members;
+}
+
+/** A member's name when it is an ordinary one; input is not echoed. */
+function spoken(name: string): string {
+  return /^[A-Za-z_]\w{0,31}$/.test(name) ? name : 'A member';
+}
+
+function missing(): ApiError {
+  return new ApiError('bad_request', 'A JSON body is required.');
+}
+
+function tooLarge(): ApiError {
+  return new ApiError('payload_too_large', `The body is larger than ${MAX_BODY_BYTES} bytes.`);
+}

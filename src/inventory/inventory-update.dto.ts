@@ -1,0 +1,18 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsInt, Max, Min } from 'class-validator';
+import { MAX_QUANTITY } from './inventory-item.dto.js';
+
+/** The body of an update, section 2 of the specification. */
+export class InventoryUpdate {
+  @ApiProperty({
+    type: 'integer',
+    minimum: 0,
+    maximum: MAX_QUANTITY,
+    description: 'The new stock count. Setting it never changes the status.',
+    example: 12,
+  })
+  @IsInt()
+  @Min(0)
+  @Max(MAX_QUANTITY)
+  quantity!: number;
+}

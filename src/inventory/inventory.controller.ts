@@ -1,0 +1,58 @@
+import { Controller, Get, Param, Patch, Req, Res } from '@nestjs/common';
+import type { Response } from 'express';
+import { RequireScope } from '../auth/auth.guard.js';
+import { API_PREFIX } from '../http/api-prefix.js';
+import type { ApiRequest } from '../http/api-request.js';
+import { entityTags } from '../http/entity-tags.js';
+import { readJsonBody } from '../http/json-body.js';
+import { itemAsJson, itemTag } from './inventory-item.dto.js';
+import { InventoryService } from './inventory.service.js';
+import { InventoryUpdate } from './inventory-update.dto.js';
+import { answerList } from './list.answer.js';
+import { PetIdPipe } from './pet-id.pipe.js';
+
+@Controller(`${API_PREFIX}/inventory`)
+export class InventoryController {
+  constructor(private readonly inventory: InventoryService) {}
+
+  @Get()
+  @RequireScope('inventory:read')
+  async listInventory(@Req() request: ApiRequest, @Res() response: Response): Promise<void> {
+    const list = await this.inventory.list(request.moment, request.arrivedAt);
+    await answerList(request, response, list);
+  }
+
+  @Patch(':petId')
+  @RequireScope('inventory:write')
+  async updateInventory(
+    @Param('petId', PetIdPipe) petId: bigint,
+    @Req() request: ApiRequest,
+    @Res() response: Response,
+  ): Promise<void> {
+    const { quantity } = await readJsonBody(request, response, InventoryUpdate);
+    const item = await this.inventory.setQuantity(
+      {
+        petId,
+        quantity,
+        onlyIf: itemTagsOf(request.headers['if-match']),
+        changedBy: `key:${request.keyId}`,
+        requestId: request.id,
+      },
+      request.deadline,
+    );
+    const body = itemAsJson(item);
+    response.writeHead(200, {
+      'Content-Type': 'application/json; charset=utf-8',
+      'Content-Length': body.length,
+      'Cache-Control': 'no-store',
+      ETag: `"${itemTag(item)}"`,
+    });
+    response.end(body);
+  }
+}
+
+/** `If-Match: *` holds for every pet that exists, as no condition does. Weak tags never match (RFC 9110 section 13.1.1). */
+function itemTagsOf(ifMatch: string | undefined): readonly string[] | null {
+  const tags = ifMatch === undefined ? '*' : entityTags(ifMatch);
+  return tags === '*' ? null : tags.filter((tag) => !tag.weak).map((tag) => tag.opaque);
+}

@@ -1,0 +1,58 @@
+import { Injectable } from '@nestjs/common';
+import type { Moment } from '../auth/admission.js';
+import { ApiError } from '../errors/api-error.js';
+import { readFailure, writeFailure } from '../errors/database-failure.js';
+import { type InventoryItem, itemTag } from './inventory-item.dto.js';
+import { KeptList } from './kept-list.js';
+import { type QuantityUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
+import type { StockList } from './stock-list.js';
+
+/** The stock: read as a whole, set pet by pet. */
+@Injectable()
+export class InventoryService {
+  constructor(
+    private readonly keptList: KeptList,
+    private readonly updates: QuantityUpdates,
+  ) {}
+
+  /**
+   * The complete stock in ascending `petId`, as it was at the given moment or later.
+   *
+   * @throws ApiError `service_unavailable`
+   */
+  async list(moment: Moment, arrivedAt: number): Promise<StockList> {
+    try {
+      return await this.keptList.at(moment, arrivedAt);
+    } catch (error) {
+      throw readFailure(error);
+    }
+  }
+
+  /**
+   * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable.
+   *
+   * @param deadline on the clock of `performance.now()`
+   * @throws ApiError `not_found`, `precondition_failed`, `service_unavailable` or `outcome_unknown`
+   */
+  async setQuantity(update: QuantityUpdate, deadline: number): Promise<InventoryItem> {
+    const result = await this.#apply(update, deadline);
+    switch (result.outcome) {
+      case 'done':
+        return result.item;
+      case 'absent':
+        throw new ApiError('not_found', 'There is no pet with this petId.');
+      case 'precondition_failed':
+        throw new ApiError('precondition_failed', 'The stock has changed: If-Match does not hold.', {
+          ETag: `"${itemTag(result.item)}"`,
+        });
+    }
+  }
+
+  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+    try {
+      return await this.updates.apply(update, deadline);
+    } catch (error) {
+      throw writeFailure(error);
+    }
+  }
+}

@@ -1,0 +1,118 @@
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import type { Moment } from '../auth/admission.js';
+import { RoundTrip } from '../database/round-trip.js';
+import { Session } from '../database/session.js';
+import { Environment } from '../environment.js';
+import { StockList } from './stock-list.js';
+
+/** Items in one row of the answer, so that neither side ever holds the list as one giant string. */
+const ITEMS_PER_ROW = 10_000;
+const MOST_WAITING = 100_000;
+
+/**
+ * One statement, hence one snapshot, for all rows. The first part walks the primary key to find where each
+ * run of items begins; the second writes each run as JSON. Every column is NOT NULL: `||` would drop the item.
+ */
+const READ_LIST = `
+  WITH RECURSIVE bound (first) AS (
+    (SELECT pet_id FROM inventory_item ORDER BY pet_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT pet_id FROM inventory_item WHERE pet_id >= first ORDER BY pet_id OFFSET ${ITEMS_PER_ROW} LIMIT 1)
+      FROM bound WHERE first IS NOT NULL
+  ), run AS (
+    SELECT first, lead(first) OVER (ORDER BY first) AS next FROM bound WHERE first IS NOT NULL
+  )
+  SELECT pg_current_snapshot()::text,
+         (SELECT string_agg('{"petId":' || pet_id || ',"quantity":' || quantity || ',"status":"' || status || '"}', ',')
+            FROM (SELECT * FROM inventory_item
+                   WHERE pet_id BETWEEN run.first AND coalesce(run.next - 1, 9223372036854775807)
+                   ORDER BY pet_id) AS item)
+    FROM (VALUES (1)) AS always LEFT JOIN run ON true
+   ORDER BY run.first`;
+
+interface Kept {
+  readonly list: StockList;
+  readonly moment: Moment;
+}
+
+/**
+ * Keeps the list as bytes and lets PostgreSQL say whether they still hold: as long as a request's moment
+ * equals the one that the list was read at, reading again would give the same bytes.
+ */
+@Injectable()
+export class KeptList implements OnApplicationShutdown {
+  readonly #session: Session;
+  readonly #trip: RoundTrip<Moment, StockList>;
+  #kept: Kept | undefined;
+  #lastReadMs: number | undefined;
+
+  constructor(private readonly environment: Environment) {
+    const { LIST_TIMEOUT_MS } = environment;
+    this.#session = new Session(environment, 'list', {
+      statement_timeout: LIST_TIMEOUT_MS,
+      query_timeout: LIST_TIMEOUT_MS,
+    });
+    this.#trip = new RoundTrip((moments) => this.#readFor(moments), {
+      maxCalls: MOST_WAITING,
+      maxWaiting: MOST_WAITING,
+    });
+  }
+
+  /**
+   * The list as it was at the given moment or later, read anew only when something was committed since.
+   *
+   * @param arrivedAt of the request, on the clock of `performance.now()`
+   * @throws what the database failed with
+   */
+  at(moment: Moment, arrivedAt: number): StockList | Promise<StockList> {
+    return this.#holding(moment) ?? this.#trip.call(moment, arrivedAt + this.#patienceMs());
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.#session.close();
+  }
+
+  #holding({ session, snapshot }: Moment): StockList | undefined {
+    const kept = this.#kept;
+    if (session === null || kept?.moment.session !== session || kept.moment.snapshot !== snapshot) return undefined;
+    return kept.list;
+  }
+
+  async #readFor(moments: readonly Moment[]): Promise<StockList[]> {
+    const held = moments.map((moment) => this.#holding(moment));
+    if (held.every((list) => list !== undefined)) return held;
+    // Remembered is the session that was seen before the statement is sent: seen again later, it has lived all the while.
+    const { session } = moments.at(-1) as Moment;
+    const list = await this.#read(session);
+    return moments.map(() => list);
+  }
+
+  async #read(session: string | null): Promise<StockList> {
+    const startedAt = performance.now();
+    const rows = await this.#session.query<[snapshot: string, items: string | null]>(READ_LIST, []);
+    const [[snapshot] = ['']] = rows;
+    const list = new StockList(asJsonArray(rows.map(([, items]) => items ?? '')));
+    this.#kept = { list, moment: { session, snapshot } };
+    this.#lastReadMs = performance.now() - startedAt;
+    return list;
+  }
+
+  /** A million pets take longer than ten: the last reading tells what may be expected. */
+  #patienceMs(): number {
+    const { LIST_TIMEOUT_MS, REQUEST_DEADLINE_MS } = this.environment;
+    if (this.#lastReadMs === undefined) return LIST_TIMEOUT_MS;
+    return Math.min(Math.max(8 * this.#lastReadMs, REQUEST_DEADLINE_MS), LIST_TIMEOUT_MS);
+  }
+}
+
+/** ASCII throughout, so a character is a byte. */
+function asJsonArray(rows: readonly string[]): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(rows.reduce((sum, row) => sum + row.length + 1, 1));
+  let at = 0;
+  for (const row of rows) {
+    at += bytes.write(at === 0 ? '[' : ',', at, 'latin1');
+    at += bytes.write(row, at, 'latin1');
+  }
+  bytes.write(']', at, 'latin1');
+  return bytes;
+}

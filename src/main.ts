@@ -1,0 +1,56 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { createApp } from './app.js';
+import { type Environment, SettingError, readEnvironment } from './environment.js';
+import { Drain } from './http/drain.js';
+import { Log } from './operations/log.js';
+
+try {
+  const environment = readEnvironment();
+  const app = await createApp(environment);
+  await listen(app, environment);
+  const stop = drainOnce(app);
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop(signal, 0));
+  for (const crash of ['uncaughtException', 'unhandledRejection'] as const) {
+    process.on(crash, (error: unknown) => {
+      app.get(Log).error({ err: error }, crash);
+      stop(crash, 1);
+    });
+  }
+} catch (error) {
+  process.stderr.write(`inventory: ${startFailure(error)}\n`);
+  process.exitCode = 1;
+}
+
+async function listen(app: NestExpressApplication, { PORT, HOST }: Environment): Promise<void> {
+  await app.listen(PORT, HOST);
+  const { address, port } = (app.getHttpServer() as Server).address() as AddressInfo;
+  app.get(Log).info({ address, port }, 'listening');
+}
+
+/** Ends the service: requests under way are answered, then connections are closed. A second signal changes nothing. */
+function drainOnce(app: NestExpressApplication): (reason: string, exitCode: number) => void {
+  let stopping = false;
+  return (reason, exitCode) => {
+    if (stopping) return;
+    stopping = true;
+    app.get(Log).info({ reason }, 'draining');
+    void app
+      .get(Drain)
+      .empty(app.getHttpServer() as Server)
+      .then(async (emptied) => {
+        await Promise.race([app.close(), new Promise((resolve) => setTimeout(resolve, 2_000).unref())]);
+        app.get(Log).info(emptied ? 'stopped' : 'stopped with requests unanswered');
+        process.exit(emptied ? exitCode : 1);
+      });
+  };
+}
+
+function startFailure(error: unknown): string {
+  if (error instanceof SettingError) return error.message.replaceAll('\n', '\ninventory: ');
+  const { code, message, port } = error as NodeJS.ErrnoException & { port?: number };
+  if (code === 'EADDRINUSE') return `port ${port} is taken; set PORT to another`;
+  if (code === 'EACCES') return `port ${port} may not be opened by this user; set PORT to another`;
+  return message;
+}

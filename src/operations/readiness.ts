@@ -1,0 +1,67 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
+import { bootstrapKey } from '../auth/api-key.store.js';
+import { pendingMigrations } from '../database/migrations.js';
+import { PrismaService } from '../database/prisma.service.js';
+import { Environment } from '../environment.js';
+import { Drain } from '../http/drain.js';
+import { Log } from './log.js';
+
+const PREPARE_AGAIN_AFTER_MS = 500;
+
+/** Whether this process should be given requests, and what has to be done once before it is. */
+@Injectable()
+export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown {
+  #prepared = false;
+  readonly #stopped = new AbortController();
+
+  constructor(
+    private readonly environment: Environment,
+    private readonly prisma: PrismaService,
+    private readonly drain: Drain,
+    private readonly log: Log,
+  ) {}
+
+  /** Not awaited: the service starts without a database and gets ready by itself when it comes. */
+  onApplicationBootstrap(): void {
+    void this.#prepare();
+  }
+
+  onApplicationShutdown(): void {
+    this.#stopped.abort();
+  }
+
+  /** @returns why not, or undefined when ready */
+  async obstacle(): Promise<string | undefined> {
+    if (this.drain.isDraining) return 'The service is shutting down.';
+    if (!this.#prepared) return 'The service has not found its database yet.';
+    try {
+      await this.prisma.$queryRaw`SELECT 1`;
+      return undefined;
+    } catch {
+      return 'The database cannot be used at the moment.';
+    }
+  }
+
+  async #prepare(): Promise<void> {
+    while (!this.#prepared && !this.#stopped.signal.aborted) {
+      try {
+        const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
+        if (pending.length > 0) throw new Error(`migrations are pending: ${pending.join(', ')}`);
+        await this.#storeBootstrapKey();
+        this.#prepared = true;
+        this.log.info('ready');
+      } catch (error) {
+        this.log.warn({ err: error }, 'not ready yet');
+        await pause(PREPARE_AGAIN_AFTER_MS, undefined, { signal: this.#stopped.signal }).catch(() => undefined);
+      }
+    }
+  }
+
+  async #storeBootstrapKey(): Promise<void> {
+    const { BOOTSTRAP_API_KEY } = this.environment;
+    if (BOOTSTRAP_API_KEY === undefined) return;
+    const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
+    if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);
+  }
+}
