@@ -1,0 +1,108 @@
+import { randomBytes } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import type { Server } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client } from 'pg';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { createApp } from '../../src/app.ts';
+import { readEnvironment } from '../../src/environment.ts';
+import type { SettingName } from '../../src/environment.ts';
+import { createDatabase } from './database.ts';
+
+/** A pet's row; ids as text or bigint where a JavaScript number would round them. */
+export type Pet = readonly [
+  petId: number | bigint | string,
+  quantity: number,
+  status?: 'available' | 'pending' | 'sold',
+];
+
+/** The real service on a real port of 127.0.0.1, in this process. */
+export interface TestService {
+  /** Such as `http://127.0.0.1:45678`, without a path. */
+  readonly url: string;
+  readonly port: number;
+  /** The bootstrap key: all scopes. */
+  readonly key: string;
+  readonly databaseUrl: string;
+  readonly app: NestExpressApplication;
+  readonly server: Server;
+  /** Adds pets past the service, or sets those that are there. */
+  stock(...pets: readonly Pet[]): Promise<void>;
+  /** One SQL statement past the service; rows as objects, int8 as text. */
+  sql<Row extends object = Record<string, unknown>>(statement: string, args?: readonly unknown[]): Promise<Row[]>;
+  /** Ends the service and, where it is the service's own, drops the database. */
+  stop(): Promise<void>;
+}
+
+const READY_WITHIN_MS = 15_000;
+
+/**
+ * Starts the service and waits until it is ready: some 300 ms. Call it in `beforeAll`, `stop` it in `afterAll`.
+ *
+ * @param options.settings settings that differ from their defaults; the log is silent unless `LOG_LEVEL` says otherwise
+ * @param options.databaseUrl of another service's database, to run two processes' worth on one; it is then not dropped
+ * @param options.key a bootstrap key other than a random one
+ * @param options.prepare what to do to the application before it listens, such as adding a middleware
+ */
+export async function startService({
+  settings = {},
+  databaseUrl,
+  key = randomBytes(32).toString('hex'),
+  prepare,
+}: {
+  readonly settings?: Partial<Record<SettingName, string>>;
+  readonly databaseUrl?: string;
+  readonly key?: string;
+  readonly prepare?: (app: NestExpressApplication) => void | Promise<void>;
+} = {}): Promise<TestService> {
+  const own = databaseUrl === undefined ? await createDatabase() : undefined;
+  const DATABASE_URL = own?.url ?? (databaseUrl as string);
+  const app = await createApp(
+    readEnvironment({ DATABASE_URL, BOOTSTRAP_API_KEY: key, LOG_LEVEL: 'silent', ...settings }),
+  );
+  await prepare?.(app);
+  await app.listen(0, '127.0.0.1');
+  const server = app.getHttpServer() as Server;
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  await untilReady(url);
+  const client = new Client({ connectionString: DATABASE_URL });
+  await client.connect();
+
+  async function sql<Row extends object>(statement: string, args: readonly unknown[] = []): Promise<Row[]> {
+    return (await client.query<Row>(statement, [...args])).rows;
+  }
+  return {
+    url,
+    port,
+    key,
+    databaseUrl: DATABASE_URL,
+    app,
+    server,
+    sql,
+    async stock(...pets) {
+      await sql(
+        `INSERT INTO inventory_item (pet_id, quantity, status)
+         SELECT * FROM unnest($1::bigint[], $2::int[], $3::pet_status[])
+         ON CONFLICT (pet_id) DO UPDATE SET quantity = excluded.quantity, status = excluded.status`,
+        [pets.map(([petId]) => String(petId)), pets.map((pet) => pet[1]), pets.map((pet) => pet[2] ?? 'available')],
+      );
+    },
+    async stop() {
+      server.closeAllConnections();
+      await app.close();
+      await client.end();
+      await own?.drop();
+    },
+  };
+}
+
+async function untilReady(url: string): Promise<void> {
+  const deadline = performance.now() + READY_WITHIN_MS;
+  for (;;) {
+    const answer = await fetch(`${url}/health/ready`, { headers: { Connection: 'close' } });
+    if (answer.ok) return;
+    if (performance.now() > deadline) throw new Error(`the service does not get ready: ${await answer.text()}`);
+    await pause(20);
+  }
+}
