@@ -55,18 +55,18 @@ export async function startService({
   readonly key?: string;
   readonly prepare?: (app: NestExpressApplication) => void | Promise<void>;
 } = {}): Promise<TestService> {
-  const own = databaseUrl === undefined ? await createDatabase() : undefined;
-  const DATABASE_URL = own?.url ?? (databaseUrl as string);
+  const keepDatabase = () => Promise.resolve();
+  const database = databaseUrl === undefined ? await createDatabase() : { url: databaseUrl, drop: keepDatabase };
   const app = await createApp(
-    readEnvironment({ DATABASE_URL, BOOTSTRAP_API_KEY: key, LOG_LEVEL: 'silent', ...settings }),
+    readEnvironment({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: key, LOG_LEVEL: 'silent', ...settings }),
   );
   await prepare?.(app);
   await app.listen(0, '127.0.0.1');
-  const server = app.getHttpServer() as Server;
+  const server: Server = app.getHttpServer();
   const { port } = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;
   await untilReady(url);
-  const client = new Client({ connectionString: DATABASE_URL });
+  const client = new Client({ connectionString: database.url });
   await client.connect();
 
   async function sql<Row extends object>(statement: string, args: readonly unknown[] = []): Promise<Row[]> {
@@ -76,7 +76,7 @@ export async function startService({
     url,
     port,
     key,
-    databaseUrl: DATABASE_URL,
+    databaseUrl: database.url,
     app,
     server,
     sql,
@@ -92,7 +92,7 @@ export async function startService({
       server.closeAllConnections();
       await app.close();
       await client.end();
-      await own?.drop();
+      await database.drop();
     },
   };
 }
