@@ -1,0 +1,201 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConnectionLost, HttpConnection, NotConnected, type HttpAnswer } from './http-connection.ts';
+import type { SeededRandom } from './seeded-random.ts';
+
+/** Where requests go: a service process, or something that stands before one. */
+export interface Target {
+  readonly name: string;
+  readonly port: number;
+  /** Monotonic milliseconds of the last kill -9; connections opened before it may break. */
+  readonly killedAt: number;
+}
+
+export interface Update {
+  readonly kind: 'update';
+  readonly petId: number;
+  /** Different from every other quantity of the run. */
+  readonly quantity: number;
+  /** The quantity that `If-Match` asked for, where it was sent. */
+  readonly expected?: number;
+}
+
+export interface List {
+  readonly kind: 'list';
+  /** The list the client already had, sent along as `If-None-Match`. */
+  readonly known?: KnownList;
+}
+
+export interface KnownList {
+  readonly etag: string;
+  readonly body: string;
+}
+
+/** One request and what came of it; times are monotonic milliseconds. */
+export interface Exchange {
+  readonly target: Target;
+  readonly operation: Update | List;
+  readonly start: number;
+  readonly end: number;
+  readonly connectedAt: number;
+  readonly outcome: HttpAnswer | ConnectionLost;
+}
+
+export interface LoadOptions {
+  readonly workers: number;
+  readonly petIds: readonly number[];
+  /** The part of the requests that are updates, 0 to 1. Default 0.6. */
+  readonly updateShare?: number;
+  /** The pause of a worker between an answer and its next request. Default none. */
+  readonly thinkTimeMs?: number;
+  /** The part of the updates that carry `If-Match`, 0 to 1. Default 0.1. */
+  readonly conditionalShare?: number;
+  /** Whether all workers begin with the first target; otherwise they take turns. Default false. */
+  readonly together?: boolean;
+}
+
+const GIVE_UP_MS = 15_000;
+
+/** Hands out the quantities of a run, none of them twice. */
+export class UniqueQuantities {
+  private last: number;
+
+  constructor(after: number) {
+    this.last = after;
+  }
+
+  next(): number {
+    return ++this.last;
+  }
+}
+
+/** Workers that send one request after the other, each on a keep-alive connection of its own. */
+export class Load {
+  private running = false;
+  private workers: Promise<void>[] = [];
+  private readonly listeners: ((exchange: Exchange) => void)[] = [];
+  private readonly inFlight = new Map<HttpConnection, number>();
+  /** Connections that were refused; legitimate while a service is down, and nothing was sent. */
+  refusedConnections = 0;
+  /** Connections that the server ended between two requests without having announced it: the next one might have died. */
+  unannouncedCloses = 0;
+
+  private readonly targets: readonly Target[];
+  private readonly apiKey: string;
+  private readonly quantities: UniqueQuantities;
+  private readonly random: SeededRandom;
+  private readonly options: LoadOptions;
+
+  constructor(
+    targets: readonly Target[],
+    apiKey: string,
+    quantities: UniqueQuantities,
+    random: SeededRandom,
+    options: LoadOptions,
+  ) {
+    this.targets = targets;
+    this.apiKey = apiKey;
+    this.quantities = quantities;
+    this.random = random;
+    this.options = options;
+  }
+
+  onExchange(listener: (exchange: Exchange) => void): void {
+    this.listeners.push(listener);
+  }
+
+  start(): void {
+    this.running = true;
+    this.workers = Array.from({ length: this.options.workers }, (_, index) => this.work(index));
+    const watchdog = setInterval(() => {
+      const oldest = performance.now() - GIVE_UP_MS;
+      for (const [connection, start] of this.inFlight) if (start < oldest) connection.close();
+    }, 250);
+    void Promise.allSettled(this.workers).then(() => {
+      clearInterval(watchdog);
+    });
+  }
+
+  /** Lets every request in flight end. */
+  async stop(): Promise<void> {
+    this.running = false;
+    await Promise.all(this.workers);
+  }
+
+  private async work(index: number): Promise<void> {
+    let turn = this.options.together ? 0 : index;
+    let connection: HttpConnection | undefined;
+    let connectedAt = 0;
+    let known: KnownList | undefined;
+    const seen = new Map<number, number>();
+    while (this.running) {
+      const target = this.targets[turn % this.targets.length];
+      if (!target) throw new RangeError('no target');
+      if (!connection?.reusable) {
+        if (connection?.closedUnannounced) this.unannouncedCloses++;
+        connectedAt = performance.now();
+        connection = await HttpConnection.open(target.port).catch(() => undefined);
+        if (!connection) {
+          this.refusedConnections++;
+          turn++;
+          await sleep(5);
+          continue;
+        }
+      }
+      const operation = this.choose(known, seen);
+      const start = performance.now();
+      this.inFlight.set(connection, start);
+      const outcome = await this.send(connection, operation);
+      const end = performance.now();
+      this.inFlight.delete(connection);
+      if (outcome instanceof NotConnected) continue; // closed between the look at it and the request
+      for (const listener of this.listeners) listener({ target, operation, start, end, connectedAt, outcome });
+      if (!connection.reusable) turn++; // as a balancer does: the next connection goes to the next process
+      if (outcome instanceof Error || outcome.status === 503) await sleep(this.random.between(2, 10));
+      else if (operation.kind === 'update') remember(seen, operation, outcome);
+      else if (outcome.status === 200) known = { etag: outcome.headers.get('etag') ?? '', body: outcome.body };
+      if (this.options.thinkTimeMs) await sleep(this.options.thinkTimeMs);
+    }
+    connection?.close();
+  }
+
+  private choose(known: KnownList | undefined, seen: ReadonlyMap<number, number>): Update | List {
+    if (!this.random.chance(this.options.updateShare ?? 0.6)) {
+      return known && this.random.chance(0.5) ? { kind: 'list', known } : { kind: 'list' };
+    }
+    const petId = this.random.pick(this.options.petIds);
+    const expected = seen.get(petId);
+    const update: Update = { kind: 'update', petId, quantity: this.quantities.next() };
+    const isConditional = expected !== undefined && this.random.chance(this.options.conditionalShare ?? 0.1);
+    return isConditional ? { ...update, expected } : update;
+  }
+
+  private async send(
+    connection: HttpConnection,
+    operation: Update | List,
+  ): Promise<HttpAnswer | ConnectionLost | NotConnected> {
+    const authorization = `Bearer ${this.apiKey}`;
+    try {
+      if (operation.kind === 'list') {
+        const condition = operation.known ? { 'if-none-match': operation.known.etag } : {};
+        return await connection.request('GET', '/v1/inventory', { authorization, ...condition });
+      }
+      const { petId, quantity, expected } = operation;
+      const condition = expected === undefined ? {} : { 'if-match': `"available-${expected}"` };
+      return await connection.request(
+        'PATCH',
+        `/v1/inventory/${petId}`,
+        { authorization, 'content-type': 'application/json', 'x-request-id': `q${quantity}`, ...condition },
+        JSON.stringify({ quantity }),
+      );
+    } catch (error) {
+      if (error instanceof ConnectionLost || error instanceof NotConnected) return error;
+      throw error;
+    }
+  }
+}
+
+/** A refused precondition tells the present quantity, an accepted update is it: either serves the next `If-Match`. */
+function remember(seen: Map<number, number>, update: Update, answer: HttpAnswer): void {
+  const quantity = Number(/^"available-(\d+)"$/.exec(answer.headers.get('etag') ?? '')?.[1]);
+  if (!Number.isNaN(quantity)) seen.set(update.petId, quantity);
+}

@@ -1,0 +1,108 @@
+import { parseArgs } from 'node:util';
+import { startFaultyPostgres } from '../support/postgres-server.ts';
+import { SCENARIOS } from './scenarios.ts';
+import { SeededRandom } from './seeded-random.ts';
+import { SIZES } from './size.ts';
+import type { Figure } from './stage.ts';
+
+const USAGE = `npm run test:faults -- [--seed N] [--only name]... [--medium | --full] [--minutes M] [--list]
+
+  --seed N      the chance of an earlier run
+  --only name   this scenario; may be repeated
+  --medium      less of everything: under three minutes
+  --full        a million operations, thirty interruptions, ten minutes of soak
+  --minutes M   how long the soak takes
+  --list        the names of the scenarios
+`;
+
+const { values: options } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    only: { type: 'string', multiple: true },
+    medium: { type: 'boolean' },
+    full: { type: 'boolean' },
+    minutes: { type: 'string' },
+    list: { type: 'boolean' },
+    help: { type: 'boolean', short: 'h' },
+  },
+});
+
+if (options.help) {
+  process.stdout.write(USAGE);
+} else if (options.list) {
+  process.stdout.write(`${Object.keys(SCENARIOS).join('\n')}\n`);
+} else {
+  process.exitCode = await run();
+}
+
+async function run(): Promise<number> {
+  const names = options.only ?? Object.keys(SCENARIOS);
+  const seed = options.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(options.seed);
+  const chosen = options.full ? SIZES.full : options.medium ? SIZES.medium : SIZES.normal;
+  const size = options.minutes === undefined ? chosen : { ...chosen, soakMs: Number(options.minutes) * 60_000 };
+  const unknown = names.filter((name) => !(name in SCENARIOS));
+  if (unknown.length > 0 || !Number.isInteger(seed) || Number.isNaN(size.soakMs)) {
+    process.stderr.write(`${unknown.length > 0 ? `no scenario ${unknown.join(', ')}\n\n` : ''}${USAGE}`);
+    return 2;
+  }
+  print(`seed ${seed}`);
+  const startedAt = performance.now();
+  const results: { name: string; figures: Figure[] }[] = [];
+  for (const name of names) results.push({ name, figures: await play(name, seed, size) });
+  printTable(results);
+  const failed = results.filter(({ figures }) => !figures.every(({ holds }) => holds)).length;
+  print(`seed ${seed}, ${((performance.now() - startedAt) / 1_000).toFixed(0)} s`);
+  print(`${results.length - failed} passed, ${failed} failed`);
+  return failed > 0 ? 1 : 0;
+}
+
+/** Each scenario has a PostgreSQL server of its own, and its own chance, so that it repeats alone as it went among others. */
+async function play(name: string, seed: number, size: (typeof SIZES)['full']): Promise<Figure[]> {
+  const scenario = SCENARIOS[name];
+  if (!scenario) throw new RangeError(name);
+  const random = new SeededRandom(seed + Object.keys(SCENARIOS).indexOf(name));
+  const notes: string[] = [];
+  const postgres = await startFaultyPostgres();
+  const startedAt = performance.now();
+  let figures: Figure[];
+  try {
+    figures = await scenario({ postgres, random, size, note: (line) => notes.push(line) });
+  } catch (error) {
+    notes.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    figures = [{ what: 'ran to its end', measured: 'no', bound: 'yes', holds: false }];
+  } finally {
+    await postgres.remove();
+  }
+  const verdict = figures.every(({ holds }) => holds) ? 'passed' : 'FAILED';
+  print(`${verdict} ${name} (${((performance.now() - startedAt) / 1_000).toFixed(1)} s)`);
+  for (const note of notes) print(`    ${note}`);
+  return figures;
+}
+
+function printTable(results: readonly { name: string; figures: readonly Figure[] }[]): void {
+  const rows = results.flatMap(({ name, figures }) =>
+    figures.map(({ what, measured, bound, holds }, index) => [
+      index === 0 ? name : '',
+      what,
+      measured,
+      bound,
+      holds ? '' : 'FAILED',
+    ]),
+  );
+  const heading = ['scenario', 'figure', 'measured', 'bound', ''];
+  const widths = heading.map((_, column) => Math.max(...[heading, ...rows].map((row) => row[column]?.length ?? 0)));
+  print('');
+  for (const row of [heading, widths.map((width) => '─'.repeat(width)), ...rows]) {
+    print(
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    );
+  }
+  print('');
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

@@ -1,0 +1,41 @@
+import { invalidRequests, stalledReaders } from './scenarios/abuse.ts';
+import { lockedRow } from './scenarios/contention.ts';
+import { killPostgres, killService, lostUpdateControl } from './scenarios/crash.ts';
+import { sigterm } from './scenarios/drain.ts';
+import {
+  cutBeforeAnswer,
+  cutConnections,
+  postgresDown,
+  postgresFrozen,
+  restartPostgres,
+  silentConnections,
+  terminateSessions,
+} from './scenarios/outage.ts';
+import { overload } from './scenarios/overload.ts';
+import { soak } from './scenarios/soak.ts';
+import { noFault, staleListControl } from './scenarios/truth.ts';
+import type { Figure, World } from './stage.ts';
+
+export type Scenario = (world: World) => Promise<Figure[]>;
+
+/** Every fault by its name. A control is a service or a database made wrong, and passes when that is found out. */
+export const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  'no-fault': noFault,
+  'control-stale-list': staleListControl,
+  'control-lost-update': lostUpdateControl,
+  'kill-service': killService,
+  'kill-postgres': killPostgres,
+  'restart-postgres': restartPostgres,
+  'terminate-sessions': terminateSessions,
+  'cut-connections': cutConnections,
+  'cut-before-answer': cutBeforeAnswer,
+  'silent-connections': silentConnections,
+  'postgres-down': postgresDown,
+  'postgres-frozen': postgresFrozen,
+  'locked-row': lockedRow,
+  sigterm: sigterm,
+  overload: overload,
+  'invalid-requests': invalidRequests,
+  'stalled-readers': stalledReaders,
+  soak: soak,
+};

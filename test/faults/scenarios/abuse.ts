@@ -1,0 +1,137 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HttpConnection } from '../http-connection.ts';
+import { Durations } from '../measures.ts';
+import { openLoad, type Shot } from '../open-load.ts';
+import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
+
+const PER_SECOND = 1_000;
+
+/** Requests that must be refused, with the status that says why. */
+function invalidShots(apiKey: string): (Shot & { readonly status: number })[] {
+  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
+  const shot = { method: 'PATCH', path: '/v1/inventory/1', headers, body: '{"quantity":1}' };
+  return [
+    { ...shot, body: '{"quantity":-1}', status: 400 },
+    { ...shot, body: '{"quantity":2147483648}', status: 400 },
+    { ...shot, body: '{"quantity":"1"}', status: 400 },
+    { ...shot, body: '{"quantity":1,"status":"sold"}', status: 400 },
+    { ...shot, body: '{"quantity":', status: 400 },
+    { ...shot, body: '{}', status: 400 },
+    { ...shot, path: '/v1/inventory/abc', status: 400 },
+    { ...shot, path: '/v1/inventory/9223372036854775808', status: 400 },
+    { ...shot, path: '/v1/inventory/999999999', status: 404 },
+    { ...shot, path: '/v1/pets/1', status: 404 },
+    { ...shot, method: 'POST', status: 405 },
+    { ...shot, headers: { ...headers, authorization: 'Bearer wrong' }, status: 401 },
+    { ...shot, headers: { ...headers, authorization: `Bearer ${'x'.repeat(48)}` }, status: 401 },
+    { ...shot, headers: { 'content-type': 'application/json' }, status: 401 },
+    { ...shot, headers: { ...headers, 'content-type': 'text/plain' }, status: 415 },
+    { ...shot, headers: { ...headers, 'if-match': '"available-0"' }, status: 412 },
+  ];
+}
+
+/** A flood of invalid requests beside a normal load. */
+export async function invalidRequests(world: World): Promise<Figure[]> {
+  const stage = await Stage.open(world);
+  const opened = new Set<string>();
+  try {
+    const load = stage.load({ workers: 4, thinkTimeMs: 20 });
+    load.start();
+    await sleep(1_000);
+    const before = new Set(await stage.database.sessions());
+    const shots = invalidShots(stage.apiKey);
+    let wrong = 0;
+    const flooding = { ended: false };
+    const flood = openLoad(
+      stage.services.map(({ port }) => port),
+      PER_SECOND,
+      world.size.floodMs,
+      () => world.random.pick(shots),
+      (answer, _, shot) => {
+        if (answer?.status === (shot as (typeof shots)[number]).status && /"status":\d+/.test(answer.body)) return;
+        if (wrong++ < 5) world.note(`${JSON.stringify(shot)} was answered ${answer ? answer.status : 'not at all'}`);
+      },
+    ).finally(() => {
+      flooding.ended = true;
+    });
+    while (!flooding.ended) {
+      await sleep(100);
+      for (const session of await stage.database.sessions()) if (!before.has(session)) opened.add(session);
+    }
+    const { sent, notSent } = await flood;
+    await load.stop();
+    const { figures } = await stage.verdict();
+    return [
+      ...figures,
+      atLeast('invalid requests', sent, (PER_SECOND * world.size.floodMs) / 1_000 - PER_SECOND / 50),
+      atMost('not sent', notSent, 0),
+      atMost('answers that are not the right 4xx', wrong, 0),
+      atMost('database sessions opened', opened.size, 0),
+    ];
+  } finally {
+    await stage.close();
+  }
+}
+
+const READERS = 100;
+const SOCKET_TIMEOUT_MS = 5_000;
+
+/** Clients that ask for a long list and then read nothing of it, while others update the same store. */
+export async function stalledReaders(world: World): Promise<Figure[]> {
+  const stage = await Stage.open(world, {
+    pets: 100_000,
+    services: 1,
+    settings: { SOCKET_TIMEOUT_MS: String(SOCKET_TIMEOUT_MS) },
+  });
+  const [service] = stage.services;
+  if (!service) throw new RangeError('a service is needed');
+  const stalled: HttpConnection[] = [];
+  try {
+    const load = stage.load({ workers: 8, updateShare: 1, conditionalShare: 0, thinkTimeMs: 20 });
+    const others = new Durations(load);
+    load.start();
+    for (let warmUp = 0; warmUp < 10; warmUp++) await readWholeList(stage, service.port);
+    others.begin();
+    await sleep(2_000);
+    const normal = { p99: others.quantile(0.99), descriptors: service.openDescriptors(), memory: service.residentMb() };
+    others.begin();
+    for (let reader = 0; reader < READERS; reader++) {
+      const connection = await HttpConnection.open(service.port);
+      connection.stall();
+      stalled.push(connection);
+      connection.request('GET', '/v1/inventory', { authorization: `Bearer ${stage.apiKey}` }).catch(() => undefined);
+      await sleep(10);
+    }
+    const stalledAt = performance.now();
+    let memory = 0;
+    while (
+      service.openDescriptors() > normal.descriptors + 2 &&
+      performance.now() < stalledAt + 6 * SOCKET_TIMEOUT_MS
+    ) {
+      memory = Math.max(memory, service.residentMb());
+      await sleep(100);
+    }
+    const cutAfterMs = performance.now() - stalledAt;
+    const during = { p99: others.quantile(0.99), unserved: others.unserved };
+    await load.stop();
+    const { figures } = await stage.verdict();
+    world.note(
+      `others' p99 ${during.p99.toFixed(1)} ms, normally ${normal.p99.toFixed(1)} ms; memory ${memory.toFixed(0)} MB`,
+    );
+    return [
+      ...figures,
+      atMost('memory grown', memory - normal.memory, 50, 'MB'),
+      atMost(`all cut, with a limit of ${SOCKET_TIMEOUT_MS} ms`, cutAfterMs, 2.5 * SOCKET_TIMEOUT_MS, 'ms'),
+      atMost('requests of others not served', during.unserved, 0),
+    ];
+  } finally {
+    for (const connection of stalled) connection.close();
+    await stage.close();
+  }
+}
+
+async function readWholeList(stage: Stage, port: number): Promise<void> {
+  const connection = await HttpConnection.open(port);
+  await connection.request('GET', '/v1/inventory', { authorization: `Bearer ${stage.apiKey}` });
+  connection.close();
+}

@@ -1,0 +1,52 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConnectionLost } from '../http-connection.ts';
+import { Durations } from '../measures.ts';
+import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
+
+/** Another session holds one pet's row while 64 workers want it; the other pets and the list must not notice. */
+export async function lockedRow(world: World): Promise<Figure[]> {
+  const { lockMs } = world.size;
+  const stage = await Stage.open(world);
+  try {
+    const [lockedPet = 0, ...otherPets] = stage.petIds;
+    const onLocked = stage.load({ workers: 64, petIds: [lockedPet], updateShare: 1, conditionalShare: 0 });
+    const onOthers = stage.load({ workers: 8, petIds: otherPets, conditionalShare: 0 });
+    const others = new Durations(onOthers);
+    let lockedSince = Infinity;
+    let lockedUntil = Infinity;
+    const locked = { refused: 0, otherwise: 0, slowestMs: 0 };
+    onLocked.onExchange(({ start, end, outcome }) => {
+      if (start < lockedSince || end > lockedUntil) return;
+      const isRefused = !(outcome instanceof ConnectionLost) && outcome.body.includes('"service_unavailable"');
+      locked[isRefused ? 'refused' : 'otherwise']++;
+      locked.slowestMs = Math.max(locked.slowestMs, end - start);
+    });
+    onLocked.start();
+    onOthers.start();
+    await sleep(1_000);
+    others.begin();
+    await sleep(Math.min(lockMs, 5_000));
+    const normal = { p99: others.quantile(0.99), unserved: others.unserved };
+    const release = await stage.database.lockRow(lockedPet);
+    lockedSince = performance.now();
+    others.begin();
+    await sleep(lockMs);
+    const during = { p99: others.quantile(0.99), unserved: others.unserved, count: others.count };
+    lockedUntil = performance.now();
+    await release();
+    await sleep(500);
+    await Promise.all([onLocked.stop(), onOthers.stop()]);
+    const { figures } = await stage.verdict();
+    world.note(`others: ${during.count} served, p99 ${during.p99.toFixed(1)} ms, normally ${normal.p99.toFixed(1)} ms`);
+    return [
+      ...figures,
+      atMost('other requests not served', during.unserved + normal.unserved, 0),
+      atMost('p99 of the others against normal', during.p99 / normal.p99, 2, '×'),
+      atLeast('updates of the locked pet refused', locked.refused, 1),
+      atMost('updates of the locked pet answered otherwise', locked.otherwise, 0),
+      atMost('slowest refusal', locked.slowestMs, 3_000, 'ms'),
+    ];
+  } finally {
+    await stage.close();
+  }
+}

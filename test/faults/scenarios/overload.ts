@@ -1,0 +1,79 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Durations, quantile, succeeded } from '../measures.ts';
+import { openLoad } from '../open-load.ts';
+import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
+
+/** How late each answer of the database comes: then it, and not the machine that also makes the load, is the limit. */
+const DATABASE_DELAY_MS = 20;
+const CROWDS = [64, 128, 256];
+const FIRST_UPDATE = 1_000_000;
+
+/** Ten times as many updates as the services can make, from clients that do not wait for each other. */
+export async function overload(world: World): Promise<Figure[]> {
+  const { random, size } = world;
+  const stage = await Stage.open(world, { pets: 20, proxied: true });
+  try {
+    for (const proxy of stage.proxies) proxy.delayAnswers(DATABASE_DELAY_MS);
+    let peak = 0;
+    for (const workers of CROWDS) peak = Math.max(peak, await capacity(stage, workers, 2_000));
+    const offered = 10 * peak;
+
+    const served: number[] = [];
+    const refused: number[] = [];
+    let wrong = 0;
+    let quantity = FIRST_UPDATE;
+    const startedAt = performance.now();
+    const tally = await openLoad(
+      stage.services.map(({ port }) => port),
+      offered,
+      size.overloadMs,
+      () => ({
+        method: 'PATCH',
+        path: `/v1/inventory/${random.pick(stage.petIds)}`,
+        headers: { authorization: `Bearer ${stage.apiKey}`, 'content-type': 'application/json' },
+        body: `{"quantity":${++quantity}}`,
+      }),
+      (answer, durationMs) => {
+        if (answer?.status === 200) served.push(durationMs);
+        else if (answer?.status === 503 && answer.body.includes('"service_unavailable"')) refused.push(durationMs);
+        else if (wrong++ < 5) world.note(`answered ${answer ? `${answer.status} ${answer.body}` : 'not at all'}`);
+      },
+    );
+    const goodput = served.length / ((performance.now() - startedAt) / 1_000);
+    await sleep(1_000);
+    const after = stage.load({ workers: 8, updateShare: 1, conditionalShare: 0 });
+    const normal = new Durations(after);
+    after.start();
+    await sleep(1_000);
+    await after.stop();
+    world.note(
+      `peak ${peak.toFixed(0)}/s, offered ${offered.toFixed(0)}/s (${tally.notSent} of ${tally.sent} not sent), served ` +
+        `${goodput.toFixed(0)}/s p99 ${quantile(served, 0.99).toFixed(0)} ms, refused ${refused.length}`,
+    );
+    return [
+      atLeast('goodput against peak', goodput / peak, 0.9, '×'),
+      atMost('requests not sent', tally.notSent, tally.sent / 100),
+      atMost('p99 of the refusals', quantile(refused, 0.99), 200, 'ms'),
+      atMost('answers neither 200 nor 503', wrong, 0),
+      atMost('not served a second after', normal.unserved, 0),
+    ];
+  } finally {
+    await stage.close();
+  }
+}
+
+/** Updates a second that so many workers get served. */
+async function capacity(stage: Stage, workers: number, durationMs: number): Promise<number> {
+  const load = stage.load({ workers, updateShare: 1, conditionalShare: 0 });
+  let served = 0;
+  load.onExchange((exchange) => {
+    if (succeeded(exchange)) served++;
+  });
+  load.start();
+  await sleep(500);
+  served = 0;
+  await sleep(durationMs);
+  const perSecond = served / (durationMs / 1_000);
+  await load.stop();
+  return perSecond;
+}

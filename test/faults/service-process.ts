@@ -1,0 +1,123 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { HttpConnection } from './http-connection.ts';
+
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const START_TIMEOUT_MS = 15_000;
+
+/** How a service process ended. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** Monotonic milliseconds. */
+  readonly at: number;
+}
+
+/** The built service as an operator runs it: `node dist/main.js`, on the same port across restarts. */
+export class ServiceProcess {
+  private child: ChildProcess | undefined;
+  /** Monotonic milliseconds of the last kill -9. */
+  killedAt = -Infinity;
+  /** Settles when the process that was started last has ended. */
+  ended: Promise<Exit> = Promise.reject(new Error('not started'));
+  readonly name: string;
+  readonly port: number;
+  private readonly settings: Record<string, string>;
+  private readonly logFile: string;
+
+  private constructor(name: string, port: number, settings: Record<string, string>, logFile: string) {
+    this.name = name;
+    this.port = port;
+    this.settings = settings;
+    this.logFile = logFile;
+    this.ended.catch(() => undefined);
+  }
+
+  static async onFreePort(name: string, settings: Record<string, string>, logFile: string): Promise<ServiceProcess> {
+    return new ServiceProcess(name, await freePort(), settings, logFile);
+  }
+
+  /** Starts the process; it may take a moment until it answers. */
+  start(): void {
+    const log = openSync(this.logFile, 'a');
+    const child = spawn(process.execPath, [MAIN], {
+      env: { NODE_ENV: 'production', ...this.settings, HOST: '127.0.0.1', PORT: String(this.port) },
+      stdio: ['ignore', log, log],
+    });
+    closeSync(log);
+    this.child = child;
+    this.ended = new Promise((resolve) => {
+      child.on('exit', (code, signal) => {
+        resolve({ code, signal, at: performance.now() });
+      });
+    });
+  }
+
+  /** @throws when the process ends or is not ready within 15 s */
+  async becomesReady(): Promise<void> {
+    const deadline = performance.now() + START_TIMEOUT_MS;
+    while ((await this.health('ready')) !== 200) {
+      if (!this.isRunning) throw new Error(`${this.name} ended at its start: ${this.lastLogLines()}`);
+      if (performance.now() > deadline) throw new Error(`${this.name} is not ready: ${this.lastLogLines()}`);
+      await sleep(20);
+    }
+  }
+
+  /** The status of a health probe; undefined when nothing answered within a second. */
+  async health(probe: 'live' | 'ready'): Promise<number | undefined> {
+    const connection = await HttpConnection.open(this.port).catch(() => undefined);
+    if (!connection) return undefined;
+    const answer = connection.request('GET', `/health/${probe}`, {}).catch(() => undefined);
+    const status = await Promise.race([answer.then((given) => given?.status), sleep(1_000, undefined, { ref: false })]);
+    connection.close();
+    return status;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.child?.kill(signal);
+  }
+
+  /** kill -9; nothing when it does not run. */
+  async kill(): Promise<void> {
+    if (!this.isRunning) return;
+    this.killedAt = performance.now();
+    this.signal('SIGKILL');
+    await this.ended;
+  }
+
+  get isRunning(): boolean {
+    return this.child?.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** Resident memory in megabytes. */
+  residentMb(): number {
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, 'utf8'))?.[1]) / 1024;
+  }
+
+  /** Files and sockets the process holds open. */
+  openDescriptors(): number {
+    return readdirSync(`/proc/${this.pid}/fd`).length;
+  }
+
+  lastLogLines(): string {
+    return readFileSync(this.logFile, 'utf8').trimEnd().split('\n').slice(-5).join('\n');
+  }
+
+  private get pid(): number {
+    if (this.child?.pid === undefined) throw new Error(`${this.name} is not running`);
+    return this.child.pid;
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,78 @@
+/** How much of everything a run does. */
+export interface Size {
+  /** Requests of the scenario without a fault. */
+  readonly operations: number;
+  /** Rounds of kill -9, of a service and of PostgreSQL. */
+  readonly kills: number;
+  /** Rounds of restarted, terminated and cut. */
+  readonly interruptions: number;
+  /** How long PostgreSQL is down, and frozen. */
+  readonly outageMs: number;
+  readonly lockMs: number;
+  readonly drains: number;
+  readonly overloadMs: number;
+  readonly floodMs: number;
+  /** How long stalled readers are waited for is a matter of the service; this is how many pets they list. */
+  readonly longList: number;
+  readonly soakMs: number;
+  readonly soakFaultEveryMs: number;
+}
+
+const minute = 60_000;
+
+export const SIZES = {
+  /** With every `npm test`. */
+  short: {
+    operations: 5_000,
+    kills: 1,
+    interruptions: 1,
+    outageMs: 4_000,
+    lockMs: 2_000,
+    drains: 1,
+    overloadMs: 2_000,
+    floodMs: 1_000,
+    longList: 100_000,
+    soakMs: 10_000,
+    soakFaultEveryMs: 2_000,
+  },
+  /** With every change, in less than three minutes. */
+  medium: {
+    operations: 50_000,
+    kills: 3,
+    interruptions: 2,
+    outageMs: 6_000,
+    lockMs: 4_000,
+    drains: 3,
+    overloadMs: 5_000,
+    floodMs: 3_000,
+    longList: 100_000,
+    soakMs: 20_000,
+    soakFaultEveryMs: 4_000,
+  },
+  normal: {
+    operations: 200_000,
+    kills: 30,
+    interruptions: 10,
+    outageMs: 30_000,
+    lockMs: 10_000,
+    drains: 20,
+    overloadMs: 30_000,
+    floodMs: 10_000,
+    longList: 100_000,
+    soakMs: 2 * minute,
+    soakFaultEveryMs: 10_000,
+  },
+  full: {
+    operations: 1_000_000,
+    kills: 30,
+    interruptions: 30,
+    outageMs: 30_000,
+    lockMs: 10_000,
+    drains: 20,
+    overloadMs: 30_000,
+    floodMs: 10_000,
+    longList: 100_000,
+    soakMs: 10 * minute,
+    soakFaultEveryMs: 20_000,
+  },
+} satisfies Record<string, Size>;

@@ -1,0 +1,150 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { FaultyPostgres } from '../support/postgres-server.ts';
+import { createDatabase, type Database } from './database.ts';
+import { Evidence, type FinalState } from './evidence.ts';
+import { Load, UniqueQuantities, type LoadOptions, type Target } from './load.ts';
+import type { SeededRandom } from './seeded-random.ts';
+import { ServiceProcess } from './service-process.ts';
+import type { Size } from './size.ts';
+import { TcpProxy } from './tcp-proxy.ts';
+
+/** What a scenario is given: the one PostgreSQL server of the run, its chance, and how much of everything. */
+export interface World {
+  readonly postgres: FaultyPostgres;
+  readonly random: SeededRandom;
+  readonly size: Size;
+  /** Takes a line for the report that explains the figures. */
+  note(line: string): void;
+}
+
+export interface StageOptions {
+  readonly pets?: number;
+  readonly services?: number;
+  /** Puts a proxy between each service and PostgreSQL. Default false. */
+  readonly proxied?: boolean;
+  /** Environment variables of the services beside those they need. */
+  readonly settings?: Record<string, string>;
+}
+
+/** A line of the report: what was looked at, what it was, what it may be. */
+export interface Figure {
+  readonly what: string;
+  readonly measured: string;
+  readonly bound: string;
+  readonly holds: boolean;
+}
+
+let stages = 0;
+
+/** Service processes on a store of their own, and the evidence of what they answer. */
+export class Stage {
+  readonly world: World;
+  readonly database: Database;
+  readonly services: readonly ServiceProcess[];
+  readonly proxies: readonly TcpProxy[];
+  readonly evidence: Evidence;
+  readonly petIds: readonly number[];
+  readonly apiKey: string;
+  private readonly quantities: UniqueQuantities;
+  private readonly folder: string;
+  private readonly loads: Load[] = [];
+
+  private constructor(
+    world: World,
+    database: Database,
+    stock: ReadonlyMap<number, number>,
+    services: readonly ServiceProcess[],
+    proxies: readonly TcpProxy[],
+    apiKey: string,
+    folder: string,
+  ) {
+    this.world = world;
+    this.database = database;
+    this.services = services;
+    this.proxies = proxies;
+    this.apiKey = apiKey;
+    this.folder = folder;
+    this.petIds = [...stock.keys()];
+    this.quantities = new UniqueQuantities(stock.size);
+    this.evidence = new Evidence(stock);
+  }
+
+  /** Two services, ready, on 100 pets, unless told otherwise. */
+  static async open(world: World, options: StageOptions = {}): Promise<Stage> {
+    const { pets = 100, services: count = 2, proxied = false, settings = {} } = options;
+    const folder = mkdtempSync(join(tmpdir(), 'inventory-stage-'));
+    const apiKey = randomBytes(24).toString('hex');
+    const database = await createDatabase(world.postgres.url, `store_${++stages}`);
+    const stock = await database.stock(pets);
+    const proxies: TcpProxy[] = [];
+    const services: ServiceProcess[] = [];
+    for (const name of Array.from({ length: count }, (_, index) => `service ${index + 1}`)) {
+      const proxy = proxied ? new TcpProxy(world.postgres.port) : undefined;
+      if (proxy) proxies.push(proxy);
+      const needed = { DATABASE_URL: database.url(await proxy?.listen()), BOOTSTRAP_API_KEY: apiKey };
+      const log = join(folder, `${name}.log`);
+      services.push(await ServiceProcess.onFreePort(name, { LOG_LEVEL: 'warn', ...needed, ...settings }, log));
+    }
+    const stage = new Stage(world, database, stock, services, proxies, apiKey, folder);
+    try {
+      for (const service of services) service.start();
+      await Promise.all(services.map((service) => service.becomesReady()));
+    } catch (error) {
+      await stage.close();
+      throw error;
+    }
+    return stage;
+  }
+
+  /** Workers whose exchanges become evidence; start and stop them. */
+  load(options: Partial<LoadOptions> = {}, targets: readonly Target[] = this.services): Load {
+    const load = new Load(targets, this.apiKey, this.quantities, this.world.random, {
+      workers: 64,
+      petIds: this.petIds,
+      ...options,
+    });
+    load.onExchange((exchange) => {
+      this.evidence.add(exchange);
+    });
+    this.loads.push(load);
+    return load;
+  }
+
+  /** Judges the whole run, once every load has stopped and PostgreSQL answers. */
+  async verdict(): Promise<{ figures: Figure[]; state: FinalState }> {
+    const { evidence } = this;
+    const state = await this.database.finalState();
+    evidence.conclude(state);
+    this.world.note(evidence.summary);
+    for (const example of evidence.examples) this.world.note(example);
+    const figures = [
+      atMost('violations', evidence.violations, 0),
+      atMost('answers 500', evidence.answered('500 internal_error'), 0),
+      atMost('slowest answer', evidence.slowestMs, 3_000, 'ms'),
+    ];
+    return { figures, state };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.loads.map((load) => load.stop()));
+    await Promise.all(this.services.map((service) => service.kill()));
+    await Promise.all(this.proxies.map((proxy) => proxy.close()));
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+export function atMost(what: string, measured: number, bound: number, unit = ''): Figure {
+  return { what, measured: shown(measured, unit), bound: `≤ ${shown(bound, unit)}`, holds: measured <= bound };
+}
+
+export function atLeast(what: string, measured: number, bound: number, unit = ''): Figure {
+  return { what, measured: shown(measured, unit), bound: `≥ ${shown(bound, unit)}`, holds: measured >= bound };
+}
+
+function shown(value: number, unit: string): string {
+  const digits = Number.isInteger(value) ? 0 : Math.abs(value) < 10 ? 2 : 0;
+  return `${value.toFixed(digits)}${unit && ` ${unit}`}`;
+}

@@ -1,0 +1,118 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+interface Link {
+  readonly near: Socket;
+  readonly far: Socket;
+  writes: boolean;
+}
+
+/** ReadyForQuery outside a transaction: what the server sent before it is committed. */
+const READY_AND_IDLE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
+
+/** Stands between a service and PostgreSQL on the loopback interface, and is the network's bad day. */
+export class TcpProxy {
+  private readonly links = new Set<Link>();
+  private server: Server | undefined;
+  private silent = false;
+  private answersToCut = 0;
+  private delayMs = 0;
+
+  private readonly targetPort: number;
+
+  /** @param targetPort the port of PostgreSQL on 127.0.0.1 */
+  constructor(targetPort: number) {
+    this.targetPort = targetPort;
+  }
+
+  /** Starts to listen, and tells on which port. */
+  async listen(): Promise<number> {
+    this.server = createServer({ noDelay: true }, (near) => {
+      this.join(near);
+    }).listen(0, '127.0.0.1');
+    await once(this.server, 'listening');
+    return (this.server.address() as AddressInfo).port;
+  }
+
+  /** Resets every connection, in both directions. */
+  cut(): void {
+    for (const link of this.links) this.reset(link);
+  }
+
+  /** Nothing passes either way until `speak`; connections stay open, and new ones are accepted into the silence. */
+  silence(): void {
+    this.silent = true;
+    for (const { near, far } of this.links) {
+      near.pause();
+      far.pause();
+    }
+  }
+
+  speak(): void {
+    this.silent = false;
+    for (const { near, far } of this.links) {
+      near.resume();
+      far.resume();
+    }
+  }
+
+  /** The next `count` commits take place, and the connection is reset before their answer passes. */
+  cutBeforeAnswer(count: number): void {
+    this.answersToCut = count;
+  }
+
+  /** Makes every answer of the database arrive this much later. */
+  delayAnswers(delayMs: number): void {
+    this.delayMs = delayMs;
+  }
+
+  async close(): Promise<void> {
+    if (!this.server) return;
+    this.cut();
+    this.server.close();
+    await once(this.server, 'close');
+    this.server = undefined;
+  }
+
+  private join(near: Socket): void {
+    const far = connect({ port: this.targetPort, host: '127.0.0.1', noDelay: true });
+    const link: Link = { near, far, writes: false };
+    this.links.add(link);
+    near.on('data', (chunk: Buffer) => {
+      link.writes ||= /\bUPDATE\b/i.test(chunk.toString('latin1'));
+      far.write(chunk);
+    });
+    far.on('data', (chunk: Buffer) => {
+      this.pass(link, chunk);
+    });
+    for (const [end, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      end.on('error', () => undefined); // 'close' follows, and says all there is to do
+      end.on('end', () => other.end());
+      end.on('close', (failed) => {
+        this.links.delete(link);
+        if (failed) other.resetAndDestroy();
+        else other.destroySoon();
+      });
+    }
+    if (this.silent) this.silence();
+  }
+
+  private pass(link: Link, chunk: Buffer): void {
+    if (this.answersToCut > 0 && link.writes && chunk.subarray(-READY_AND_IDLE.length).equals(READY_AND_IDLE)) {
+      this.answersToCut--;
+      this.reset(link);
+    } else if (this.delayMs > 0) {
+      setTimeout(() => link.near.write(chunk), this.delayMs);
+    } else {
+      link.near.write(chunk);
+    }
+  }
+
+  private reset({ near, far }: Link): void {
+    near.resetAndDestroy();
+    far.resetAndDestroy();
+  }
+}
