@@ -5,7 +5,9 @@ import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
+import { guard } from './guard.ts';
 import { postgresBinaries, serverAccount } from './postgres-binaries.ts';
+import { isAlive } from './process-tree.ts';
 import {
   createCluster,
   fromInside,
@@ -117,8 +119,8 @@ async function own(folder: string, session: Client, { throwaway }: PostgresOptio
     throw new Error(`another process is already using the database in ${folder}`);
   }
   removeUnfinished(folder);
-  const guard = startGuard(pid, throwaway ? folder : '');
-  const ended = untilGone(folder, session).finally(() => guard?.kill('SIGKILL'));
+  const removeGuard = guard(pid, 'INT', throwaway ? folder : '');
+  const ended = untilGone(folder, session).finally(removeGuard);
   return {
     url: serverUrl(folder, session.port),
     port: session.port,
@@ -134,18 +136,6 @@ async function own(folder: string, session: Client, { throwaway }: PostgresOptio
 async function takeOwnership(session: Client): Promise<boolean> {
   const { rows } = await session.query<{ owned: boolean }>(`SELECT pg_try_advisory_lock(${ownerLockKey}) AS owned`);
   return rows[0]?.owned ?? false;
-}
-
-/** A pipe to a shell that waits for its end, which comes with the end of this process, however it dies. */
-function startGuard(pid: number, throwawayFolder: string): ChildProcess | undefined {
-  if (process.platform === 'win32') return undefined;
-  const script = 'cat; kill -INT "$0"; if [ -n "$1" ]; then sleep 1; kill -QUIT "$0"; sleep 1; rm -rf "$1"; fi';
-  const guard = spawn('/bin/sh', ['-c', script, String(pid), throwawayFolder], {
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
-  });
-  guard.unref();
-  return guard;
 }
 
 /** The session also ends when PostgreSQL restarts itself after the crash of one of its processes; then it is renewed. */
@@ -193,14 +183,6 @@ async function firstOf<T>(timeoutMs: number, ask: () => Promise<T | undefined>):
 
 function isRunning(child: ChildProcess | undefined): boolean {
   return child?.exitCode === null && child.signalCode === null;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }
 
 async function freePort(): Promise<number> {

@@ -1,0 +1,29 @@
+import { spawnSync } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { newestChange } from './freshness.ts';
+
+/** These need no engine, but Prisma would download one unless told of a file; any file that exists will do. */
+const withoutEngine = ['generate', 'validate', 'format', 'version'];
+
+const [command = '', ...rest] = process.argv.slice(2);
+if (command === 'generate' && rest.length === 0 && isGenerated()) process.exit(0);
+
+const { status } = spawnSync(
+  process.execPath,
+  [createRequire(import.meta.url).resolve('prisma/build/index.js'), ...process.argv.slice(2)],
+  {
+    stdio: command === 'generate' ? ['inherit', 'ignore', 'inherit'] : 'inherit',
+    env: {
+      ...(withoutEngine.includes(command) ? { PRISMA_SCHEMA_ENGINE_BINARY: process.execPath } : {}),
+      PRISMA_HIDE_UPDATE_MESSAGE: '1',
+      CHECKPOINT_DISABLE: '1', // no report of versions to its maker
+      ...process.env,
+    },
+  },
+);
+process.exitCode = status ?? 1;
+
+function isGenerated(): boolean {
+  const sources = ['prisma/schema.prisma', 'prisma.config.ts', 'node_modules/prisma/package.json'];
+  return newestChange(['src/generated/prisma/client.ts']) > newestChange(sources);
+}

@@ -1,0 +1,60 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { makeKey } from '../src/auth/api-key.format.ts';
+import { projectFolder } from './build.ts';
+import { runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
+
+/** What `npm start` keeps between two starts. Removing the folder starts afresh. */
+export const dataFolder = join(projectFolder, '.data');
+
+const serverFolder = join(dataFolder, 'postgres');
+const databaseName = 'inventory';
+
+/** Starts the project's own PostgreSQL. Its `url` names the project's database, made when it was missing. */
+export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
+  mkdirSync(dataFolder, { recursive: true });
+  const server = await startPostgres(serverFolder);
+  await createDatabase(server.url);
+  return { ...server, url: databaseUrl(server.url) };
+}
+
+/** The URL of the project's database, when `npm start` is running in another terminal. */
+export async function runningProjectDatabase(): Promise<string | undefined> {
+  const url = await runningPostgres(serverFolder);
+  return url && databaseUrl(url);
+}
+
+/** A key that stays the same from start to start; made the first time, and readable by its owner alone. */
+export function demoKey(): string {
+  const file = join(dataFolder, 'demo-api-key');
+  if (!existsSync(file)) writeFileSync(file, makeKey(), { mode: 0o600 });
+  return readFileSync(file, 'utf8').trim();
+}
+
+/** @returns the lowest petId of a store, nothing when it is empty */
+export async function firstPet(url: string): Promise<string | undefined> {
+  const [row] = await query<{ pet_id: string }>(url, 'SELECT pet_id FROM inventory_item ORDER BY pet_id LIMIT 1');
+  return row?.pet_id;
+}
+
+async function createDatabase(serverAddress: string): Promise<void> {
+  const found = await query(serverAddress, `SELECT datname FROM pg_database WHERE datname = '${databaseName}'`);
+  if (found.length === 0) await query(serverAddress, `CREATE DATABASE ${databaseName}`);
+}
+
+async function query<Row extends object>(url: string, statement: string): Promise<Row[]> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000, query_timeout: 10_000 });
+  await client.connect();
+  try {
+    return (await client.query<Row>(statement)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function databaseUrl(serverAddress: string): string {
+  const url = new URL(serverAddress);
+  url.pathname = databaseName;
+  return url.href;
+}
