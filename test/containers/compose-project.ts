@@ -1,0 +1,101 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const run = promisify(execFile);
+
+/** `docker compose` where the plugin is there, else the docker-compose that came before it. */
+const [compose = 'docker', ...plugin] = hasComposePlugin() ? ['docker', 'compose'] : ['docker-compose'];
+
+function hasComposePlugin(): boolean {
+  try {
+    execFileSync('docker', ['compose', 'version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** One compose project under a name of its own, with secrets and host ports of its own. */
+export class ComposeProject {
+  /** A bootstrap key that exists in this project alone. */
+  readonly apiKey = randomBytes(32).toString('hex');
+  readonly name = `inventory-trial-${randomBytes(4).toString('hex')}`;
+  readonly password = randomBytes(24).toString('hex');
+  private readonly options: string[];
+
+  /** @param files compose files, relative to the repository */
+  constructor(files: readonly string[], profile?: string) {
+    this.options = [
+      ...['--project-name', this.name, '--project-directory', projectDirectory(files)],
+      ...files.flatMap((file) => ['--file', ROOT + file]),
+      ...(profile ? ['--profile', profile] : []),
+    ];
+  }
+
+  /** Runs a compose command to its end. @returns its standard output @throws with what it wrote, when it fails */
+  async compose(args: readonly string[], environment: Record<string, string> = {}): Promise<string> {
+    const { stdout } = await run(compose, [...plugin, ...this.options, ...args], {
+      cwd: ROOT,
+      maxBuffer: 1 << 26,
+      env: {
+        ...process.env,
+        ...{ BOOTSTRAP_API_KEY: this.apiKey, POSTGRES_PASSWORD: this.password, PORT: '0', BALANCER_PORT: '0' },
+        ...environment,
+      },
+    });
+    return stdout;
+  }
+
+  /** Runs a command in a running container of a service. */
+  exec(service: string, ...command: string[]): Promise<string> {
+    return this.compose(['exec', '-T', service, ...command]);
+  }
+
+  /** Where a container's port is found on this machine. */
+  async port(service: string, containerPort: number): Promise<number> {
+    const address = await this.compose(['port', service, String(containerPort)]);
+    return Number(address.trim().split(':').at(-1));
+  }
+
+  /** Ids of a service's containers, running or not. */
+  async containers(service: string): Promise<string[]> {
+    return (
+      await docker(
+        'ps',
+        '--all',
+        '--quiet',
+        `--filter=label=com.docker.compose.project=${this.name}`,
+        `--filter=label=com.docker.compose.service=${service}`,
+      )
+    )
+      .split('\n')
+      .filter(Boolean);
+  }
+
+  /** Removes the project's containers, networks and volumes. */
+  async remove(): Promise<void> {
+    await this.compose(['down', '--volumes', '--timeout', '5', '--remove-orphans']);
+  }
+}
+
+function projectDirectory([first = '']: readonly string[]): string {
+  return ROOT + first.slice(0, first.lastIndexOf('/') + 1);
+}
+
+/** Runs `docker` and returns what it printed. */
+export async function docker(...args: string[]): Promise<string> {
+  return (await run('docker', args, { maxBuffer: 1 << 26 })).stdout.trim();
+}
+
+/** Waits until an address answers 200. @throws when it does not within a minute */
+export async function becomesReady(url: string): Promise<void> {
+  for (const deadline = performance.now() + 60_000; ; await sleep(100)) {
+    const status = await fetch(url).then((answer) => answer.status, String);
+    if (status === 200) return;
+    if (performance.now() > deadline) throw new Error(`${url} is not ready: ${status}`);
+  }
+}

@@ -1,0 +1,135 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Database } from '../faults/database.ts';
+import { Evidence } from '../faults/evidence.ts';
+import { Load, UniqueQuantities, type Exchange, type Target } from '../faults/load.ts';
+import { SeededRandom } from '../faults/seeded-random.ts';
+import { becomesReady, ComposeProject, docker } from './compose-project.ts';
+
+const PETS = 100;
+const PATIENCE_MS = 120_000;
+const project = new ComposeProject(['deploy/failover/docker-compose.yml']);
+let database: Database;
+let targets: Target[];
+
+beforeAll(async () => {
+  await project.compose(['build']);
+  await project.compose(['up', '--detach', 'primary']);
+  await clusterIsWhole();
+  await project.exec(await leader(), 'createdb', '--host=127.0.0.1', '--username=postgres', 'inventory');
+  await project.compose(['run', '--rm', '-T', 'service1', 'inventory', 'migrate']);
+  await project.compose(['up', '--detach']);
+  const ports = await Promise.all(['service1', 'service2'].map((service) => project.port(service, 3000)));
+  await Promise.all(ports.map((port) => becomesReady(`http://127.0.0.1:${port}/health/ready`)));
+  targets = ports.map((port, index) => ({ name: `service${index + 1}`, port, killedAt: -Infinity }));
+  database = new Database(`postgresql://postgres@127.0.0.1:${await project.port('primary', 5432)}/inventory`);
+});
+afterAll(() => project.remove());
+
+interface Member {
+  readonly Member: string;
+  readonly Role: string;
+  readonly State: string;
+}
+
+/** As the surviving nodes see the cluster. */
+async function members(): Promise<Member[]> {
+  for (const node of ['node1', 'node2']) {
+    const list = ['timeout', '5', 'patronictl', '-c', '/etc/trial/patroni.yml', 'list', '-f', 'json'];
+    const output = await project.exec(node, ...list).catch(() => undefined);
+    if (output) return JSON.parse(output) as Member[];
+  }
+  return [];
+}
+
+async function leader(): Promise<string> {
+  const found = (await members()).find(({ Role }) => Role === 'Leader');
+  if (!found) throw new Error('the cluster has no leader');
+  return found.Member;
+}
+
+/** One primary, and the other node synchronous with it: from here on losing either loses nothing. */
+async function clusterIsWhole(): Promise<void> {
+  for (const deadline = performance.now() + PATIENCE_MS; ; await sleep(500)) {
+    const roles = (await members()).filter(({ State }) => ['running', 'streaming'].includes(State));
+    if (roles.some(({ Role }) => Role === 'Leader') && roles.some(({ Role }) => Role === 'Sync Standby')) return;
+    if (performance.now() > deadline) throw new Error(`the cluster is not whole: ${JSON.stringify(await members())}`);
+  }
+}
+
+const faults = [
+  { name: 'killed', strike: ['kill'], mend: ['start'] },
+  { name: 'frozen', strike: ['pause'], mend: ['unpause'] },
+];
+
+describe.each(faults)('when the primary is $name', ({ name, strike, mend }) => {
+  it('loses no acknowledged update and answers 503, never wrong, until the other node is promoted', async () => {
+    const rows = await database.query<{ max: number | null }>('SELECT max(quantity_after) FROM stock_change');
+    await database.query(
+      `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
+    );
+    const stock = await database.stock(PETS);
+    const evidence = new Evidence(stock);
+    const quantities = new UniqueQuantities(Math.max(PETS, rows[0]?.max ?? 0));
+    const random = new SeededRandom(Number(process.env['SEED'] ?? 1));
+    const load = new Load(targets, project.apiKey, quantities, random, {
+      workers: 32,
+      petIds: [...stock.keys()],
+      thinkTimeMs: 5,
+    });
+    const answered = new Answered();
+    load.onExchange((exchange) => {
+      evidence.add(exchange);
+      answered.note(exchange);
+    });
+
+    load.start();
+    await sleep(5_000);
+    const lost = await leader();
+    const [container = ''] = await project.containers(lost);
+    const struckAt = performance.now();
+    await docker(...strike, container);
+    const struckBy = performance.now();
+    const back = await answered.firstAfter(struckBy + 500, PATIENCE_MS);
+    await sleep(3_000);
+    await docker(...mend, container);
+    await clusterIsWhole();
+    await sleep(3_000);
+    await load.stop();
+    expect(await leader()).not.toBe(lost);
+
+    const state = await database.finalState();
+    evidence.conclude(state);
+    console.log(
+      [
+        `${lost} ${name}: ${evidence.requests} requests, ${evidence.summary}`,
+        `no update acknowledged for ${((back.update - answered.lastUpdateBefore(back.update)) / 1000).toFixed(1)} s,`,
+        `first update ${((back.update - struckAt) / 1000).toFixed(1)} s and first list ${((back.list - struckAt) / 1000).toFixed(1)} s after the blow`,
+        `slowest answer ${evidence.slowestMs.toFixed(0)} ms; ${evidence.appliedUnknown(state)} updates of unknown outcome had been made`,
+      ].join('\n'),
+    );
+    expect(evidence.examples).toEqual([]);
+    expect(evidence.lostConnections).toBe(0);
+  }, 400_000);
+});
+
+/** When requests succeeded, in monotonic milliseconds. */
+class Answered {
+  private readonly at = { update: [] as number[], list: [] as number[] };
+
+  note({ operation, outcome, end }: Exchange): void {
+    if (!(outcome instanceof Error) && outcome.status < 400) this.at[operation.kind].push(end);
+  }
+
+  lastUpdateBefore(moment: number): number {
+    return this.at.update.findLast((at) => at < moment) ?? Number.NaN;
+  }
+
+  async firstAfter(moment: number, patienceMs: number): Promise<{ update: number; list: number }> {
+    for (const deadline = performance.now() + patienceMs; performance.now() < deadline; await sleep(100)) {
+      const [update, list] = [this.at.update, this.at.list].map((times) => times.find((at) => at > moment));
+      if (update !== undefined && list !== undefined) return { update, list };
+    }
+    throw new Error('no update and list succeeded again');
+  }
+}

@@ -1,0 +1,122 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Database } from '../faults/database.ts';
+import { Evidence } from '../faults/evidence.ts';
+import { Load, UniqueQuantities, type Target } from '../faults/load.ts';
+import { SeededRandom } from '../faults/seeded-random.ts';
+import { becomesReady, ComposeProject, docker } from './compose-project.ts';
+
+const PETS = 100;
+const project = new ComposeProject(['docker-compose.yml', 'test/containers/postgres-port.yml'], 'scale');
+const random = new SeededRandom(Number(process.env['SEED'] ?? 1));
+const quantities = new UniqueQuantities(PETS);
+let database: Database;
+let balanced: Target;
+let direct: Target;
+
+beforeAll(async () => {
+  await project.compose(['up', '--build', '--detach']);
+  balanced = await target('balancer', 8080);
+  direct = await target('inventory', 3000);
+  const port = await project.port('postgres', 5432);
+  database = new Database(`postgresql://inventory:${project.password}@127.0.0.1:${port}/inventory`);
+});
+afterAll(() => project.remove());
+
+async function target(service: string, containerPort: number): Promise<Target> {
+  const port = await project.port(service, containerPort);
+  await becomesReady(`http://127.0.0.1:${port}/health/ready`);
+  return { name: service, port, killedAt: -Infinity };
+}
+
+/** A store of a hundred pets without a past, and load on it whose every answer is judged. */
+async function begin(targets: readonly Target[]): Promise<{ load: Load; evidence: Evidence }> {
+  await database.query(
+    `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
+  );
+  const stock = await database.stock(PETS);
+  const evidence = new Evidence(stock);
+  const load = new Load(targets, project.apiKey, quantities, random, { workers: 32, petIds: [...stock.keys()] });
+  load.onExchange((exchange) => {
+    evidence.add(exchange);
+  });
+  load.start();
+  return { load, evidence };
+}
+
+async function end({ load, evidence }: { load: Load; evidence: Evidence }): Promise<void> {
+  await load.stop();
+  evidence.conclude(await database.finalState());
+  console.log(`${evidence.requests} requests: ${evidence.summary}`);
+  expect(evidence.examples).toEqual([]);
+}
+
+async function replicaIsBack(container: string): Promise<void> {
+  for (let tries = 0; tries < 300; tries++, await sleep(100)) {
+    if ((await docker('inspect', '--format', '{{.State.Health.Status}}', container)) === 'healthy') break;
+  }
+  await sleep(1_500); // the balancer's next look at it
+}
+
+describe('two replicas behind a balancer and a pooler in transaction mode', () => {
+  it('answer linearizably with a process that shares their database directly', async () => {
+    const run = await begin([balanced, direct]);
+    await sleep(10_000);
+    await end(run);
+    expect(run.evidence.lostConnections).toBe(0);
+    expect(run.evidence.answered('503 service_unavailable')).toBe(0);
+  });
+
+  it('fail no request while each replica in turn is stopped and started', async () => {
+    const replicas = await project.containers('replica');
+    expect(replicas).toHaveLength(2);
+    const run = await begin([balanced]);
+    for (const replica of replicas) {
+      await sleep(1_000);
+      await docker('stop', '--time', '30', replica);
+      expect(await docker('inspect', '--format', '{{.State.ExitCode}}', replica)).toBe('0');
+      await docker('start', replica);
+      await replicaIsBack(replica);
+    }
+    await end(run);
+    const { evidence, load } = run;
+    expect([evidence.lostConnections, load.refusedConnections]).toEqual([0, 0]);
+    expect(evidence.answered('503 service_unavailable') + evidence.answered('503 outcome_unknown')).toBe(0);
+  });
+
+  it('answer 503 at worst, and nothing wrong, while the pooler is killed and started', async () => {
+    const [pooler = ''] = await project.containers('pooler');
+    const run = await begin([balanced, direct]);
+    await sleep(1_000);
+    await docker('kill', pooler);
+    await docker('start', pooler);
+    await sleep(4_000);
+    const before = run.evidence.answered('200');
+    await sleep(1_000);
+    expect(run.evidence.answered('200')).toBeGreaterThan(before);
+    await end(run);
+  });
+});
+
+describe('the pool', () => {
+  it('gives every session the bounds of the role, since a client cannot set its own', async () => {
+    const program = `
+      const { default: pg } = await import('pg');
+      const client = new pg.Client({ connectionString: process.env.DATABASE_URL, statement_timeout: 1, lock_timeout: 1 });
+      await client.connect();
+      const names = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'];
+      const { rows } = await client.query('SELECT current_setting(n) AS s FROM unnest($1::text[]) n', [names]);
+      console.log(rows.map((row) => row.s).join(' '));
+      await client.end();`;
+    expect((await project.exec('replica', 'node', '--input-type=module', '-e', program)).trim()).toBe('30s 500ms 5s');
+  });
+
+  it('lets its role neither change the schema nor remove stock or history', async () => {
+    const [row] = await database.query<{ may: string }>(
+      `SELECT concat_ws(',', has_schema_privilege('inventory_pooled', 'public', 'CREATE'),
+              has_table_privilege('inventory_pooled', 'inventory_item', 'INSERT, DELETE, TRUNCATE'),
+              has_table_privilege('inventory_pooled', 'stock_change', 'UPDATE, DELETE, TRUNCATE')) AS may`,
+    );
+    expect(row?.may).toBe('f,f,f');
+  });
+});
