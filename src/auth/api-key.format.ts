@@ -1,0 +1,56 @@
+import { hash, randomBytes } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+
+const PREFIX = 'psk_';
+const SECRET_LENGTH = 42; // 250 bits: each base62 character carries 5.95
+const CHECKSUM_LENGTH = 6; // 62^6 is more than 2^32
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+const ID_LENGTH = 8;
+/** Without i, l, o and u, so that an id survives being read aloud; 32 characters, 5 bits each. */
+const ID_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
+
+const FORM = new RegExp(`^${PREFIX}[0-9A-Za-z]{${SECRET_LENGTH + CHECKSUM_LENGTH}}$`);
+
+/** A new key: `psk_`, 42 random base62 characters from the system's CSPRNG, and a checksum of 6. */
+export function makeKey(): string {
+  const body = PREFIX + randomText(BASE62, SECRET_LENGTH);
+  return body + checksum(body);
+}
+
+/** Whether a text is a key of our form without a typo; says nothing of whether it was ever issued. */
+export function isWellFormedKey(text: string): boolean {
+  return FORM.test(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
+}
+
+/** What the database stores instead of the key. */
+export function sha256OfKey(key: string): Buffer<ArrayBuffer> {
+  return Buffer.from(hash('sha256', key, 'buffer'));
+}
+
+/** A short name for a key, random like the key itself and independent of it: it gives nothing away. */
+export function makeKeyId(): string {
+  return randomText(ID_ALPHABET, ID_LENGTH);
+}
+
+function checksum(body: string): string {
+  let rest = crc32(body);
+  let text = '';
+  for (let place = 0; place < CHECKSUM_LENGTH; place++) {
+    text = BASE62.charAt(rest % BASE62.length) + text;
+    rest = Math.floor(rest / BASE62.length);
+  }
+  return text;
+}
+
+/** Bytes past the last whole multiple of the alphabet are thrown away: a plain modulo would favour its first characters. */
+function randomText(alphabet: string, length: number): string {
+  const fairBelow = 256 - (256 % alphabet.length);
+  let text = '';
+  while (text.length < length) {
+    for (const byte of randomBytes(length)) {
+      if (byte < fairBelow && text.length < length) text += alphabet.charAt(byte % alphabet.length);
+    }
+  }
+  return text;
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env node
+import { createRequire } from 'node:module';
+import { Command, CommanderError } from 'commander';
+import { addExport } from './commands/export.js';
+import { describeFailure } from './commands/failure.js';
+import { addHistory } from './commands/history.js';
+import { addImport } from './commands/import.js';
+import { addKeys } from './commands/keys.js';
+import { addMigrate } from './commands/migrate.js';
+
+const FAILED = 1;
+const WRONG_USE = 2;
+
+const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+
+const program = new Command('inventory')
+  .description('Runs the stock of the pet store whose database DATABASE_URL names.')
+  .version(version)
+  .exitOverride()
+  .showSuggestionAfterError()
+  .addHelpText(
+    'after',
+    '\nExit codes: 0 done, 1 failed, 2 wrong use.\nEvery command explains itself: inventory help keys, inventory keys create --help\n',
+  );
+
+addMigrate(program);
+addKeys(program);
+addImport(program);
+addExport(program);
+addHistory(program);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) {
+    process.exitCode = error.exitCode === 0 ? 0 : WRONG_USE; // commander has said what is wrong
+  } else {
+    process.stderr.write(`error: ${describeFailure(error)}\n`);
+    process.exitCode = FAILED;
+  }
+}

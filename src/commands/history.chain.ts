@@ -1,0 +1,89 @@
+import type { Client } from 'pg';
+
+export interface BrokenChain {
+  readonly petId: bigint;
+  readonly faults: readonly string[];
+}
+
+export interface Verdict {
+  readonly pets: number;
+  readonly brokenPets: number;
+  /** The first of them, at most a thousand. */
+  readonly broken: readonly BrokenChain[];
+}
+
+const statementTimeoutMs = 30 * 60_000;
+
+const judgeChains = `
+  WITH link AS (
+    SELECT pet_id, quantity_after, status_after,
+           lead(id) OVER chain IS NULL AS last,
+           lag(id) OVER chain IS NOT NULL
+             AND (quantity_before, status_before)
+                 IS DISTINCT FROM (lag(quantity_after) OVER chain, lag(status_after) OVER chain) AS unlinked
+      FROM stock_change WINDOW chain AS (PARTITION BY pet_id ORDER BY id)),
+  pet AS (
+    SELECT pet_id, true AS recorded, sum(unlinked::int) AS gaps,
+           max(quantity_after) FILTER (WHERE last) AS quantity, max(status_after) FILTER (WHERE last) AS status
+      FROM link GROUP BY pet_id),
+  verdict AS (
+    SELECT pet_id, array_remove(ARRAY[
+             CASE WHEN recorded IS NULL THEN 'has no history' END,
+             CASE WHEN gaps > 0 THEN gaps || ' of its changes do not begin where the one before ended' END,
+             CASE WHEN recorded AND (pet.quantity, pet.status) IS DISTINCT FROM (item.quantity, item.status)
+                  THEN 'its last change does not end in its present stock' END], NULL) AS faults
+      FROM pet FULL JOIN inventory_item item USING (pet_id))
+  SELECT (SELECT count(*) FROM verdict) AS pets, count(pet_id) OVER () AS broken, pet_id, faults
+    FROM (VALUES (1)) AS always LEFT JOIN verdict ON cardinality(faults) > 0
+   ORDER BY pet_id LIMIT 1000`;
+
+/**
+ * Finds the pets whose history does not tell how their present stock came about. One statement, hence one moment.
+ * The first row that is left of a pet may begin with any stock: what was before may have been pruned.
+ */
+export async function judgeHistory(client: Client): Promise<Verdict> {
+  await client.query(`SET statement_timeout = ${statementTimeoutMs}; SET work_mem = '96MB'`);
+  const { rows } = await client.query<{ pets: string; broken: string; pet_id: string | null; faults: string[] }>(
+    judgeChains,
+  );
+  return {
+    pets: Number(rows[0]?.pets),
+    brokenPets: Number(rows[0]?.broken),
+    broken: rows.flatMap(({ pet_id, faults }) => (pet_id === null ? [] : [{ petId: BigInt(pet_id), faults }])),
+  };
+}
+
+/** $1 the moment; $2, $3 the row after which to go on. */
+const pruneSlice = `
+  WITH slice AS MATERIALIZED (
+    SELECT pet_id, id, changed_at FROM stock_change WHERE (pet_id, id) > ($2::bigint, $3::bigint)
+     ORDER BY pet_id, id LIMIT 10000),
+  old AS MATERIALIZED (
+    SELECT pet_id, id
+      FROM (SELECT *, bool_and(changed_at < $1) OVER (PARTITION BY pet_id ORDER BY id) AS old_from_start FROM slice) AS s
+     WHERE old_from_start
+       AND EXISTS (SELECT FROM stock_change newer WHERE newer.pet_id = s.pet_id AND newer.id > s.id)
+       AND NOT (pet_id = $2 AND EXISTS (SELECT FROM stock_change kept WHERE kept.pet_id = $2 AND kept.id <= $3))),
+  gone AS (DELETE FROM stock_change USING old WHERE stock_change.pet_id = old.pet_id AND stock_change.id = old.id)
+  SELECT pet_id, id, (SELECT count(*) FROM old) AS deleted FROM slice ORDER BY pet_id DESC, id DESC LIMIT 1`;
+
+/**
+ * Deletes history rows older than a moment, in batches that are each a short transaction. Of each pet it takes rows from the
+ * beginning of the chain only and never the newest, so that what remains links up even when this is interrupted. A date
+ * alone would not do: the time of a change is when its statement began, and can be earlier than that of the change before.
+ *
+ * @returns how many rows it deleted
+ */
+export async function pruneBefore(client: Client, moment: Date): Promise<number> {
+  let deleted = 0;
+  let last: { pet_id: string; id: string } | undefined = { pet_id: '-9223372036854775808', id: '0' };
+  while (last) {
+    await client.query(`BEGIN; SET LOCAL "inventory.history" = 'prune'`);
+    const values: string[] = [moment.toISOString(), last.pet_id, last.id];
+    const { rows } = await client.query<{ pet_id: string; id: string; deleted: string }>(pruneSlice, values);
+    await client.query('COMMIT');
+    last = rows[0];
+    deleted += Number(rows[0]?.deleted ?? 0);
+  }
+  return deleted;
+}

@@ -1,0 +1,69 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { PassThrough, pipeline, type Readable, Transform } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { readCsv } from './csv.reader.js';
+import { Failure } from './failure.js';
+import { readJson, readNdjson } from './json.reader.js';
+
+export const FORMATS = ['csv', 'ndjson', 'json'] as const;
+export type Format = (typeof FORMATS)[number];
+
+export const readers = { csv: readCsv, ndjson: readNdjson, json: readJson };
+
+/** The format that a file's name tells, `.gz` aside. */
+export function formatOf(name: string): Format | undefined {
+  const ending = name.toLowerCase().replace(/\.gz$/, '').split('.').pop() ?? '';
+  return ending === 'jsonl' ? 'ndjson' : FORMATS.find((format) => format === ending);
+}
+
+export interface StockFile {
+  /** Unpacked content. */
+  readonly chunks: AsyncIterable<Buffer>;
+  /** Size on disk; undefined for standard input and pipes. */
+  readonly totalBytes: number | undefined;
+  /** How much of it has been read so far. */
+  bytesRead(): number;
+}
+
+/**
+ * Opens a file of stock, or standard input when the name is `-`; a name that ends in `.gz` is unpacked on the way.
+ *
+ * @throws Failure when it cannot be read, then or later
+ */
+export async function openStockFile(name: string): Promise<StockFile> {
+  const source: Readable = name === '-' ? process.stdin : createReadStream(name, { highWaterMark: 256 * 1024 });
+  const facts = name === '-' ? undefined : await stat(name).catch((error: unknown) => fail(name, error));
+  if (facts?.isDirectory()) throw new Failure(`${name} is a directory`);
+  let bytesRead = 0;
+  const counter = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytesRead += chunk.length;
+      done(null, chunk);
+    },
+  });
+  const unpacked = name.toLowerCase().endsWith('.gz') ? createGunzip() : new PassThrough();
+  pipeline(source, counter, unpacked, () => undefined); // the reader of the last one gets the error
+  return {
+    chunks: failing(name, unpacked),
+    totalBytes: facts?.isFile() ? facts.size : undefined,
+    bytesRead: () => bytesRead,
+  };
+}
+
+async function* failing(name: string, chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    fail(name, error);
+  }
+}
+
+function fail(name: string, error: unknown): never {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const what = name === '-' ? 'standard input' : name;
+  if (code === 'ENOENT') throw new Failure(`there is no file ${what}`);
+  if (code === 'EACCES') throw new Failure(`${what} may not be read`);
+  if (code?.startsWith('Z_')) throw new Failure(`${what} is not sound gzip: ${message}`);
+  throw new Failure(`${what} cannot be read: ${message}`);
+}
