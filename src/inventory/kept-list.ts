@@ -1,5 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { Moment } from '../auth/admission.js';
+import { NotApplied } from '../database/not-applied.js';
+import { PrismaService } from '../database/prisma.service.js';
 import { RoundTrip } from '../database/round-trip.js';
 import { Session } from '../database/session.js';
 import { Environment } from '../environment.js';
@@ -8,6 +11,10 @@ import { StockList } from './stock-list.js';
 /** Items in one row of the answer, so that neither side ever holds the list as one giant string. */
 const ITEMS_PER_ROW = 10_000;
 const MOST_WAITING = 100_000;
+
+/** While the list is read, the database has to answer a trivial statement this often and this fast. */
+const CHECKED_EVERY_MS = 750;
+const ANSWERS_WITHIN_MS = 1_500;
 
 /**
  * One statement, hence one snapshot, for all rows. The first part walks the primary key to find where each
@@ -44,11 +51,14 @@ export class KeptList implements OnApplicationShutdown {
   readonly #session: Session;
   readonly #trip: RoundTrip<Moment, StockList>;
   #kept: Kept | undefined;
-  #lastReadMs: number | undefined;
 
-  constructor(private readonly environment: Environment) {
+  constructor(
+    private readonly environment: Environment,
+    private readonly prisma: PrismaService,
+  ) {
     const { LIST_TIMEOUT_MS } = environment;
     this.#session = new Session(environment, 'list', {
+      max: 2, // one more while the other hangs in a reading that was given up
       statement_timeout: LIST_TIMEOUT_MS,
       query_timeout: LIST_TIMEOUT_MS,
     });
@@ -65,7 +75,7 @@ export class KeptList implements OnApplicationShutdown {
    * @throws what the database failed with
    */
   at(moment: Moment, arrivedAt: number): StockList | Promise<StockList> {
-    return this.#holding(moment) ?? this.#trip.call(moment, arrivedAt + this.#patienceMs());
+    return this.#holding(moment) ?? this.#trip.call(moment, arrivedAt + this.environment.LIST_TIMEOUT_MS);
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -83,25 +93,34 @@ export class KeptList implements OnApplicationShutdown {
     if (held.every((list) => list !== undefined)) return held;
     // Remembered is the session that was seen before the statement is sent: seen again later, it has lived all the while.
     const { session } = moments.at(-1) as Moment;
-    const list = await this.#read(session);
+    const list = await this.#whileAlive(this.#read(session));
     return moments.map(() => list);
   }
 
   async #read(session: string | null): Promise<StockList> {
-    const startedAt = performance.now();
     const rows = await this.#session.query<[snapshot: string, items: string | null]>(READ_LIST, []);
     const [[snapshot] = ['']] = rows;
     const list = new StockList(asJsonArray(rows.map(([, items]) => items ?? '')));
     this.#kept = { list, moment: { session, snapshot } };
-    this.#lastReadMs = performance.now() - startedAt;
     return list;
   }
 
-  /** A million pets take longer than ten: the last reading tells what may be expected. */
-  #patienceMs(): number {
-    const { LIST_TIMEOUT_MS, REQUEST_DEADLINE_MS } = this.environment;
-    if (this.#lastReadMs === undefined) return LIST_TIMEOUT_MS;
-    return Math.min(Math.max(8 * this.#lastReadMs, REQUEST_DEADLINE_MS), LIST_TIMEOUT_MS);
+  /** A million pets take seconds to read, so the reading may take long; a database that is down or frozen may not. */
+  async #whileAlive<T>(reading: Promise<T>): Promise<T> {
+    const watched = new AbortController();
+    const watch = async (): Promise<never> => {
+      for (;;) {
+        await pause(CHECKED_EVERY_MS, undefined, { signal: watched.signal });
+        const answer = await Promise.race([this.prisma.$queryRaw`SELECT 1`, pause(ANSWERS_WITHIN_MS, undefined)]);
+        if (answer === undefined) throw new NotApplied('the database stopped answering while the list was read');
+      }
+    };
+    try {
+      return await Promise.race([reading, watch()]);
+    } finally {
+      watched.abort();
+      reading.catch(() => undefined); // when the watch has ended the wait before
+    }
   }
 }
 

@@ -67,6 +67,7 @@ export async function startService({
   const url = `http://127.0.0.1:${port}`;
   await untilReady(url);
   const client = new Client({ connectionString: database.url });
+  client.on('error', () => undefined); // tests that kill the database say what they expect
   await client.connect();
 
   async function sql<Row extends object>(statement: string, args: readonly unknown[] = []): Promise<Row[]> {

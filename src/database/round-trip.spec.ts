@@ -1,0 +1,133 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { DeadlinePassed, RoundTrip, TooManyWaiting } from './round-trip.js';
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** A trip under the test's control: it stays under way until it is told how it ends. */
+class Stage {
+  readonly trips: { calls: readonly number[]; sentAt: number; end: (fails: boolean) => void }[] = [];
+  underWay = 0;
+  mostUnderWay = 0;
+  clock = 0;
+
+  run = (calls: readonly number[]): Promise<string[]> => {
+    const trip = this.trips.length;
+    this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay);
+    return new Promise((resolve, reject) => {
+      const end = (fails: boolean) => {
+        this.underWay--;
+        if (fails) reject(new Error(`trip ${trip} failed`));
+        else resolve(calls.map((call) => `${call}@${trip}`));
+      };
+      this.trips.push({ calls, sentAt: ++this.clock, end });
+    });
+  };
+}
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+describe('RoundTrip', () => {
+  it('sends a call at once when idle', () => {
+    const stage = new Stage();
+    void new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 }).call(1, NEVER);
+    expect(stage.trips.map((trip) => trip.calls)).toEqual([[1]]);
+  });
+
+  it('gathers what arrives under way into the next trip', async () => {
+    const stage = new Stage();
+    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const answers = [1, 2, 3].map((call) => roundTrip.call(call, NEVER));
+    stage.trips[0]?.end(false);
+    await settled();
+    stage.trips[1]?.end(false);
+    expect(await Promise.all(answers)).toEqual(['1@0', '2@1', '3@1']);
+  });
+
+  it('answers every call from a trip sent after it, once, and fails only the calls of a failed trip', async () => {
+    const step = fc.oneof(
+      fc.record({ do: fc.constant('call' as const), mark: fc.integer({ min: 0, max: 3 }) }),
+      fc.record({ do: fc.constant('end' as const), fails: fc.boolean() }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.integer({ min: 1, max: 5 }), async (steps, maxCalls) => {
+        const stage = new Stage();
+        const roundTrip = new RoundTrip<number, string>(stage.run, {
+          maxCalls,
+          maxWaiting: NEVER,
+          exclusive: (call) => call % 4,
+        });
+        const calls: { call: number; madeAt: number; outcome?: string }[] = [];
+        const endOldest = async (fails: boolean) => {
+          stage.trips[stage.trips.length - 1]?.end(fails);
+          await settled();
+        };
+        for (const each of steps) {
+          if (each.do === 'call') {
+            const made: (typeof calls)[number] = { call: calls.length * 4 + each.mark, madeAt: ++stage.clock };
+            calls.push(made);
+            roundTrip.call(made.call, NEVER).then(
+              (answer) => (made.outcome = `answer ${answer}`),
+              (error: unknown) => (made.outcome = (error as Error).message),
+            );
+          } else if (stage.underWay > 0) {
+            await endOldest(each.fails);
+          }
+        }
+        while (stage.underWay > 0) await endOldest(false);
+
+        expect(stage.mostUnderWay).toBeLessThanOrEqual(1);
+        for (const { call, madeAt, outcome } of calls) {
+          const trips = [...stage.trips.entries()].filter(([, trip]) => trip.calls.includes(call));
+          expect(trips).toHaveLength(1);
+          const [[number, trip]] = trips as [(typeof trips)[0]];
+          expect(trip.sentAt).toBeGreaterThan(madeAt);
+          expect([`answer ${call}@${number}`, `trip ${number} failed`]).toContain(outcome);
+        }
+        for (const { calls: aboard } of stage.trips) {
+          expect(aboard.length).toBeLessThanOrEqual(maxCalls);
+          expect(new Set(aboard.map((call) => call % 4)).size).toBe(aboard.length);
+        }
+        // Calls that never share a trip keep their order.
+        const departed = stage.trips.flatMap((trip) => trip.calls);
+        for (const mark of [0, 1, 2, 3]) {
+          const marked = departed.filter((call) => call % 4 === mark);
+          expect(marked).toEqual(marked.toSorted((a, b) => a - b));
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('refuses one more than may wait, and those that wait are unharmed', async () => {
+    const stage = new Stage();
+    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 2 });
+    const taken = [1, 2, 3].map((call) => roundTrip.call(call, NEVER));
+    await expect(roundTrip.call(4, NEVER)).rejects.toBeInstanceOf(TooManyWaiting);
+    stage.trips[0]?.end(false);
+    await settled();
+    stage.trips[1]?.end(false);
+    expect(await Promise.all(taken)).toEqual(['1@0', '2@1', '3@1']);
+  });
+
+  it('fails an overdue call within its deadline and says whether it was sent', async () => {
+    const stage = new Stage();
+    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const startedAt = performance.now();
+    const [sent, unsent] = await Promise.allSettled([1, 2].map((call) => roundTrip.call(call, startedAt + 60)));
+    expect(performance.now() - startedAt).toBeLessThan(300);
+    expect(sent).toMatchObject({ reason: new DeadlinePassed(true) });
+    expect(unsent).toMatchObject({ reason: new DeadlinePassed(false) });
+  });
+
+  it('does not send a call whose deadline has passed', async () => {
+    const stage = new Stage();
+    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    void roundTrip.call(1, NEVER);
+    const overdue = roundTrip.call(2, performance.now() + 20);
+    await expect(overdue).rejects.toEqual(new DeadlinePassed(false));
+    stage.trips[0]?.end(false);
+    await settled();
+    expect(stage.trips).toHaveLength(1);
+  });
+});

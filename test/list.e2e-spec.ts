@@ -1,0 +1,218 @@
+import { randomBytes } from 'node:crypto';
+import { PrismaPg } from '@prisma/adapter-pg';
+import fc from 'fast-check';
+import { Client } from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { bootstrapKey } from '../src/auth/api-key.store.ts';
+import { PrismaClient } from '../src/generated/prisma/client.ts';
+import { KeptList } from '../src/inventory/kept-list.ts';
+import { startFaultyPostgres } from './support/postgres-server.ts';
+import { type TestService, startService } from './support/service.ts';
+import { startReplicated } from './support/standby.ts';
+
+const MIN = -(2n ** 63n);
+const MAX = 2n ** 63n - 1n;
+
+describe('the list', () => {
+  let service: TestService;
+
+  beforeAll(async () => {
+    service = await startService();
+    await service.sql(`SET inventory.history = 'written'`); // it is not what is tested here, and slow by the million
+  });
+  beforeEach(async () => {
+    await service.sql('DELETE FROM inventory_item');
+  });
+  afterAll(() => service.stop());
+
+  const list = async () => (await fetchList(service)).text();
+
+  it('is [] when the store is empty', async () => {
+    expect(await list()).toBe('[]');
+  });
+
+  it('shows every int64 with every digit, in ascending order', async () => {
+    await service.stock([MAX, 1], [0, 2], [-1, 3, 'sold'], [MIN, 2147483647, 'pending'], [9007199254740993n, 0]);
+    expect(await list()).toBe(
+      '[{"petId":-9223372036854775808,"quantity":2147483647,"status":"pending"},' +
+        '{"petId":-1,"quantity":3,"status":"sold"},' +
+        '{"petId":0,"quantity":2,"status":"available"},' +
+        '{"petId":9007199254740993,"quantity":0,"status":"available"},' +
+        '{"petId":9223372036854775807,"quantity":1,"status":"available"}]',
+    );
+  });
+
+  it('is complete and ordered across the seams of the rows it is read in', async () => {
+    for (const pets of [9_999, 10_000, 10_001, 20_001]) {
+      await service.sql('TRUNCATE inventory_item');
+      await service.sql(
+        `INSERT INTO inventory_item SELECT 7 * n - 50000, n, 'sold' FROM generate_series(1, $1::int) n ORDER BY random()`,
+        [pets],
+      );
+      const expected = Array.from(
+        { length: pets },
+        (_, at) => `{"petId":${7 * (at + 1) - 50_000},"quantity":${at + 1},"status":"sold"}`,
+      );
+      expect((await list()) === `[${expected.join(',')}]`).toBe(true);
+    }
+  });
+
+  it('equals what findMany reads, whatever the stock', async () => {
+    const prisma = new PrismaClient({ adapter: new PrismaPg(service.databaseUrl) });
+    const pet = fc.record({
+      petId: fc.oneof(fc.bigInt(MIN, MAX), fc.bigInt(-3n, 3n), fc.constantFrom(MIN, MAX)),
+      quantity: fc.oneof(fc.integer({ min: 0, max: 2147483647 }), fc.constantFrom(0, 2147483647)),
+      status: fc.constantFrom('available' as const, 'pending' as const, 'sold' as const),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.uniqueArray(pet, { selector: (each) => each.petId, maxLength: 40 }), async (stock) => {
+        await prisma.inventoryItem.deleteMany();
+        await prisma.inventoryItem.createMany({ data: stock });
+        const items = await prisma.inventoryItem.findMany({ orderBy: { petId: 'asc' } });
+        const exact = JSON.stringify(items, (_name, value: unknown) =>
+          typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value,
+        );
+        expect(await list()).toBe(exact);
+      }),
+      { numRuns: 40 },
+    );
+    await prisma.$disconnect();
+  });
+
+  it('shows a change made past the service at once, and a rolled back one never', async () => {
+    await service.stock([1, 1]);
+    for (let quantity = 2; quantity < 30; quantity++) {
+      await service.sql('UPDATE inventory_item SET quantity = $1', [quantity]);
+      expect(await list()).toBe(`[{"petId":1,"quantity":${quantity},"status":"available"}]`);
+      await service.sql('BEGIN');
+      await service.sql('UPDATE inventory_item SET quantity = 0');
+      expect(await list()).toBe(`[{"petId":1,"quantity":${quantity},"status":"available"}]`);
+      await service.sql('ROLLBACK');
+      expect(await list()).toBe(`[{"petId":1,"quantity":${quantity},"status":"available"}]`);
+    }
+  });
+
+  it('holds a million pets', async () => {
+    await service.sql(
+      `INSERT INTO inventory_item SELECT n * 9000000000000, n, 'pending' FROM generate_series(1, 1000000) n`,
+    );
+    const text = await list();
+    expect(text.match(/"petId":/g)).toHaveLength(1_000_000);
+    expect(text.endsWith(',{"petId":9000000000000000000,"quantity":1000000,"status":"pending"}]')).toBe(true);
+  }, 30_000);
+});
+
+describe('the kept list', () => {
+  let service: TestService;
+  let kept: KeptList;
+
+  beforeAll(async () => {
+    service = await startService();
+    await service.stock([1, 1]);
+    kept = service.app.get(KeptList);
+  });
+  afterAll(() => service.stop());
+
+  const snapshot = async () =>
+    (await service.sql<{ now: string }>('SELECT pg_current_snapshot()::text AS now'))[0]?.now ?? '';
+  const at = async (session: string | null) => kept.at({ session, snapshot: await snapshot() }, performance.now());
+
+  it('is used again while session and snapshot stay', async () => {
+    expect(await at('one session')).toBe(await at('one session'));
+  });
+
+  it('is read anew after a commit', async () => {
+    const before = await at('one session');
+    await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
+    expect(await at('one session')).not.toBe(before);
+  });
+
+  it('is read anew when a pooler or a crash has swapped the session, though the snapshot is the same', async () => {
+    const before = await at('one session');
+    expect(await at('another session')).not.toBe(before);
+  });
+
+  it('is never used again on a standby', async () => {
+    expect(await at(null)).not.toBe(await at(null));
+  });
+
+  it('is read once for all who wait', async () => {
+    await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
+    const moment = { session: 'one session', snapshot: await snapshot() };
+    const lists = await Promise.all(Array.from({ length: 20 }, () => kept.at(moment, performance.now())));
+    expect(new Set(lists).size).toBe(1);
+  });
+});
+
+describe('the list when PostgreSQL crashes', () => {
+  it('is not taken from before the crash, although the snapshot reads the same', async () => {
+    const postgres = await startFaultyPostgres();
+    const sql = async (statement: string) => {
+      const client = new Client({ connectionString: postgres.url });
+      await client.connect();
+      try {
+        return (await client.query<Record<string, string>>(statement)).rows;
+      } finally {
+        await client.end();
+      }
+    };
+    const snapshot = async () => (await sql('SELECT pg_current_snapshot()::text AS now'))[0]?.['now'];
+    // Nothing but this test may use up a transaction id or flush the log.
+    await sql(`ALTER SYSTEM SET wal_writer_delay = '10s'`);
+    await sql('ALTER SYSTEM SET autovacuum = off');
+    await sql('SELECT pg_reload_conf()');
+    const service = await startService({ databaseUrl: postgres.url });
+    try {
+      await service.stock([1, 7]);
+      await fetchList(service);
+      await expect
+        .poll(async () => (await sql('SELECT last_used_at FROM api_key'))[0]?.['last_used_at'])
+        .not.toBeNull();
+      await sql('CHECKPOINT');
+      await sql('BEGIN; SELECT pg_current_xact_id(); ROLLBACK');
+      expect(await (await fetchList(service)).text()).toContain('"quantity":7');
+      const before = await snapshot();
+
+      await postgres.crash();
+      await postgres.restart();
+      await sql('UPDATE inventory_item SET quantity = 8');
+      expect(await snapshot()).toBe(before); // the trap is set
+      expect(await (await fetchList(service)).text()).toContain('"quantity":8');
+    } finally {
+      await service.stop();
+      await postgres.remove();
+    }
+  });
+});
+
+describe('the list on a standby', () => {
+  it('shows each change as soon as the standby has it', async () => {
+    const { primary, standby, remove } = await startReplicated();
+    await primary.sql(`INSERT INTO inventory_item VALUES (1, 0, 'available')`);
+    const key = randomBytes(32).toString('hex');
+    const prisma = new PrismaClient({ adapter: new PrismaPg(primary.url) });
+    await bootstrapKey(prisma, key);
+    await prisma.$disconnect();
+    await expect.poll(() => standby.sql('SELECT FROM api_key')).toHaveLength(1);
+    const service = await startService({ databaseUrl: standby.url, key });
+    try {
+      for (let quantity = 1; quantity <= 20; quantity++) {
+        await fetchList(service);
+        await primary.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
+        await expect
+          .poll(async () => (await standby.sql('SELECT quantity FROM inventory_item'))[0], { interval: 5 })
+          .toEqual({ quantity });
+        expect(await (await fetchList(service)).text()).toBe(
+          `[{"petId":1,"quantity":${quantity},"status":"available"}]`,
+        );
+      }
+    } finally {
+      await service.stop();
+      await remove();
+    }
+  });
+});
+
+function fetchList({ url, key }: TestService): Promise<Response> {
+  return fetch(`${url}/v1/inventory`, { headers: { Authorization: `Bearer ${key}` } });
+}

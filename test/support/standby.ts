@@ -1,0 +1,60 @@
+import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { appendFileSync, chownSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { startPostgres } from '../../dev/embedded-postgres.ts';
+import { serverAccount } from '../../dev/postgres-binaries.ts';
+import { applyMigrations } from '../../src/database/migrations.ts';
+
+interface Node {
+  readonly url: string;
+  sql(statement: string): Promise<Record<string, unknown>[]>;
+}
+
+/** A primary with a migrated, empty store and a standby that streams from it: about three seconds. */
+export async function startReplicated(): Promise<{ primary: Node; standby: Node; remove(): Promise<void> }> {
+  const folders = ['primary', 'standby'].map((role) => join(tmpdir(), `inventory-${role}-${randomUUID()}`)) as [
+    string,
+    string,
+  ];
+  const [primaryFolder, standbyFolder] = folders;
+  const first = await startPostgres(primaryFolder, { throwaway: true });
+  await applyMigrations(first.url);
+  await first.stop();
+
+  // A copy of a cluster that was shut down in order is a base backup.
+  execFileSync('cp', ['-a', primaryFolder, standbyFolder]);
+  const primary = await startPostgres(primaryFolder, { throwaway: true });
+  const data = join(standbyFolder, 'data');
+  const signal = join(data, 'standby.signal');
+  writeFileSync(signal, '');
+  if (serverAccount) chownSync(signal, serverAccount.uid, serverAccount.gid);
+  appendFileSync(join(data, 'postgresql.auto.conf'), `primary_conninfo = '${primary.url}'\n`);
+  const standby = await startPostgres(standbyFolder, { throwaway: true });
+
+  return {
+    primary: node(primary.url),
+    standby: node(standby.url),
+    async remove() {
+      await Promise.all([standby.stop(), primary.stop()]);
+      for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function node(url: string): Node {
+  return {
+    url,
+    async sql(statement) {
+      const client = new Client({ connectionString: url });
+      await client.connect();
+      try {
+        return (await client.query<Record<string, unknown>>(statement)).rows;
+      } finally {
+        await client.end();
+      }
+    },
+  };
+}

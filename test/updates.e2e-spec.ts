@@ -1,0 +1,175 @@
+import { Client } from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type QuantityUpdate, QuantityUpdates } from '../src/inventory/quantity-updates.ts';
+import { type TestService, startService } from './support/service.ts';
+
+const PATIENCE_MS = 5_000;
+
+describe('updates', () => {
+  let service: TestService;
+  let other: TestService;
+  let updates: QuantityUpdates;
+
+  beforeAll(async () => {
+    service = await startService();
+    other = await startService({ databaseUrl: service.databaseUrl });
+    updates = service.app.get(QuantityUpdates);
+  });
+  beforeEach(async () => {
+    await service.sql('DELETE FROM inventory_item');
+  });
+  afterAll(async () => {
+    await other.stop();
+    await service.stop();
+  });
+
+  const ask = (update: Partial<QuantityUpdate>, patienceMs = PATIENCE_MS, by = updates) =>
+    by.apply(
+      { petId: 1n, quantity: 1, onlyIf: null, changedBy: 'key:test', requestId: 'request', ...update },
+      performance.now() + patienceMs,
+    );
+  const stockOf = () => service.sql('SELECT pet_id, quantity, status FROM inventory_item ORDER BY pet_id');
+  const historyOf = (petId: number) =>
+    service.sql(
+      `SELECT quantity_before AS before, quantity_after AS after, changed_by, request_id
+         FROM stock_change WHERE pet_id = $1 AND changed_by LIKE 'key:%' ORDER BY id`,
+      [petId],
+    );
+
+  it('of one batch each get their own outcome', async () => {
+    await service.stock([1, 10], [2, 20, 'pending'], [3, 30, 'sold']);
+    const outcomes = await Promise.all([
+      ask({ petId: 1n, quantity: 11 }),
+      ask({ petId: 2n, quantity: 21, onlyIf: ['pending-20'] }),
+      ask({ petId: 3n, quantity: 31, onlyIf: ['sold-29', 'available-30'] }),
+      ask({ petId: 4n, quantity: 41 }),
+      ask({ petId: 5n, quantity: 51, onlyIf: [] }),
+    ]);
+    expect(outcomes).toEqual([
+      { outcome: 'done', item: { petId: 1n, quantity: 11, status: 'available' } },
+      { outcome: 'done', item: { petId: 2n, quantity: 21, status: 'pending' } },
+      { outcome: 'precondition_failed', item: { petId: 3n, quantity: 30, status: 'sold' } },
+      { outcome: 'absent' },
+      { outcome: 'absent' },
+    ]);
+    expect(await stockOf()).toEqual([
+      { pet_id: '1', quantity: 11, status: 'available' },
+      { pet_id: '2', quantity: 21, status: 'pending' },
+      { pet_id: '3', quantity: 30, status: 'sold' },
+    ]);
+  });
+
+  it('write one history row each, in the order in which they took effect', async () => {
+    await service.stock([6, 0]);
+    await Promise.all([1, 2, 3, 4].map((quantity) => ask({ petId: 6n, quantity, requestId: `request-${quantity}` })));
+    expect(await historyOf(6)).toEqual(
+      [1, 2, 3, 4].map((quantity) => ({
+        before: quantity - 1,
+        after: quantity,
+        changed_by: 'key:test',
+        request_id: `request-${quantity}`,
+      })),
+    );
+  });
+
+  it('of the same pet each see the one before', async () => {
+    await service.stock([7, 0]);
+    const outcomes = await Promise.all([
+      ask({ petId: 7n, quantity: 1, onlyIf: ['available-0'] }),
+      ask({ petId: 7n, quantity: 2, onlyIf: ['available-1'] }),
+      ask({ petId: 7n, quantity: 3, onlyIf: ['available-0'] }),
+    ]);
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['done', 'done', 'precondition_failed']);
+  });
+
+  it('change that pet and no neighbour at the edges of int64', async () => {
+    const ids = [-(2n ** 63n), -(2n ** 63n) + 1n, 9007199254740992n, 9007199254740993n, 2n ** 63n - 2n, 2n ** 63n - 1n];
+    await service.stock(...ids.map((id) => [id, 5] as const));
+    for (const petId of ids.filter((_, at) => at % 2 === 1)) await ask({ petId, quantity: 6 });
+    expect(await stockOf()).toEqual(
+      ids.map((id, at) => ({ pet_id: String(id), quantity: at % 2 === 1 ? 6 : 5, status: 'available' })),
+    );
+  });
+
+  describe('of a row that someone else has locked', () => {
+    let holder: Client;
+
+    beforeEach(async () => {
+      await service.stock([1, 1], [2, 2]);
+      holder = new Client({ connectionString: service.databaseUrl });
+      await holder.connect();
+      await holder.query('BEGIN; SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
+    });
+
+    it('wait for it, and no other pet waits with them', async () => {
+      const locked = ask({ petId: 1n, quantity: 100 });
+      for (let quantity = 0; quantity < 20; quantity++) {
+        const startedAt = performance.now();
+        expect(await ask({ petId: 2n, quantity })).toMatchObject({ outcome: 'done' });
+        expect(performance.now() - startedAt).toBeLessThan(400);
+      }
+      await holder.query('ROLLBACK');
+      expect(await locked).toMatchObject({ outcome: 'done' });
+      await holder.end();
+    });
+
+    it('see what the holder committed', async () => {
+      const locked = ask({ petId: 1n, quantity: 100, onlyIf: ['available-1'] });
+      await holder.query('UPDATE inventory_item SET quantity = 50 WHERE pet_id = 1; COMMIT');
+      expect(await locked).toEqual({
+        outcome: 'precondition_failed',
+        item: { petId: 1n, quantity: 50, status: 'available' },
+      });
+      await holder.end();
+    });
+
+    it('give up at their deadline, having written nothing', async () => {
+      const startedAt = performance.now();
+      await expect(ask({ petId: 1n, quantity: 100 }, 300)).rejects.toThrow();
+      expect(performance.now() - startedAt).toBeLessThan(700);
+      await holder.query('ROLLBACK');
+      await holder.end();
+      expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 2 }]);
+    });
+  });
+
+  it('from two processes, of the same pets in opposite order, all take effect', async () => {
+    const pets = Array.from({ length: 40 }, (_, at) => at + 1);
+    await service.stock(...pets.map((pet) => [pet, 0] as const));
+    const rounds = 10;
+    const send = (by: QuantityUpdates, order: readonly number[]) =>
+      Promise.all(
+        order.flatMap((pet) =>
+          Array.from({ length: rounds }, () => ask({ petId: BigInt(pet), quantity: pet }, 10_000, by)),
+        ),
+      );
+    const outcomes = await Promise.all([send(updates, pets), send(other.app.get(QuantityUpdates), pets.toReversed())]);
+    expect(outcomes.flat().filter(({ outcome }) => outcome === 'done')).toHaveLength(2 * rounds * pets.length);
+    const [{ changes } = {}] = await service.sql(
+      `SELECT count(*)::int AS changes FROM stock_change WHERE changed_by = 'key:test' AND quantity_after = pet_id
+        AND id > (SELECT max(id) FROM stock_change WHERE changed_by LIKE 'sql:%')`,
+    );
+    expect(changes).toBe(2 * rounds * pets.length);
+  });
+
+  it('fail with their batch when its connection dies, and the next are well again', async () => {
+    await service.stock([1, 1], [2, 2]);
+    const holder = new Client({ connectionString: service.databaseUrl });
+    await holder.connect();
+    // A lock on the whole table stops the statement itself, not just one row of it.
+    await holder.query('BEGIN; LOCK TABLE stock_change');
+    const doomed = Promise.allSettled([ask({ petId: 1n, quantity: 100 }), ask({ petId: 2n, quantity: 100 })]);
+    await expect
+      .poll(() =>
+        service.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                                WHERE application_name = 'inventory updates' AND wait_event_type = 'Lock'
+                                  AND datname = current_database()`),
+      )
+      .toHaveLength(1);
+    await holder.query('ROLLBACK');
+    await holder.end();
+    const outcomes = await doomed;
+    expect(outcomes.filter(({ status }) => status === 'rejected').length).toBeGreaterThan(0);
+    expect(await ask({ petId: 1n, quantity: 7 })).toMatchObject({ outcome: 'done' });
+  });
+});
