@@ -6,7 +6,7 @@ import { Drain } from './http/drain.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
 import { frontDoor } from './http/front-door.js';
 import { unmatched } from './http/unmatched.js';
-import { serveDocument } from './openapi/document.js';
+import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
 
 /** The whole application, not yet listening. */
@@ -18,6 +18,6 @@ export async function createApp(environment: Environment): Promise<NestExpressAp
   );
   app.useLogger(app.get(Log));
   app.use(frontDoor(environment, app.get(Drain)));
-  serveDocument(app);
+  serveDocs(app);
   return app;
 }

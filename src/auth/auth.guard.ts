@@ -7,10 +7,14 @@ import {
   applyDecorators,
 } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
+import { ApiSecurity } from '@nestjs/swagger';
 import { ApiError } from '../errors/api-error.js';
 import type { ApiRequest } from '../http/api-request.js';
 import { BearerStrategy, NotAdmitted } from './bearer.strategy.js';
 import type { Scope } from './scopes.js';
+
+/** Name of the security scheme in the OpenAPI document. */
+export const API_KEY_SCHEME = 'apiKey';
 
 const SCOPE = 'auth:scope';
 const CHALLENGE = 'Bearer realm="inventory"';
@@ -58,7 +62,7 @@ export class AuthGuard implements CanActivate {
   }
 }
 
-/** Guards a handler: a live bearer key with this scope is needed. */
+/** Guards a handler, and says so in the document: a live bearer key with this scope is needed. */
 export function RequireScope(scope: Scope): MethodDecorator {
-  return applyDecorators(SetMetadata(SCOPE, scope), UseGuards(AuthGuard));
+  return applyDecorators(SetMetadata(SCOPE, scope), UseGuards(AuthGuard), ApiSecurity(API_KEY_SCHEME, [scope]));
 }

@@ -8,7 +8,8 @@ import type { Drain } from './drain.js';
 
 const MAX_HEADERS = 64;
 const MAX_TARGET_LENGTH = 2_048;
-const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/;
+/** Of the caller's `X-Request-Id`s, those that are taken over. */
+export const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** What every answer has. Helmet adds to it where a browser page is served. */
 const HEADERS_ON_EVERY_ANSWER = new Map([

@@ -1,20 +1,28 @@
-import { ApiProperty } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { PetStatus } from '../generated/prisma/enums.js';
 
 /** The largest quantity: what PostgreSQL's `integer` holds. */
 export const MAX_QUANTITY = 2_147_483_647;
 
+export const MIN_PET_ID = -(2n ** 63n);
+export const MAX_PET_ID = 2n ** 63n - 1n;
+
+/** The bounds are bigints, so that the document can give every digit of them. */
+export const PET_ID_SCHEMA = {
+  type: 'integer',
+  format: 'int64',
+  minimum: MIN_PET_ID as unknown as number,
+  maximum: MAX_PET_ID as unknown as number,
+  example: 42,
+} as const;
+
 /**
  * A stock entry, section 2 of the specification. It is written as JSON text by PostgreSQL or by
  * {@link itemAsJson}, never by `JSON.stringify`: `petId` is an int64 and has to keep every digit.
  */
+@ApiSchema({ description: 'The stock of one pet.' })
 export class InventoryItem {
-  @ApiProperty({
-    type: 'integer',
-    format: 'int64',
-    description: 'Identifier of the animal this entry tracks. Larger than what JavaScript holds as a number.',
-    example: 42,
-  })
+  @ApiProperty({ ...PET_ID_SCHEMA, description: 'Identifier of the animal that this entry tracks.' })
   petId!: bigint;
 
   @ApiProperty({ type: 'integer', minimum: 0, maximum: MAX_QUANTITY, description: 'Current stock count.', example: 12 })
@@ -23,8 +31,7 @@ export class InventoryItem {
   @ApiProperty({
     enum: PetStatus,
     enumName: 'PetStatus',
-    description: 'Availability of the pet.',
-    example: 'available',
+    enumSchema: { description: 'Availability of a pet. Read-only: setting a quantity never changes it.' },
   })
   status!: PetStatus;
 }

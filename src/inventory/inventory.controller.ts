@@ -1,4 +1,5 @@
 import { Controller, Get, Param, Patch, Req, Res } from '@nestjs/common';
+import { ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { RequireScope } from '../auth/auth.guard.js';
 import { API_PREFIX } from '../http/api-prefix.js';
@@ -6,17 +7,20 @@ import type { ApiRequest } from '../http/api-request.js';
 import { entityTags } from '../http/entity-tags.js';
 import { readJsonBody } from '../http/json-body.js';
 import { itemAsJson, itemTag } from './inventory-item.dto.js';
+import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
 import { InventoryUpdate } from './inventory-update.dto.js';
 import { answerList } from './list.answer.js';
 import { PetIdPipe } from './pet-id.pipe.js';
 
+@ApiTags('Inventory')
 @Controller(`${API_PREFIX}/inventory`)
 export class InventoryController {
   constructor(private readonly inventory: InventoryService) {}
 
   @Get()
   @RequireScope('inventory:read')
+  @ListInventoryDocs()
   async listInventory(@Req() request: ApiRequest, @Res() response: Response): Promise<void> {
     const list = await this.inventory.list(request.moment, request.arrivedAt);
     await answerList(request, response, list);
@@ -24,6 +28,7 @@ export class InventoryController {
 
   @Patch(':petId')
   @RequireScope('inventory:write')
+  @UpdateInventoryDocs()
   async updateInventory(
     @Param('petId', PetIdPipe) petId: bigint,
     @Req() request: ApiRequest,

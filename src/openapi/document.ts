@@ -1,15 +1,70 @@
-import type { NestExpressApplication } from '@nestjs/platform-express';
-import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import type { INestApplication } from '@nestjs/common';
+import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
+import { stringify } from 'yaml';
+import { API_KEY_SCHEME } from '../auth/auth.guard.js';
+import { COMMON_HEADERS } from './headers.js';
 
-export function serveDocument(app: NestExpressApplication): void {
+/** Version of the interface, section 9 of the specification; not that of the package. */
+const INTERFACE_VERSION = '1.0.0';
+
+const DESCRIPTION = `Stock levels of the animals in a pet store: read them all, set them one by one.
+
+Send your API key as a bearer token: \`Authorization: Bearer <API_KEY>\`. Reading needs the scope \`inventory:read\`,
+writing \`inventory:write\`.
+
+Every answer from 400 on has the same body, an \`Error\`. Programs switch on its \`code\`.
+
+\`petId\` is a 64-bit integer. JavaScript rounds numbers beyond 2^53 when it parses JSON: a client that may meet such
+identifiers takes the digits from the text, for example by the \`context.source\` that \`JSON.parse\` gives to its reviver.`;
+
+/** The OpenAPI document of the routes as they are; bounds beyond 2^53 are bigints in it. */
+export function describeApi(app: INestApplication): OpenAPIObject {
   const config = new DocumentBuilder()
     .setOpenAPIVersion('3.1.0')
     .setTitle('Pet store inventory')
-    .setVersion('1.0.0')
-    .addBearerAuth()
+    .setVersion(INTERFACE_VERSION)
+    .setDescription(DESCRIPTION)
+    .setLicense('MIT', 'https://spdx.org/licenses/MIT.html')
+    .addServer('/', 'The service that this document comes from')
+    .addServer('https://{productionHost}', 'Production', {
+      productionHost: { default: 'inventory.petstore.example', description: 'Name of the production environment.' },
+    })
+    .addServer('https://{stagingHost}', 'Staging', {
+      stagingHost: { default: 'inventory.staging.petstore.example', description: 'Name of the staging environment.' },
+    })
+    .addTag('Inventory', 'What is in the store, and how many.')
+    .addSecurity(API_KEY_SCHEME, { type: 'http', scheme: 'bearer', description: 'Your API key.' })
     .build();
-  SwaggerModule.setup('docs', app, () => SwaggerModule.createDocument(app, config), {
-    jsonDocumentUrl: 'openapi.json',
-    yamlDocumentUrl: 'openapi.yaml',
-  });
+  const { openapi, info, servers, tags, paths, components } = SwaggerModule.createDocument(app, config);
+  for (const schema of Object.values(components?.schemas ?? {})) unwrapReferences(schema);
+  return {
+    openapi,
+    info: { ...info, contact: { name: 'The operators of the store' } },
+    ...{ servers, tags, paths },
+    components: { ...components, headers: COMMON_HEADERS },
+  } as OpenAPIObject;
+}
+
+type Schema = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>[string];
+
+/** `allOf` around a single reference is how OpenAPI 3.0 put a description beside it; 3.1 and client generators need none. */
+function unwrapReferences(schema: Schema): void {
+  if (!('properties' in schema)) return;
+  for (const property of Object.values(schema.properties ?? {})) {
+    if (!('allOf' in property) || property.allOf?.length !== 1) continue;
+    Object.assign(property, property.allOf[0]);
+    delete property.allOf;
+  }
+}
+
+/** Lets JSON carry every digit of a bigint; TypeScript does not know it yet. */
+const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown };
+
+export function asJson(document: OpenAPIObject): string {
+  const exact = (_name: string, value: unknown) => (typeof value === 'bigint' ? rawJSON(String(value)) : value);
+  return `${JSON.stringify(document, exact, 2)}\n`;
+}
+
+export function asYaml(document: OpenAPIObject): string {
+  return stringify(document, { aliasDuplicateObjects: false });
 }

@@ -1,0 +1,102 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiBody, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
+import { ErrorResponse, FailsWith } from '../openapi/error-responses.js';
+import { REQUEST_ID, entityTag } from '../openapi/headers.js';
+import { Stability } from '../openapi/stability.js';
+import { InventoryItem, PET_ID_SCHEMA } from './inventory-item.dto.js';
+import { InventoryUpdate } from './inventory-update.dto.js';
+
+const LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
+const ITEM = { petId: 42, quantity: 12, status: 'available' };
+const ITEM_TAG = '"available-12"';
+
+/** What can happen to a request before the operation sees it. */
+const ANY_REQUEST = [
+  'unauthorized',
+  'request_timeout',
+  'uri_too_long',
+  'too_many_requests',
+  'header_fields_too_large',
+  'internal_error',
+] as const;
+
+export function ListInventoryDocs(): MethodDecorator {
+  const tag = entityTag('Names this state of the list. Send it back in `If-None-Match`.', LIST_TAG);
+  return applyDecorators(
+    ApiOperation({
+      operationId: 'listInventory',
+      summary: 'List the whole stock',
+      description:
+        'Current stock of every pet in the store, in ascending `petId`, as it was at one moment. ' +
+        'Always complete: there are no pages. `[]` when the store is empty.',
+    }),
+    ApiHeader({
+      name: 'If-None-Match',
+      required: false,
+      description: 'An `ETag` from before: while the list is still the same, the answer is 304 without a body.',
+      schema: { type: 'string' },
+      example: LIST_TAG,
+    }),
+    ApiResponse({
+      status: 200,
+      description: 'The stock.',
+      headers: { ...REQUEST_ID, ...tag },
+      type: InventoryItem,
+      isArray: true,
+      example: [ITEM, { petId: 43, quantity: 0, status: 'sold' }],
+    }),
+    ApiResponse({
+      status: 304,
+      description: 'The list is still the one you have.',
+      headers: { ...REQUEST_ID, ...tag },
+    }),
+    FailsWith('bad_request', ...ANY_REQUEST, 'forbidden', 'service_unavailable'),
+  );
+}
+
+export function UpdateInventoryDocs(): MethodDecorator {
+  return applyDecorators(
+    Stability('experimental'),
+    ApiOperation({
+      operationId: 'updateInventory',
+      summary: 'Set the stock of one pet',
+      description:
+        'Sets the quantity of one pet, after an arrival, a return or a count. The status stays as it is.\n\n' +
+        'Without `If-Match` the last writer wins. With it, the quantity is set only if the pet is still in the state that ' +
+        'you saw: the tag of an item is `"<status>-<quantity>"`, for example `"available-12"`, so whoever has the list ' +
+        'can write it.\n\n' +
+        'This operation is **experimental**: the shape of its request may change before it is stable.',
+    }),
+    ApiParam({ name: 'petId', description: 'Identifier of the pet, in plain decimal digits.', schema: PET_ID_SCHEMA }),
+    ApiHeader({
+      name: 'If-Match',
+      required: false,
+      description: 'Tags of the item, of which one has to hold; `*` for any state.',
+      schema: { type: 'string' },
+      example: ITEM_TAG,
+    }),
+    ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),
+    ApiResponse({
+      status: 200,
+      description: 'The item as it is now. The change is committed, and every later list shows it.',
+      headers: { ...REQUEST_ID, ...entityTag('The tag of the item as it is now.', ITEM_TAG) },
+      type: InventoryItem,
+      example: ITEM,
+    }),
+    FailsWith(...ANY_REQUEST, 'not_found', 'payload_too_large', 'unsupported_media_type'),
+    ErrorResponse(['bad_request', 'validation_failed'], {
+      description: 'The request is malformed, or breaks a rule that `message` names. Nothing was written.',
+      messages: { bad_request: 'The body is not JSON.' },
+    }),
+    ErrorResponse(['forbidden'], { messages: { forbidden: 'The API key lacks the scope inventory:write.' } }),
+    ErrorResponse(['precondition_failed'], {
+      description: 'The pet is in another state than `If-Match` asks for. Nothing was written.',
+      headers: entityTag('The tag of the item as it is.', '"available-9"'),
+    }),
+    ErrorResponse(['service_unavailable', 'outcome_unknown'], {
+      description:
+        'With `service_unavailable` nothing was written: try again. With `outcome_unknown` the update may or may not have ' +
+        'happened: read the stock, or repeat the request with the same `If-Match`.',
+    }),
+  );
+}
