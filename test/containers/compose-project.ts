@@ -93,9 +93,10 @@ export async function docker(...args: string[]): Promise<string> {
 
 /** Waits until an address answers 200. @throws when it does not within a minute */
 export async function becomesReady(url: string): Promise<void> {
-  for (const deadline = performance.now() + 60_000; ; await sleep(100)) {
+  for (const deadline = performance.now() + 60_000; ;) {
     const status = await fetch(url).then((answer) => answer.status, String);
     if (status === 200) return;
     if (performance.now() > deadline) throw new Error(`${url} is not ready: ${status}`);
+    await sleep(100);
   }
 }

@@ -1,15 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Database } from '../faults/database.ts';
-import { Evidence } from '../faults/evidence.ts';
-import { Load, UniqueQuantities, type Target } from '../faults/load.ts';
-import { SeededRandom } from '../faults/seeded-random.ts';
+import type { Target } from '../faults/load.ts';
 import { becomesReady, ComposeProject, docker } from './compose-project.ts';
+import { JudgedLoad } from './judged-load.ts';
 
-const PETS = 100;
 const project = new ComposeProject(['docker-compose.yml', 'test/containers/postgres-port.yml'], 'scale');
-const random = new SeededRandom(Number(process.env['SEED'] ?? 1));
-const quantities = new UniqueQuantities(PETS);
 let database: Database;
 let balanced: Target;
 let direct: Target;
@@ -29,30 +25,15 @@ async function target(service: string, containerPort: number): Promise<Target> {
   return { name: service, port, killedAt: -Infinity };
 }
 
-/** A store of a hundred pets without a past, and load on it whose every answer is judged. */
-async function begin(targets: readonly Target[]): Promise<{ load: Load; evidence: Evidence }> {
-  await database.query(
-    `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
-  );
-  const stock = await database.stock(PETS);
-  const evidence = new Evidence(stock);
-  const load = new Load(targets, project.apiKey, quantities, random, { workers: 32, petIds: [...stock.keys()] });
-  load.onExchange((exchange) => {
-    evidence.add(exchange);
-  });
-  load.start();
-  return { load, evidence };
-}
-
-async function end({ load, evidence }: { load: Load; evidence: Evidence }): Promise<void> {
-  await load.stop();
-  evidence.conclude(await database.finalState());
-  console.log(`${evidence.requests} requests: ${evidence.summary}`);
-  expect(evidence.examples).toEqual([]);
+async function judge(run: JudgedLoad): Promise<void> {
+  await run.stop();
+  console.log(`${run.evidence.requests} requests: ${run.evidence.summary}`);
+  expect(run.evidence.examples).toEqual([]);
 }
 
 async function replicaIsBack(container: string): Promise<void> {
-  for (let tries = 0; tries < 300; tries++, await sleep(100)) {
+  for (let tries = 0; tries < 300; tries++) {
+    await sleep(100);
     if ((await docker('inspect', '--format', '{{.State.Health.Status}}', container)) === 'healthy') break;
   }
   await sleep(1_500); // the balancer's next look at it
@@ -60,9 +41,9 @@ async function replicaIsBack(container: string): Promise<void> {
 
 describe('two replicas behind a balancer and a pooler in transaction mode', () => {
   it('answer linearizably with a process that shares their database directly', async () => {
-    const run = await begin([balanced, direct]);
+    const run = await JudgedLoad.start(database, [balanced, direct], project.apiKey);
     await sleep(10_000);
-    await end(run);
+    await judge(run);
     expect(run.evidence.lostConnections).toBe(0);
     expect(run.evidence.answered('503 service_unavailable')).toBe(0);
   });
@@ -70,7 +51,7 @@ describe('two replicas behind a balancer and a pooler in transaction mode', () =
   it('fail no request while each replica in turn is stopped and started', async () => {
     const replicas = await project.containers('replica');
     expect(replicas).toHaveLength(2);
-    const run = await begin([balanced]);
+    const run = await JudgedLoad.start(database, [balanced], project.apiKey);
     for (const replica of replicas) {
       await sleep(1_000);
       await docker('stop', '--time', '30', replica);
@@ -78,7 +59,7 @@ describe('two replicas behind a balancer and a pooler in transaction mode', () =
       await docker('start', replica);
       await replicaIsBack(replica);
     }
-    await end(run);
+    await judge(run);
     const { evidence, load } = run;
     expect([evidence.lostConnections, load.refusedConnections]).toEqual([0, 0]);
     expect(evidence.answered('503 service_unavailable') + evidence.answered('503 outcome_unknown')).toBe(0);
@@ -86,7 +67,7 @@ describe('two replicas behind a balancer and a pooler in transaction mode', () =
 
   it('answer 503 at worst, and nothing wrong, while the pooler is killed and started', async () => {
     const [pooler = ''] = await project.containers('pooler');
-    const run = await begin([balanced, direct]);
+    const run = await JudgedLoad.start(database, [balanced, direct], project.apiKey);
     await sleep(1_000);
     await docker('kill', pooler);
     await docker('start', pooler);
@@ -94,7 +75,7 @@ describe('two replicas behind a balancer and a pooler in transaction mode', () =
     const before = run.evidence.answered('200');
     await sleep(1_000);
     expect(run.evidence.answered('200')).toBeGreaterThan(before);
-    await end(run);
+    await judge(run);
   });
 });
 

@@ -1,0 +1,48 @@
+import type { Database } from '../faults/database.ts';
+import { Evidence, type FinalState } from '../faults/evidence.ts';
+import { Load, UniqueQuantities, type Target } from '../faults/load.ts';
+import { SeededRandom } from '../faults/seeded-random.ts';
+
+const PETS = 100;
+const random = new SeededRandom(Number(process.env['SEED'] ?? 1));
+const quantities = new UniqueQuantities(PETS);
+
+/** Load on a store of a hundred pets without a past. Every answer is judged, and the whole at the end. */
+export class JudgedLoad {
+  readonly load: Load;
+  readonly evidence: Evidence;
+  private readonly database: Database;
+
+  private constructor(database: Database, load: Load, evidence: Evidence) {
+    this.database = database;
+    this.load = load;
+    this.evidence = evidence;
+  }
+
+  static async start(
+    database: Database,
+    targets: readonly Target[],
+    apiKey: string,
+    thinkTimeMs = 0,
+  ): Promise<JudgedLoad> {
+    await database.query(
+      `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
+    );
+    const stock = await database.stock(PETS);
+    const evidence = new Evidence(stock);
+    const load = new Load(targets, apiKey, quantities, random, { workers: 32, petIds: [...stock.keys()], thinkTimeMs });
+    load.onExchange((exchange) => {
+      evidence.add(exchange);
+    });
+    load.start();
+    return new JudgedLoad(database, load, evidence);
+  }
+
+  /** Stops and judges. What was broken is in `evidence.examples`. */
+  async stop(): Promise<FinalState> {
+    await this.load.stop();
+    const state = await this.database.finalState();
+    this.evidence.conclude(state);
+    return state;
+  }
+}
