@@ -1,8 +1,12 @@
+import { existsSync } from 'node:fs';
 import { defineConfig, globalIgnores } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
 export default defineConfig(
-  globalIgnores(['dist/', 'src/generated/', '.data/', '**/node_modules/', 'test/contract/']),
+  globalIgnores([
+    ...['**/dist/', 'src/generated/', '.data/', '**/node_modules/', 'test/contract/'],
+    ...(existsSync('bench/node_modules') ? [] : ['bench/']), // it brings its own packages, installed when it is first run
+  ]),
   {
     files: ['**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],

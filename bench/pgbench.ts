@@ -1,0 +1,67 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { SESSION_OPTIONS, UPDATE } from './peers/statements.ts';
+import { cpuMs } from './usage.ts';
+import { usualPets, type BenchDatabase } from './database.ts';
+import type { Measurement } from './measure.ts';
+
+const run = promisify(execFile);
+
+/** Debian keeps it outside of PATH. */
+export function findPgbench(): string | undefined {
+  const debian = '/usr/lib/postgresql';
+  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
+  const folders = [
+    ...versions.map((version) => join(debian, version, 'bin')),
+    ...(process.env['PATH'] ?? '').split(':'),
+  ];
+  return folders.map((folder) => join(folder, 'pgbench')).find((path) => existsSync(path));
+}
+
+/** The peers' update with its history row, from a C program without HTTP, keys or JSON. */
+export async function runPgbench(
+  program: string,
+  database: BenchDatabase,
+  pets: number,
+  clients: number,
+  seconds: number,
+): Promise<Measurement> {
+  const script = join(tmpdir(), `inventory-pgbench-${process.pid}.sql`);
+  const statement = UPDATE.replaceAll('$1', ':pet').replaceAll('$2', ':quantity').replaceAll('$3', "'pgbench'");
+  await writeFile(
+    script,
+    `\\set pet random(1, ${usualPets(pets)})\n\\set quantity random(0, 2147483647)\n${statement.replaceAll('\n', ' ')};\n`,
+  );
+  const cpuBefore = cpuMs(database.pid);
+  const { stdout } = await run(
+    program,
+    ['-n', '-M', 'prepared', '-f', script, '-c', String(clients), '-T', String(seconds), database.url],
+    { env: { ...process.env, PGOPTIONS: SESSION_OPTIONS } },
+  );
+  const figure = (pattern: RegExp) => Number(pattern.exec(stdout)?.[1] ?? NaN);
+  const transactions = figure(/transactions actually processed: (\d+)/);
+  return {
+    requestsPerSecond: figure(/tps = ([\d.]+)/),
+    p50Ms: NaN,
+    p99Ms: NaN,
+    failures: figure(/number of failed transactions: (\d+)/) || 0,
+    programCpuUs: NaN,
+    postgresCpuUs: ((cpuMs(database.pid) - cpuBefore) * 1000) / transactions,
+    peakMemoryMb: NaN,
+    updatesPerSecond: 0,
+  };
+}
+
+/** The number of clients at which it is fastest, which no peer is asked to guess. */
+export async function bestClientCount(program: string, database: BenchDatabase, pets: number): Promise<number> {
+  let best = { clients: 0, requestsPerSecond: 0 };
+  for (const clients of [8, 16, 32, 64]) {
+    const { requestsPerSecond } = await runPgbench(program, database, pets, clients, 2);
+    if (requestsPerSecond > best.requestsPerSecond) best = { clients, requestsPerSecond };
+  }
+  return best.clients;
+}

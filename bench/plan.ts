@@ -1,0 +1,28 @@
+import type { Contender, Scenario } from './scenarios.ts';
+
+export interface PlannedRun {
+  scenario: Scenario;
+  contender: Contender;
+  round: number;
+}
+
+const roundsOfOthers = 2;
+
+/** A B B A …: what drifts over time, a warming machine or a filling disk, falls on all alike. */
+export function planRuns(chosen: readonly Scenario[], quick: boolean): PlannedRun[] {
+  return chosen
+    .map((scenario) => (quick ? { ...scenario, rounds: 2, seconds: 2, others: [] } : scenario))
+    .flatMap((scenario) =>
+      Array.from({ length: scenario.rounds }, (_, round) => {
+        const compared: Contender[] = ['service', 'fastify', ...scenario.targets.map(({ against }) => against)];
+        const contenders = [...new Set([...compared, ...(round < roundsOfOthers ? scenario.others : [])])];
+        const order = round % 2 === 0 ? contenders : contenders.reverse();
+        return order.map((contender) => ({ scenario, contender, round }));
+      }).flat(),
+    );
+}
+
+/** What a run takes, the preparations included; the progress line corrects itself by what it sees. */
+export function expectedSeconds({ scenario }: PlannedRun): number {
+  return 2.5 + scenario.seconds + scenario.pets / 100_000;
+}

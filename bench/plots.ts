@@ -1,0 +1,125 @@
+import * as vega from 'vega';
+import { compile, type TopLevelSpec } from 'vega-lite';
+import type { Results } from './results.ts';
+import { linesOf } from './summary.ts';
+
+const look = {
+  $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
+  background: 'white',
+  padding: 12,
+  config: {
+    font: 'sans-serif',
+    axis: { labelFontSize: 12, titleFontSize: 12, labelLimit: 420, gridColor: '#e6e6e6' },
+    legend: { labelFontSize: 12, title: null, labelLimit: 320, orient: 'bottom', columns: 3 },
+    title: { fontSize: 14, anchor: 'start' },
+  },
+} as const;
+
+const colors = { range: ['#0b6e4f', '#c8553d', '#e0a458', '#6a5acd', '#8d99ae', '#222222', '#7f7f7f'] };
+
+/** File names and SVG texts of the plots in the report. */
+export async function plots(results: Results): Promise<Record<string, string>> {
+  return {
+    'performance-ratios.svg': await draw(ratios(results)),
+    'performance-lists.svg': await draw(lists(results)),
+    'performance-updates.svg': await draw(updates(results)),
+  };
+}
+
+async function draw(spec: TopLevelSpec): Promise<string> {
+  return new vega.View(vega.parse(compile(spec).spec), { renderer: 'none' }).toSVG();
+}
+
+/** How many times the rate of Fastify + pg, with its confidence interval and the goal where there is one. */
+function ratios(results: Results): TopLevelSpec {
+  const rows = results.scenarios.flatMap((found) => {
+    const ratio = linesOf(found).find(({ contender }) => contender === 'fastify')?.ratio;
+    const goal = found.scenario.targets.find(({ against }) => against === 'fastify')?.atLeast;
+    return ratio ? [{ scenario: found.scenario.title, ...ratio, goal: goal ?? null }] : [];
+  });
+  const y = { field: 'scenario', type: 'nominal', sort: null, title: null } as const;
+  const x = { type: 'quantitative', scale: { type: 'log' }, title: 'times the requests/s of Fastify + pg' } as const;
+  return {
+    ...look,
+    title: 'This service against Fastify + pg with the same promises',
+    width: 560,
+    height: { step: 22 },
+    data: { values: rows },
+    layer: [
+      { mark: { type: 'rule', color: '#999999', strokeDash: [4, 3] }, encoding: { x: { datum: 1, ...x } } },
+      {
+        mark: { type: 'rule', color: '#0b6e4f', strokeWidth: 2 },
+        encoding: { y, x: { field: 'low', ...x }, x2: { field: 'high' } },
+      },
+      {
+        mark: { type: 'point', filled: true, size: 70, color: '#0b6e4f' },
+        encoding: { y, x: { field: 'median', ...x } },
+      },
+      {
+        transform: [{ filter: 'datum.goal !== null' }],
+        mark: { type: 'tick', color: '#c8553d', thickness: 2, size: 16 },
+        encoding: { y, x: { field: 'goal', ...x } },
+      },
+    ],
+  };
+}
+
+function lists(results: Results): TopLevelSpec {
+  const rows = results.scenarios
+    .filter(({ scenario }) => scenario.kind === 'list' && scenario.updatesPerSecond === 0)
+    .filter(({ scenario }) => scenario.connections === 8 || (scenario.pets === 1_000_000 && scenario.connections === 4))
+    .flatMap((found) =>
+      linesOf(found).map(({ label, requestsPerSecond }) => ({ label, requestsPerSecond, pets: found.scenario.pets })),
+    );
+  return {
+    ...look,
+    title: 'Lists a second, 8 connections (a million pets: 4)',
+    width: 560,
+    height: 320,
+    data: { values: rows },
+    mark: { type: 'line', point: true },
+    encoding: {
+      x: {
+        field: 'pets',
+        type: 'quantitative',
+        scale: { type: 'log' },
+        axis: { format: ',', values: [10, 1e3, 1e4, 1e5, 1e6] },
+        title: 'pets',
+      },
+      y: {
+        field: 'requestsPerSecond',
+        type: 'quantitative',
+        scale: { type: 'log' },
+        axis: { format: '~s' },
+        title: 'lists/s',
+      },
+      color: { field: 'label', type: 'nominal', sort: null, scale: colors },
+    },
+  };
+}
+
+function updates(results: Results): TopLevelSpec {
+  const rows = results.scenarios
+    .filter(({ scenario }) => scenario.kind === 'update' || scenario.kind === 'hot')
+    .flatMap((found) =>
+      linesOf(found).map(({ label, requestsPerSecond }) => ({
+        label,
+        requestsPerSecond,
+        scenario: found.scenario.title,
+      })),
+    );
+  return {
+    ...look,
+    title: 'Durable updates a second, each with its history row where not said otherwise',
+    width: 560,
+    height: 300,
+    data: { values: rows },
+    mark: 'bar',
+    encoding: {
+      x: { field: 'scenario', type: 'nominal', sort: null, axis: { labelAngle: 0, labelLimit: 150 }, title: null },
+      xOffset: { field: 'label', sort: null },
+      y: { field: 'requestsPerSecond', type: 'quantitative', axis: { format: '~s' }, title: 'updates/s' },
+      color: { field: 'label', type: 'nominal', sort: null, scale: colors },
+    },
+  };
+}

@@ -1,0 +1,137 @@
+import { existsSync, readFileSync } from 'node:fs';
+import type { Results, ScenarioResults } from './results.ts';
+import type { Scenario } from './scenarios.ts';
+import { digits, linesOf, verdicts } from './summary.ts';
+
+/** What a person wrote about the figures: what was tried where a goal is missed. It is taken over as it stands. */
+const notesFile = new URL('notes.md', import.meta.url);
+
+const groups: readonly [heading: string, belongs: (scenario: Scenario) => boolean][] = [
+  ['Lists, nothing written meanwhile', ({ kind, updatesPerSecond }) => kind === 'list' && updatesPerSecond === 0],
+  [
+    'Lists while stock changes',
+    ({ kind, updatesPerSecond }) => kind === 'anew' || kind === 'mixed' || updatesPerSecond > 0,
+  ],
+  ['Lists that have not changed (`If-None-Match`, 304)', ({ kind }) => kind === 'unchanged'],
+  ['Updates', ({ kind }) => kind === 'update' || kind === 'hot'],
+];
+
+/** The whole of docs/performance.md. */
+export function report(results: Results): string {
+  return `${[
+    '# Performance',
+    introduction(results),
+    '## Goals',
+    goals(results),
+    '![Ratios to Fastify + pg](performance-ratios.svg)',
+    '![Lists a second](performance-lists.svg)',
+    '![Updates a second](performance-updates.svg)',
+    '## Figures',
+    howToRead,
+    ...groups.flatMap(([heading, belongs]) => {
+      const found = results.scenarios.filter(({ scenario }) => belongs(scenario));
+      return found.length === 0 ? [] : [`### ${heading}`, figures(found)];
+    }),
+    exclusions(results),
+    '## What is batched and what is kept',
+    batchedAndKept,
+    '## Method',
+    method(results),
+    ...(existsSync(notesFile) ? [readFileSync(notesFile, 'utf8').trim()] : []),
+  ]
+    .filter((part) => part !== '')
+    .join('\n\n')}\n`;
+}
+
+function introduction({ machine, startedAt, minutes, postgresVersion }: Results): string {
+  const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
+  return `This page is written by \`npm run bench\`, which took ${minutes} minutes on ${startedAt.slice(0, 10)}.
+
+Machine: ${machine.processor}, ${machine.cores} cores, ${machine.memoryGb} GB, Linux ${machine.kernel}, load ${digits(machine.loadAtStart)} at the start.
+The load generator, the program and PostgreSQL share these cores.
+Versions: PostgreSQL ${postgresVersion}, ${versions.join(', ')}.`;
+}
+
+function goals(results: Results): string {
+  const rows = verdicts(results).map(({ what, wanted, found, reached }) => [
+    what,
+    wanted,
+    found,
+    reached ? 'yes' : '**no**',
+  ]);
+  return table(['requests/s of this service', 'wanted', 'measured', 'reached'], rows);
+}
+
+const howToRead = `\`times\` is what counts: this service's requests/s by the other's in the same round, as the median of the rounds with its
+95 % confidence interval; above 1 this service is ahead. All else is the median of the rounds: requests/s, the time of the middle request and of the slowest hundredth in
+milliseconds, CPU time per request of the program and of PostgreSQL in microseconds, the program's memory at its
+peak in MB. On shared cores requests/s drift with the machine, CPU time much less: it is the figure that tells how much
+a core can carry. The times are those of a closed loop: each connection waits for its answer before it asks again, so
+they show how long a full queue is and not what a lone caller sees; for that read the rows with 1 connection.`;
+
+function figures(found: readonly ScenarioResults[]): string {
+  const rows = found.flatMap((each) =>
+    linesOf(each).map((line, index) => [
+      index === 0 ? each.scenario.title : '',
+      line.label,
+      digits(line.requestsPerSecond),
+      line.ratio ? `${digits(line.ratio.median)} (${digits(line.ratio.low)} – ${digits(line.ratio.high)})` : '',
+      `${digits(line.p50Ms)} / ${digits(line.p99Ms)}`,
+      `${digits(line.programCpuUs)} + ${digits(line.postgresCpuUs)}`,
+      digits(line.peakMemoryMb),
+      [
+        line.failures > 0 ? `${line.failures} failed` : '',
+        each.scenario.updatesPerSecond > 0 ? `${digits(line.updatesPerSecond)} updates/s done` : '',
+        ...line.faults,
+      ]
+        .filter((remark) => remark !== '')
+        .join('; '),
+    ]),
+  );
+  return table(['scenario', 'program', 'requests/s', 'times', 'p50 / p99 ms', 'CPU µs', 'MB', 'remarks'], rows);
+}
+
+function exclusions({ disqualified }: Results): string {
+  if (disqualified.length === 0) return '';
+  const lines = disqualified.map(({ contender, scenario, reason }) => `- ${contender}, ${scenario}: ${reason}`);
+  return `Not measured:\n\n${lines.join('\n')}`;
+}
+
+const batchedAndKept = `This service does what the peers do not, and it is where its lead comes from:
+
+- **Batched:** requests that arrive while a database round trip is under way share the next one. One statement looks up
+  the keys of all who wait; one statement applies all updates that wait, each with its own history row. Nothing is delayed
+  to fill a batch, and nobody is answered from a statement that was sent before the request arrived.
+- **Kept:** the bytes of the last list, with its \`ETag\`. They are sent again only when PostgreSQL, asked within the same
+  request, shows that nothing has been committed since they were read. Otherwise the list is read anew, once for all who wait.
+- **Not kept:** keys. Every request has its key looked up in the database, as the peers do.
+
+With one connection there is nothing to share, and the figures show what the layers themselves cost. With updates beside the lists the
+kept bytes are spoilt again and again; \`Lists while stock changes\` shows what is left.`;
+
+function method({ pgbenchClients }: Results): string {
+  const limit = pgbenchClients
+    ? `pgbench sends the peers' update with its history row from ${pgbenchClients} clients, the number at which it was fastest of 8, 16, 32 and 64, without HTTP, keys or JSON.`
+    : 'pgbench was not installed, so that limit is missing.';
+  return `- PostgreSQL is started for the benchmark alone, with durable commits (\`fsync\` and \`synchronous_commit\` on). Checkpoints and
+  vacuum run between the measurements: the store is filled afresh after everything that writes.
+- Every round starts a fresh process, warms it up for a second and measures for some seconds. Rounds are interleaved
+  (A B, B A, A B …), so that drift falls on all alike. The less important peers take part in the first rounds only.
+- All run on the same Node.js in production mode, with logging off and ten database connections. The peers use named statements; Fastify has schemas
+  for bodies and answers; Express has its ETag and query parser off; Prisma has its statements named.
+- All make the same promises: the key's SHA-256 looked up in the database for every request, with expiry, revocation and
+  scopes; the list complete, in order and exact to the last digit of an int64; the body validated; the update answered with the pet after its commit, one history row
+  written by the same statement. Prisma's \`update\` leaves the history row to the database's trigger, which names the database role
+  and not the key: a little less for a little more speed. "Key in memory, no history" is the weaker promise that many settle for.
+- Before it is measured each program has to pass a check: keys unknown, expired, revoked a moment ago and without the scope;
+  malformed and extreme input; the history row. Before each scenario its list is compared, byte for byte, with the one that the database makes.
+  After each run of updates the history has to hold as many rows as updates were accepted, each continuing from the one before, and each
+  pet the quantity of its newest row.
+- The load comes from wrk on one thread; updates go to pets at random, each with another quantity.
+- ${limit} The bare server is \`node:http\` sending a buffer of the list's size, without key or database.`;
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}

@@ -1,0 +1,82 @@
+// npm run bench -- [--quick] [--only <part of a scenario's name>] [--built] [--report]
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { describeMachine } from './machine.ts';
+import { Benchmark } from './benchmark.ts';
+import { planRuns } from './plan.ts';
+import type { Results } from './results.ts';
+import { scenarios } from './scenarios.ts';
+import { comparisonTable } from './summary.ts';
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    /** Measures dist/ as it is. */
+    built: { type: 'boolean', default: false },
+    /** Measures nothing: writes the report and the plots of the last full run anew. */
+    report: { type: 'boolean', default: false },
+  },
+});
+
+const projectFolder = fileURLToPath(new URL('..', import.meta.url));
+const resultsFile = new URL('results/full.json', import.meta.url);
+
+if (!existsSync(new URL('node_modules', import.meta.url))) npm('ci', '--prefix', 'bench', '--no-audit', '--no-fund');
+
+if (options.report) {
+  await writeReport(JSON.parse(await readFile(resultsFile, 'utf8'), nullToNaN) as Results);
+} else {
+  if (!options.built) {
+    npm('run', '--silent', 'build');
+    execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'bench/peers/nest'], {
+      cwd: projectFolder,
+      stdio: 'inherit',
+    });
+  }
+
+  const { only, quick } = options;
+  const chosen = scenarios.filter((scenario) => (only ? scenario.name.includes(only) : !quick || scenario.quick));
+  if (chosen.length === 0) {
+    throw new Error(`no scenario is called like that; there are ${scenarios.map(({ name }) => name).join(', ')}`);
+  }
+
+  const machine = describeMachine();
+  const started = Date.now();
+  const results: Results = {
+    machine,
+    startedAt: new Date(started).toISOString(),
+    ...(await Benchmark.run(planRuns(chosen, quick))),
+    minutes: Math.round((Date.now() - started) / 6_000) / 10,
+  };
+  console.log(comparisonTable(results));
+  if (!only && !quick) {
+    await mkdir(new URL('.', resultsFile), { recursive: true });
+    await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits, 1)}\n`);
+    await writeReport(results);
+  }
+}
+
+async function writeReport(results: Results): Promise<void> {
+  const { report } = await import('./report.ts');
+  const { plots } = await import('./plots.ts');
+  const docs = new URL('../docs/', import.meta.url);
+  for (const [name, svg] of Object.entries(await plots(results))) await writeFile(new URL(name, docs), svg);
+  await writeFile(new URL('performance.md', docs), report(results));
+}
+
+function toFourDigits(_name: string, value: unknown): unknown {
+  return typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value;
+}
+
+/** JSON has no NaN, which stands for what was not measured. */
+function nullToNaN(_name: string, value: unknown): unknown {
+  return value ?? NaN;
+}
+
+function npm(...args: string[]): void {
+  execFileSync('npm', ['--loglevel=error', ...args], { cwd: projectFolder, stdio: 'inherit' });
+}

@@ -1,0 +1,144 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { keys } from './database.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+export type SideName = 'service' | 'fastify' | 'express' | 'nest' | 'weaker' | 'bare';
+
+export interface Side {
+  name: SideName;
+  label: string;
+  /** What is run by this Node.js, from the project's folder. */
+  program: string;
+  /** Whose history rows name the key; `trigger` rows name the database role, `none` keeps none. */
+  history: 'key' | 'trigger' | 'none';
+  /** False when it compares with a single key that it keeps in memory. */
+  looksUpKeys: boolean;
+  environment: Record<string, string>;
+}
+
+export const sides: Record<SideName, Side> = {
+  service: {
+    name: 'service',
+    label: 'this service',
+    program: 'dist/main.js',
+    history: 'key',
+    looksUpKeys: true,
+    environment: { LOG_LEVEL: 'silent', DATABASE_POOL_SIZE: '7' },
+  },
+  fastify: {
+    name: 'fastify',
+    label: 'Fastify + pg',
+    program: 'bench/peers/fastify.ts',
+    history: 'key',
+    looksUpKeys: true,
+    environment: {},
+  },
+  express: {
+    name: 'express',
+    label: 'Express + pg',
+    program: 'bench/peers/express.ts',
+    history: 'key',
+    looksUpKeys: true,
+    environment: {},
+  },
+  nest: {
+    name: 'nest',
+    label: 'NestJS + Prisma',
+    program: 'bench/dist/bench/peers/nest/main.js',
+    history: 'trigger',
+    looksUpKeys: true,
+    environment: {},
+  },
+  weaker: {
+    name: 'weaker',
+    label: 'Fastify + pg, key in memory, no history',
+    program: 'bench/peers/fastify.ts',
+    history: 'none',
+    looksUpKeys: false,
+    environment: { KEY_IN_MEMORY: keys.good },
+  },
+  bare: {
+    name: 'bare',
+    label: 'bare node:http',
+    program: 'bench/peers/bare.ts',
+    history: 'none',
+    looksUpKeys: false,
+    environment: {},
+  },
+};
+
+export interface RunningSide {
+  side: Side;
+  pid: number;
+  url: string;
+  stop(): Promise<void>;
+}
+
+const startTimeoutMs = 20_000;
+
+/** Starts a fresh process and waits until it answers, which is 401 for all but the bare server. */
+export async function startSide(side: Side, environment: Record<string, string>): Promise<RunningSide> {
+  const port = await freePort();
+  const program = spawn(process.execPath, [side.program], {
+    cwd: root,
+    env: {
+      PATH: process.env['PATH'],
+      NODE_ENV: 'production',
+      HOST: '127.0.0.1',
+      PORT: String(port),
+      ...side.environment,
+      ...environment,
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let complaint = '';
+  program.stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaint = (complaint + text).slice(-2_000);
+  });
+  const url = `http://127.0.0.1:${port}/v1/inventory`;
+  const expected = side.name === 'bare' ? 200 : 401;
+  for (const deadline = Date.now() + startTimeoutMs; ;) {
+    if (program.exitCode !== null) throw new Error(`${side.label} ended at its start: ${complaint}`);
+    if ((await statusOf(url)) === expected) break;
+    if (Date.now() > deadline) {
+      program.kill('SIGKILL');
+      throw new Error(`${side.label} does not answer: ${complaint}`);
+    }
+    await sleep(20);
+  }
+  return {
+    side,
+    pid: program.pid ?? 0,
+    url,
+    async stop() {
+      if (program.exitCode !== null) throw new Error(`${side.label} ended by itself: ${complaint}`);
+      const ended = once(program, 'exit');
+      program.kill(side.name === 'service' ? 'SIGTERM' : 'SIGKILL');
+      await ended;
+    },
+  };
+}
+
+async function statusOf(url: string): Promise<number | undefined> {
+  try {
+    const answer = await fetch(url);
+    await answer.body?.cancel();
+    return answer.status;
+  } catch {
+    return undefined;
+  }
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, 'close');
+  return port;
+}

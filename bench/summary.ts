@@ -1,0 +1,145 @@
+import { labelOf } from './benchmark.ts';
+import type { Results, Round, ScenarioResults } from './results.ts';
+import type { Contender } from './scenarios.ts';
+import { median, medianWithInterval, type Interval } from './statistics.ts';
+
+export interface Line {
+  contender: Contender;
+  label: string;
+  rounds: number;
+  requestsPerSecond: number;
+  p50Ms: number;
+  p99Ms: number;
+  failures: number;
+  programCpuUs: number;
+  postgresCpuUs: number;
+  peakMemoryMb: number;
+  updatesPerSecond: number;
+  faults: string[];
+  /** This service's requests a second by this contender's, round by round. */
+  ratio: Interval | undefined;
+}
+
+/** One line per contender, the service first. */
+export function linesOf({ rounds }: ScenarioResults): Line[] {
+  const contenders = [...new Set<Contender>(['service', ...rounds.map(({ contender }) => contender)])];
+  const service = new Map(rounds.filter(({ contender }) => contender === 'service').map((each) => [each.round, each]));
+  return contenders.map((contender) => {
+    const own = rounds.filter((each) => each.contender === contender);
+    const middle = (figure: (round: Round) => number) => median(own.map(figure));
+    const ratios = own
+      .map((each) => (service.get(each.round)?.requestsPerSecond ?? NaN) / each.requestsPerSecond)
+      .filter((ratio) => !Number.isNaN(ratio));
+    return {
+      contender,
+      label: labelOf(contender),
+      rounds: own.length,
+      requestsPerSecond: middle((each) => each.requestsPerSecond),
+      p50Ms: middle((each) => each.p50Ms),
+      p99Ms: middle((each) => each.p99Ms),
+      failures: own.reduce((sum, { failures }) => sum + failures, 0),
+      programCpuUs: middle((each) => each.programCpuUs),
+      postgresCpuUs: middle((each) => each.postgresCpuUs),
+      peakMemoryMb: Math.max(...own.map((each) => each.peakMemoryMb)),
+      updatesPerSecond: middle((each) => each.updatesPerSecond),
+      faults: own.flatMap(({ fault }) => fault ?? []),
+      ratio: contender === 'service' || ratios.length === 0 ? undefined : medianWithInterval(ratios),
+    };
+  });
+}
+
+export interface Verdict {
+  what: string;
+  wanted: string;
+  found: string;
+  reached: boolean;
+}
+
+/** Every figure that was set as a goal, and whether this run reached it. */
+export function verdicts(results: Results): Verdict[] {
+  return [...ratioVerdicts(results), ...unchangedVerdict(results), ...millionVerdict(results), ...tailVerdict(results)];
+}
+
+function ratioVerdicts(results: Results): Verdict[] {
+  return results.scenarios.flatMap((found) =>
+    found.scenario.targets.map(({ against, atLeast }) => {
+      const ratio = linesOf(found).find(({ contender }) => contender === against)?.ratio;
+      return {
+        what: `${found.scenario.title}, against ${labelOf(against)}`,
+        wanted: `${atLeast} times`,
+        found: ratio ? `${digits(ratio.median)} times (${digits(ratio.low)} to ${digits(ratio.high)})` : 'not measured',
+        reached: (ratio?.median ?? 0) >= atLeast,
+      };
+    }),
+  );
+}
+
+/** An unchanged list must not cost more because it is long. */
+function unchangedVerdict(results: Results): Verdict[] {
+  const [few, many] = ['unchanged-10', 'unchanged-100000'].map((name) => serviceLine(results, name)?.requestsPerSecond);
+  if (!few || !many) return [];
+  const share = many / few;
+  const what = 'unchanged list of 100,000 pets, against the same of 10 pets';
+  return [{ what, wanted: '0.9 times', found: `${digits(share)} times`, reached: share >= 0.9 }];
+}
+
+function millionVerdict(results: Results): Verdict[] {
+  const peaks = results.scenarios
+    .filter(({ scenario }) => scenario.pets === 1_000_000)
+    .flatMap((found) => linesOf(found).filter(({ contender }) => contender === 'service'))
+    .map(({ peakMemoryMb }) => peakMemoryMb);
+  if (peaks.length === 0) return [];
+  const peak = Math.max(...peaks);
+  const what = 'memory of this service with 1,000,000 pets, at its peak';
+  return [{ what, wanted: 'under 450 MB', found: `${digits(peak)} MB`, reached: peak < 450 }];
+}
+
+/** Where there is a goal, the slowest hundredth may not pay for it. */
+function tailVerdict(results: Results): Verdict[] {
+  const compared = results.scenarios.filter(({ scenario }) => scenario.targets.length > 0);
+  const worse = compared.flatMap((found) => {
+    const lines = linesOf(found);
+    const service = lines.find(({ contender }) => contender === 'service')?.p99Ms ?? NaN;
+    const peer = lines.find(({ contender }) => contender === 'fastify')?.p99Ms ?? NaN;
+    return service > peer ? [`${found.scenario.title} (${digits(service)} against ${digits(peer)} ms)`] : [];
+  });
+  if (compared.length === 0) return [];
+  const found = worse.length === 0 ? 'no worse anywhere' : `worse: ${worse.join('; ')}`;
+  return [{ what: 'p99 in these scenarios', wanted: 'no worse than Fastify + pg', found, reached: worse.length === 0 }];
+}
+
+function serviceLine(results: Results, scenarioName: string): Line | undefined {
+  const found = results.scenarios.find(({ scenario }) => scenario.name === scenarioName);
+  return found && linesOf(found).find(({ contender }) => contender === 'service');
+}
+
+/** Three significant digits, and no fraction from a hundred on. */
+export function digits(value: number): string {
+  if (!Number.isFinite(value)) return '–';
+  if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en');
+  return String(Number(value.toPrecision(3)));
+}
+
+export function comparisonTable(results: Results): string {
+  const rows = results.scenarios.flatMap((found) => [
+    `\n${found.scenario.title}`,
+    ...linesOf(found).map((line) =>
+      [
+        `  ${line.label.padEnd(40)}`,
+        `${digits(line.requestsPerSecond).padStart(8)} req/s`,
+        `p50 ${digits(line.p50Ms).padStart(6)} ms`,
+        `p99 ${digits(line.p99Ms).padStart(6)} ms`,
+        `cpu ${digits(line.programCpuUs).padStart(7)} + ${digits(line.postgresCpuUs).padStart(6)} µs`,
+        line.ratio
+          ? `service is ${digits(line.ratio.median)}× (${digits(line.ratio.low)} to ${digits(line.ratio.high)})`
+          : '',
+        line.failures > 0 ? `${line.failures} FAILED` : '',
+        ...line.faults,
+      ].join('  '),
+    ),
+  ]);
+  const goals = verdicts(results).map(
+    ({ what, wanted, found, reached }) => `${reached ? 'reached' : 'MISSED '} ${what}: ${found}, wanted ${wanted}`,
+  );
+  return [...rows, '', ...goals].join('\n');
+}
