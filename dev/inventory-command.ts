@@ -12,7 +12,7 @@ import { projectFolder } from './build.ts';
  */
 export async function runInventory(settings: NodeJS.ProcessEnv, ...args: string[]): Promise<void> {
   const command = spawnInventory(settings, args, { cwd: projectFolder, stdio: ['ignore', 'ignore', 'pipe'] });
-  const [stderr] = await Promise.all([text(command.stderr ?? []), once(command, 'exit')]);
+  const [stderr] = await Promise.all([command.stderr ? text(command.stderr) : '', once(command, 'exit')]);
   if (command.exitCode !== 0) throw new Error(stderr.trim() || `inventory ${args.join(' ')} failed`);
 }
 
