@@ -1,3 +1,4 @@
+import type { Server } from 'node:http';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from './app.module.js';
@@ -8,16 +9,19 @@ import { frontDoor } from './http/front-door.js';
 import { unmatched } from './http/unmatched.js';
 import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
+import { RequestWatch } from './operations/request.watch.js';
 
 /** The whole application, not yet listening. */
 export async function createApp(environment: Environment): Promise<NestExpressApplication> {
-  const app = await NestFactory.create<NestExpressApplication>(
-    AppModule.with(environment),
-    new InventoryExpressAdapter(environment, unmatched),
-    { bodyParser: false, bufferLogs: true, abortOnError: false },
-  );
+  const adapter = new InventoryExpressAdapter(environment, unmatched);
+  const app = await NestFactory.create<NestExpressApplication>(AppModule.with(environment), adapter, {
+    bodyParser: false,
+    bufferLogs: true,
+    abortOnError: false,
+  });
   app.useLogger(app.get(Log));
-  app.use(frontDoor(environment, app.get(Drain)));
+  app.get(RequestWatch).attach(app.getHttpServer() as Server);
+  adapter.enterThrough(frontDoor(environment, app.get(Drain)));
   serveDocs(app);
   return app;
 }

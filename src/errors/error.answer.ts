@@ -4,7 +4,7 @@ import type { ApiError } from './api-error.js';
 /** Unread request bodies up to here are taken and dropped, so that the connection can be kept. */
 const DROPPED_BODY_BYTES = 1_024;
 /** A client that is still sending gets this long, and this much is taken from it, so that it can read the answer. */
-const LINGER_MS = 500;
+export const LINGER_MS = 500;
 const LINGER_BYTES = 65_536;
 
 /** The headers of every Error, beside those that every answer has. */

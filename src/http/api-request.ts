@@ -1,6 +1,7 @@
 import type { Request } from 'express';
 import type { Moment } from '../auth/admission.js';
 import type { Refusal } from '../auth/bearer.strategy.js';
+import type { ApiError } from '../errors/api-error.js';
 
 /** A request as the service knows it, from the front door on. */
 export interface ApiRequest extends Request {
@@ -16,6 +17,10 @@ export interface ApiRequest extends Request {
   keyId: string | undefined;
   /** What had been committed when the request was let in; set by the guard. */
   moment: Moment;
+  /** What is wrong with the framing or the time of the body; an event of this name tells when it comes up. */
+  bodyFault: ApiError | undefined;
+  /** Whether the client waits for `100 Continue` before it sends the body. */
+  awaitsContinue: boolean | undefined;
   /** Why the request was not let in. */
   refusal: Refusal | undefined;
   /** What the request failed with, for the log. */

@@ -1,6 +1,11 @@
-import { type IncomingMessage, ServerResponse, createServer, IncomingMessage as NodeRequest } from 'node:http';
+import { IncomingMessage, ServerResponse, createServer } from 'node:http';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Express, type RequestHandler } from 'express';
+import express, {
+  type Express,
+  type Request as ExpressRequest,
+  type RequestHandler,
+  type Response as ExpressResponse,
+} from 'express';
 import type { Environment } from '../environment.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 
@@ -10,6 +15,10 @@ const CONNECTIONS_CHECKED_EVERY_MS = 1_000;
 
 /** Express and the Node.js server under it, told what this service wants of them. */
 export class InventoryExpressAdapter extends ExpressAdapter {
+  #frontDoor: RequestHandler = (_request, _response, next) => {
+    next();
+  };
+
   constructor(
     private readonly environment: Environment,
     private readonly unmatched: (app: Express) => RequestHandler,
@@ -29,7 +38,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
    */
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
-    class Request extends NodeRequest {}
+    class Request extends IncomingMessage {}
     class Response extends ServerResponse {}
     Object.setPrototypeOf(Request.prototype, app.request as object);
     Object.setPrototypeOf(Response.prototype, app.response as object);
@@ -38,7 +47,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     const { environment } = this;
     const server = createServer(
       {
-        IncomingMessage: Request as typeof IncomingMessage,
+        IncomingMessage: Request,
         ServerResponse: Response,
         maxHeaderSize: MAX_HEAD_BYTES,
         requireHostHeader: false, // the front door asks for it, and answers with an Error
@@ -48,13 +57,22 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         connectionsCheckingInterval: CONNECTIONS_CHECKED_EVERY_MS,
         noDelay: true,
       },
-      app,
+      (request, response) => {
+        this.#frontDoor(request as ExpressRequest, response as ExpressResponse, () => {
+          app(request, response);
+        });
+      },
     );
     server.maxHeadersCount = 0; // beyond a count Node.js would drop headers in silence; the front door refuses
     server.timeout = environment.SOCKET_TIMEOUT_MS;
     answerParserErrors(server);
     answerExpectations(server);
     this.setHttpServer(server);
+  }
+
+  /** In front of Express, which answers some request targets with a page of its own before any middleware. */
+  enterThrough(frontDoor: RequestHandler): void {
+    this.#frontDoor = frontDoor;
   }
 
   /** After all routes: tells a path that is not there from a method that is not. */

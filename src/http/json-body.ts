@@ -24,7 +24,7 @@ export async function readJsonBody<T extends object>(
   type: new () => T,
 ): Promise<T> {
   judgeHeaders(request);
-  if (request.headers.expect !== undefined) response.writeContinue();
+  if (request.awaitsContinue) response.writeContinue();
   return validated(parse(decode(await readBytes(request))), type);
 }
 
@@ -47,6 +47,13 @@ function judgeHeaders({ headers, rawHeaders }: ApiRequest): void {
 
 function readBytes(request: ApiRequest): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    const fail = () => {
+      reject(request.bodyFault ?? new ApiError('bad_request', 'The body did not arrive whole.'));
+    };
+    if (request.bodyFault) {
+      fail();
+      return;
+    }
     const chunks: Buffer[] = [];
     let length = 0;
     request
@@ -56,11 +63,10 @@ function readBytes(request: ApiRequest): Promise<Buffer> {
         else chunks.push(chunk);
       })
       .once('end', () => {
-        resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+        resolve(Buffer.concat(chunks));
       })
-      .once('error', () => {
-        reject(new ApiError('bad_request', 'The body did not arrive whole.'));
-      });
+      .once('bodyFault', fail)
+      .once('error', fail);
   });
 }
 

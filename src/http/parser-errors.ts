@@ -2,7 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ApiError } from '../errors/api-error.js';
-import { errorHeaders } from '../errors/error.answer.js';
+import { LINGER_MS, errorHeaders } from '../errors/error.answer.js';
+import type { ApiRequest } from './api-request.js';
+import { HEADERS_ON_EVERY_ANSWER } from './answer-headers.js';
+import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
 
 interface ParserError extends Error {
   readonly code?: string;
@@ -10,27 +13,42 @@ interface ParserError extends Error {
   readonly rawPacket?: Buffer;
 }
 
+/** Of a connection, the request that was parsed last and its response. */
+interface Parsing {
+  readonly parser?: { readonly incoming?: (ApiRequest & { readonly res?: ServerResponse }) | null } | null;
+}
+
+/** Emitted by the server for each request that is refused before there is one for the application. */
+export const REFUSED = 'refused';
+export interface Refused {
+  /** Told to the client as `X-Request-Id`. */
+  readonly id: string;
+  readonly error: ApiError;
+}
+
 /** Answers with an Error what Node.js refuses before there is a request, and says so instead of just hanging up. */
 export function answerParserErrors(server: Server): void {
-  server.on('clientError', (error: ParserError, socket: Duplex) => {
-    const pending = (socket as { _httpMessage?: ServerResponse | null })._httpMessage;
-    if (error.code === 'ECONNRESET' || !socket.writable || pending?.headersSent) {
-      // A request that is being served keeps its answer; garbage behind it must not be taken for that answer.
-      if (pending?.headersSent && pending.req.complete) pending.once('finish', () => socket.destroy());
-      else socket.destroy();
-      return;
-    }
-    if (pending?.req.complete) {
-      pending.shouldKeepAlive = false;
-      return;
-    }
-    refuse(socket, readParserError(error));
+  const failed = new WeakSet<Duplex>();
+  server.on('clientError', (error: ParserError, socket: Duplex & Parsing) => {
+    if (error.code === 'ECONNRESET') socket.destroy();
+    if (socket.destroyed || failed.has(socket)) return; // each further packet fails anew
+    failed.add(socket);
+    const last = socket.parser?.incoming;
+    if (!last?.res) refuse(server, socket, readParserError(error));
+    else if (last.complete)
+      afterAnswer(last.res, () => {
+        refuse(server, socket, readParserError(error));
+      });
+    else if (last.res.headersSent)
+      afterAnswer(last.res, () => {
+        socket.destroy();
+      });
+    else failBody(last, last.res, readParserError(error));
   });
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
-    refuse(
-      socket,
-      new ApiError('method_not_allowed', 'This service is no proxy.', { Allow: 'GET, HEAD, OPTIONS, PATCH' }),
-    );
+    socket.on('error', () => undefined); // Node.js has let go of this connection
+    const allow = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
+    refuse(server, socket, new ApiError('method_not_allowed', 'This service is no proxy.', allow));
   });
 }
 
@@ -38,35 +56,54 @@ export function answerParserErrors(server: Server): void {
 export function answerExpectations(server: Server): void {
   for (const event of ['checkContinue', 'checkExpectation'] as const) {
     server.on(event, (request: IncomingMessage, response: ServerResponse) => {
+      (request as ApiRequest).awaitsContinue = event === 'checkContinue';
       server.emit('request', request, response);
     });
   }
 }
 
-function readParserError({ code, rawPacket }: ParserError): ApiError {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return rawPacket && /^[A-Z]+ \S+$/.test(rawPacket.toString('latin1'))
-        ? new ApiError('uri_too_long', 'The request target is too long.')
-        : new ApiError('header_fields_too_large', 'The headers are larger than 8 KiB.');
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new ApiError('payload_too_large', 'The chunk extensions are too large.');
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new ApiError('request_timeout', 'The request did not arrive in time.');
-    default:
-      return new ApiError('bad_request', 'The request is not well-formed HTTP/1.1.');
-  }
+/** What is wrong behind a request must not be taken for its answer, nor come before it. */
+function afterAnswer(response: ServerResponse, act: () => void): void {
+  if (response.writableFinished) act();
+  else response.once('finish', act);
 }
 
-function refuse(socket: Duplex, error: ApiError): void {
+/** The head was good, so the request gets its own answer; whoever reads its body learns what is wrong with that. */
+function failBody(request: ApiRequest, response: ServerResponse, fault: ApiError): void {
+  response.shouldKeepAlive = false;
+  request.bodyFault = fault;
+  request.emit('bodyFault');
+}
+
+function readParserError({ code, rawPacket }: ParserError): ApiError {
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    const [, target = ''] = /^[A-Z]+ (\S*)/.exec(rawPacket?.toString('latin1') ?? '') ?? [];
+    return target.length > MAX_TARGET_LENGTH
+      ? targetTooLong()
+      : new ApiError('header_fields_too_large', 'The headers are larger than 8 KiB.');
+  }
+  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') {
+    return new ApiError('payload_too_large', 'The chunk extensions are too large.');
+  }
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return new ApiError('request_timeout', 'The request did not arrive in time.');
+  return new ApiError('bad_request', 'The request is not well-formed HTTP/1.1.');
+}
+
+/** Ends the connection with an Error. Closing at once, with the client's data unread, could take the Error with it. */
+function refuse(server: Server, socket: Duplex, error: ApiError): void {
+  if (!socket.writable) return;
+  const id = randomUUID();
+  server.emit(REFUSED, { id, error } satisfies Refused);
   const body = error.body();
   const headers = {
-    'X-Request-Id': randomUUID(),
-    'X-Content-Type-Options': 'nosniff',
+    'X-Request-Id': id,
+    ...Object.fromEntries(HEADERS_ON_EVERY_ANSWER),
     ...errorHeaders(error, body),
     Date: new Date().toUTCString(),
     Connection: 'close',
   };
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ''}\r\n${head.join('')}\r\n${body}`);
+  setTimeout(() => socket.destroy(), LINGER_MS);
 }

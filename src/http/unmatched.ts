@@ -8,11 +8,11 @@ interface Layer {
   match(path: string): boolean;
 }
 
-/** Methods that the routes take at this path, `HEAD` and `OPTIONS` included; empty where no route is. */
+/** Methods that the routes take at this path, at any path for `*`; `HEAD` and `OPTIONS` included, empty where no route is. */
 export function methodsAt(app: Express, path: string): string[] {
   const methods = new Set<string>();
   for (const layer of (app.router as unknown as { stack: readonly Layer[] }).stack) {
-    if (!layer.route || !layer.match(path)) continue;
+    if (!layer.route || !(path === '*' || layer.match(path))) continue;
     for (const method of Object.keys(layer.route.methods)) methods.add(method.toUpperCase());
   }
   if (methods.has('GET')) methods.add('HEAD');

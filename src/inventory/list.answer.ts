@@ -10,6 +10,8 @@ export async function answerList(request: ApiRequest, response: Response, list: 
     ETag: `"${list.tag(coding)}"`,
     'Cache-Control': 'private, no-cache',
     Vary: 'Accept-Encoding',
+    // A body that nobody asked for and that is still coming is not waited for.
+    ...(request.complete ? {} : { Connection: 'close' }),
   };
   const known = request.headers['if-none-match'];
   if (known !== undefined && isKnown(list, known)) {

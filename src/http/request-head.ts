@@ -1,0 +1,71 @@
+import { ApiError } from '../errors/api-error.js';
+import type { ApiRequest } from './api-request.js';
+
+const MAX_HEADERS = 64;
+/** In characters. */
+export const MAX_TARGET_LENGTH = 2_048;
+
+/** Of `http://host/path`, what is before the path. */
+const ORIGIN = /^https?:\/\/[^/?\\]+(?=[/?]|$)/i;
+const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
+
+/**
+ * Judges what Node.js lets pass of a request line and its headers, and notes every `Authorization` header.
+ *
+ * @returns `header_fields_too_large`, `uri_too_long` or `bad_request`, or undefined when all is well
+ */
+export function judgeHead(request: ApiRequest): ApiError | undefined {
+  const { rawHeaders } = request;
+  if (rawHeaders.length > 2 * MAX_HEADERS) {
+    return new ApiError('header_fields_too_large', `More than ${MAX_HEADERS} headers.`);
+  }
+  if (request.url.length > MAX_TARGET_LENGTH) return targetTooLong();
+  if (request.httpVersionMajor !== 1) return new ApiError('bad_request', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.');
+  return judgeHeaders(request) ?? judgeTarget(request);
+}
+
+export function targetTooLong(): ApiError {
+  return new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
+}
+
+/** RFC 9112 section 3.2: one Host, and a well-formed one. */
+function judgeHeaders(request: ApiRequest): ApiError | undefined {
+  const { rawHeaders } = request;
+  let hosts = 0;
+  const authorizationHeaders: string[] = [];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? '';
+    if (name.length === 4 && name.toLowerCase() === 'host') {
+      hosts++;
+      if (!HOST.test(rawHeaders[at + 1] ?? '')) return new ApiError('bad_request', 'The Host header is malformed.');
+    } else if (name.length === 13 && name.toLowerCase() === 'authorization') {
+      authorizationHeaders.push(rawHeaders[at + 1] ?? '');
+    }
+  }
+  request.authorizationHeaders = authorizationHeaders;
+  return hosts === 1 || (hosts === 0 && request.httpVersionMinor === 0)
+    ? undefined
+    : new ApiError('bad_request', 'Exactly one Host header is required.');
+}
+
+/**
+ * Leaves the path of the target in `request.url`, to be compared as it was sent: with each `%` encoded once more, what
+ * Express decodes is the text itself. `*` stands for the service as a whole (RFC 9112 section 3.2.4).
+ */
+function judgeTarget(request: ApiRequest): ApiError | undefined {
+  let { url } = request;
+  if (!url.startsWith('/') && !(url === '*' && request.method === 'OPTIONS')) {
+    const [origin] = ORIGIN.exec(url) ?? [];
+    if (origin === undefined) return malformedTarget();
+    url = url.slice(origin.length);
+    if (!url.startsWith('/')) url = `/${url}`;
+    request.url = url;
+  }
+  if (url.includes('#')) return malformedTarget();
+  if (url.includes('%')) request.url = url.replaceAll('%', '%25');
+  return undefined;
+}
+
+function malformedTarget(): ApiError {
+  return new ApiError('bad_request', 'The request target is malformed.');
+}

@@ -1,0 +1,182 @@
+import { type Socket, connect } from 'node:net';
+
+/** An answer as it came over the wire, whole. */
+export interface Answer {
+  readonly status: number;
+  /** By lower-case name; a header that came more than once has its values joined by a line feed. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bytes: Buffer;
+  /** The body as UTF-8. */
+  readonly text: string;
+}
+
+export interface Question {
+  readonly method?: string;
+  /** The request target, sent as it is. */
+  readonly target?: string;
+  /** Sent as they are, in this order; `Host` and, with a body, `Content-Length` are added where they are missing. */
+  readonly headers?: readonly (readonly [name: string, value: string])[];
+  readonly body?: string | Buffer;
+}
+
+const ANSWER_WITHIN_MS = 5_000;
+
+/** The bytes of a request. Text is written as latin1, a byte for a character, but for the body, which is UTF-8. */
+export function requestBytes({ method = 'GET', target = '/', headers = [], body }: Question): Buffer {
+  const lines = [...headers];
+  const names = new Set(lines.map(([name]) => name.toLowerCase()));
+  if (!names.has('host')) lines.unshift(['Host', 'inventory.test']);
+  if (body !== undefined && !names.has('content-length') && !names.has('transfer-encoding')) {
+    lines.push(['Content-Length', String(Buffer.byteLength(body))]);
+  }
+  const head = `${method} ${target} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
+  return Buffer.concat([Buffer.from(head, 'latin1'), Buffer.from(body ?? '')]);
+}
+
+/** One request on a connection of its own, and its answer. */
+export async function ask(port: number, question: Question): Promise<Answer> {
+  const connection = await Connection.open(port);
+  try {
+    connection.send(requestBytes(question));
+    return await connection.answer({ toHead: question.method === 'HEAD' });
+  } finally {
+    connection.destroy();
+  }
+}
+
+/** A raw connection, for whatever no well-behaved client would send. */
+export class Connection {
+  readonly #socket: Socket;
+  #unread: Buffer = Buffer.alloc(0);
+  #ended = false;
+  #wake: () => void = () => undefined;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    const end = () => {
+      this.#ended = true;
+      this.#wake();
+    };
+    socket
+      .on('data', (bytes: Buffer) => {
+        this.#unread = Buffer.concat([this.#unread, bytes]);
+        this.#wake();
+      })
+      .on('end', end)
+      .on('close', end)
+      .on('error', () => undefined); // a cut connection is something to find out, not a failure of the test
+  }
+
+  static open(port: number): Promise<Connection> {
+    return new Promise((resolve, reject) => {
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true }, () => {
+        resolve(new Connection(socket));
+      });
+      socket.once('error', reject);
+    });
+  }
+
+  /** Text goes out as latin1: a byte for a character. */
+  send(bytes: string | Buffer): this {
+    this.#socket.write(bytes, 'latin1');
+    return this;
+  }
+
+  /** Says that nothing more will be sent, as `shutdown` does; answers still come. */
+  finish(): void {
+    this.#socket.end();
+  }
+
+  /** Stops reading, so that the server's writes come to a halt. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  /**
+   * The next answer, interim ones (1xx) included.
+   *
+   * @param options.toHead whether it answers a HEAD, and so has no body
+   * @throws when it does not come whole in time, or the connection ends first
+   */
+  async answer({ toHead = false, withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
+    const deadline = performance.now() + withinMs;
+    for (;;) {
+      const taken = takeAnswer(this.#unread, { toHead, ended: this.#ended });
+      if (taken) {
+        this.#unread = taken.rest;
+        return taken.answer;
+      }
+      if (this.#ended) throw new Error(`the connection ended after "${this.#unread.toString('latin1')}"`);
+      await this.#more(deadline);
+    }
+  }
+
+  /** Resolves with what came and was not taken as an answer, once the server has closed the connection. */
+  async closed({ withinMs = ANSWER_WITHIN_MS } = {}): Promise<string> {
+    const deadline = performance.now() + withinMs;
+    while (!this.#ended) await this.#more(deadline);
+    return this.#unread.toString('latin1');
+  }
+
+  /** Bytes that have come and were not taken as an answer. */
+  get unreadBytes(): number {
+    return this.#unread.length;
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  /** Ends the connection by a reset, as a crashed client's system does. */
+  reset(): void {
+    this.#socket.resetAndDestroy();
+  }
+
+  #more(deadline: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        reject(new Error(`nothing more came in time after "${this.#unread.toString('latin1')}"`));
+      }, deadline - performance.now());
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}
+
+function takeAnswer(
+  bytes: Buffer,
+  { toHead, ended }: { toHead: boolean; ended: boolean },
+): { answer: Answer; rest: Buffer } | undefined {
+  const headEnd = bytes.indexOf('\r\n\r\n');
+  if (headEnd < 0) return undefined;
+  const [statusLine = '', ...lines] = bytes.toString('latin1', 0, headEnd).split('\r\n');
+  const [, status] = /^HTTP\/1\.1 (\d{3}) /.exec(statusLine) ?? [];
+  if (status === undefined) throw new Error(`not a status line: "${statusLine}"`);
+  const headers: Record<string, string> = {};
+  for (const line of lines) {
+    const [, name = '', value = ''] = /^([^:\s]+): ?(.*)$/.exec(line) ?? [];
+    const key = name.toLowerCase();
+    headers[key] = key in headers ? `${headers[key] ?? ''}\n${value}` : value;
+  }
+  const start = headEnd + 4;
+  const end = bodyEnd(bytes, { start, headers, bodiless: toHead || /^(1..|204|304)$/.test(status), ended });
+  if (end === undefined) return undefined;
+  const body = bytes.subarray(start, end);
+  return { answer: { status: Number(status), headers, bytes: body, text: body.toString() }, rest: bytes.subarray(end) };
+}
+
+function bodyEnd(
+  bytes: Buffer,
+  { start, headers, bodiless, ended }: { start: number; headers: Answer['headers']; bodiless: boolean; ended: boolean },
+): number | undefined {
+  if (bodiless) return start;
+  if (headers['content-length'] === undefined) return ended ? bytes.length : undefined;
+  const end = start + Number(headers['content-length']);
+  return bytes.length >= end ? end : undefined;
+}
