@@ -57,6 +57,16 @@ export const settings = {
     text === '' ? undefined : bearerToken(text),
   ),
   LOG_LEVEL: setting(`Least level that is logged: ${LOG_LEVELS.join(', ')}`, 'info', oneOf(...LOG_LEVELS)),
+  LOG_SUCCESS_EVERY: setting(
+    'Of the requests that succeed one in so many is logged; failures always are',
+    '1',
+    integer(1, 1_000_000),
+  ),
+  RATE_LIMIT_PER_MINUTE: setting(
+    'Requests that one key may make in a minute, counted in each process; 0 is without limit',
+    '0',
+    integer(0, 100_000_000),
+  ),
   DATABASE_POOL_SIZE: setting(
     'Connections for everything but the three dedicated ones (admission, updates, list)',
     '4',

@@ -42,6 +42,7 @@ function drainOnce(app: NestExpressApplication): (reason: string, exitCode: numb
       .then(async (emptied) => {
         await Promise.race([app.close(), new Promise((resolve) => setTimeout(resolve, 2_000).unref())]);
         app.get(Log).info(emptied ? 'stopped' : 'stopped with requests unanswered');
+        await app.get(Log).flush();
         process.exit(emptied ? exitCode : 1);
       });
   };

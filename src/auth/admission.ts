@@ -75,6 +75,7 @@ export class AdmissionService implements OnApplicationShutdown {
   ) {
     this.#session = new Session(environment, 'admission');
     this.#trip = new RoundTrip((digests) => this.#admit(digests), {
+      name: 'admission',
       maxCalls: MOST_KEYS_PER_TRIP,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
     });

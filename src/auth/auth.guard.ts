@@ -7,10 +7,12 @@ import {
   applyDecorators,
 } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
-import { ApiSecurity } from '@nestjs/swagger';
+import type { Response } from 'express';
+import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import { ApiError } from '../errors/api-error.js';
 import type { ApiRequest } from '../http/api-request.js';
 import { BearerStrategy, NotAdmitted } from './bearer.strategy.js';
+import { RateLimit } from './rate-limit.js';
 import type { Scope } from './scopes.js';
 
 /** Name of the security scheme in the OpenAPI document. */
@@ -22,13 +24,15 @@ const CHALLENGE = 'Bearer realm="inventory"';
 /**
  * Lets a request in when its bearer key is live and has the handler's scope.
  *
- * @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), `forbidden`, `service_unavailable`
+ * @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), `too_many_requests`, `forbidden`,
+ * `service_unavailable`
  */
 @Injectable()
 export class AuthGuard implements CanActivate {
   constructor(
     private readonly bearer: BearerStrategy,
     private readonly reflector: Reflector,
+    private readonly rateLimit: RateLimit,
   ) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
@@ -38,6 +42,7 @@ export class AuthGuard implements CanActivate {
     if (verdict.state !== 'live') throw new Error('only live keys are admitted');
     request.keyId = verdict.keyId;
     request.moment = moment;
+    this.rateLimit.charge(verdict.keyId, context.switchToHttp().getResponse<Response>());
     if (scope === undefined || !verdict.scopes.includes(scope)) {
       const challenge = `${CHALLENGE}, error="insufficient_scope"${scope ? `, scope="${scope}"` : ''}`;
       throw new ApiError('forbidden', `The API key lacks the scope ${scope ?? 'for this'}.`, {
@@ -64,5 +69,10 @@ export class AuthGuard implements CanActivate {
 
 /** Guards a handler, and says so in the document: a live bearer key with this scope is needed. */
 export function RequireScope(scope: Scope): MethodDecorator {
-  return applyDecorators(SetMetadata(SCOPE, scope), UseGuards(AuthGuard), ApiSecurity(API_KEY_SCHEME, [scope]));
+  return applyDecorators(
+    SetMetadata(SCOPE, scope),
+    UseGuards(AuthGuard),
+    ApiSecurity(API_KEY_SCHEME),
+    ApiExtension('x-required-scope', scope),
+  );
 }

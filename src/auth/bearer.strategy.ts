@@ -4,7 +4,8 @@ import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
 import { type Admission, AdmissionService } from './admission.js';
 
 /** Why a request was not let in. For the log alone: to the caller all of them look the same. */
-export type Refusal = 'no_key' | 'malformed_header' | 'unknown_key' | 'expired_key' | 'revoked_key';
+export const REFUSALS = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
+export type Refusal = (typeof REFUSALS)[number];
 
 export class NotAdmitted extends Error {
   constructor(

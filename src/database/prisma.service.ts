@@ -1,5 +1,6 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaPg } from '@prisma/adapter-pg';
+import pg from 'pg';
 import { Environment } from '../environment.js';
 import { PrismaClient } from '../generated/prisma/client.js';
 import { connectionOptions, statementName } from './session.js';
@@ -7,13 +8,14 @@ import { connectionOptions, statementName } from './session.js';
 /** The ordinary Prisma client, for everything that is not on every request's path. */
 @Injectable()
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {
+  readonly pool: pg.Pool;
+
   constructor(environment: Environment) {
+    const pool = new pg.Pool({ ...connectionOptions(environment, 'pool'), max: environment.DATABASE_POOL_SIZE });
     super({
-      adapter: new PrismaPg(
-        { ...connectionOptions(environment, 'pool'), max: environment.DATABASE_POOL_SIZE },
-        { statementNameGenerator: statementName },
-      ),
+      adapter: new PrismaPg(pool, { disposeExternalPool: true, statementNameGenerator: statementName }),
     });
+    this.pool = pool;
   }
 
   /** After the HTTP server has closed: a request under way still needs its connection. */

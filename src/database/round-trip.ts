@@ -1,4 +1,14 @@
+import { channel } from 'node:diagnostics_channel';
 import { NotApplied } from './not-applied.js';
+
+/** Told at the end of every trip that has a name, to whoever subscribes. */
+export interface TripEnd {
+  readonly trip: string;
+  readonly calls: number;
+  readonly durationMs: number;
+  readonly failed: boolean;
+}
+export const tripEnds = channel('inventory:trip-end');
 
 /** More calls are waiting than the service is willing to keep; nothing was sent. */
 export class TooManyWaiting extends NotApplied {
@@ -42,6 +52,7 @@ export class RoundTrip<Call, Answer> {
    * @param options.maxCalls most calls on one trip
    * @param options.maxWaiting most calls that wait; one more is refused with {@link TooManyWaiting}
    * @param options.exclusive calls for which it gives the same value never share a trip; they keep their order
+   * @param options.name what {@link tripEnds} calls it
    */
   constructor(
     private readonly run: (calls: readonly Call[]) => Promise<readonly Answer[]>,
@@ -49,6 +60,7 @@ export class RoundTrip<Call, Answer> {
       readonly maxCalls: number;
       readonly maxWaiting: number;
       readonly exclusive?: (call: Call) => unknown;
+      readonly name?: string;
     },
   ) {}
 
@@ -70,9 +82,16 @@ export class RoundTrip<Call, Answer> {
     this.#underWay = travellers;
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
     for (const each of travellers) each.sent = true;
+    const departedAt = performance.now();
     this.run(travellers.map((each) => each.call)).then(
-      (answers) => this.#arrive(travellers, (each, at) => each.resolve(answers[at] as Answer)),
-      (reason: unknown) => this.#arrive(travellers, (each) => each.reject(reason)),
+      (answers) => {
+        this.#tell(travellers.length, departedAt, false);
+        this.#arrive(travellers, (each, at) => each.resolve(answers[at] as Answer));
+      },
+      (reason: unknown) => {
+        this.#tell(travellers.length, departedAt, true);
+        this.#arrive(travellers, (each) => each.reject(reason));
+      },
     );
   }
 
@@ -83,6 +102,12 @@ export class RoundTrip<Call, Answer> {
     this.#underWay = [];
     this.#depart();
     travellers.forEach(settle);
+  }
+
+  #tell(calls: number, departedAt: number, failed: boolean): void {
+    const { name: trip } = this.options;
+    if (trip === undefined || !tripEnds.hasSubscribers) return;
+    tripEnds.publish({ trip, calls, durationMs: performance.now() - departedAt, failed } satisfies TripEnd);
   }
 
   /** Takes the next trip's calls off the queue. */

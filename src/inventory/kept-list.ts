@@ -51,6 +51,8 @@ export class KeptList implements OnApplicationShutdown {
   readonly #session: Session;
   readonly #trip: RoundTrip<Moment, StockList>;
   #kept: Kept | undefined;
+  #readings = 0;
+  #reuses = 0;
 
   constructor(
     private readonly environment: Environment,
@@ -63,6 +65,7 @@ export class KeptList implements OnApplicationShutdown {
       query_timeout: LIST_TIMEOUT_MS,
     });
     this.#trip = new RoundTrip((moments) => this.#readFor(moments), {
+      name: 'list',
       maxCalls: MOST_WAITING,
       maxWaiting: MOST_WAITING,
     });
@@ -75,7 +78,27 @@ export class KeptList implements OnApplicationShutdown {
    * @throws what the database failed with
    */
   at(moment: Moment, arrivedAt: number): StockList | Promise<StockList> {
-    return this.#holding(moment) ?? this.#trip.call(moment, arrivedAt + this.environment.LIST_TIMEOUT_MS);
+    const held = this.#holding(moment);
+    if (held) {
+      this.#reuses++;
+      return held;
+    }
+    return this.#trip.call(moment, arrivedAt + this.environment.LIST_TIMEOUT_MS);
+  }
+
+  /** Times that the list was read from the database. */
+  get readings(): number {
+    return this.#readings;
+  }
+
+  /** Requests that were answered without reading it. */
+  get reuses(): number {
+    return this.#reuses;
+  }
+
+  /** Length of what is kept, not compressed. */
+  get bytes(): number {
+    return this.#kept?.list.bytes.length ?? 0;
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -102,6 +125,7 @@ export class KeptList implements OnApplicationShutdown {
     const [[snapshot] = ['']] = rows;
     const list = new StockList(asJsonArray(rows.map(([, items]) => items ?? '')));
     this.#kept = { list, moment: { session, snapshot } };
+    this.#readings++;
     return list;
   }
 

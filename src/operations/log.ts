@@ -1,29 +1,97 @@
+import { createRequire } from 'node:module';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
-import { pino } from 'pino';
+import { type DestinationStream, pino } from 'pino';
 import { Environment } from '../environment.js';
+import { describeFailure } from './failure.text.js';
+import { LogLines } from './log.lines.js';
 
-/** The log: one JSON object a line on standard output. No key ever goes into it. */
+/** A reader of standard output that has stopped reading must not keep the process from ending. */
+const FLUSHED_WITHIN_MS = 1_000;
+
+type Line = [message: string] | [fields: object, message: string];
+
+/**
+ * The log: one JSON object a line on standard output, or text for people when that is a terminal. Secrets never go into
+ * it: an error under `err` is described without them, and no other member is taken from what a client sends.
+ */
 @Injectable()
 export class Log implements LoggerService {
+  readonly #lines: LogLines | undefined;
   readonly #pino: pino.Logger;
 
-  constructor(environment: Environment) {
-    this.#pino = pino({ level: environment.LOG_LEVEL, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+  constructor({ LOG_LEVEL }: Environment) {
+    const forPeople = LOG_LEVEL === 'silent' ? undefined : terminal();
+    this.#lines = LOG_LEVEL === 'silent' || forPeople ? undefined : new LogLines();
+    this.#pino = pino(
+      {
+        level: LOG_LEVEL,
+        base: null,
+        timestamp: time,
+        formatters: { level: (level) => ({ level }) },
+        serializers: { err: (error: unknown) => describeFailure(error) },
+      },
+      forPeople ?? this.#lines ?? { write: () => undefined },
+    );
   }
 
-  info(...line: [string] | [object, string]): void {
+  /** Whether lines of this level are written; when not, nothing needs to be computed for them. */
+  takes(level: 'debug' | 'info' | 'warn' | 'error'): boolean {
+    return this.#pino.isLevelEnabled(level);
+  }
+
+  /** Lines that were lost because nobody read them. */
+  get dropped(): number {
+    return this.#lines?.dropped ?? 0;
+  }
+
+  debug(...line: Line): void {
+    this.#pino.debug(...(line as [object, string]));
+  }
+
+  info(...line: Line): void {
     this.#pino.info(...(line as [object, string]));
   }
 
+  warn(...line: Line): void {
+    this.#pino.warn(...(line as [object, string]));
+  }
+
+  error(...line: Line): void {
+    this.#pino.error(...(line as [object, string]));
+  }
+
+  /** What NestJS says of itself. */
   log(message: string): void {
     this.#pino.debug(message);
   }
 
-  warn(...line: [string] | [object, string]): void {
-    this.#pino.warn(...(line as [object, string]));
+  /** Resolves when all lines so far are written, at most after a second. */
+  async flush(): Promise<void> {
+    await Promise.race([this.#lines?.flush(), pause(FLUSHED_WITHIN_MS, undefined, { ref: false })]);
   }
+}
 
-  error(...line: [string] | [object, string]): void {
-    this.#pino.error(...(line as [object, string]));
+let millisecond = 0;
+let text = '';
+
+/** UTC. Many lines share a millisecond, and writing a date costs as much as the rest of the line. */
+function time(): string {
+  const now = Date.now();
+  if (now !== millisecond) {
+    millisecond = now;
+    text = `,"time":"${new Date(now).toISOString()}"`;
+  }
+  return text;
+}
+
+/** pino-pretty, where standard output is a terminal and the package is there; production does not have it. */
+function terminal(): DestinationStream | undefined {
+  if (!process.stdout.isTTY) return undefined;
+  try {
+    const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
+    return pretty({ sync: true, singleLine: true, translateTime: 'HH:MM:ss.l' });
+  } catch {
+    return undefined;
   }
 }

@@ -1,9 +1,18 @@
 import { Global, Module } from '@nestjs/common';
 import { Drain } from '../http/drain.js';
+import { InventoryModule } from '../inventory/inventory.module.js';
 import { HealthController } from './health.controller.js';
 import { Log } from './log.js';
+import { Metrics } from './metrics.js';
+import { MetricsController } from './metrics.controller.js';
 import { Readiness } from './readiness.js';
+import { RequestWatch } from './request.watch.js';
 
 @Global()
-@Module({ controllers: [HealthController], providers: [Drain, Log, Readiness], exports: [Drain, Log] })
+@Module({
+  imports: [InventoryModule],
+  controllers: [HealthController, MetricsController],
+  providers: [Drain, Log, Metrics, Readiness, RequestWatch],
+  exports: [Drain, Log, RequestWatch],
+})
 export class OperationsModule {}

@@ -9,10 +9,15 @@ import { Log } from './log.js';
 
 const PREPARE_AGAIN_AFTER_MS = 500;
 
+/** Shorter than any probe's own patience, and long for a database that is well. */
+const ANSWERS_WITHIN_MS = 1_000;
+
 /** Whether this process should be given requests, and what has to be done once before it is. */
 @Injectable()
 export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown {
   #prepared = false;
+  #obstacle: string | undefined;
+  #check: Promise<boolean> | undefined;
   readonly #stopped = new AbortController();
 
   constructor(
@@ -34,12 +39,21 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   /** @returns why not, or undefined when ready */
   async obstacle(): Promise<string | undefined> {
     if (this.drain.isDraining) return 'The service is shutting down.';
-    if (!this.#prepared) return 'The service has not found its database yet.';
+    if (!this.#prepared) return 'The service has not found its database, with all migrations, yet.';
+    this.#check ??= this.#databaseAnswers();
+    const answered = await Promise.race([this.#check, pause(ANSWERS_WITHIN_MS, false, { ref: false })]);
+    return answered ? undefined : 'The database cannot be used at the moment.';
+  }
+
+  /** One at a time: probes that come meanwhile share it, so that a frozen database does not fill the pool. */
+  async #databaseAnswers(): Promise<boolean> {
     try {
       await this.prisma.$queryRaw`SELECT 1`;
-      return undefined;
+      return true;
     } catch {
-      return 'The database cannot be used at the moment.';
+      return false;
+    } finally {
+      this.#check = undefined;
     }
   }
 
@@ -52,10 +66,17 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
         this.#prepared = true;
         this.log.info('ready');
       } catch (error) {
-        this.log.warn({ err: error }, 'not ready yet');
+        this.#tellOnce(error as Error);
         await pause(PREPARE_AGAIN_AFTER_MS, undefined, { signal: this.#stopped.signal }).catch(() => undefined);
       }
     }
+  }
+
+  /** Not at every attempt: what keeps the service from its database may last for hours. */
+  #tellOnce(obstacle: Error): void {
+    if (obstacle.message === this.#obstacle) return;
+    this.#obstacle = obstacle.message;
+    this.log.warn({ err: obstacle }, 'not ready yet');
   }
 
   async #storeBootstrapKey(): Promise<void> {

@@ -1,0 +1,20 @@
+import { Controller, Get, Res } from '@nestjs/common';
+import { ApiExcludeController } from '@nestjs/swagger';
+import type { Response } from 'express';
+import { RequireScope } from '../auth/auth.guard.js';
+import { Metrics } from './metrics.js';
+
+@ApiExcludeController()
+@Controller('metrics')
+export class MetricsController {
+  constructor(private readonly metrics: Metrics) {}
+
+  @Get()
+  @RequireScope('metrics:read')
+  async scrape(@Res() response: Response): Promise<void> {
+    const { type, text } = await this.metrics.exposition();
+    response
+      .writeHead(200, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text), 'Cache-Control': 'no-store' })
+      .end(text);
+  }
+}

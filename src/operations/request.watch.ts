@@ -1,0 +1,90 @@
+import type { Server, ServerResponse } from 'node:http';
+import { Injectable } from '@nestjs/common';
+import { Environment } from '../environment.js';
+import { ApiError } from '../errors/api-error.js';
+import type { ApiRequest } from '../http/api-request.js';
+import { REFUSED, type Refused } from '../http/parser-errors.js';
+import { withoutSecrets } from './failure.text.js';
+import { Log } from './log.js';
+import { Metrics } from './metrics.js';
+
+/** Paths that no route has are one route, so that nobody can make new series. */
+const UNMATCHED = 'unmatched';
+
+/** The status of a request whose client went away before there was one, as nginx writes it. */
+const CLIENT_GONE = 499;
+
+const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** Sees every request from its head to the end of its answer, and tells the metrics and the log. */
+@Injectable()
+export class RequestWatch {
+  readonly #logSuccessEvery: number;
+  #successes = 0;
+
+  constructor(
+    environment: Environment,
+    private readonly log: Log,
+    private readonly metrics: Metrics,
+  ) {
+    this.#logSuccessEvery = environment.LOG_SUCCESS_EVERY;
+  }
+
+  /** Listens before the application does, so that nothing which answers a request can pass unseen. */
+  attach(server: Server): void {
+    const ended = (request: ApiRequest, response: ServerResponse) => {
+      this.#ended(request, response);
+    };
+    function close(this: ServerResponse): void {
+      ended(this.req as ApiRequest, this);
+    }
+    server.prependListener('request', (_request, response: ServerResponse) => {
+      this.metrics.activeRequests++;
+      response.on('close', close);
+    });
+    server.on(REFUSED, (refused: Refused) => {
+      this.#refused(refused);
+    });
+  }
+
+  #ended(request: ApiRequest, response: ServerResponse): void {
+    const { method, failure } = request;
+    const status = response.headersSent ? response.statusCode : CLIENT_GONE;
+    const route = (request.route as { path: string } | undefined)?.path ?? UNMATCHED;
+    const durationMs = performance.now() - request.arrivedAt;
+    this.metrics.activeRequests--;
+    this.metrics.requestEnded(method, route, status, durationMs / 1_000);
+    if (status >= 400)
+      this.metrics.requestFailed(failure instanceof ApiError ? failure.code : undefined, request.refusal);
+
+    const level = levelOf(status, route);
+    if (!this.log.takes(level) || (status < 400 && this.#successes++ % this.#logSuccessEvery !== 0)) return;
+    const line = {
+      requestId: withoutSecrets(request.id),
+      traceId: TRACEPARENT.exec(request.headers['traceparent'] as string)?.[1],
+      keyId: request.keyId,
+      method,
+      route,
+      status,
+      code: failure instanceof ApiError ? failure.code : undefined,
+      reason: request.refusal,
+      durationMs: Math.round(durationMs * 1_000) / 1_000,
+      bytes: Number(response.getHeader('content-length') ?? NaN) || undefined,
+      aborted: response.writableFinished ? undefined : true,
+      err: status >= 500 && failure instanceof Error ? (failure.cause ?? failure) : undefined,
+    };
+    this.log[level](line, 'request');
+  }
+
+  #refused({ id, error }: Refused): void {
+    this.metrics.requestMalformed(error.code);
+    this.log.warn({ requestId: id, status: error.status, code: error.code }, 'malformed request');
+  }
+}
+
+/** Probes come every second and say nothing as long as they succeed. */
+function levelOf(status: number, route: string): 'debug' | 'info' | 'warn' | 'error' {
+  if (status >= 500) return 'error';
+  if (status >= 400) return 'warn';
+  return route.startsWith('/health/') ? 'debug' : 'info';
+}
