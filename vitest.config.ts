@@ -1,5 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
+const resultsFile = process.env['TEST_RESULTS'];
+
 export default defineConfig({
   test: {
     include: ['src/**/*.spec.ts', 'test/**/*.e2e-spec.ts'],
@@ -7,8 +9,9 @@ export default defineConfig({
     globalSetup: 'test/support/global-setup.ts',
     testTimeout: 15_000,
     hookTimeout: 30_000,
-    // A process each, as in production: process-wide settings, signals and metrics of one file do not leak into another.
+    // A process for each file, as in production: settings, signals and metrics of one do not leak into another.
     pool: 'forks',
     maxWorkers: 2,
+    reporters: ['default', ...(resultsFile ? [['json', { outputFile: resultsFile }] as const] : [])],
   },
 });

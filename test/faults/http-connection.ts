@@ -91,6 +91,7 @@ export class HttpConnection {
 
   /** Ends the connection; a request in flight fails with {@link ConnectionLost}. */
   close(): void {
+    this.reusable = false;
     this.socket.destroy();
   }
 

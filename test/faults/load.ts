@@ -49,11 +49,14 @@ export interface LoadOptions {
   readonly thinkTimeMs?: number;
   /** The part of the updates that carry `If-Match`, 0 to 1. Default 0.1. */
   readonly conditionalShare?: number;
-  /** Whether all workers begin with the first target; otherwise they take turns. Default false. */
+  /** All workers begin with the first target and stay until they are sent away; otherwise they go round. Default false. */
   readonly together?: boolean;
 }
 
 const GIVE_UP_MS = 15_000;
+
+/** How likely a worker changes its connection after a request, so that a process that returns gets its share again. */
+const MOVING_ON = 0.01;
 
 /** Hands out the quantities of a run, none of them twice. */
 export class UniqueQuantities {
@@ -149,6 +152,7 @@ export class Load {
       this.inFlight.delete(connection);
       if (outcome instanceof NotConnected) continue; // closed between the look at it and the request
       for (const listener of this.listeners) listener({ target, operation, start, end, connectedAt, outcome });
+      if (!this.options.together && this.random.chance(MOVING_ON)) connection.close();
       if (!connection.reusable) turn++; // as a balancer does: the next connection goes to the next process
       if (outcome instanceof Error || outcome.status === 503) await sleep(this.random.between(2, 10));
       else if (operation.kind === 'update') remember(seen, operation, outcome);

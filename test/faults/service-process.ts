@@ -67,12 +67,12 @@ export class ServiceProcess {
     }
   }
 
-  /** The status of a health probe; undefined when nothing answered within a second. */
+  /** The status of a health probe; undefined when nothing answered within 3 s. */
   async health(probe: 'live' | 'ready'): Promise<number | undefined> {
     const connection = await HttpConnection.open(this.port).catch(() => undefined);
     if (!connection) return undefined;
     const answer = connection.request('GET', `/health/${probe}`, {}).catch(() => undefined);
-    const status = await Promise.race([answer.then((given) => given?.status), sleep(1_000, undefined, { ref: false })]);
+    const status = await Promise.race([answer.then((given) => given?.status), sleep(3_000, undefined, { ref: false })]);
     connection.close();
     return status;
   }
@@ -104,7 +104,7 @@ export class ServiceProcess {
   }
 
   lastLogLines(): string {
-    return readFileSync(this.logFile, 'utf8').trimEnd().split('\n').slice(-5).join('\n');
+    return readFileSync(this.logFile, 'utf8').trimEnd().split('\n').slice(-12).join('\n');
   }
 
   private get pid(): number {

@@ -69,7 +69,7 @@ export class Stage {
     this.folder = folder;
     this.petIds = [...stock.keys()];
     this.quantities = new UniqueQuantities(stock.size);
-    this.evidence = new Evidence(stock);
+    this.evidence = new Evidence(stock, world.size.answerWithinMs);
   }
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
@@ -123,7 +123,7 @@ export class Stage {
     const figures = [
       atMost('violations', evidence.violations, 0),
       atMost('answers 500', evidence.answered('500 internal_error'), 0),
-      atMost('slowest answer', evidence.slowestMs, 3_000, 'ms'),
+      atMost('slowest answer', evidence.slowestMs, this.world.size.answerWithinMs, 'ms'),
     ];
     return { figures, state };
   }
