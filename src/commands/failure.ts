@@ -21,6 +21,7 @@ const NETWORK: Readonly<Record<string, string>> = {
   ENETUNREACH: 'no route to its network',
   ETIMEDOUT: 'it did not answer in time',
   ECONNRESET: 'it cut the connection',
+  DatabaseNotReachable: 'there is no such host, or nothing listens there', // Prisma's word for all of them
 };
 
 interface ErrorFacts {
@@ -47,12 +48,12 @@ export function describeFailure(error: unknown): string {
 }
 
 /** Prisma and Node wrap what the driver said; the innermost error is the one that tells something. */
-function rootOf(error: ErrorFacts): { code: string | undefined; message: string } {
-  const inner = error.meta?.driverAdapterError ?? error.errors?.[0] ?? error.cause;
+function rootOf({ code, message, meta, errors, cause }: ErrorFacts): { code: string | undefined; message: string } {
+  const inner = meta?.driverAdapterError ?? errors?.[0] ?? cause;
   if (inner instanceof Error) return rootOf(inner);
   if (typeof inner === 'object' && inner !== null) {
-    const { originalCode, originalMessage } = inner as { originalCode?: string; originalMessage?: string };
-    if (originalMessage !== undefined) return { code: originalCode, message: originalMessage };
+    const { originalCode, kind, originalMessage } = inner as Record<string, string | undefined>;
+    return { code: originalCode ?? kind, message: originalMessage ?? message };
   }
-  return { code: error.code, message: error.message };
+  return { code, message };
 }

@@ -1,11 +1,11 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { StockChange } from '../generated/prisma/client.js';
+import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withPrisma } from './connection.js';
 import { Failure } from './failure.js';
 import { judgeHistory, pruneBefore } from './history.chain.js';
 import { MOMENT_FORM, parseMoment } from './moment.js';
 import { note, print, printJson, printTable } from './output.js';
-import { isInt64 } from './stock.line.js';
 
 const SHOWN_BROKEN = 20;
 
@@ -97,7 +97,7 @@ function stock(quantity: StockChange['quantityAfter'], status: StockChange['stat
 }
 
 function readPetId(text: string): bigint {
-  if (!isInt64(text)) throw new InvalidArgumentError('It must be an int64 in plain digits.');
+  if (!isPetId(text)) throw new InvalidArgumentError('It must be an int64 in plain digits.');
   return BigInt(text);
 }
 

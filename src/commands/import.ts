@@ -43,7 +43,7 @@ export function addImport(program: Command): void {
     .option('--quiet', 'no progress and no summary, only errors')
     .option('--json', 'the summary as JSON on standard output')
     .addHelpText('after', details)
-    .action(importStock);
+    .action(showImport);
 }
 
 const details = `
@@ -65,33 +65,47 @@ Examples:
   inventory export | ssh elsewhere inventory import - --format csv
 `;
 
-async function importStock(name: string, options: ImportOptions): Promise<void> {
-  const format = options.format ?? formatOf(name);
-  if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
-  const file = await openStockFile(name);
-  const progress = showProgress(options.quiet === true);
-  const summary = await withConnection('import', (client) => run(client, file, format, options, progress)).finally(
-    () => {
-      progress.end();
-    },
-  );
+async function showImport(name: string, options: ImportOptions): Promise<void> {
+  const summary = await importStock(name, options);
   const { added, changed, unchanged, removed } = summary;
   const would = options.dryRun ? 'dry run, nothing was written: ' : '';
   if (!options.quiet) note(`${would}${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed`);
   if (options.json) printJson({ ...summary, dryRun: options.dryRun === true });
 }
 
-async function run(
-  client: Client,
-  file: StockFile,
-  format: Format,
-  { missing, dryRun }: ImportOptions,
-  progress: Progress,
-): Promise<Summary> {
+/**
+ * Makes the stock what a file says, in one transaction.
+ *
+ * @param name of the file; `-` is standard input
+ * @throws Failure when the file cannot be read or breaks a rule; nothing is written then
+ */
+export async function importStock(name: string, options: ImportOptions): Promise<Summary> {
+  const format = options.format ?? formatOf(name);
+  if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
+  const file = await openStockFile(name);
+  const progress = showProgress(options.quiet === true);
+  try {
+    return await withConnection('import', async (client) => {
+      await beginImport(client);
+      const total = await copySoundLines(client, file, format, progress);
+      if (total === 0 && options.missing === 'remove')
+        throw new Failure('the file has no pet; it would remove them all');
+      progress.stage(options.dryRun ? 'comparing' : 'writing');
+      if (options.dryRun) return await compareIncoming(client, options.missing);
+      const summary = await mergeIncoming(client, options.missing, total);
+      await client.query('COMMIT');
+      return summary;
+    });
+  } finally {
+    progress.end();
+  }
+}
+
+/** @returns how many pets the file has, when all of its lines are sound */
+async function copySoundLines(client: Client, file: StockFile, format: Format, progress: Progress): Promise<number> {
   const problems = new Problems();
   let total = 0;
 
-  /** The sound lines as COPY text, a piece for each piece of the file. */
   async function* copyText(): AsyncGenerator<string> {
     for await (const lines of readers[format](file.chunks, problems)) {
       let text = '';
@@ -104,14 +118,9 @@ async function run(
     }
   }
 
-  await beginImport(client);
   await copyIncoming(client, copyText());
   progress.stage('checking');
   await refuseDuplicates(client, problems);
   if (problems.count > 0) throw problems.asFailure();
-  if (total === 0 && missing === 'remove') throw new Failure('the file has no pet; it would remove them all');
-  progress.stage(dryRun ? 'comparing' : 'writing');
-  const summary = dryRun ? await compareIncoming(client, missing) : await mergeIncoming(client, missing, total);
-  await client.query(dryRun ? 'ROLLBACK' : 'COMMIT');
-  return summary;
+  return total;
 }

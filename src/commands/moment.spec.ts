@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { parseDuration, parseMoment } from './moment.js';
+
+describe('a duration', () => {
+  it.each([
+    ['30s', 30_000],
+    ['15m', 900_000],
+    ['12h', 43_200_000],
+    ['30d', 2_592_000_000],
+    ['4w', 2_419_200_000],
+    ['0d', 0],
+  ])('%s is %d ms', (text, durationMs) => {
+    expect(parseDuration(text)).toBe(durationMs);
+  });
+
+  it.each(['', '5', 'd', '-1d', '1.5h', '1 d', '1y', '1D', '10001d', '1h30m'])('%j is none', (text) => {
+    expect(parseDuration(text)).toBeUndefined();
+  });
+});
+
+describe('a moment', () => {
+  const now = new Date('2026-11-20T12:00:00Z');
+
+  it.each([
+    ['2d', 1, '2026-11-22T12:00:00.000Z'],
+    ['2d', -1, '2026-11-18T12:00:00.000Z'],
+    ['2027-01-31', 1, '2027-01-31T00:00:00.000Z'],
+    ['2027-01-31T08:00Z', 1, '2027-01-31T08:00:00.000Z'],
+    ['2027-01-31T08:00:01.5+02:00', 1, '2027-01-31T06:00:01.500Z'],
+    ['2024-02-29', -1, '2024-02-29T00:00:00.000Z'],
+  ] as const)('%s (%d) is %s', (text, direction, expected) => {
+    expect(parseMoment(text, direction, now)?.toISOString()).toBe(expected);
+  });
+
+  it.each(['', 'tomorrow', '2027-02-29', '2027-13-01', '2027-1-1', '2027-01-31T08:00', '2027-01-31T25:00Z', '20270131'])(
+    '%j is none',
+    (text) => {
+      expect(parseMoment(text, 1, now)).toBeUndefined();
+    },
+  );
+});

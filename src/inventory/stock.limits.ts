@@ -1,0 +1,14 @@
+/** The largest quantity: what PostgreSQL's `integer` holds. */
+export const MAX_QUANTITY = 2_147_483_647;
+
+/** A petId is any int64. */
+export const MIN_PET_ID = -(2n ** 63n);
+export const MAX_PET_ID = 2n ** 63n - 1n;
+
+/** Whether a text is an int64 in canonical decimal, so that each pet has one way to be written. It never becomes a number. */
+export function isPetId(text: string): boolean {
+  if (!/^(?:0|-?[1-9]\d{0,18})$/.test(text)) return false;
+  if (text.length < 19) return true;
+  const petId = BigInt(text);
+  return petId >= MIN_PET_ID && petId <= MAX_PET_ID;
+}

@@ -1,0 +1,86 @@
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import packageFile from '../../package.json' with { type: 'json' };
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { inventory } from './inventory-command.ts';
+
+let empty: TestDatabase;
+beforeAll(async () => {
+  empty = await createDatabase({ migrated: false });
+});
+afterAll(() => empty.drop());
+
+describe('inventory', () => {
+  it('tells its version and explains every command', async () => {
+    expect(await inventory('', ['--version'])).toEqual({ code: 0, stdout: `${packageFile.version}\n`, stderr: '' });
+    const commands = [
+      [],
+      ['migrate'],
+      ['keys'],
+      ['keys', 'create'],
+      ['keys', 'list'],
+      ['keys', 'revoke'],
+      ['keys', 'rotate'],
+    ];
+    commands.push(['import'], ['export'], ['history'], ['history', 'prune']);
+    await Promise.all(
+      commands.map(async (command) => {
+        const { code, stdout, stderr } = await inventory('', [...command, '--help']);
+        expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+        expect(stdout).toContain(`Usage: ${['inventory', ...command].join(' ')}`);
+      }),
+    );
+  });
+
+  it('answers wrong use with exit code 2', async () => {
+    const wrong = [
+      [],
+      ['keys'],
+      ['bogus'],
+      ['import'],
+      ['import', 'x.csv', '--missing', 'maybe'],
+      ['history'],
+      ['history', '01'],
+    ];
+    const outcomes = await Promise.all(wrong.map((args) => inventory('postgresql://127.0.0.1:1/x', args)));
+    expect(outcomes.map(({ code, stdout }) => ({ code, stdout }))).toEqual(wrong.map(() => ({ code: 2, stdout: '' })));
+  });
+
+  it('migrates a database, and says so when there is nothing to do or nothing was done yet', async () => {
+    const tooEarly = 'error: the database has no inventory tables, or not the newest; run "inventory migrate" first\n';
+    for (const args of [['keys', 'list'], ['export'], ['history', '1']]) {
+      expect(await inventory(empty.url, args)).toEqual({ code: 1, stdout: '', stderr: tooEarly });
+    }
+    const first = await inventory(empty.url, ['migrate']);
+    expect(first).toMatchObject({ code: 0, stdout: '' });
+    expect(first.stderr).toMatch(/^applied 2026\d+_inventory$/m);
+    expect((await inventory(empty.url, ['migrate'])).stderr).toBe('the database is up to date\n');
+  });
+
+  it('says in one line what is wrong with the database, and never its password', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as { port: number };
+    const url = new URL(empty.url);
+    const nobody = `postgresql://nobody:hunter2@${url.host}${url.pathname}`;
+    const cases: [string, RegExp][] = [
+      ['', /^error: DATABASE_URL /],
+      ['mysql://a:hunter2@b/c', /^error: DATABASE_URL must be a postgresql:\/\/ address\n$/],
+      ['postgresql://a:hunter2@127.0.0.1:1/x', /^error: the database cannot be reached: /],
+      [`postgresql://a:hunter2@127.0.0.1:${port}/x`, /did not answer in time/],
+      [nobody, /^error: .*nobody/],
+    ];
+    const tries = [['keys', 'list'], ['export']].flatMap((command) => cases.map((each) => [command, ...each] as const));
+    await Promise.all(
+      tries.map(async ([command, databaseUrl, message]) => {
+        const { code, stdout, stderr } = await inventory(databaseUrl, command);
+        expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+        expect(stderr).toMatch(message);
+        expect(stderr.trim().split('\n')).toHaveLength(1);
+        expect(stderr).not.toContain('hunter2');
+      }),
+    );
+    silent.close();
+  });
+});

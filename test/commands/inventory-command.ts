@@ -1,0 +1,43 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+
+const preload = new URL('./run-from-source.ts', import.meta.url).href;
+const command = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+
+/** Starting from source costs no more than from a build, but for the first time. */
+const compileCache = join(tmpdir(), 'inventory-compile-cache');
+
+export interface Outcome {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Starts the real `inventory` command, from its source so that no build can be stale, as a process of its own. */
+export function startInventory(
+  databaseUrl: string,
+  args: readonly string[],
+): ChildProcessByStdio<Writable, Readable, Readable> {
+  return spawn(process.execPath, ['--import', preload, command, ...args], {
+    env: { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE: compileCache },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+}
+
+/** Runs the command to its end. */
+export async function inventory(
+  databaseUrl: string,
+  args: readonly string[],
+  input: string | Buffer = '',
+): Promise<Outcome> {
+  const child = startInventory(databaseUrl, args);
+  child.stdin.on('error', () => undefined); // a command that refuses its arguments reads no input
+  child.stdin.end(input);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  return { code: child.exitCode, stdout, stderr };
+}

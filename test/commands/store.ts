@@ -1,0 +1,43 @@
+import { Client } from 'pg';
+import { createDatabase } from '../support/database.ts';
+import { inventory, type Outcome } from './inventory-command.ts';
+
+/** An empty store of a test file's own, and the command on it. */
+export interface Store {
+  readonly url: string;
+  /** One SQL statement; int8 as text. */
+  sql<Row extends object = Record<string, unknown>>(statement: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** Runs the `inventory` command. */
+  inventory(...args: string[]): Promise<Outcome>;
+  /** Runs it with standard input. */
+  inventoryReading(input: string | Buffer, ...args: string[]): Promise<Outcome>;
+  /** All pets as CSV, by SQL rather than by the command. */
+  stock(): Promise<string>;
+  close(): Promise<void>;
+}
+
+export async function openStore(): Promise<Store> {
+  const database = await createDatabase();
+  const client = new Client({ connectionString: database.url });
+  await client.connect();
+
+  async function sql<Row extends object>(statement: string, values: readonly unknown[] = []): Promise<Row[]> {
+    return (await client.query<Row>(statement, [...values])).rows;
+  }
+  return {
+    url: database.url,
+    sql,
+    inventory: (...args) => inventory(database.url, args),
+    inventoryReading: (input, ...args) => inventory(database.url, args, input),
+    async stock() {
+      const rows = await sql<{ line: string }>(
+        `SELECT pet_id || ',' || quantity || ',' || status || E'\\n' AS line FROM inventory_item ORDER BY pet_id`,
+      );
+      return rows.map(({ line }) => line).join('');
+    },
+    async close() {
+      await client.end();
+      await database.drop();
+    },
+  };
+}
