@@ -14,7 +14,8 @@ export default defineConfig(
     rules: {
       '@typescript-eslint/no-extraneous-class': 'off', // a NestJS module is a class without members
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
-      '@typescript-eslint/no-non-null-assertion': 'error',
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+      '@typescript-eslint/no-unsafe-class-instance-assignment': 'off', // the compiler's structural types are the rule here
       '@typescript-eslint/dot-notation': 'off', // tsconfig's noPropertyAccessFromIndexSignature decides
       '@typescript-eslint/switch-exhaustiveness-check': 'error',
     },

@@ -155,5 +155,4 @@ export function readEnvironment(source: Readonly<Record<string, string | undefin
 }
 
 /** The settings' values, by the names that the settings have outside. A class so that NestJS can inject it. */
-export class Environment {}
-export interface Environment extends Values {}
+export class Environment extends (Object as unknown as new () => Values) {}

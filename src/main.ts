@@ -1,4 +1,3 @@
-import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from './app.js';
@@ -25,7 +24,7 @@ try {
 
 async function listen(app: NestExpressApplication, { PORT, HOST }: Environment): Promise<void> {
   await app.listen(PORT, HOST);
-  const { address, port } = (app.getHttpServer() as Server).address() as AddressInfo;
+  const { address, port } = app.getHttpServer().address() as AddressInfo;
   app.get(Log).info({ address, port }, 'listening');
 }
 
@@ -38,7 +37,7 @@ function drainOnce(app: NestExpressApplication): (reason: string, exitCode: numb
     app.get(Log).info({ reason }, 'draining');
     void app
       .get(Drain)
-      .empty(app.getHttpServer() as Server)
+      .empty(app.getHttpServer())
       .then(async (emptied) => {
         await Promise.race([app.close(), new Promise((resolve) => setTimeout(resolve, 2_000).unref())]);
         app.get(Log).info(emptied ? 'stopped' : 'stopped with requests unanswered');

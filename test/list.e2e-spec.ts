@@ -139,7 +139,7 @@ describe('the kept list', () => {
   it('is read once for all who wait', async () => {
     await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
     const moment = { session: 'one session', snapshot: await snapshot() };
-    const lists = await Promise.all(Array.from({ length: 20 }, () => kept.at(moment, performance.now())));
+    const lists = await Promise.all(Array.from({ length: 20 }, () => Promise.resolve(kept.at(moment, performance.now()))));
     expect(new Set(lists).size).toBe(1);
   });
 });
@@ -187,7 +187,8 @@ describe('the list when PostgreSQL crashes', () => {
 
 describe('the list on a standby', () => {
   it('shows each change as soon as the standby has it', async () => {
-    const { primary, standby, remove } = await startReplicated();
+    const replicated = await startReplicated();
+    const { primary, standby } = replicated;
     await primary.sql(`INSERT INTO inventory_item VALUES (1, 0, 'available')`);
     const key = randomBytes(32).toString('hex');
     const prisma = new PrismaClient({ adapter: new PrismaPg(primary.url) });
@@ -208,7 +209,7 @@ describe('the list on a standby', () => {
       }
     } finally {
       await service.stop();
-      await remove();
+      await replicated.remove();
     }
   });
 });

@@ -37,7 +37,7 @@ export function statementName(query: { sql: string }): string {
  */
 export class Session {
   readonly #adapter: Promise<Awaited<ReturnType<PrismaPg['connect']>>>;
-  #unconfirmed = false;
+  #unconfirmedCommits = 0;
 
   constructor(environment: Environment, name: string, options: pg.PoolConfig = {}) {
     this.#adapter = new PrismaPg(
@@ -51,14 +51,14 @@ export class Session {
 
   /** Rows as arrays of the columns: int8 as text with every digit, text and numbers as such. */
   async query<Row extends readonly unknown[]>(sql: string, args: unknown[]): Promise<Row[]> {
-    this.#unconfirmed = false;
+    const unconfirmedBefore = this.#unconfirmedCommits;
     const adapter = await this.#adapter;
     const { rows } = await adapter.queryRaw({
       sql,
       args,
       argTypes: args.map(() => ({ scalarType: 'unknown', arity: 'scalar' })),
     });
-    if (this.#unconfirmed) throw new UnconfirmedCommit();
+    if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return rows as unknown as Row[];
   }
 
@@ -67,6 +67,6 @@ export class Session {
   }
 
   #note(notice: { code?: string | undefined; message?: string | undefined }): void {
-    if (notice.code === '01000' && notice.message?.includes('synchronous replication')) this.#unconfirmed = true;
+    if (notice.code === '01000' && notice.message?.includes('synchronous replication')) this.#unconfirmedCommits++;
   }
 }

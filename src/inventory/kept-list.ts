@@ -115,7 +115,7 @@ export class KeptList implements OnApplicationShutdown {
     const held = moments.map((moment) => this.#holding(moment));
     if (held.every((list) => list !== undefined)) return held;
     // Remembered is the session that was seen before the statement is sent: seen again later, it has lived all the while.
-    const { session } = moments.at(-1) as Moment;
+    const session = moments.at(-1)?.session ?? null;
     const list = await this.#whileAlive(this.#read(session));
     return moments.map(() => list);
   }

@@ -59,7 +59,7 @@ const UPDATE = `
   )
   SELECT CASE WHEN changed.pet_id IS NOT NULL THEN 'done'
               WHEN locked.pet_id IS NOT NULL THEN 'precondition_failed'
-              WHEN EXISTS (SELECT FROM inventory_item WHERE pet_id = asked.pet_id) THEN 'busy'
+              WHEN (SELECT true FROM inventory_item WHERE pet_id = asked.pet_id) THEN 'busy'
               ELSE 'absent'
          END,
          locked.status,
@@ -76,6 +76,7 @@ export class QuantityUpdates implements OnApplicationShutdown {
   constructor(environment: Environment) {
     this.#session = new Session(environment, 'updates');
     this.#trip = new RoundTrip((updates) => this.#apply(updates), {
+      name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
       exclusive: (update) => update.petId,

@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest';
+import { untilDeadline } from './retry.js';
+
+const always = () => true;
+
+describe('untilDeadline', () => {
+  it('repeats until an attempt succeeds', async () => {
+    let attempts = 0;
+    const attempt = () => (++attempts < 4 ? Promise.reject(new Error()) : Promise.resolve(attempts));
+    expect(await untilDeadline(performance.now() + 5_000, always, attempt)).toBe(4);
+  });
+
+  it('throws the last failure when no time is left for another attempt', async () => {
+    const startedAt = performance.now();
+    let attempts = 0;
+    const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
+    await expect(untilDeadline(startedAt + 200, always, attempt)).rejects.toThrow(/^attempt [2-9]/);
+    expect(performance.now() - startedAt).toBeLessThan(400);
+  });
+
+  it('does not repeat what must not be repeated', async () => {
+    let attempts = 0;
+    const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
+    await expect(untilDeadline(performance.now() + 5_000, () => false, attempt)).rejects.toThrow('attempt 1');
+  });
+});
