@@ -4,7 +4,7 @@ const resultsFile = process.env['TEST_RESULTS'];
 
 export default defineConfig({
   test: {
-    include: ['src/**/*.spec.ts', 'test/**/*.e2e-spec.ts'],
+    include: ['src/**/*.spec.ts', 'test/**/*.e2e-spec.ts', 'test/faults/*.spec.ts'],
     exclude: ['test/contract/**', 'test/containers/**'],
     globalSetup: 'test/support/global-setup.ts',
     testTimeout: 15_000,
@@ -12,6 +12,6 @@ export default defineConfig({
     // A process for each file, as in production: settings, signals and metrics of one do not leak into another.
     pool: 'forks',
     maxWorkers: 2,
-    reporters: ['default', ...(resultsFile ? [['json', { outputFile: resultsFile }] as const] : [])],
+    reporters: resultsFile ? ['default', ['json', { outputFile: resultsFile }]] : ['default'],
   },
 });

@@ -3,7 +3,7 @@ import type { Stage } from './stage.ts';
 
 export type Fault = (stage: Stage) => Promise<void> | void;
 
-const BRIEFLY_MS = 1_500;
+const BRIEFLY_MS = 1_000;
 
 /** What happens now and then, and is over when it resolves. The first service lives through all of it. */
 export const FAULTS: Readonly<Record<string, Fault>> = {

@@ -34,7 +34,7 @@ export async function staleListControl(world: World): Promise<Figure[]> {
   try {
     const load = stage.load({}, [honest, stale]);
     load.start();
-    await sleep(1_500);
+    await sleep(800);
     await load.stop();
     await stage.verdict();
     return [atLeast('stale reads found', stage.evidence.violations, 1)];
