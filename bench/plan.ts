@@ -6,8 +6,6 @@ export interface PlannedRun {
   round: number;
 }
 
-const roundsOfOthers = 2;
-
 /** A B B A …: what drifts over time, a warming machine or a filling disk, falls on all alike. */
 export function planRuns(chosen: readonly Scenario[], quick: boolean): PlannedRun[] {
   return chosen
@@ -15,7 +13,7 @@ export function planRuns(chosen: readonly Scenario[], quick: boolean): PlannedRu
     .flatMap((scenario) =>
       Array.from({ length: scenario.rounds }, (_, round) => {
         const compared: Contender[] = ['service', 'fastify', ...scenario.targets.map(({ against }) => against)];
-        const contenders = [...new Set([...compared, ...(round < roundsOfOthers ? scenario.others : [])])];
+        const contenders = [...new Set([...compared, ...(round === 0 ? scenario.others : [])])];
         const order = round % 2 === 0 ? contenders : contenders.reverse();
         return order.map((contender) => ({ scenario, contender, round }));
       }).flat(),
@@ -24,5 +22,5 @@ export function planRuns(chosen: readonly Scenario[], quick: boolean): PlannedRu
 
 /** What a run takes, the preparations included; the progress line corrects itself by what it sees. */
 export function expectedSeconds({ scenario }: PlannedRun): number {
-  return 2.5 + scenario.seconds + scenario.pets / 100_000;
+  return 2.2 + scenario.seconds + scenario.pets / 150_000;
 }

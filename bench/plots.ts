@@ -1,6 +1,8 @@
 import * as vega from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
-import type { Results } from './results.ts';
+import { labelOf } from './benchmark.ts';
+import type { Results, ScenarioResults } from './results.ts';
+import type { Contender } from './scenarios.ts';
 import { linesOf } from './summary.ts';
 
 const look = {
@@ -9,13 +11,29 @@ const look = {
   padding: 12,
   config: {
     font: 'sans-serif',
-    axis: { labelFontSize: 12, titleFontSize: 12, labelLimit: 420, gridColor: '#e6e6e6' },
-    legend: { labelFontSize: 12, title: null, labelLimit: 320, orient: 'bottom', columns: 3 },
+    axis: { labelFontSize: 12, titleFontSize: 12, labelLimit: 0, gridColor: '#e6e6e6' },
+    legend: { labelFontSize: 12, title: null, labelLimit: 0, orient: 'bottom', columns: 2 },
     title: { fontSize: 14, anchor: 'start' },
   },
 } as const;
 
-const colors = { range: ['#0b6e4f', '#c8553d', '#e0a458', '#6a5acd', '#8d99ae', '#222222', '#7f7f7f'] };
+/** The same color for the same program in every plot. */
+const colorOf: Record<Contender, string> = {
+  service: '#0b6e4f',
+  fastify: '#c8553d',
+  express: '#e0a458',
+  nest: '#6a5acd',
+  weaker: '#8d99ae',
+  bare: '#222222',
+  pgbench: '#7f7f7f',
+};
+
+function colors(found: readonly ScenarioResults[]) {
+  const contenders = (Object.keys(colorOf) as Contender[]).filter((contender) =>
+    found.some(({ rounds }) => rounds.some((round) => round.contender === contender)),
+  );
+  return { domain: contenders.map(labelOf), range: contenders.map((contender) => colorOf[contender]) };
+}
 
 /** File names and SVG texts of the plots in the report. */
 export async function plots(results: Results): Promise<Record<string, string>> {
@@ -65,12 +83,14 @@ function ratios(results: Results): TopLevelSpec {
 }
 
 function lists(results: Results): TopLevelSpec {
-  const rows = results.scenarios
+  const shown = results.scenarios
     .filter(({ scenario }) => scenario.kind === 'list' && scenario.updatesPerSecond === 0)
-    .filter(({ scenario }) => scenario.connections === 8 || (scenario.pets === 1_000_000 && scenario.connections === 4))
-    .flatMap((found) =>
-      linesOf(found).map(({ label, requestsPerSecond }) => ({ label, requestsPerSecond, pets: found.scenario.pets })),
+    .filter(
+      ({ scenario }) => scenario.connections === 8 || (scenario.pets === 1_000_000 && scenario.connections === 4),
     );
+  const rows = shown.flatMap((found) =>
+    linesOf(found).map(({ label, requestsPerSecond }) => ({ label, requestsPerSecond, pets: found.scenario.pets })),
+  );
   return {
     ...look,
     title: 'Lists a second, 8 connections (a million pets: 4)',
@@ -83,7 +103,7 @@ function lists(results: Results): TopLevelSpec {
         field: 'pets',
         type: 'quantitative',
         scale: { type: 'log' },
-        axis: { format: ',', values: [10, 1e3, 1e4, 1e5, 1e6] },
+        axis: { format: '~s', labelFlush: false, values: [10, 1e3, 1e4, 1e5, 1e6] },
         title: 'pets',
       },
       y: {
@@ -93,21 +113,20 @@ function lists(results: Results): TopLevelSpec {
         axis: { format: '~s' },
         title: 'lists/s',
       },
-      color: { field: 'label', type: 'nominal', sort: null, scale: colors },
+      color: { field: 'label', type: 'nominal', sort: null, scale: colors(shown) },
     },
   };
 }
 
 function updates(results: Results): TopLevelSpec {
-  const rows = results.scenarios
-    .filter(({ scenario }) => scenario.kind === 'update' || scenario.kind === 'hot')
-    .flatMap((found) =>
-      linesOf(found).map(({ label, requestsPerSecond }) => ({
-        label,
-        requestsPerSecond,
-        scenario: found.scenario.title,
-      })),
-    );
+  const shown = results.scenarios.filter(({ scenario }) => scenario.kind === 'update' || scenario.kind === 'hot');
+  const rows = shown.flatMap((found) =>
+    linesOf(found).map(({ label, requestsPerSecond }) => ({
+      label,
+      requestsPerSecond,
+      scenario: found.scenario.title,
+    })),
+  );
   return {
     ...look,
     title: 'Durable updates a second, each with its history row where not said otherwise',
@@ -116,10 +135,16 @@ function updates(results: Results): TopLevelSpec {
     data: { values: rows },
     mark: 'bar',
     encoding: {
-      x: { field: 'scenario', type: 'nominal', sort: null, axis: { labelAngle: 0, labelLimit: 150 }, title: null },
+      x: {
+        field: 'scenario',
+        type: 'nominal',
+        sort: null,
+        axis: { labelAngle: 0, labelExpr: "split(datum.label, ', ')" },
+        title: null,
+      },
       xOffset: { field: 'label', sort: null },
       y: { field: 'requestsPerSecond', type: 'quantitative', axis: { format: '~s' }, title: 'updates/s' },
-      color: { field: 'label', type: 'nominal', sort: null, scale: colors },
+      color: { field: 'label', type: 'nominal', sort: null, scale: colors(shown) },
     },
   };
 }

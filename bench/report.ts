@@ -116,7 +116,7 @@ function method({ pgbenchClients }: Results): string {
   return `- PostgreSQL is started for the benchmark alone, with durable commits (\`fsync\` and \`synchronous_commit\` on). Checkpoints and
   vacuum run between the measurements: the store is filled afresh after everything that writes.
 - Every round starts a fresh process, warms it up for a second and measures for some seconds. Rounds are interleaved
-  (A B, B A, A B …), so that drift falls on all alike. The less important peers take part in the first rounds only.
+  (A B, B A, A B …), so that drift falls on all alike. The less important peers take part in the first round only.
 - All run on the same Node.js in production mode, with logging off and ten database connections. The peers use named statements; Fastify has schemas
   for bodies and answers; Express has its ETag and query parser off; Prisma has its statements named.
 - All make the same promises: the key's SHA-256 looked up in the database for every request, with expiry, revocation and
