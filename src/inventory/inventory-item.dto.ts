@@ -13,7 +13,7 @@ export const PET_ID_SCHEMA = {
   format: 'int64',
   minimum: MIN_PET_ID as unknown as number,
   maximum: MAX_PET_ID as unknown as number,
-  example: 42,
+  example: 1,
 } as const;
 
 /**

@@ -7,7 +7,7 @@ import { InventoryItem, PET_ID_SCHEMA } from './inventory-item.dto.js';
 import { InventoryUpdate } from './inventory-update.dto.js';
 
 const LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
-const ITEM = { petId: 42, quantity: 12, status: 'available' };
+const ITEM = { petId: 1, quantity: 12, status: 'available' };
 const ITEM_TAG = '"available-12"';
 
 /** What can happen to a request before the operation sees it. */
@@ -35,7 +35,6 @@ export function ListInventoryDocs(): MethodDecorator {
       required: false,
       description: 'An `ETag` from before: while the list is still the same, the answer is 304 without a body.',
       schema: { type: 'string' },
-      example: LIST_TAG,
     }),
     ApiResponse({
       status: 200,
@@ -43,7 +42,7 @@ export function ListInventoryDocs(): MethodDecorator {
       headers: { ...REQUEST_ID, ...tag },
       type: InventoryItem,
       isArray: true,
-      example: [ITEM, { petId: 43, quantity: 0, status: 'sold' }],
+      example: [ITEM, { petId: 3, quantity: 0, status: 'sold' }],
     }),
     ApiResponse({
       status: 304,
@@ -71,9 +70,8 @@ export function UpdateInventoryDocs(): MethodDecorator {
     ApiHeader({
       name: 'If-Match',
       required: false,
-      description: 'Tags of the item, of which one has to hold; `*` for any state.',
+      description: 'Tags of the item, of which one has to hold, such as `"available-12"`; `*` for any state.',
       schema: { type: 'string' },
-      example: ITEM_TAG,
     }),
     ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),
     ApiResponse({

@@ -33,7 +33,11 @@ export function describeApi(app: INestApplication): OpenAPIObject {
       stagingHost: { default: 'inventory.staging.petstore.example', description: 'Name of the staging environment.' },
     })
     .addTag('Inventory', 'What is in the store, and how many.')
-    .addSecurity(API_KEY_SCHEME, { type: 'http', scheme: 'bearer', description: 'Your API key.' })
+    .addSecurity(API_KEY_SCHEME, {
+      type: 'http',
+      scheme: 'bearer',
+      description: 'Your API key. Whoever runs the service issues it.',
+    })
     .build();
   const { openapi, info, servers, tags, paths, components } = SwaggerModule.createDocument(app, config);
   for (const schema of Object.values(components?.schemas ?? {})) unwrapReferences(schema);

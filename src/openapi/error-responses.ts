@@ -15,7 +15,7 @@ const ANSWERS: Readonly<Record<number, { readonly description: string; readonly 
   413: { description: `The body is larger than ${MAX_BODY_BYTES} bytes.` },
   414: { description: 'The request target is too long.' },
   415: { description: 'The body is not `application/json` in UTF-8, or has a `Content-Encoding`.' },
-  429: { description: 'Too many requests; wait before the next.' },
+  429: { description: 'Too many requests with this key: wait before the next.', headers: RETRY_AFTER },
   431: { description: 'The header fields are too many or too large.' },
   500: { description: 'The service failed. Its log, under the `X-Request-Id`, says why.' },
   503: { description: 'Try again after `Retry-After`: nothing was written.', headers: RETRY_AFTER },

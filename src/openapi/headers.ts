@@ -29,7 +29,7 @@ export const COMMON_HEADERS = {
 export const REQUEST_ID = { 'X-Request-Id': reference('RequestId') };
 /** On 401 and 403. */
 export const CHALLENGE = { 'WWW-Authenticate': reference('Challenge') };
-/** On 503. */
+/** On 429 and 503. */
 export const RETRY_AFTER = { 'Retry-After': reference('RetryAfter') };
 
 /** A strong entity tag, RFC 9110 section 8.8.3. */

@@ -7,6 +7,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from '../../src/app.ts';
 import { readEnvironment } from '../../src/environment.ts';
 import type { SettingName } from '../../src/environment.ts';
+import { watchContract } from './contract.ts';
 import { createDatabase } from './database.ts';
 
 /** A pet's row; ids as text or bigint where a JavaScript number would round them. */
@@ -30,7 +31,11 @@ export interface TestService {
   stock(...pets: readonly Pet[]): Promise<void>;
   /** One SQL statement past the service; rows as objects, int8 as text. */
   sql<Row extends object = Record<string, unknown>>(statement: string, args?: readonly unknown[]): Promise<Row[]>;
-  /** Ends the service and, where it is the service's own, drops the database. */
+  /**
+   * Ends the service and, where it is the service's own, drops the database.
+   *
+   * @throws when an answer was not as the OpenAPI document says
+   */
   stop(): Promise<void>;
 }
 
@@ -63,6 +68,7 @@ export async function startService({
   await prepare?.(app);
   await app.listen(0, '127.0.0.1');
   const server: Server = app.getHttpServer();
+  const breaches = watchContract(server);
   const { port } = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;
   await untilReady(url);
@@ -94,6 +100,7 @@ export async function startService({
       await app.close();
       await client.end();
       await database.drop();
+      if (breaches.length > 0) throw new Error(`not as openapi.json says:\n${breaches.join('\n')}`);
     },
   };
 }

@@ -47,7 +47,6 @@ SwaggerUIBundle({
   plugins: [ExactAnswers],
   deepLinking: true,
   docExpansion: 'list',
-  defaultModelRendering: 'model',
   displayRequestDuration: true,
   persistAuthorization: false,
   showExtensions: true,

@@ -1,0 +1,148 @@
+import { readFileSync } from 'node:fs';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+
+interface Schema {
+  type?: string;
+  additionalProperties?: boolean;
+}
+interface Header {
+  required?: boolean;
+  schema?: Schema;
+  $ref?: string;
+}
+interface Response {
+  headers?: Record<string, Header>;
+  content?: Record<string, unknown>;
+}
+interface Document {
+  paths: Record<string, Record<string, { responses: Record<string, Response> }>>;
+  components: { schemas: Record<string, Schema>; headers: Record<string, Header> };
+}
+interface Answer {
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly bytes: Buffer;
+}
+
+const document = JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8')) as Document;
+// The document leaves answers open, for they may get more members in a later release. Today they have none.
+for (const schema of Object.values(document.components.schemas)) {
+  if (schema.type === 'object') schema.additionalProperties = false;
+}
+const ajv = new Ajv2020({ strict: false, allErrors: true });
+addFormats.default(ajv);
+ajv.addSchema(document, 'openapi');
+
+/**
+ * Holds every answer of a server to the OpenAPI document: status, media type, body and headers. Where the document
+ * knows no operation, only failures are judged: their body is an Error.
+ *
+ * @returns what was not as documented, growing as the server answers
+ */
+export function watchContract(server: Server): readonly string[] {
+  const breaches: string[] = [];
+  server.prependListener('request', (request, response) => {
+    const target = request.url ?? '/';
+    record(request, response, (answer) => {
+      for (const fault of judge(answer)) {
+        const text = answer.bytes.toString('utf8', 0, 200);
+        breaches.push(`${answer.method} ${target} was answered ${answer.status} ${text}: ${fault}`);
+      }
+    });
+  });
+  return breaches;
+}
+
+function record({ method, url }: IncomingMessage, response: ServerResponse, judge: (answer: Answer) => void): void {
+  const chunks: Buffer[] = [];
+  for (const name of ['write', 'end'] as const) {
+    const send = response[name].bind(response) as (...args: unknown[]) => unknown;
+    response[name] = ((...args: unknown[]) => {
+      if (typeof args[0] === 'string' || args[0] instanceof Uint8Array) chunks.push(Buffer.from(args[0]));
+      return send(...args);
+    }) as never;
+  }
+  response.once('finish', () => {
+    judge({
+      method: method ?? 'GET',
+      path: (url ?? '/').split('?')[0] ?? '',
+      status: response.statusCode,
+      headers: response.getHeaders(),
+      bytes: Buffer.concat(chunks),
+    });
+  });
+}
+
+function judge(answer: Answer): string[] {
+  const template = Object.keys(document.paths).find((path) => matches(path, answer.path)) ?? '';
+  const verb = (answer.method === 'HEAD' ? 'GET' : answer.method).toLowerCase();
+  const operation = document.paths[template]?.[verb];
+  if (!operation) return answer.status < 400 ? [] : judgeBody(answer, '/components/schemas/Error');
+  const response = operation.responses[String(answer.status)];
+  if (!response) return ['the status is not documented'];
+  return [
+    ...Object.entries(response.headers ?? {}).flatMap(([name, header]) => judgeHeader(answer, name, header)),
+    ...judgeContent(answer, response, `/paths/${escaped(template)}/${verb}/responses/${answer.status}`),
+  ];
+}
+
+function judgeHeader(answer: Answer, name: string, header: Header): string[] {
+  const { required, schema = {} } = resolved(header);
+  const given = answer.headers[name.toLowerCase()];
+  if (given === undefined) return required ? [`${name} is missing`] : [];
+  const validate = ajv.compile(schema);
+  return validate(schema.type === 'integer' ? Number(given) : given) ? [] : faultsOf(validate, name);
+}
+
+function judgeContent(answer: Answer, { content = {} }: Response, pointer: string): string[] {
+  const [mediaType] = Object.keys(content);
+  if (mediaType === undefined) return answer.bytes.length > 0 ? ['there is a body'] : [];
+  const given = String(answer.headers['content-type']);
+  return [
+    ...(given.split(';')[0] === mediaType ? [] : [`Content-Type is ${given}`]),
+    ...judgeBody(answer, `${pointer}/content/${escaped(mediaType)}/schema`),
+  ];
+}
+
+function judgeBody(answer: Answer, pointer: string): string[] {
+  if (answer.method === 'HEAD') return [];
+  const validate = ajv.getSchema(`openapi#${pointer}`);
+  if (!validate) throw new Error(`openapi.json has no ${pointer}`);
+  let body: { status?: unknown };
+  try {
+    body = JSON.parse(decoded(answer)) as { status?: unknown };
+  } catch {
+    return ['the body is not JSON'];
+  }
+  const faults = validate(body) ? [] : faultsOf(validate, 'body');
+  return answer.status < 400 || body.status === answer.status ? faults : [...faults, 'body/status is another'];
+}
+
+function decoded({ headers, bytes }: Answer): string {
+  const coding = headers['content-encoding'];
+  if (coding === 'br') return brotliDecompressSync(bytes).toString();
+  if (coding === 'gzip') return gunzipSync(bytes).toString();
+  return bytes.toString();
+}
+
+function resolved(header: Header): Header {
+  const name = header.$ref?.split('/').at(-1);
+  return name === undefined ? header : (document.components.headers[name] ?? {});
+}
+
+function matches(template: string, path: string): boolean {
+  return new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`).test(path);
+}
+
+function escaped(key: string): string {
+  return encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'));
+}
+
+function faultsOf({ errors }: ValidateFunction, what: string): string[] {
+  return (errors ?? []).map(({ instancePath, message }) => `${what}${instancePath} ${message}`);
+}
