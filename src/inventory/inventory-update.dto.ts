@@ -2,6 +2,9 @@ import { ApiProperty, ApiSchema, type ApiSchemaOptions } from '@nestjs/swagger';
 import { IsInt, Max, Min } from 'class-validator';
 import { MAX_QUANTITY } from './inventory-item.dto.js';
 
+/** One message for every way to break the rule. */
+const RULE = { message: `$property must be an integer from 0 to ${MAX_QUANTITY}` };
+
 /** The body of an update, section 2 of the specification. */
 @ApiSchema({ description: 'What to set.', additionalProperties: false } as ApiSchemaOptions)
 export class InventoryUpdate {
@@ -12,8 +15,8 @@ export class InventoryUpdate {
     description: 'The new stock count.',
     example: 12,
   })
-  @IsInt()
-  @Min(0)
-  @Max(MAX_QUANTITY)
+  @IsInt(RULE)
+  @Min(0, RULE)
+  @Max(MAX_QUANTITY, RULE)
   quantity!: number;
 }

@@ -1,0 +1,270 @@
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
+import { ask } from '../support/http-client.ts';
+import { type TestService, startService } from '../support/service.ts';
+
+let service: TestService;
+beforeAll(async () => {
+  service = await startService();
+  await service.stock([1, 0], [2, 7]);
+});
+afterAll(() => service.stop());
+
+type Headers = readonly (readonly [string, string])[];
+
+const JSON_TYPE: Headers = [['Content-Type', 'application/json']];
+const FIVE = '{"quantity":5}';
+
+async function patch(petId: number, headers: Headers, body?: string | Buffer): Promise<WholeAnswer> {
+  const answer = await ask(service.port, {
+    method: 'PATCH',
+    target: `/v1/inventory/${petId}`,
+    headers: [['Authorization', `Bearer ${service.key}`], ...headers],
+    ...(body === undefined ? {} : { body }),
+  });
+  return whole(answer);
+}
+
+/** Refused, and the pet is as it was. */
+async function expectRefused(expected: WholeAnswer, headers: Headers, body?: string | Buffer): Promise<void> {
+  expect(await patch(2, headers, body)).toEqual(expected);
+  expect(await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = 2')).toEqual([{ quantity: 7 }]);
+  expect(await service.sql('SELECT 1 FROM stock_change WHERE pet_id = 2 AND quantity_before IS NOT NULL')).toEqual([]);
+}
+
+function chunked(...chunks: readonly string[]): string {
+  return [...chunks, ''].map((chunk) => `${Buffer.byteLength(chunk).toString(16)}\r\n${chunk}\r\n`).join('');
+}
+
+function ofBytes(length: number): string {
+  return FIVE.padEnd(length);
+}
+
+describe('media type', () => {
+  it.each([
+    'application/json',
+    'APPLICATION/JSON',
+    'Application/Json',
+    'application/json;charset=utf-8',
+    'application/json; charset=utf-8',
+    'application/json; charset=UTF-8',
+    'application/json; Charset="utf-8"',
+    'application/json ; charset=utf-8',
+    'application/json;  charset=utf-8 ',
+    'application/json; charset=utf-8; charset=utf-8',
+    'application/json;',
+    'application/json; profile=x',
+    'application/json;v=1; charset=utf-8',
+  ])('%s is taken', async (type) => {
+    expect(await patch(1, [['Content-Type', type]], FIVE)).toEqual(updated('1', 5));
+  });
+
+  it.each([
+    '',
+    'json',
+    'text/json',
+    'text/plain',
+    'application/jsonp',
+    'application/json5',
+    'application/json+x',
+    'application/json-patch+json',
+    'application/merge-patch+json',
+    'application/problem+json',
+    'application/x-ndjson',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/octet-stream',
+    'application/*',
+    '*/*',
+    'application/json, text/plain',
+    'text/plain; application/json',
+    'application /json',
+    'application/json charset=utf-8',
+    'application/json; charset=latin1',
+    'application/json; charset=iso-8859-1',
+    'application/json; charset=us-ascii',
+    'application/json; charset=utf-16',
+    'application/json; charset=utf-16le',
+    'application/json; charset=utf-7',
+    'application/json; charset=utf-32',
+    'application/json; charset=utf-8999',
+    'application/json; charset=',
+    'application/json; charset=utf-8; charset=latin1',
+    'application/json; charset=latin1; charset=utf-8',
+    "application/json; charset='utf-8'",
+  ])('%s is refused', async (type) => {
+    await expectRefused(refused.mediaType, [['Content-Type', type]], FIVE);
+  });
+
+  it('is required with a body', () => expectRefused(refused.mediaType, [], FIVE));
+
+  it('is required with a body of unknown length', () =>
+    expectRefused(refused.mediaType, [['Transfer-Encoding', 'chunked']], chunked(FIVE)));
+
+  it('may not be given twice', () => expectRefused(refused.mediaType, [...JSON_TYPE, ...JSON_TYPE], FIVE));
+
+  it('is judged before the body', () => expectRefused(refused.mediaType, [['Content-Type', 'text/plain']], '{'));
+});
+
+describe('content coding', () => {
+  it.each([
+    ['gzip', gzipSync(FIVE)],
+    ['x-gzip', gzipSync(FIVE)],
+    ['deflate', deflateSync(FIVE)],
+    ['br', brotliCompressSync(FIVE)],
+    ['gzip', Buffer.from(FIVE)],
+    ['identity', Buffer.from(FIVE)],
+    ['gzip, gzip', gzipSync(gzipSync(FIVE))],
+    ['unknown', Buffer.from(FIVE)],
+    ['', Buffer.from(FIVE)],
+    ['gzip', gzipSync('x'.repeat(100_000))],
+  ])('%s is refused', async (coding, body) => {
+    await expectRefused(refused.contentEncoding, [...JSON_TYPE, ['Content-Encoding', coding]], body);
+  });
+});
+
+describe('size', () => {
+  it.each([14, 15, 1023, 1024])('%i bytes are taken', async (length) => {
+    expect(await patch(1, JSON_TYPE, ofBytes(length))).toEqual(updated('1', 5));
+  });
+
+  it.each([1025, 1026, 2048, 10_000, 65_536, 1_000_000])('%i bytes are refused', async (length) => {
+    await expectRefused(refused.tooLarge, JSON_TYPE, ofBytes(length));
+  });
+
+  it.each(['1025', '1000000000', '9007199254740993'])(
+    'a Content-Length of %s is refused before a byte of the body has come',
+    async (length) => {
+      await expectRefused(refused.tooLarge, [...JSON_TYPE, ['Content-Length', length]], '');
+    },
+  );
+
+  const CHUNKED: Headers = [...JSON_TYPE, ['Transfer-Encoding', 'chunked']];
+
+  it.each([[[FIVE]], [[...FIVE]], [['{"quan', 'tity":5}']], [[FIVE, ' '.repeat(1010)]]])(
+    'chunks up to 1 KiB are taken: %j',
+    async (chunks) => {
+      expect(await patch(1, CHUNKED, chunked(...chunks))).toEqual(updated('1', 5));
+    },
+  );
+
+  it.each([
+    ['one chunk', [ofBytes(1025)]],
+    ['two chunks', [FIVE, ' '.repeat(1011)]],
+    ['many chunks', Array.from({ length: 200 }, () => ' '.repeat(10))],
+  ])('more than 1 KiB in %s is refused', async (_, chunks) => {
+    await expectRefused(refused.tooLarge, CHUNKED, chunked(...chunks));
+  });
+
+  it('is refused while chunks are still coming', () =>
+    expectRefused(refused.tooLarge, CHUNKED, `1000\r\n${' '.repeat(1025)}`));
+
+  it('does not count a trailer', async () => {
+    const withTrailer = chunked(FIVE).replace(/\r\n$/, 'X-Trailer: x\r\n\r\n');
+    expect(await patch(1, CHUNKED, withTrailer)).toEqual(updated('1', 5));
+  });
+});
+
+describe('a missing body', () => {
+  it.each<[string, Headers]>([
+    ['no header', []],
+    ['Content-Type alone', JSON_TYPE],
+    ['Content-Length 0', [['Content-Length', '0']]],
+    ['Content-Type and Content-Length 0', [...JSON_TYPE, ['Content-Length', '0']]],
+  ])('is refused: %s', async (_, headers) => {
+    await expectRefused(refused.noBody, headers);
+  });
+
+  it('is refused: no chunk', () =>
+    expectRefused(refused.noBody, [...JSON_TYPE, ['Transfer-Encoding', 'chunked']], chunked()));
+});
+
+describe('text', () => {
+  it.each([
+    ['spaces', ' \t\r\n{ "quantity" :\n5 } \r\n'],
+    ['an escaped name', '{"\\u0071uantity":5}'],
+  ])('is taken: %s', async (_, body) => {
+    expect(await patch(1, JSON_TYPE, body)).toEqual(updated('1', 5));
+  });
+
+  it.each<[string, string | Buffer, WholeAnswer]>([
+    ['a byte order mark', `\ufeff${FIVE}`, refused.notJson],
+    ['UTF-16', Buffer.from(FIVE, 'utf16le'), refused.notJson],
+    ['an invalid byte in a name', Buffer.from('{"quantity\xff":5}', 'latin1'), refused.notUtf8],
+    ['an invalid byte behind', Buffer.from(`${FIVE}\xff`, 'latin1'), refused.notUtf8],
+    ['an overlong slash', Buffer.from('{"\xc0\xaf":5}', 'latin1'), refused.notUtf8],
+    ['a surrogate in UTF-8', Buffer.from('{"\xed\xa0\x80":5}', 'latin1'), refused.notUtf8],
+    ['half a character', Buffer.from('{"\xc3":5}', 'latin1'), refused.notUtf8],
+    ['beyond Unicode', Buffer.from('{"\xf4\x90\x80\x80":5}', 'latin1'), refused.notUtf8],
+    ['NUL', '\0', refused.notJson],
+    ['NUL behind', `${FIVE}\0`, refused.notJson],
+    ['a no-break space', `\u00a0${FIVE}`, refused.notJson],
+    ['only spaces', '   ', refused.notJson],
+    ['cut short', '{"quantity":5', refused.notJson],
+    ['two objects', `${FIVE}${FIVE}`, refused.notJson],
+    ['a comment', `${FIVE}//`, refused.notJson],
+    ['a trailing comma', '{"quantity":5,}', refused.notJson],
+    ['single quotes', "{'quantity':5}", refused.notJson],
+    ['no quotes', '{quantity:5}', refused.notJson],
+    ['a form', 'quantity=5', refused.notJson],
+    ['a control character in a name', '{"quantity\n":5}', refused.notJson],
+    ['an unknown escape', '{"\\quantity":5}', refused.notJson],
+    ['null', 'null', refused.notObject],
+    ['true', 'true', refused.notObject],
+    ['a number', '5', refused.notObject],
+    ['a text', '"quantity"', refused.notObject],
+    ['an array', `[${FIVE}]`, refused.notObject],
+    ['an empty array', '[]', refused.notObject],
+    ['an array of arrays, 512 deep', `${'['.repeat(512)}${']'.repeat(512)}`, refused.notObject],
+    ['opened 1024 times', '['.repeat(1024), refused.notJson],
+    ['an object in an object, 170 deep', `${'{"a":'.repeat(170)}1${'}'.repeat(170)}`, refused.unknownMember('a')],
+    ['quantity, 150 deep', `${'{"quantity":'.repeat(75)}1${'}'.repeat(75)}`, refused.quantity],
+  ])('is refused: %s', async (_, body, expected) => {
+    await expectRefused(expected, JSON_TYPE, body);
+  });
+});
+
+describe('members', () => {
+  it.each([
+    ['{}', refused.quantity],
+    ['{"Quantity":5}', refused.unknownMember('Quantity')],
+    ['{"quantity ":5}', refused.unknownMember('A member')],
+    ['{"quantity":5,"status":"sold"}', refused.unknownMember('status')],
+    ['{"quantity":5,"petId":3}', refused.unknownMember('petId')],
+    ['{"quantity":5,"x":null}', refused.unknownMember('x')],
+    ['{"x":1,"quantity":"5"}', refused.unknownMember('x')],
+    ['{"quantity":5,"access_token":"x"}', refused.unknownMember('access_token')],
+    ['{"quantity":5,"__proto__":{}}', refused.unknownMember('__proto__')],
+    ['{"__proto__":{"quantity":5}}', refused.unknownMember('__proto__')],
+    ['{"__proto__":null,"quantity":5}', refused.unknownMember('__proto__')],
+    ['{"quantity":5,"constructor":{"prototype":{"x":1}}}', refused.unknownMember('constructor')],
+    ['{"quantity":5,"prototype":{}}', refused.unknownMember('prototype')],
+    ['{"quantity":5,"toString":1}', refused.unknownMember('toString')],
+    ['{"quantity":5,"hasOwnProperty":1}', refused.unknownMember('hasOwnProperty')],
+    ['{"quantity":5,"valueOf":1}', refused.unknownMember('valueOf')],
+    ['{"quantity":5,"":1}', refused.unknownMember('A member')],
+    ['{"quantity":5,"<script>":1}', refused.unknownMember('A member')],
+    ['{"quantity":5,"\\u0000":1}', refused.unknownMember('A member')],
+    [`{"quantity":5,"${'x'.repeat(33)}":1}`, refused.unknownMember('A member')],
+    [`{${Array.from({ length: 100 }, (_, n) => `"m${n}":1`).join(',')}}`, refused.unknownMember('m0')],
+    ['{"quantity":5,"quantity":5}', refused.repeated('quantity')],
+    ['{"quantity":5,"quantity":6}', refused.repeated('quantity')],
+    ['{"quantity":"x","quantity":6}', refused.repeated('quantity')],
+    ['{"quantity":5,"qu\\u0061ntity":6}', refused.repeated('quantity')],
+    ['{"quantity":5,"x":1,"x":2}', refused.repeated('x')],
+    ['{"quantity":{"x":1,"x":2}}', refused.repeated('x')],
+    ['{"quantity":[{"x":1},{"x":2}]}', refused.quantity],
+    ['{"__proto__":1,"__proto__":2}', refused.repeated('__proto__')],
+    ['{"quantity":"quantity","a":"quantity"}', refused.unknownMember('a')],
+    ['{"a\\"b":1,"a\\"b":2}', refused.repeated('A member')],
+    ['{"a\\\\":1,"a\\\\":2}', refused.repeated('A member')],
+  ])('%s is refused', async (body, expected) => {
+    await expectRefused(expected, JSON_TYPE, body);
+  });
+
+  it('of every object are left alone by a refused body', () => {
+    expect(Object.keys(Object.prototype)).toEqual([]);
+    expect(({} as Record<string, unknown>)['quantity']).toBeUndefined();
+  });
+});

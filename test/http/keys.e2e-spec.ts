@@ -1,0 +1,260 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { listed, refused, updated, whole } from '../support/answers.ts';
+import { type Question, ask } from '../support/http-client.ts';
+import { type TestService, startService } from '../support/service.ts';
+
+const HEX_DIGITS = '0123456789abcdef';
+/** As long as a bootstrap key may be, of every character that RFC 6750 allows. */
+const KEY = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=='.padStart(256, HEX_DIGITS);
+const LIST = '[{"petId":1,"quantity":7,"status":"available"}]';
+
+let service: TestService;
+let entityTag: string;
+beforeAll(async () => {
+  service = await startService({ key: KEY });
+  await service.stock([1, 7]);
+  entityTag = (await list([['Authorization', `Bearer ${KEY}`]])).headers['etag'] ?? '';
+});
+afterAll(() => service.stop());
+
+type Headers = readonly (readonly [string, string])[];
+
+async function list(headers: Headers, question: Question = {}) {
+  return whole(await ask(service.port, { target: '/v1/inventory', headers, ...question }));
+}
+
+/** Stores a key as the command would, past the service. */
+async function storeKey(token: string, columns: Readonly<Record<string, unknown>> = {}): Promise<void> {
+  const row = { id: token.slice(-8), name: 'test', scopes: ['inventory:read', 'inventory:write'], ...columns };
+  await service.sql(
+    `INSERT INTO api_key (key_sha256, ${Object.keys(row).join()})
+     VALUES (sha256($1::bytea), ${Object.keys(row)
+       .map((_, at) => `$${at + 2}`)
+       .join()})`,
+    [Buffer.from(token), ...Object.values(row)],
+  );
+}
+
+function token(name: string): string {
+  return `test_${name}_`.padEnd(40, '0') + name;
+}
+
+describe('the Authorization header', () => {
+  it.each([['Bearer'], ['bearer'], ['BEARER'], ['bEaReR']])('lets in with the scheme written %s', async (scheme) => {
+    expect(await list([['Authorization', `${scheme} ${KEY}`]])).toEqual(listed(LIST, entityTag));
+  });
+
+  it.each([['Authorization'], ['authorization'], ['AUTHORIZATION']])('lets in under the name %s', async (name) => {
+    expect(await list([[name, `Bearer ${KEY}`]])).toEqual(listed(LIST, entityTag));
+  });
+
+  it('may have spaces around its value', async () => {
+    expect(await list([['Authorization', `\t Bearer ${KEY} \t`]])).toEqual(listed(LIST, entityTag));
+  });
+
+  it.each<[string, Headers]>([
+    ['no header', []],
+    ['an empty one', [['Authorization', '']]],
+    ['spaces', [['Authorization', '   ']]],
+    ['the key alone', [['Authorization', KEY]]],
+    ['Basic', [['Authorization', `Basic ${KEY}`]]],
+    ['Token', [['Authorization', `Token ${KEY}`]]],
+    ['XBearer', [['Authorization', `XBearer ${KEY}`]]],
+    ['Bearerx', [['Authorization', `Bearerx ${KEY}`]]],
+    ['a colon', [['Authorization', `Bearer:${KEY}`]]],
+    ['a tab', [['Authorization', `Bearer\t${KEY}`]]],
+    ['another header', [['X-API-Key', KEY]]],
+    ['Proxy-Authorization', [['Proxy-Authorization', `Bearer ${KEY}`]]],
+    ['a cookie', [['Cookie', `access_token=${KEY}; Authorization=Bearer ${KEY}`]]],
+    [
+      'X-Forwarded',
+      [
+        ['X-Forwarded-User', 'admin'],
+        ['X-Forwarded-For', '127.0.0.1'],
+      ],
+    ],
+  ])('is missing: %s', async (_, headers) => {
+    expect(await list(headers)).toEqual(refused.noKey);
+  });
+
+  it.each<[string, string]>([
+    ['no token', 'Bearer'],
+    ['two spaces', `Bearer  ${KEY}`],
+    ['something behind', `Bearer ${KEY} x`],
+    ['a comma', `Bearer ${KEY},`],
+    ['a list', `Bearer ${KEY}, Bearer ${KEY}`],
+    ['quotes', `Bearer "${KEY}"`],
+    ['a parameter', `Bearer token=${KEY}`],
+    ['a character short', `Bearer ${KEY.slice(0, -1)}`],
+    ['a character long', `Bearer ${KEY}=`],
+    ['other case', `Bearer ${KEY.toUpperCase()}`],
+    ['percent-encoding', `Bearer ${encodeURIComponent(KEY)}`],
+    ['Bearer twice', `Bearer Bearer ${KEY}`],
+    ['an unknown key', `Bearer ${token('unknown')}`],
+    ['an unknown key of our form', `Bearer psk_${'A'.repeat(48)}`],
+    ['a short key', 'Bearer x'],
+    ['a key of 7,000 characters', `Bearer ${'x'.repeat(7_000)}`],
+    ['characters that no key has', 'Bearer \xe4\xff{}\x7e"'],
+    ['SQL', "Bearer '||pg_sleep(5)||'"],
+    ['a number', 'Bearer 1'],
+    ['null', 'Bearer null'],
+    ['undefined', 'Bearer undefined'],
+    ['an object', 'Bearer [object'],
+    ['the hash of a key', 'Bearer e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],
+  ])('has no good key: %s', async (_, value) => {
+    expect(await list([['Authorization', value]])).toEqual(refused.badKey);
+  });
+
+  it.each<[string, Headers]>([
+    [
+      'good and bad',
+      [
+        ['Authorization', `Bearer ${KEY}`],
+        ['Authorization', 'Bearer x'],
+      ],
+    ],
+    [
+      'bad and good',
+      [
+        ['Authorization', 'Bearer x'],
+        ['Authorization', `Bearer ${KEY}`],
+      ],
+    ],
+    [
+      'good twice',
+      [
+        ['Authorization', `Bearer ${KEY}`],
+        ['authorization', `Bearer ${KEY}`],
+      ],
+    ],
+    [
+      'good and empty',
+      [
+        ['Authorization', `Bearer ${KEY}`],
+        ['Authorization', ''],
+      ],
+    ],
+    [
+      'good and Basic',
+      [
+        ['Authorization', `Bearer ${KEY}`],
+        ['Authorization', 'Basic x'],
+      ],
+    ],
+  ])('is refused when there are two: %s', async (_, headers) => {
+    expect(await list(headers)).toEqual(refused.badKey);
+  });
+});
+
+describe('a key elsewhere', () => {
+  const form: Headers = [['Content-Type', 'application/x-www-form-urlencoded']];
+  const json: Headers = [['Content-Type', 'application/json']];
+
+  it.each<[string, Question]>([
+    ['in the query', { target: `/v1/inventory?access_token=${encodeURIComponent(KEY)}` }],
+    ['in the query, raw', { target: `/v1/inventory?access_token=${KEY}` }],
+    [
+      'in the query of an update',
+      { method: 'PATCH', target: `/v1/inventory/1?access_token=${KEY}`, headers: json, body: '{"quantity":1}' },
+    ],
+    [
+      'in a form',
+      { method: 'PATCH', target: '/v1/inventory/1', headers: form, body: `access_token=${encodeURIComponent(KEY)}` },
+    ],
+    [
+      'in JSON',
+      {
+        method: 'PATCH',
+        target: '/v1/inventory/1',
+        headers: json,
+        body: JSON.stringify({ access_token: KEY, quantity: 1 }),
+      },
+    ],
+    [
+      'in JSON, as a filter',
+      { method: 'PATCH', target: '/v1/inventory/1', headers: json, body: '{"access_token":{"not":"x"}}' },
+    ],
+    ['in the body of a read', { headers: json, body: JSON.stringify({ access_token: KEY }) }],
+    ['as user information', { target: `http://Bearer:x@inventory.test/v1/inventory` }],
+  ])('is never looked at: %s', async (_, question) => {
+    expect(await list(question.headers ?? [], question)).toEqual(refused.noKey);
+    expect(await service.sql('SELECT quantity FROM inventory_item')).toEqual([{ quantity: 7 }]);
+  });
+
+  it('does no harm beside a good one', async () => {
+    const target = '/v1/inventory?access_token=x';
+    expect(await list([['Authorization', `Bearer ${KEY}`]], { target })).toEqual(listed(LIST, entityTag));
+  });
+});
+
+describe('a stored key', () => {
+  it.each<[string, string[]]>([
+    ['expired', ["now() - interval '1 second'", 'NULL']],
+    ['expired this moment', ['now()', 'NULL']],
+    ['revoked', ['NULL', 'now()']],
+    ['revoked in the future of this clock', ['NULL', "now() + interval '1 hour'"]],
+    ['revoked and expired', ['now()', 'now()']],
+    ['expired in the year 1', ["'0001-01-01'", 'NULL']],
+    ['expired for ever', ["'-infinity'", 'NULL']],
+  ])('is refused like any other: %s', async (name, [expires, revoked]) => {
+    const key = token(name.replaceAll(' ', '_'));
+    await storeKey(key);
+    await service.sql(
+      `UPDATE api_key SET expires_at = ${expires ?? ''}, revoked_at = ${revoked ?? ''} WHERE key_sha256 = sha256($1::bytea)`,
+      [Buffer.from(key)],
+    );
+    expect(await list([['Authorization', `Bearer ${key}`]])).toEqual(refused.badKey);
+  });
+
+  it('is refused from the first request after its revocation, and its deletion', async () => {
+    for (const end of ['UPDATE api_key SET revoked_at = now()', 'DELETE FROM api_key']) {
+      const key = token(end.slice(0, 3));
+      await storeKey(key);
+      expect(await list([['Authorization', `Bearer ${key}`]])).toEqual(listed(LIST, entityTag));
+      await service.sql(`${end} WHERE key_sha256 = sha256($1::bytea)`, [Buffer.from(key)]);
+      expect(await list([['Authorization', `Bearer ${key}`]])).toEqual(refused.badKey);
+    }
+  });
+
+  it('does what its scopes allow and no more', async () => {
+    const cases = [
+      [['inventory:read'], listed(LIST, entityTag), refused.forbidden('inventory:write')],
+      [['inventory:write'], refused.forbidden('inventory:read'), updated('1', 7)],
+      [['metrics:read'], refused.forbidden('inventory:read'), refused.forbidden('inventory:write')],
+      [[], refused.forbidden('inventory:read'), refused.forbidden('inventory:write')],
+    ] as const;
+    for (const [scopes, toRead, toWrite] of cases) {
+      const key = token(`scope_${scopes.join().replace(':', '_')}`);
+      await storeKey(key, { scopes });
+      const headers: Headers = [
+        ['Authorization', `Bearer ${key}`],
+        ['Content-Type', 'application/json'],
+      ];
+      expect(await list(headers)).toEqual(toRead);
+      expect(await list(headers, { method: 'PATCH', target: '/v1/inventory/1', body: '{"quantity":7}' })).toEqual(
+        toWrite,
+      );
+    }
+  });
+
+  it('takes as long to be refused as any other, to within noise', async () => {
+    const tokens = {
+      unknown: token('nobody'),
+      expired: token('late'),
+      revoked: token('gone'),
+      malformed: 'psk_short',
+    };
+    await storeKey(tokens.expired, { expires_at: new Date(0) });
+    await storeKey(tokens.revoked, { revoked_at: new Date(0) });
+    const times = new Map(Object.values(tokens).map((each) => [each, [] as number[]]));
+    for (let round = 0; round < 60; round++) {
+      for (const [each, measured] of times) {
+        const startedAt = performance.now();
+        await list([['Authorization', `Bearer ${each}`]]);
+        measured.push(performance.now() - startedAt);
+      }
+    }
+    const medians = [...times.values()].map((measured) => measured.sort((a, b) => a - b)[30] ?? 0);
+    expect(Math.max(...medians)).toBeLessThan(1.5 * Math.min(...medians) + 0.5);
+  });
+});

@@ -1,0 +1,268 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type WholeAnswer, answer, refused, whole } from '../support/answers.ts';
+import { ask } from '../support/http-client.ts';
+import { type TestService, startService } from '../support/service.ts';
+
+const LIST = 'GET, HEAD, OPTIONS';
+const ITEM = 'OPTIONS, PATCH';
+const SERVICE = 'GET, HEAD, OPTIONS, PATCH';
+
+let service: TestService;
+beforeAll(async () => {
+  service = await startService();
+  await service.stock([1, 7]);
+});
+afterAll(() => service.stop());
+
+async function request(method: string, target: string, { withKey = true } = {}): Promise<WholeAnswer> {
+  const headers = withKey ? ([['Authorization', `Bearer ${service.key}`]] as const) : [];
+  return whole(await ask(service.port, { method, target, headers }));
+}
+
+describe('a path', () => {
+  it.each([
+    '/v1/inventory',
+    '/v1/inventory?',
+    '/v1/inventory?limit=0&offset=5&status=sold',
+    '/v1/inventory?petId=2&petId=3&a[b]=c&__proto__[x]=1',
+    '/v1/inventory?%',
+    '/v1/inventory?%00%FF',
+    '/v1/inventory?/../../x',
+    '/v1/inventory??',
+    `/v1/inventory?${'x'.repeat(2_000)}`,
+    'http://inventory.test/v1/inventory',
+    'http://elsewhere.test:81/v1/inventory?x',
+    'HTTP://elsewhere.test/v1/inventory',
+    'https://elsewhere.test/v1/inventory',
+  ])('%s is the list', async (target) => {
+    expect(await request('GET', target)).toMatchObject({
+      status: 200,
+      body: '[{"petId":1,"quantity":7,"status":"available"}]',
+    });
+  });
+
+  it.each([
+    '/v1',
+    '/v1/',
+    '/v2/inventory',
+    '/inventory',
+    '/v1/inventory/',
+    '/v1/inventory//',
+    '/v1//inventory',
+    '//v1/inventory',
+    '///v1/inventory',
+    '/V1/inventory',
+    '/v1/Inventory',
+    '/v1/INVENTORY',
+    '/v1/inventor',
+    '/v1/inventoryx',
+    '/v1/inventory;x=1',
+    '/v1/inventory.json',
+    '/v1/inventory%20',
+    '/v1/inventory%00',
+    '/v1/inventory%0a',
+    '/v1/%69nventory',
+    '/v1/inventor%79',
+    '/%76%31/inventory',
+    '/v1%2Finventory',
+    '/v1%2finventory',
+    '%2Fv1/inventory'.replace(/^/, '/'),
+    '/v1/./inventory',
+    '/./v1/inventory',
+    '/v1/x/../inventory',
+    '/../v1/inventory',
+    '/v1/%2e/inventory',
+    '/v1/%2e%2e/v1/inventory',
+    '/v1/x/%2e%2e/inventory',
+    '/v1\\inventory',
+    '\\v1\\inventory'.replace(/^/, '/'),
+    '/%',
+    '/%zz',
+    '/%00',
+    '/%FF',
+    '/%C0%AF',
+    '/%E0%A4%A',
+    '/*',
+    '/v1/*',
+    '/v1/inventory/1/',
+    '/v1/inventory/1//',
+    '/v1/inventory//1',
+    '/v1/inventory/1/2',
+    '/v1/inventory/1/../1',
+    '/v1/inventory/./1',
+    '/v1/inventory/../inventory',
+    '/v1/pets',
+    '/v1/pets/1',
+    '/v1/store/order',
+    '/v1/store/inventory',
+    '/favicon.ico',
+    '/robots.txt',
+    '/.env',
+    '/.git/config',
+    '/health',
+    '/health/',
+    '/health/live/',
+    '/Health/live',
+    '/metrics/',
+    '/docs/../v1/inventory',
+    '/docs/..%2f..%2fpackage.json',
+    '/docs/%2e%2e/package.json',
+    '/openapi',
+    '/openapi.json/',
+    '/constructor',
+    '/__proto__',
+    'http://inventory.test/V1/inventory',
+    'http://inventory.test//v1/inventory',
+    'http://inventory.test/v1\\inventory',
+  ])('%s is none', async (target) => {
+    expect(await request('GET', target)).toEqual(refused.noRoute);
+    expect(await request('PATCH', target, { withKey: false })).toEqual(refused.noRoute);
+    expect(await request('OPTIONS', target)).toEqual(refused.noRoute);
+  });
+
+  it.each([
+    '*',
+    '/v1/inventory#x',
+    '/v1/inventory/1#',
+    '/#',
+    'http://',
+    'http:///v1/inventory',
+    'http://?x',
+    'ftp://inventory.test/v1/inventory',
+    'file:///etc/passwd',
+    'ws://inventory.test/v1/inventory',
+    'http://inventory.test/v1/inventory#x',
+  ])('%s is malformed', async (target) => {
+    const { status, body } = await request('GET', target);
+    expect([refused.target.body, refused.malformed.body]).toContain(body);
+    expect(status).toBe(400);
+  });
+
+  it.each([
+    'v1/inventory',
+    'inventory.test:80',
+    '/v1/inven\ttory',
+    '/v1/inven\x7ftory',
+    '/\xe4',
+    '/v1/inventory/1\xa0',
+  ])('%j is none that HTTP knows', async (target) => {
+    expect(await request('GET', target)).toEqual(refused.malformed);
+    expect(await request('PATCH', target)).toEqual(refused.malformed);
+  });
+
+  it('of 2,048 characters is judged, a longer one is not', async () => {
+    expect(await request('GET', '/'.padEnd(2_048, 'x'))).toEqual(refused.noRoute);
+    expect(await request('GET', '/'.padEnd(2_049, 'x'))).toEqual(refused.targetTooLong);
+    expect(await request('GET', '/'.padEnd(8_000, 'x'))).toEqual(refused.targetTooLong);
+    expect(await request('GET', '/'.padEnd(9_000, 'x'))).toEqual(refused.targetTooLong);
+    expect(await request('GET', '/'.padEnd(60_000, 'x'))).toEqual(refused.targetTooLong);
+  });
+});
+
+describe('a method', () => {
+  const KNOWN = [
+    'GET',
+    'HEAD',
+    'POST',
+    'PUT',
+    'PATCH',
+    'DELETE',
+    'TRACE',
+    'PROPFIND',
+    'MKCOL',
+    'LINK',
+    'SEARCH',
+    'QUERY',
+  ];
+  const REPORT = ['PURGE', 'LOCK', 'COPY', 'MOVE', 'SUBSCRIBE', 'M-SEARCH', 'SOURCE'];
+
+  const wrong = [
+    ['/v1/inventory', LIST],
+    ['/v1/inventory?x=1', LIST],
+    ['/v1/inventory/1', ITEM],
+    ['/v1/inventory/99', ITEM],
+    ['/v1/inventory/abc', ITEM],
+    ['/v1/inventory/%00', ITEM],
+    ['/health/live', LIST],
+    ['/health/ready', LIST],
+    ['/openapi.json', LIST],
+    ['/docs', LIST],
+    ['/metrics', LIST],
+  ].flatMap(([target = '', allow = '']) =>
+    [...KNOWN, ...REPORT].filter((method) => !allow.includes(method)).map((method) => [method, target, allow] as const),
+  );
+
+  it.each(wrong)('%s is refused at %s', async (method, target, allow) => {
+    const expected = refused.method(allow);
+    const withoutBody = method === 'HEAD' ? { ...expected, body: '' } : expected;
+    expect(await request(method, target)).toEqual(withoutBody);
+    expect(await request(method, target, { withKey: false })).toEqual(withoutBody);
+  });
+
+  it.each([
+    ['/v1/inventory', LIST],
+    ['/v1/inventory/1', ITEM],
+    ['/v1/inventory/99', ITEM],
+    ['/v1/inventory/abc', ITEM],
+    ['/health/live', LIST],
+    ['/health/ready', LIST],
+    ['/openapi.json', LIST],
+    ['/openapi.yaml', LIST],
+    ['/docs', LIST],
+    ['/metrics', LIST],
+    ['*', SERVICE],
+    ['http://inventory.test/v1/inventory', LIST],
+  ])('OPTIONS tells what %s takes, to whoever asks', async (target, allow) => {
+    expect(await request('OPTIONS', target, { withKey: false })).toEqual(answer(204, { allow }));
+  });
+
+  it('OPTIONS as a preflight allows nothing across origins', async () => {
+    const preflight = await ask(service.port, {
+      method: 'OPTIONS',
+      target: '/v1/inventory',
+      headers: [
+        ['Origin', 'https://elsewhere.test'],
+        ['Access-Control-Request-Method', 'GET'],
+        ['Access-Control-Request-Headers', 'authorization'],
+      ],
+    });
+    expect(whole(preflight)).toEqual(answer(204, { allow: LIST }));
+  });
+
+  it.each(['/v1/inventory', '/health/live', '/health/ready', '/openapi.json', '/openapi.yaml', '/docs'])(
+    'HEAD answers as GET does at %s, without the body',
+    async (target) => {
+      const headers = [['Authorization', `Bearer ${service.key}`]] as const;
+      const got = await ask(service.port, { target, headers });
+      const head = await ask(service.port, { method: 'HEAD', target, headers });
+      expect(whole(head)).toEqual({ ...whole(got), body: '' });
+      expect(head.headers['content-length']).toBe(got.headers['content-length']);
+    },
+  );
+
+  it('HEAD is refused as GET is', async () => {
+    expect(await request('HEAD', '/v1/inventory', { withKey: false })).toEqual({ ...refused.noKey, body: '' });
+    expect(await request('HEAD', '/nothing')).toEqual({ ...refused.noRoute, body: '' });
+  });
+
+  it.each(['FOO', 'get', 'Patch', 'GETT', 'GE', 'G\0T', '"GET"', 'PRI', 'X-CUSTOM'])(
+    '%j is none that HTTP knows here',
+    async (method) => {
+      expect(await request(method, '/v1/inventory')).toEqual(refused.malformed);
+    },
+  );
+
+  it.each(['inventory.test:80', '127.0.0.1:5432', '/v1/inventory'])('CONNECT to %s is refused', async (target) => {
+    expect(await request('CONNECT', target)).toMatchObject({ status: target.startsWith('/') ? 400 : 405 });
+  });
+
+  it.each([
+    ['X-HTTP-Method-Override', 'PATCH'],
+    ['X-HTTP-Method', 'DELETE'],
+    ['X-Method-Override', 'PATCH'],
+  ])('cannot be overridden by %s', async (name, method) => {
+    const headers = [[name, method]] as const;
+    const target = '/v1/inventory/1?_method=PATCH';
+    expect(whole(await ask(service.port, { method: 'POST', target, headers }))).toEqual(refused.method(ITEM));
+  });
+});

@@ -1,0 +1,98 @@
+import { type ErrorCode, STATUS_OF } from '../../src/errors/error-code.ts';
+import type { Answer } from './http-client.ts';
+
+/** An answer without what differs from one to the next or belongs to the connection: such answers are compared whole. */
+export interface WholeAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+const NOT_COMPARED = new Set(['date', 'x-request-id', 'content-length', 'connection', 'keep-alive']);
+
+const ON_EVERY_ANSWER = {
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'referrer-policy': 'no-referrer',
+};
+const JSON_BODY = { 'content-type': 'application/json; charset=utf-8' };
+
+export function whole({ status, headers, text }: Answer): WholeAnswer {
+  const compared = Object.entries(headers).filter(([name]) => !NOT_COMPARED.has(name));
+  return { status, headers: Object.fromEntries(compared), body: text };
+}
+
+export function answer(status: number, headers: Readonly<Record<string, string>>, body = ''): WholeAnswer {
+  return { status, headers: { ...ON_EVERY_ANSWER, ...headers }, body };
+}
+
+export function refusal(code: ErrorCode, message: string, headers: Readonly<Record<string, string>> = {}): WholeAnswer {
+  const status = STATUS_OF[code];
+  const body = JSON.stringify({ code, message, status });
+  return answer(status, { ...JSON_BODY, 'cache-control': 'no-store', ...headers }, body);
+}
+
+/** The answer to an update that was made. */
+export function updated(petId: string, quantity: number, status = 'available'): WholeAnswer {
+  return answer(
+    200,
+    { ...JSON_BODY, 'cache-control': 'no-store', etag: `"${status}-${quantity}"` },
+    `{"petId":${petId},"quantity":${quantity},"status":"${status}"}`,
+  );
+}
+
+/** The list, as it is or in a coding; the tag is `entityTag`, quotes included. */
+export function listed(body: string, entityTag: string, contentEncoding?: string): WholeAnswer {
+  const coding = contentEncoding === undefined ? {} : { 'content-encoding': contentEncoding };
+  return answer(200, { ...JSON_BODY, ...coding, ...ofList(entityTag) }, body);
+}
+
+export function notModified(entityTag: string): WholeAnswer {
+  return answer(304, ofList(entityTag));
+}
+
+function ofList(entityTag: string): Record<string, string> {
+  return { etag: entityTag, 'cache-control': 'private, no-cache', vary: 'Accept-Encoding' };
+}
+
+const CHALLENGE = 'Bearer realm="inventory"';
+const NO_KEY = 'The API key is missing or invalid.';
+
+/** Every refusal, word for word. */
+export const refused = {
+  noKey: refusal('unauthorized', NO_KEY, { 'www-authenticate': CHALLENGE }),
+  badKey: refusal('unauthorized', NO_KEY, { 'www-authenticate': `${CHALLENGE}, error="invalid_token"` }),
+  forbidden: (scope: string) =>
+    refusal('forbidden', `The API key lacks the scope ${scope}.`, {
+      'www-authenticate': `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`,
+    }),
+  noRoute: refusal('not_found', 'There is nothing at this path.'),
+  noPet: refusal('not_found', 'There is no pet with this petId.'),
+  method: (allow: string) => refusal('method_not_allowed', `This path takes ${allow} only.`, { allow }),
+  petId: refusal(
+    'validation_failed',
+    'petId must be an integer from -9223372036854775808 to 9223372036854775807 in canonical decimal form.',
+  ),
+  precondition: (presentTag: string) =>
+    refusal('precondition_failed', 'The stock has changed: If-Match does not hold.', { etag: presentTag }),
+  mediaType: refusal('unsupported_media_type', 'The body must be application/json in UTF-8.'),
+  contentEncoding: refusal('unsupported_media_type', 'The body must not have a Content-Encoding.'),
+  tooLarge: refusal('payload_too_large', 'The body is larger than 1024 bytes.'),
+  noBody: refusal('bad_request', 'A JSON body is required.'),
+  notJson: refusal('bad_request', 'The body is not JSON.'),
+  notUtf8: refusal('bad_request', 'The body is not UTF-8.'),
+  repeated: (member: string) => refusal('bad_request', `${member} is there more than once.`),
+  notObject: refusal('validation_failed', 'The body must be a JSON object.'),
+  unknownMember: (member: string) => refusal('validation_failed', `${member} is not a member of the body.`),
+  quantity: refusal('validation_failed', 'quantity must be an integer from 0 to 2147483647.'),
+  malformed: refusal('bad_request', 'The request is not well-formed HTTP/1.1.'),
+  httpVersion: refusal('bad_request', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.'),
+  noHost: refusal('bad_request', 'Exactly one Host header is required.'),
+  host: refusal('bad_request', 'The Host header is malformed.'),
+  target: refusal('bad_request', 'The request target is malformed.'),
+  targetTooLong: refusal('uri_too_long', 'The request target is longer than 2048 characters.'),
+  headersTooLarge: refusal('header_fields_too_large', 'The headers are larger than 8 KiB.'),
+  tooManyHeaders: refusal('header_fields_too_large', 'More than 64 headers.'),
+  late: refusal('request_timeout', 'The request did not arrive in time.'),
+  failed: refusal('internal_error', 'The service failed; its log says why.'),
+} as const;
