@@ -60,3 +60,26 @@ export function quantile(samples: readonly number[], share: number): number {
   const sorted = Float64Array.from(samples).sort();
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
 }
+
+/** Looks at a figure ten times a second and keeps the highest. */
+export class Peak {
+  private highest = -Infinity;
+  private readonly timer: NodeJS.Timeout;
+
+  constructor(look: () => number) {
+    this.timer = setInterval(() => {
+      this.highest = Math.max(this.highest, look());
+    }, 100).unref();
+  }
+
+  /** The highest since the last call. */
+  take(): number {
+    const { highest } = this;
+    this.highest = -Infinity;
+    return highest;
+  }
+
+  stop(): void {
+    clearInterval(this.timer);
+  }
+}

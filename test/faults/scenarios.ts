@@ -11,7 +11,7 @@ import {
   silentConnections,
   terminateSessions,
 } from './scenarios/outage.ts';
-import { overload } from './scenarios/overload.ts';
+import { crowd, overload } from './scenarios/overload.ts';
 import { faultsInARow, soak } from './scenarios/soak.ts';
 import { noFault, staleListControl } from './scenarios/truth.ts';
 import type { Figure, World } from './stage.ts';
@@ -36,6 +36,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'locked-row': lockedRow,
   sigterm: sigterm,
   overload: overload,
+  crowd: crowd,
   'invalid-requests': invalidRequests,
   'stalled-readers': stalledReaders,
   soak: soak,
