@@ -13,7 +13,8 @@ export async function banner(settings: NodeJS.ProcessEnv, address: string): Prom
   const key = isOwnStore ? BOOTSTRAP_API_KEY : BOOTSTRAP_API_KEY ? '$BOOTSTRAP_API_KEY' : '$KEY';
   const pet = (await firstPet(DATABASE_URL)) ?? '<petId>';
   const base = `${address}/${API_PREFIX}`;
-  const makeKey = key === '$KEY' ? '\n  Make a key: npm run inventory -- keys create <name>, then KEY=psk_…\n' : '';
+  const makeKey =
+    key === '$KEY' ? '\n  Make a key: KEY=$(npm run --silent inventory -- keys create --name <who-holds-it>)\n' : '';
   return `
   API         ${base}
   Swagger UI  ${address}/docs

@@ -11,14 +11,14 @@ import { isAlive } from './process-tree.ts';
 import {
   createCluster,
   fromInside,
-  lastLogLine,
   openSession,
   postmaster,
   refuseForeignCluster,
-  removeStaleNote,
+  disownStaleNote,
   removeUnfinished,
   serverEnvironment,
   serverUrl,
+  startFailure,
 } from './postgres-cluster.ts';
 
 const startTimeoutMs = 30_000;
@@ -65,7 +65,7 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
     const found = await openSession(folder);
     if (found || isRunning(server)) return found;
     if (server) {
-      if (!/lock file|shared memory|could not bind/.test(lastLogLine(folder))) throw startFailure(folder);
+      if (!startFailure(folder).isPassing) return null;
       await sleep(200); // an earlier server is on its way out, or the port was taken meanwhile
     }
     server = await launch(binaries, folder, options);
@@ -73,11 +73,7 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
   });
   if (session) return own(folder, session, options);
   server?.kill('SIGQUIT');
-  throw startFailure(folder);
-}
-
-function startFailure(folder: string): Error {
-  return new Error(`PostgreSQL did not start in ${folder}: ${lastLogLine(folder)}`);
+  throw new Error(`PostgreSQL did not start in ${folder}: ${startFailure(folder).message}`);
 }
 
 /** URL of the server that runs on the folder now, whoever started it; nothing when none does. */
@@ -92,7 +88,7 @@ async function launch(
   folder: string,
   { port, fsync = true }: PostgresOptions,
 ): Promise<ChildProcess> {
-  removeStaleNote(folder);
+  disownStaleNote(folder);
   const data = join(folder, 'data');
   const log = openSync(join(folder, 'log'), 'w');
   const settings = {

@@ -70,23 +70,27 @@ export function refuseForeignCluster(folder: string): void {
 /** What the server on this folder says about itself: nothing when it was stopped, and the past when it was killed. */
 export function postmaster(folder: string): { pid: number; port: number } | undefined {
   try {
-    const lines = readFileSync(join(folder, 'data', 'postmaster.pid'), 'utf8').split('\n');
+    const lines = readFileSync(noteFile(folder), 'utf8').split('\n');
     return { pid: Number(lines[0]), port: Number(lines[3]) };
   } catch {
     return undefined;
   }
 }
 
-/** Removes the note of a killed server whose process id another program has got since: PostgreSQL would refuse to start. */
-export function removeStaleNote(folder: string): void {
+/**
+ * Helps past the note of a killed server whose process id now belongs to another program, or to a zombie: PostgreSQL would take
+ * that for a running server. It ignores the id of its own parent, but still looks whether an old process is using the data.
+ */
+export function disownStaleNote(folder: string): void {
   const note = postmaster(folder);
   if (!note || process.platform !== 'linux') return;
   try {
-    if (readFileSync(`/proc/${note.pid}/comm`, 'utf8').trim() === 'postgres') return;
+    if (readFileSync(`/proc/${note.pid}/cmdline`, 'utf8').includes('postgres')) return;
   } catch {
     return; // no such process: PostgreSQL sees that itself
   }
-  rmSync(join(folder, 'data', 'postmaster.pid'));
+  const file = noteFile(folder);
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/^\d+/, String(process.pid)));
 }
 
 /** A connection to the server that runs on the folder, or nothing while none answers with the folder's own password. */
@@ -109,9 +113,17 @@ export function serverUrl(folder: string, port: number): string {
   return `postgresql://postgres:${password}@127.0.0.1:${port}/postgres`;
 }
 
-/** The end of what the server logged since its last start, for an error message. */
-export function lastLogLine(folder: string): string {
-  return lastLine(readFileSync(join(folder, 'log'), 'utf8'));
+/** Why a server that has just ended did not start, in one line, and whether another try may succeed. */
+export function startFailure(folder: string): { message: string; isPassing: boolean } {
+  const log = readFileSync(join(folder, 'log'), 'utf8');
+  return {
+    message: /FATAL: +(.*)/.exec(log)?.[1] ?? lastLine(log),
+    isPassing: /lock file .* already exists|shared memory block|could not bind/.test(log),
+  };
+}
+
+function noteFile(folder: string): string {
+  return join(folder, 'data', 'postmaster.pid');
 }
 
 function lastLine(text: string): string {

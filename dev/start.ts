@@ -22,7 +22,7 @@ stopWhenNpmIsKilled();
 try {
   process.exitCode = await start();
 } catch (error) {
-  if (!stopping.signal.aborted) failure = (error as Error).message;
+  if (error !== stopping.signal.reason) failure = (error as Error).message;
 }
 if (failure) {
   console.error(failure);

@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { Client } from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { applyMigrations, MigrationError, pendingMigrations } from '../src/database/migrations.js';
+import { createDatabase, type TestDatabase } from './support/database.ts';
+
+const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
+const first = String(names[0]);
+
+describe('migrations', () => {
+  let database: TestDatabase;
+  let client: Client;
+
+  beforeEach(async () => {
+    database = await createDatabase({ migrated: false });
+    client = new Client({ connectionString: database.url });
+    await client.connect();
+  });
+  afterEach(async () => {
+    await client.end();
+    await database.drop();
+  });
+
+  const rows = async (sql: string): Promise<unknown[]> => (await client.query<object>(sql)).rows;
+  const register = (columns: string) => rows(`SELECT ${columns} FROM _prisma_migrations ORDER BY migration_name`);
+
+  it('bring an empty database to the newest schema, once', async () => {
+    expect(await pendingMigrations(rows)).toEqual(names);
+    expect(await applyMigrations(database.url)).toEqual(names);
+    expect(await pendingMigrations(rows)).toEqual([]);
+    expect(await applyMigrations(database.url)).toEqual([]);
+    expect(await rows('SELECT count(*)::int AS pets FROM inventory_item')).toEqual([{ pets: 0 }]);
+  });
+
+  it('are registered as Prisma registers them', async () => {
+    await applyMigrations(database.url);
+    expect(
+      await register('migration_name, checksum, logs, rolled_back_at, applied_steps_count, length(id) AS id_length'),
+    ).toEqual(
+      names.map((name) => ({
+        migration_name: name,
+        checksum: createHash('sha256')
+          .update(readFileSync(`prisma/migrations/${name}/migration.sql`))
+          .digest('hex'),
+        logs: null,
+        rolled_back_at: null,
+        applied_steps_count: 1,
+        id_length: 36,
+      })),
+    );
+    expect(await register('started_at <= finished_at AS is_finished')).toEqual(
+      names.map(() => ({ is_finished: true })),
+    );
+  });
+
+  it('are applied by one of several processes that start at once', async () => {
+    const applied = await Promise.all(Array.from({ length: 8 }, () => applyMigrations(database.url)));
+    expect(applied.flat()).toEqual(names);
+  });
+
+  it('leave nothing behind when one fails, and can be run again', async () => {
+    await client.query('CREATE TABLE inventory_item ()');
+    await expect(applyMigrations(database.url)).rejects.toThrow(
+      new MigrationError(`migration ${first} failed and was rolled back: relation "inventory_item" already exists`),
+    );
+    expect(await rows("SELECT to_regtype('pet_status') AS type")).toEqual([{ type: null }]);
+    expect(await register('*')).toEqual([]);
+    await client.query('DROP TABLE inventory_item');
+    expect(await applyMigrations(database.url)).toEqual(names);
+  });
+
+  it('are refused when one was edited after it was applied', async () => {
+    await applyMigrations(database.url);
+    await client.query(`UPDATE _prisma_migrations SET checksum = 'another' WHERE migration_name = $1`, [first]);
+    await expect(applyMigrations(database.url)).rejects.toThrow(`migration ${first} was edited`);
+  });
+
+  it('are refused while one is marked as failed, until it is marked as rolled back', async () => {
+    await applyMigrations(database.url);
+    await client.query(`UPDATE _prisma_migrations SET finished_at = NULL WHERE migration_name = $1`, [first]);
+    expect(await pendingMigrations(rows)).toEqual([first]);
+    await expect(applyMigrations(database.url)).rejects.toThrow(`migration ${first} is marked as failed`);
+  });
+
+  it('of a newer version in the database do not stop an older one', async () => {
+    await applyMigrations(database.url);
+    await client.query(
+      `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at) VALUES ('1', 'x', '99990101000000_later', now())`,
+    );
+    expect(await applyMigrations(database.url)).toEqual([]);
+    expect(await pendingMigrations(rows)).toEqual([]);
+  });
+});

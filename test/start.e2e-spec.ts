@@ -1,0 +1,172 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { isAlive } from '../dev/process-tree.ts';
+import { applyMigrations } from '../src/database/migrations.ts';
+import { createDatabase } from './support/database.ts';
+
+const sources = ['src', 'dev', 'prisma', 'nest-cli.json', 'package-lock.json', 'package.json', 'prisma.config.ts'];
+const compilerSettings = ['tsconfig.build.json', 'tsconfig.json'];
+
+interface Started {
+  process: ChildProcess;
+  output: () => string;
+  exitCode: Promise<number | null>;
+}
+
+/** The commands of the banner, to be run as they are printed. */
+interface Printed {
+  list: () => Promise<Response>;
+  update: (body?: string) => Promise<Response>;
+}
+
+const printedCommands = new RegExp(
+  [
+    String.raw`curl -H "Authorization: (?<credential>[^"]+)" (?<list>\S+)\n[^]+`,
+    String.raw`curl -X PATCH -H "Authorization: \k<credential>" -H "Content-Type: application/json" \\\n`,
+    String.raw` +-d '(?<body>[^']+)' (?<update>\S+)\n`,
+  ].join(''),
+);
+
+describe('npm start', { timeout: 60_000 }, () => {
+  let project: string;
+  const processes: ChildProcess[] = [];
+
+  // A copy as fresh as a clone, so that the developer's own store and build are left alone.
+  beforeAll(() => {
+    project = mkdtempSync(join(tmpdir(), 'inventory-start-'));
+    for (const part of [...sources, ...compilerSettings]) cpSync(part, join(project, part), { recursive: true });
+    rmSync(join(project, 'src/generated'), { recursive: true, force: true });
+    symlinkSync(resolve('node_modules'), join(project, 'node_modules'));
+  });
+  afterAll(() => {
+    for (const process of processes) process.kill('SIGKILL');
+    rmSync(project, { recursive: true, force: true });
+  });
+
+  function start(settings: NodeJS.ProcessEnv = {}): Started {
+    const child = spawn(process.execPath, ['dev/start.ts'], {
+      cwd: project,
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', HOST: '127.0.0.1', ...settings },
+    });
+    processes.push(child);
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));
+    return {
+      process: child,
+      output: () => output,
+      exitCode: once(child, 'close').then(() => child.exitCode),
+    };
+  }
+
+  async function ready(started: Started): Promise<Printed> {
+    const printed = await vi.waitFor(
+      () => printedCommands.exec(started.output())?.groups ?? Promise.reject(new Error(started.output())),
+      { timeout: 50_000, interval: 50 },
+    );
+    const { credential: authorization = '', list = '', update = '', body: example = '' } = printed;
+    const json = { authorization, 'content-type': 'application/json' };
+    return {
+      list: () => fetch(list, { headers: { authorization } }),
+      update: (body = example) => fetch(update, { method: 'PATCH', headers: json, body }),
+    };
+  }
+
+  function postmaster(): number {
+    return Number(readFileSync(join(project, '.data/postgres/data/postmaster.pid'), 'utf8').split('\n')[0]);
+  }
+
+  it('builds, serves the demo stock, and prints commands that work', async () => {
+    const started = start();
+    const { list, update } = await ready(started);
+    expect(started.output()).toContain('Building');
+
+    const stock = await (await list()).text();
+    const lines = readFileSync('prisma/demo-stock.csv', 'utf8').trim().split('\n').slice(1);
+    const [first = ''] = lines;
+    expect(stock.match(/(?<="petId":)-?\d+/g)).toEqual(lines.map((line) => line.split(',')[0]));
+    expect(new Set(stock.match(/available|pending|sold/g))).toEqual(new Set(['available', 'pending', 'sold']));
+    expect(first).toBe('1,12,available');
+    expect(await (await update()).json()).toEqual({ petId: 1, quantity: 5, status: 'available' });
+    expect(statSync(join(project, '.data/demo-api-key')).mode & 0o777).toBe(0o600);
+
+    const pid = postmaster();
+    started.process.kill('SIGTERM');
+    expect(await started.exitCode).toBe(0);
+    await vi.waitFor(() => {
+      expect(isAlive(pid)).toBe(false);
+    });
+  });
+
+  it('keeps an acknowledged update through a kill of everything, and does not build again', async () => {
+    const killed = start();
+    const answer = await (await ready(killed)).update('{"quantity": 777}');
+    expect(answer.status).toBe(200);
+    process.kill(postmaster(), 'SIGKILL');
+    killed.process.kill('SIGKILL');
+
+    const started = start();
+    const { list } = await ready(started);
+    expect(started.output()).not.toContain('Building');
+    expect(await (await list()).text()).toContain('{"petId":1,"quantity":777,"status":"available"}');
+
+    const second = start();
+    expect(await second.exitCode).toBe(1);
+    expect(second.output()).toBe(
+      `another process is already using the database in ${join(project, '.data/postgres')}\n`,
+    );
+    expect((await list()).status).toBe(200);
+    started.process.kill('SIGINT');
+    expect(await started.exitCode).toBe(0);
+  });
+
+  it('ends when its database is gone, and says so', async () => {
+    const started = start();
+    await ready(started);
+    process.kill(postmaster(), 'SIGKILL');
+    expect(await started.exitCode).toBe(1);
+    expect(started.output()).toContain('The embedded PostgreSQL ended by itself');
+  });
+
+  it('uses the database of DATABASE_URL, migrated and without demo stock or key', async () => {
+    const database = await createDatabase({ migrated: false });
+    const BOOTSTRAP_API_KEY = 'a-bootstrap-key-of-enough-characters';
+    const started = start({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
+    await vi.waitFor(
+      () => {
+        expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY');
+      },
+      { timeout: 50_000 },
+    );
+    const address = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
+    const answer = await fetch(address, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
+    expect(await answer.text()).toBe('[]');
+    expect(await applyMigrations(database.url)).toEqual([]);
+    started.process.kill('SIGTERM');
+    expect(await started.exitCode).toBe(0);
+    await database.drop();
+  });
+
+  it('ends with one line when something is not as it should be', async () => {
+    const occupant = createServer().listen(0, '127.0.0.1');
+    await once(occupant, 'listening');
+    const taken = String((occupant.address() as AddressInfo).port);
+    for (const [settings, line] of [
+      [{ PORT: taken }, `port ${taken} is taken; set PORT to another`],
+      [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535'],
+      [
+        { DATABASE_URL: 'postgresql://nobody:x@127.0.0.1:1/nothing' },
+        'error: the database cannot be reached: nothing listens there (connection refused); check DATABASE_URL',
+      ],
+    ] as const) {
+      const started = start(settings);
+      expect(await started.exitCode).toBe(1);
+      expect(started.output()).toBe(`${line}\n`);
+    }
+    occupant.close();
+  });
+});
