@@ -126,12 +126,12 @@ describe('the embedded PostgreSQL', () => {
   });
 
   it('recovers after a kill of all its processes', async () => {
-    const server = await startPostgres(folder, { fsync: false });
+    const server = await startPostgres(folder);
     await query(server.url, 'CREATE TABLE acknowledged ()');
     for (const pid of [server.pid, ...childrenOf(server.pid)]) process.kill(pid, 'SIGKILL');
     await server.ended;
 
-    const again = await startPostgres(folder, { fsync: false });
+    const again = await startPostgres(folder);
     expect(await query(again.url, 'SELECT * FROM acknowledged')).toEqual([]);
     await again.stop();
   });
