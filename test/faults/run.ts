@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
-import { startFaultyPostgres } from '../support/postgres-server.ts';
+import { startFaultyPostgres, type FaultyPostgres } from '../support/postgres-server.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { SeededRandom } from './seeded-random.ts';
-import { SIZES } from './size.ts';
+import { SIZES, type Size } from './size.ts';
 import type { Figure } from './stage.ts';
 
 const USAGE = `npm run test:faults -- [--seed N] [--only name]... [--medium | --full] [--minutes M] [--list]
@@ -38,7 +38,7 @@ if (options.help) {
 async function run(): Promise<number> {
   const names = options.only ?? Object.keys(SCENARIOS);
   const seed = options.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(options.seed);
-  const chosen = options.full ? SIZES.full : options.medium ? SIZES.medium : SIZES.normal;
+  const chosen: Size = options.full ? SIZES.full : options.medium ? SIZES.medium : SIZES.normal;
   const size = options.minutes === undefined ? chosen : { ...chosen, soakMs: Number(options.minutes) * 60_000 };
   const unknown = names.filter((name) => !(name in SCENARIOS));
   if (unknown.length > 0 || !Number.isInteger(seed) || Number.isNaN(size.soakMs)) {
@@ -48,7 +48,15 @@ async function run(): Promise<number> {
   print(`seed ${seed}`);
   const startedAt = performance.now();
   const results: { name: string; figures: Figure[] }[] = [];
-  for (const name of names) results.push({ name, figures: await play(name, seed, size) });
+  let postgres = await startFaultyPostgres();
+  for (const name of names) {
+    const { figures, ended } = await play(name, seed, size, postgres);
+    results.push({ name, figures });
+    if (ended) continue;
+    await postgres.remove(); // who knows what state it was left in
+    postgres = await startFaultyPostgres();
+  }
+  await postgres.remove();
   printTable(results);
   const failed = results.filter(({ figures }) => !figures.every(({ holds }) => holds)).length;
   print(`seed ${seed}, ${((performance.now() - startedAt) / 1_000).toFixed(0)} s`);
@@ -56,27 +64,30 @@ async function run(): Promise<number> {
   return failed > 0 ? 1 : 0;
 }
 
-/** Each scenario has a PostgreSQL server of its own, and its own chance, so that it repeats alone as it went among others. */
-async function play(name: string, seed: number, size: (typeof SIZES)['full']): Promise<Figure[]> {
+/** Each scenario has a chance of its own, so that it repeats alone as it went among others. */
+async function play(
+  name: string,
+  seed: number,
+  size: Size,
+  postgres: FaultyPostgres,
+): Promise<{ figures: Figure[]; ended: boolean }> {
   const scenario = SCENARIOS[name];
   if (!scenario) throw new RangeError(name);
   const random = new SeededRandom(seed + Object.keys(SCENARIOS).indexOf(name));
   const notes: string[] = [];
-  const postgres = await startFaultyPostgres();
   const startedAt = performance.now();
-  let figures: Figure[];
+  let figures: Figure[] = [{ what: 'ran to its end', measured: 'no', bound: 'yes', holds: false }];
+  let ended = false;
   try {
     figures = await scenario({ postgres, random, size, note: (line) => notes.push(line) });
+    ended = true;
   } catch (error) {
     notes.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
-    figures = [{ what: 'ran to its end', measured: 'no', bound: 'yes', holds: false }];
-  } finally {
-    await postgres.remove();
   }
   const verdict = figures.every(({ holds }) => holds) ? 'passed' : 'FAILED';
   print(`${verdict} ${name} (${((performance.now() - startedAt) / 1_000).toFixed(1)} s)`);
   for (const note of notes) print(`    ${note}`);
-  return figures;
+  return { figures, ended };
 }
 
 function printTable(results: readonly { name: string; figures: readonly Figure[] }[]): void {

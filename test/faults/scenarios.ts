@@ -12,7 +12,7 @@ import {
   terminateSessions,
 } from './scenarios/outage.ts';
 import { crowd, overload } from './scenarios/overload.ts';
-import { faultsInARow, soak } from './scenarios/soak.ts';
+import { soak } from './scenarios/soak.ts';
 import { noFault, staleListControl } from './scenarios/truth.ts';
 import type { Figure, World } from './stage.ts';
 
@@ -23,7 +23,6 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'no-fault': noFault,
   'control-stale-list': staleListControl,
   'control-lost-update': lostUpdateControl,
-  'faults-in-a-row': faultsInARow,
   'kill-service': killService,
   'kill-postgres': killPostgres,
   'restart-postgres': restartPostgres,

@@ -13,6 +13,8 @@ export interface Size {
   readonly lockMs: number;
   readonly drains: number;
   readonly overloadMs: number;
+  /** How often the usual load and the crowd's are measured in turn. */
+  readonly comparisons: number;
   readonly floodMs: number;
   readonly soakMs: number;
   readonly soakFaultEveryMs: number;
@@ -31,6 +33,7 @@ export const SIZES = {
     lockMs: 2_000,
     drains: 1,
     overloadMs: 2_000,
+    comparisons: 1,
     floodMs: 1_000,
     soakMs: 10_000,
     soakFaultEveryMs: 2_000,
@@ -38,16 +41,17 @@ export const SIZES = {
   /** With every change, in less than three minutes. */
   medium: {
     answerWithinMs: 3_000,
-    operations: 50_000,
+    operations: 30_000,
     kills: 3,
     interruptions: 2,
-    outageMs: 6_000,
+    outageMs: 5_000,
     lockMs: 4_000,
     drains: 3,
-    overloadMs: 5_000,
-    floodMs: 3_000,
-    soakMs: 20_000,
-    soakFaultEveryMs: 4_000,
+    overloadMs: 4_000,
+    comparisons: 1,
+    floodMs: 2_000,
+    soakMs: 12_000,
+    soakFaultEveryMs: 3_000,
   },
   normal: {
     answerWithinMs: 3_000,
@@ -58,6 +62,7 @@ export const SIZES = {
     lockMs: 10_000,
     drains: 20,
     overloadMs: 30_000,
+    comparisons: 5,
     floodMs: 10_000,
     soakMs: 2 * minute,
     soakFaultEveryMs: 10_000,
@@ -71,6 +76,7 @@ export const SIZES = {
     lockMs: 10_000,
     drains: 20,
     overloadMs: 30_000,
+    comparisons: 5,
     floodMs: 10_000,
     soakMs: 10 * minute,
     soakFaultEveryMs: 20_000,

@@ -8,7 +8,7 @@ import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
  * limit and not the processor, which the load must share with the services.
  */
 const DATABASE_DELAY_MS = 50;
-const CROWDS = [16, 64, 256];
+const CROWDS = [64, 256];
 const FIRST_UPDATE = 1_000_000;
 const CAPACITY_MS = 2_000;
 
@@ -75,7 +75,7 @@ export async function crowd(world: World): Promise<Figure[]> {
   try {
     const usual: number[] = [];
     const crowded: number[] = [];
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < world.size.comparisons; round++) {
       usual.push(await capacity(stage, 64));
       crowded.push(await capacity(stage, 640));
     }
