@@ -25,7 +25,11 @@ export async function* readCsv(chunks: AsyncIterable<Buffer>, problems: Problems
       if (columns === undefined) columns = readHeader(fields, line, problems);
       else if (columns !== 'broken') {
         if (fields.length === columns.width) batch.push(pick(fields, columns, line));
-        else problems.add(line, `has ${fields.length} fields where the header has ${columns.width}`);
+        else
+          problems.add(
+            line,
+            `has ${fields.length} field${fields.length === 1 ? '' : 's'} where the header has ${columns.width}`,
+          );
       }
       return null; // taken from here, so that parsing needs no second stream
     },

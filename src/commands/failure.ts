@@ -24,6 +24,9 @@ const NETWORK: Readonly<Record<string, string>> = {
   DatabaseNotReachable: 'there is no such host, or nothing listens there', // Prisma's word for all of them
 };
 
+/** The driver has no code for it. */
+const CONNECT_TIMEOUT = /^timeout expired$|timeout exceeded when trying to connect|connection timeout/i;
+
 interface ErrorFacts {
   code?: string;
   message: string;
@@ -40,9 +43,8 @@ export function describeFailure(error: unknown): string {
   const { code, message } = rootOf(error);
   const network = NETWORK[code ?? ''];
   if (network) return `the database cannot be reached: ${network}; check DATABASE_URL`;
-  if (/timeout/i.test(message) && /connect/i.test(message)) {
+  if (CONNECT_TIMEOUT.test(message))
     return 'the database cannot be reached: it did not answer in time; check DATABASE_URL';
-  }
   const firstLine = message.trim().split('\n', 1)[0] ?? '';
   return ADVICE[code ?? ''] ?? `${firstLine}${code === undefined ? '' : ` (${code})`}`;
 }

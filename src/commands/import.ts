@@ -97,6 +97,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
       return summary;
     });
   } finally {
+    file.close();
     progress.end();
   }
 }

@@ -32,10 +32,16 @@ describe('a moment', () => {
     expect(parseMoment(text, direction, now)?.toISOString()).toBe(expected);
   });
 
-  it.each(['', 'tomorrow', '2027-02-29', '2027-13-01', '2027-1-1', '2027-01-31T08:00', '2027-01-31T25:00Z', '20270131'])(
-    '%j is none',
-    (text) => {
-      expect(parseMoment(text, 1, now)).toBeUndefined();
-    },
-  );
+  it.each([
+    '',
+    'tomorrow',
+    '2027-02-29',
+    '2027-13-01',
+    '2027-1-1',
+    '2027-01-31T08:00',
+    '2027-01-31T25:00Z',
+    '20270131',
+  ])('%j is none', (text) => {
+    expect(parseMoment(text, 1, now)).toBeUndefined();
+  });
 });

@@ -24,6 +24,8 @@ export interface StockFile {
   readonly totalBytes: number | undefined;
   /** How much of it has been read so far. */
   bytesRead(): number;
+  /** Lets go of it, read to its end or not: an open standard input would keep the process alive. */
+  close(): void;
 }
 
 /**
@@ -32,9 +34,9 @@ export interface StockFile {
  * @throws Failure when it cannot be read, then or later
  */
 export async function openStockFile(name: string): Promise<StockFile> {
-  const source: Readable = name === '-' ? process.stdin : createReadStream(name, { highWaterMark: 256 * 1024 });
   const facts = name === '-' ? undefined : await stat(name).catch((error: unknown) => fail(name, error));
   if (facts?.isDirectory()) throw new Failure(`${name} is a directory`);
+  const source: Readable = name === '-' ? process.stdin : createReadStream(name, { highWaterMark: 256 * 1024 });
   let bytesRead = 0;
   const counter = new Transform({
     transform(chunk: Buffer, _encoding, done) {
@@ -43,11 +45,13 @@ export async function openStockFile(name: string): Promise<StockFile> {
     },
   });
   const unpacked = name.toLowerCase().endsWith('.gz') ? createGunzip() : new PassThrough();
-  pipeline(source, counter, unpacked, () => undefined); // the reader of the last one gets the error
+  pipeline(source, counter, unpacked, () => undefined);
+  unpacked.on('error', () => undefined); // it may come before anyone reads; whoever does gets it then
   return {
     chunks: failing(name, unpacked),
     totalBytes: facts?.isFile() ? facts.size : undefined,
     bytesRead: () => bytesRead,
+    close: () => unpacked.destroy(),
   };
 }
 

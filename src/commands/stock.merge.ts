@@ -23,7 +23,7 @@ const changedBy = 'command:import';
 /** Imports take turns; one may wait this long for the one before it. */
 const importLockTimeoutMs = 60_000;
 /** Anyone else who holds a row that changes has this long to let go. */
-const rowLockTimeoutMs = 5_000;
+const rowLockTimeoutMs = 3_000;
 const statementTimeoutMs = 30 * 60_000;
 
 /**

@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openStore, type Store } from './store.ts';
+
+let store: Store;
+beforeAll(async () => {
+  store = await openStore();
+});
+afterAll(() => store.close());
+
+beforeEach(async () => {
+  await store.sql('TRUNCATE inventory_item');
+  await store.sql('ALTER TABLE stock_change DISABLE TRIGGER ALL'); // a test begins without history, which nobody else can
+  await store.sql('TRUNCATE stock_change');
+  await store.sql('ALTER TABLE stock_change ENABLE TRIGGER ALL');
+});
+
+/** Every change of a pet in short: what it was, what it became, by whom. */
+async function chain(petId: string): Promise<string[]> {
+  const rows = await store.sql<{ link: string }>(
+    `SELECT concat_ws(' ', quantity_before, status_before, '>', quantity_after, status_after, changed_by) AS link
+       FROM stock_change WHERE pet_id = $1 ORDER BY id`,
+    [petId],
+  );
+  return rows.map(({ link }) => link);
+}
+
+const verify = () => store.inventory('history', '--verify');
+
+describe('the history', () => {
+  it('catches every change made in SQL', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 5, 'available'), (2, 6, 'sold')`);
+    await store.sql(`UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = 1`);
+    await store.sql(`UPDATE inventory_item SET quantity = quantity`); // changes nothing
+    await store.sql(`UPDATE inventory_item SET pet_id = 3, status = 'pending' WHERE pet_id = 2`);
+    await store.sql(
+      `INSERT INTO inventory_item VALUES (1, 0, 'sold') ON CONFLICT (pet_id) DO UPDATE SET status = 'sold'`,
+    );
+    await store.sql(`DELETE FROM inventory_item WHERE pet_id = 3`);
+    await store.sql('TRUNCATE inventory_item');
+    expect(await chain('1')).toEqual([
+      '> 5 available sql:postgres',
+      '5 available > 6 available sql:postgres',
+      '6 available > 6 sold sql:postgres',
+      '6 sold > sql:postgres',
+    ]);
+    expect(await chain('2')).toEqual(['> 6 sold sql:postgres', '6 sold > sql:postgres']);
+    expect(await chain('3')).toEqual(['> 6 pending sql:postgres', '6 pending > sql:postgres']);
+    expect(await verify()).toEqual({ code: 0, stdout: 'the history of all 3 pets is whole\n', stderr: '' });
+  });
+
+  it('goes with the change when that is rolled back', async () => {
+    await store.sql(`BEGIN; INSERT INTO inventory_item VALUES (1, 5, 'available'); ROLLBACK`);
+    expect(await chain('1')).toEqual([]);
+  });
+
+  it.each([
+    'UPDATE stock_change SET quantity_after = 6',
+    'DELETE FROM stock_change',
+    'TRUNCATE stock_change',
+    `INSERT INTO stock_change (pet_id, id, changed_by) SELECT pet_id, id, 'x' FROM stock_change
+       ON CONFLICT (pet_id, id) DO UPDATE SET changed_by = 'x'`,
+    `MERGE INTO stock_change c USING stock_change d ON c.id = d.id WHEN MATCHED THEN DELETE`,
+  ])('refuses %s', async (statement) => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 5, 'available')`);
+    await expect(store.sql(statement)).rejects.toThrow(
+      /^stock_change is append-only: (UPDATE|DELETE|TRUNCATE) refused$/,
+    );
+    expect(await chain('1')).toHaveLength(1);
+  });
+});
+
+describe('inventory history', () => {
+  it('shows the newest changes of a pet first, for people and for programs', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (-9223372036854775808, 5, 'available')`);
+    for (const quantity of [6, 7, 8]) await store.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
+    const [table, json, none] = await Promise.all([
+      store.inventory('history', '-9223372036854775808', '--since', '1h'),
+      store.inventory('history', '-9223372036854775808', '--limit', '2', '--json'),
+      store.inventory('history', '6', '--json'),
+    ]);
+    expect(table.stdout.split('\n').map((line) => line.replace(/^\S+/, '').replace(/ +/g, ' ').trim())).toEqual([
+      'before after by request',
+      '7 available 8 available sql:postgres -',
+      '6 available 7 available sql:postgres -',
+      '5 available 6 available sql:postgres -',
+      'absent 5 available sql:postgres -',
+      '',
+    ]);
+    expect(json.stdout).toContain('"petId": -9223372036854775808,');
+    const changes = JSON.parse(json.stdout) as Record<string, unknown>[];
+    expect(changes.map((change) => [change['quantityBefore'], change['quantityAfter']])).toEqual([
+      [7, 8],
+      [6, 7],
+    ]);
+    expect(none).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
+  });
+
+  it('--verify finds changes that escaped, and says of which pets', async () => {
+    await store.sql(`INSERT INTO inventory_item SELECT n, 5, 'available' FROM generate_series(1, 6) n`);
+    await store.sql(`BEGIN; SET LOCAL "inventory.history" = 'written'; UPDATE inventory_item SET quantity = 6 WHERE pet_id IN (2, 5);
+      INSERT INTO inventory_item VALUES (7, 1, 'sold'); DELETE FROM inventory_item WHERE pet_id = 3; COMMIT`);
+    await store.sql(`UPDATE inventory_item SET quantity = 9 WHERE pet_id = 5`);
+    const [people, programs] = await Promise.all([verify(), store.inventory('history', '--verify', '--json')]);
+    expect(people).toEqual({
+      code: 1,
+      stdout: [
+        'pet 2: its last change does not end in its present stock',
+        'pet 3: its last change does not end in its present stock',
+        'pet 5: 1 of its changes do not begin where the one before ended',
+        'pet 7: has no history',
+        '',
+      ].join('\n'),
+      stderr: 'error: the history of 4 of 7 pets is broken\n',
+    });
+    expect(programs.code).toBe(1);
+    expect(JSON.parse(programs.stdout)).toMatchObject({
+      pets: 7,
+      brokenPets: 4,
+      broken: [{ petId: 2 }, { petId: 3 }, { petId: 5 }, { petId: 7 }],
+    });
+  });
+
+  it('prune deletes what is old, keeps the newest row of each pet, and leaves a history that verifies', async () => {
+    await store.sql(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 5) n`);
+    for (let turn = 1; turn <= 6; turn++) await store.sql(`UPDATE inventory_item SET quantity = ${turn}`);
+    // As time would have it: pets 1 to 3 changed long ago; of pet 4 the third row is new though later ones look older,
+    // as those of a long transaction do; of pet 5 the last three are new.
+    await store.sql('ALTER TABLE stock_change DISABLE TRIGGER ALL');
+    await store.sql(`UPDATE stock_change c SET changed_at = now() - interval '400 days'
+      FROM (SELECT pet_id, id, row_number() OVER (PARTITION BY pet_id ORDER BY id) AS n FROM stock_change) r
+     WHERE r.pet_id = c.pet_id AND r.id = c.id AND (c.pet_id <= 3 OR c.pet_id = 4 AND n <> 3 OR c.pet_id = 5 AND n <= 4)`);
+    await store.sql('ALTER TABLE stock_change ENABLE TRIGGER ALL');
+
+    const pruned = await store.inventory('history', 'prune', '--before', '365d');
+    expect(pruned).toMatchObject({ code: 0, stdout: '' });
+    expect(pruned.stderr).toMatch(/^24 rows older than \S+ deleted\n$/);
+    const left = await store.sql(
+      `SELECT pet_id, count(*)::int AS rows FROM stock_change GROUP BY pet_id ORDER BY pet_id`,
+    );
+    expect(left.map(({ rows }) => rows)).toEqual([1, 1, 1, 5, 3]);
+    expect((await verify()).stdout).toBe('the history of all 5 pets is whole\n');
+    expect((await store.inventory('history', 'prune', '--before', '2100-01-01')).code).toBe(2);
+  });
+
+  it('prune takes more rows than one batch has, across the chain of a single pet too', async () => {
+    await store.sql(`INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_at, changed_by)
+      SELECT 1, n - 1, n, 'sold', 'sold', now() - interval '2 days', 'x' FROM generate_series(1, 25000) n`);
+    await store.sql(
+      `BEGIN; SET LOCAL "inventory.history" = 'written'; INSERT INTO inventory_item VALUES (1, 25000, 'sold'); COMMIT`,
+    );
+    expect((await store.inventory('history', 'prune', '--before', '1d')).stderr).toMatch(/^24999 rows /);
+    expect((await verify()).code).toBe(0);
+  });
+});

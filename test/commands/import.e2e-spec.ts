@@ -1,0 +1,211 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { importStock } from '../../src/commands/import.ts';
+import { SeededRandom } from '../faults/seeded-random.ts';
+import { malformedFiles } from './malformed-stock.ts';
+import { openStore, type Store } from './store.ts';
+
+let store: Store;
+let folder: string;
+beforeAll(async () => {
+  [store, folder] = await Promise.all([openStore(), mkdtemp(join(tmpdir(), 'inventory-import-'))]);
+});
+afterAll(async () => {
+  await Promise.all([store.close(), rm(folder, { recursive: true })]);
+});
+
+const old =
+  '-9223372036854775808,0,sold\n7,12,available\n9007199254740993,3,pending\n9223372036854775807,2147483647,available\n';
+const header = 'petId,quantity,status\n';
+
+beforeEach(async () => {
+  await store.sql('TRUNCATE inventory_item');
+  await store.sql(`INSERT INTO inventory_item VALUES (-9223372036854775808, 0, 'sold'), (7, 12, 'available'),
+    (9007199254740993, 3, 'pending'), (9223372036854775807, 2147483647, 'available')`);
+});
+
+async function file(name: string, content: string | Buffer): Promise<string> {
+  const path = join(folder, name);
+  await writeFile(path, content);
+  return path;
+}
+
+/** The history written since a change that is known by its id, without the times. */
+function changesSince(id: string) {
+  return store.sql(
+    `SELECT pet_id, quantity_before, quantity_after, status_before, status_after, changed_by
+       FROM stock_change WHERE id > $1 ORDER BY pet_id, id`,
+    [id],
+  );
+}
+
+async function lastChange(): Promise<string> {
+  const [row] = await store.sql<{ id: string }>('SELECT max(id) AS id FROM stock_change');
+  return row?.id ?? '0';
+}
+
+describe('inventory import', () => {
+  it('changes what differs, adds what is new, keeps the rest, and says so', async () => {
+    const before = await lastChange();
+    const [untouched] = await store.sql(`SELECT ctid, xmin FROM inventory_item WHERE pet_id = 7`);
+    const path = await file('some.csv', `status,petId,quantity\navailable,7,12\nsold,8,1\nsold,9007199254740993,4\n`);
+    expect(await store.inventory('import', path, '--json', '--quiet')).toEqual({
+      code: 0,
+      stdout: `${JSON.stringify({ added: 1, changed: 1, unchanged: 1, removed: 0, dryRun: false }, null, 2)}\n`,
+      stderr: '',
+    });
+    expect(await store.stock()).toBe(
+      old
+        .replace('7,12,available\n', '7,12,available\n8,1,sold\n')
+        .replace('9007199254740993,3,pending', '9007199254740993,4,sold'),
+    );
+    expect(await store.sql(`SELECT ctid, xmin FROM inventory_item WHERE pet_id = 7`)).toEqual([untouched]);
+    expect(await changesSince(before)).toEqual([
+      {
+        pet_id: '8',
+        quantity_before: null,
+        quantity_after: 1,
+        status_before: null,
+        status_after: 'sold',
+        changed_by: 'command:import',
+      },
+      {
+        pet_id: '9007199254740993',
+        quantity_before: 3,
+        quantity_after: 4,
+        status_before: 'pending',
+        status_after: 'sold',
+        changed_by: 'command:import',
+      },
+    ]);
+  });
+
+  it('removes what the file does not have only when asked to', async () => {
+    const before = await lastChange();
+    const path = await file('one.csv', `${header}7,12,available\n`);
+    const { stderr } = await store.inventory('import', path, '--missing', 'remove');
+    expect(stderr).toBe('checking\nwriting\n0 added, 0 changed, 1 unchanged, 3 removed\n');
+    expect(await store.stock()).toBe('7,12,available\n');
+    expect(await changesSince(before)).toMatchObject([
+      {
+        pet_id: '-9223372036854775808',
+        quantity_before: 0,
+        quantity_after: null,
+        status_before: 'sold',
+        status_after: null,
+      },
+      { pet_id: '9007199254740993', quantity_before: 3, quantity_after: null },
+      { pet_id: '9223372036854775807', quantity_before: 2147483647, quantity_after: null },
+    ]);
+    const empty = await store.inventoryReading(header, 'import', '-', '--format', 'csv', '--missing', 'remove');
+    expect(empty.code).toBe(1);
+    expect(empty.stderr).toContain('error: the file has no pet; it would remove them all');
+    expect(await store.stock()).toBe('7,12,available\n');
+  });
+
+  it('changes nothing on a dry run but tells the same', async () => {
+    const before = await lastChange();
+    const path = await file('dry.csv', `${header}7,13,available\n8,1,sold\n9223372036854775807,2147483647,available\n`);
+    const { stdout, stderr } = await store.inventory('import', path, '--dry-run', '--missing', 'remove', '--json');
+    expect(JSON.parse(stdout)).toEqual({ added: 1, changed: 1, unchanged: 1, removed: 2, dryRun: true });
+    expect(stderr).toContain('dry run, nothing was written: 1 added, 1 changed, 1 unchanged, 2 removed');
+    expect(await store.stock()).toBe(old);
+    expect(await changesSince(before)).toEqual([]);
+  });
+
+  it('takes what export has written, in every format, packed or not, and finds nothing to change', async () => {
+    const formats = ['csv', 'ndjson', 'json'];
+    const [csv, ndjson, json] = await Promise.all(
+      formats.map((format) => store.inventory('export', '--format', format)),
+    );
+    expect(csv).toEqual({ code: 0, stdout: header + old, stderr: '' });
+    expect(ndjson?.stdout.split('\n')[2]).toBe('{"petId":9007199254740993,"quantity":3,"status":"pending"}');
+    expect((JSON.parse(json?.stdout ?? '') as unknown[]).length).toBe(4);
+
+    await store.sql('TRUNCATE inventory_item');
+    const paths = await Promise.all([
+      file('all.csv.gz', gzipSync(csv?.stdout ?? '')),
+      file('all.JSONL', ndjson?.stdout ?? ''),
+      file('all.json', json?.stdout ?? ''),
+    ]);
+    const summaries = [];
+    for (const path of paths) summaries.push(await store.inventory('import', path, '--missing', 'remove'));
+    expect(summaries.map(({ stderr }) => stderr.split('\n')[2])).toEqual([
+      '4 added, 0 changed, 0 unchanged, 0 removed',
+      '0 added, 0 changed, 4 unchanged, 0 removed',
+      '0 added, 0 changed, 4 unchanged, 0 removed',
+    ]);
+    expect(await store.stock()).toBe(old);
+  });
+
+  it('reads BOM, CRLF, quotes, empty lines and numbers as JSON writes them', async () => {
+    const csv = `\ufeff"petId",quantity,"status"\r\n\r\n"1",2,sold\r\n3,"4","pending"`;
+    expect(await store.inventoryReading(csv, 'import', '-', '--format', 'csv', '--missing', 'remove')).toMatchObject({
+      code: 0,
+    });
+    expect(await store.stock()).toBe('1,2,sold\n3,4,pending\n');
+    const json = `\ufeff[ {"status":"sold","quantity":2e2,"petId":1},\r\n{"petId":3,\n"quantity":-0.0,"status":"pend\\u0069ng"} ]\r\n`;
+    expect(await store.inventoryReading(json, 'import', '-', '--format', 'json')).toMatchObject({ code: 0 });
+    expect(await store.stock()).toBe('1,200,sold\n3,0,pending\n');
+  });
+
+  it('says what is wrong with a file that cannot be read', async () => {
+    const cut = await file('cut.csv.gz', gzipSync(header + old).subarray(0, 40));
+    const plain = await file('plain.csv.gz', header + old);
+    const cases: [string, string][] = [
+      [join(folder, 'none.csv'), `there is no file ${join(folder, 'none.csv')}`],
+      [
+        join(folder, 'stock.xlsx'),
+        'the name does not tell the format; add --format csv, --format ndjson, --format json',
+      ],
+      [cut, `${cut} is not sound gzip: unexpected end of file`],
+      [plain, `${plain} is not sound gzip: incorrect header check`],
+    ];
+    await Promise.all(
+      cases.map(async ([path, message]) => {
+        const outcome = await store.inventory('import', path);
+        expect(outcome).toEqual({ code: 1, stdout: '', stderr: `error: ${message}\n` });
+      }),
+    );
+    expect(await store.stock()).toBe(old);
+  });
+
+  it('tells the first 20 problems with their lines, duplicates among them, and the count of all', async () => {
+    const lines = Array.from({ length: 60 }, (_, at) => (at % 2 ? `${at},-1,gone` : `${at % 8},1,sold`));
+    const { code, stderr } = await store.inventoryReading(header + lines.join('\n'), 'import', '-', '--format', 'csv');
+    const told = stderr.split('\n').slice(1); // after "checking"
+    expect(code).toBe(1);
+    expect(told.slice(0, 5)).toEqual([
+      'error: line 3: quantity must be an integer from 0 to 2147483647',
+      'line 3: status must be one of available, pending, sold',
+      'line 5: quantity must be an integer from 0 to 2147483647',
+      'line 5: status must be one of available, pending, sold',
+      'line 7: quantity must be an integer from 0 to 2147483647',
+    ]);
+    expect(told).toContain('line 10: petId is the same as in line 2');
+    expect(told.slice(20)).toEqual(['… and 66 more', '86 problems in the file; nothing was written', '']);
+    expect(await store.stock()).toBe(old);
+  });
+
+  it('refuses 200 malformed files, each with a precise message, and changes nothing', { timeout: 60_000 }, async () => {
+    process.env['DATABASE_URL'] = store.url; // the command's own function: 200 processes would take a minute
+    const before = await lastChange();
+    const seed = 20261120;
+    const random = new SeededRandom(seed);
+    const files = malformedFiles(200, () => random.next());
+    expect(files.length).toBeGreaterThanOrEqual(200);
+    for (const [at, { format, text, problem }] of files.entries()) {
+      const path = await file(`malformed-${at}.${format}`, text);
+      const failure = await importStock(path, { missing: 'remove', quiet: true }).catch(
+        (error: unknown) => error as Error,
+      );
+      const message = failure instanceof Error ? failure.message : 'it was imported';
+      expect({ text, told: message.split('\n')[0] }).toEqual({ text, told: problem });
+    }
+    expect(await store.stock()).toBe(old);
+    expect(await changesSince(before)).toEqual([]);
+  });
+});
