@@ -4,7 +4,14 @@ import tseslint from 'typescript-eslint';
 
 export default defineConfig(
   globalIgnores([
-    ...['**/dist/', 'src/generated/', '.data/', '**/node_modules/', 'test/contract/'],
+    ...[
+      '**/dist/',
+      'src/generated/',
+      '.data/',
+      '**/node_modules/',
+      'test/contract/clients/',
+      'test/contract/generated/',
+    ],
     ...(existsSync('bench/node_modules') ? [] : ['bench/']), // it brings its own packages, installed when it is first run
   ]),
   {

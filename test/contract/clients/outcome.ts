@@ -1,0 +1,20 @@
+/** What every client reports of the same three calls: it lists, updates, and reads an Error. */
+export interface Outcome {
+  readonly list: readonly { petId: number; quantity: number; status: 'available' | 'pending' | 'sold' }[];
+  readonly updated: Outcome['list'][number];
+  readonly code: 'not_found' | 'validation_failed' | (string & {});
+  readonly status: number;
+}
+
+export const url = setting('INVENTORY_URL');
+export const key = setting('INVENTORY_KEY');
+
+export function report(outcome: Outcome): void {
+  console.log(JSON.stringify(outcome));
+}
+
+function setting(name: string): string {
+  const value = process.env[name];
+  if (value === undefined) throw new Error(`${name} is not set`);
+  return value;
+}

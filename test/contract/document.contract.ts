@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest';
+import { documentFile, run } from './tools.ts';
+
+describe('openapi.json', () => {
+  it('is valid OpenAPI 3.1', async () => {
+    expect(await run('validate-api', [documentFile])).toContain('"valid": true');
+  });
+
+  it("gives Redocly's recommended rules nothing to say", async () => {
+    const report = JSON.parse(
+      await run('redocly', ['lint', '--extends=recommended', '--format=json', documentFile]),
+    ) as {
+      totals: object;
+    };
+    expect(report.totals).toEqual({ errors: 0, warnings: 0, ignored: 0 });
+  });
+
+  it("gives Spectral's OpenAPI rules nothing to say", async () => {
+    await expect(
+      run('spectral', ['lint', '--ruleset=spectral.yaml', '--fail-severity=hint', documentFile]),
+    ).resolves.toContain('No results');
+  });
+});

@@ -1,0 +1,105 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type TestService, startService } from '../support/service.ts';
+import { contractFolder, documentFile } from './tools.ts';
+
+describe('the service behind a Prism proxy, which answers 500 to whatever breaks the document', () => {
+  let service: TestService;
+  let prism: ChildProcess;
+  let url: string;
+
+  beforeAll(async () => {
+    service = await startService();
+    await service.stock([1, 12], [Number.MAX_SAFE_INTEGER, 7, 'pending']); // Prism takes an int64 for what JavaScript holds
+    const port = await freePort();
+    url = `http://127.0.0.1:${port}`;
+    prism = spawn(
+      process.execPath,
+      [
+        join(contractFolder, 'node_modules/.bin/prism'),
+        'proxy',
+        documentFile,
+        service.url,
+        '--errors',
+        '-p',
+        String(port),
+      ],
+      { stdio: 'ignore' },
+    );
+    await untilListening(url);
+  });
+  afterAll(async () => {
+    prism.kill();
+    await once(prism, 'exit');
+    await service.stop();
+  });
+
+  async function call(path: string, init: { method?: string; headers?: Record<string, string>; body?: string } = {}) {
+    const headers = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json', ...init.headers };
+    const answer = await fetch(`${url}${path}`, { ...init, headers });
+    return {
+      status: answer.status,
+      violations: answer.headers.get('sl-violations'),
+      body: await answer.text(),
+      headers: answer.headers,
+    };
+  }
+
+  it('lists', async () => {
+    const { status, violations, headers } = await call('/v1/inventory');
+    expect({ status, violations }).toEqual({ status: 200, violations: null });
+    const again = await call('/v1/inventory', { headers: { 'If-None-Match': headers.get('etag') ?? '' } });
+    expect(again).toMatchObject({ status: 304, violations: null });
+  });
+
+  it('updates', async () => {
+    const answer = await call('/v1/inventory/1', {
+      method: 'PATCH',
+      body: '{"quantity":13}',
+      headers: { 'If-Match': '"available-12"' },
+    });
+    expect(answer).toMatchObject({
+      status: 200,
+      violations: null,
+      body: '{"petId":1,"quantity":13,"status":"available"}',
+    });
+  });
+
+  it.each([
+    ['a key that is none', 401, '/v1/inventory/1', { Authorization: 'Bearer none' }],
+    ['a pet that is not there', 404, '/v1/inventory/404', {}],
+    ['a precondition that does not hold', 412, '/v1/inventory/1', { 'If-Match': '"sold-0"' }],
+  ])('refuses %s', async (_what, status, path, headers) => {
+    const answer = await call(path, { method: 'PATCH', body: '{"quantity":14}', headers });
+    expect(answer).toMatchObject({ status, violations: null });
+    expect(JSON.parse(answer.body)).toMatchObject({ status });
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+async function untilListening(url: string): Promise<void> {
+  for (let attempt = 0; attempt < 300; attempt++) {
+    if (
+      await fetch(url).then(
+        () => true,
+        () => false,
+      )
+    )
+      return;
+    await pause(100);
+  }
+  throw new Error('Prism does not start');
+}
