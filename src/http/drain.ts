@@ -29,12 +29,11 @@ export class Drain {
     const deadline = performance.now() + this.environment.DRAIN_TIMEOUT_MS;
     this.#draining = true;
     await pause(this.environment.DRAIN_DELAY_MS);
-    let closed = false;
-    // Unlike Server.close, this leaves idle connections alone for a moment.
-    const { closeIdleConnections } = server;
+    let closed = false as boolean;
+    // Unlike Server.close alone, this leaves idle connections be for a moment.
     server.closeIdleConnections = () => undefined;
     server.close(() => (closed = true));
-    server.closeIdleConnections = closeIdleConnections;
+    delete (server as Partial<Server>).closeIdleConnections;
     const graceEnds = performance.now() + IDLE_GRACE_MS;
     while (!closed && performance.now() < deadline) {
       await pause(POLL_MS);

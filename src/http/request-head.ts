@@ -28,7 +28,7 @@ export function targetTooLong(): ApiError {
   return new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
 }
 
-/** RFC 9112 section 3.2: one Host, and a well-formed one. */
+/** RFC 9112 section 3.2: one Host, and a well-formed one; section 6.1: no transfer coding that is not understood. */
 function judgeHeaders(request: ApiRequest): ApiError | undefined {
   const { rawHeaders } = request;
   let hosts = 0;
@@ -43,6 +43,10 @@ function judgeHeaders(request: ApiRequest): ApiError | undefined {
     }
   }
   request.authorizationHeaders = authorizationHeaders;
+  const coding = request.headers['transfer-encoding'];
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+    return new ApiError('bad_request', 'The only transfer coding taken is chunked.');
+  }
   return hosts === 1 || (hosts === 0 && request.httpVersionMinor === 0)
     ? undefined
     : new ApiError('bad_request', 'Exactly one Host header is required.');

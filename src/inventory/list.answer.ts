@@ -5,7 +5,7 @@ import { CODINGS, type Coding, type StockList } from './stock-list.js';
 
 /** Sends the list in the coding that the client prefers, or 304 when the client has it in any. */
 export async function answerList(request: ApiRequest, response: Response, list: StockList): Promise<void> {
-  const coding = preferredCoding(request);
+  const coding = preferredCoding(request.headers['accept-encoding']);
   const headers = {
     ETag: `"${list.tag(coding)}"`,
     'Cache-Control': 'private, no-cache',
@@ -28,9 +28,25 @@ export async function answerList(request: ApiRequest, response: Response, list: 
   response.end(bytes);
 }
 
-function preferredCoding(request: ApiRequest): Coding {
-  if (request.headers['accept-encoding'] === undefined) return 'identity';
-  return (request.acceptsEncodings([...CODINGS]) || 'identity') as Coding;
+/**
+ * By the weights of `Accept-Encoding` (RFC 9110 section 12.5.3); of codings that weigh the same, the first of CODINGS.
+ * The list as it is always serves.
+ */
+export function preferredCoding(accepted: string | undefined): Coding {
+  if (accepted === undefined) return 'identity';
+  const weights = new Map<string, number>();
+  for (const element of accepted.toLowerCase().split(',')) {
+    const [coding = '', ...parameters] = element.split(';').map((part) => part.trim());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1';
+    weights.set(coding, Number(weight) || 0);
+  }
+  let preferred: Coding = 'identity';
+  let heaviest = 0;
+  for (const coding of CODINGS) {
+    const weight = weights.get(coding) ?? weights.get('*') ?? 0;
+    if (weight > heaviest) [preferred, heaviest] = [coding, weight];
+  }
+  return preferred;
 }
 
 /** By weak comparison, as RFC 9110 section 13.1.2 has it. */

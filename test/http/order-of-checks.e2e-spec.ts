@@ -78,10 +78,9 @@ describe('a request', () => {
     expect(await update(fault)).toEqual(expected);
   });
 
-  const pairs = FAULTS.slice(1).map(([second, later], at) => {
-    const [first, earlier, expected] = FAULTS[at] as (typeof FAULTS)[number];
-    return [first, second, earlier, later, expected] as const;
-  });
+  const pairs = FAULTS.slice(1).flatMap(([second, later], at) =>
+    FAULTS.slice(at, at + 1).map(([first, earlier, expected]) => [first, second, earlier, later, expected] as const),
+  );
   it.each(pairs)('is told "%s" before "%s"', async (_first, _second, earlier, later, expected) => {
     expect(await update(earlier, later)).toEqual(expected);
   });

@@ -1,0 +1,252 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { listed, notModified, refused, updated, whole } from '../support/answers.ts';
+import { type Answer, ask } from '../support/http-client.ts';
+import { type TestService, startService } from '../support/service.ts';
+
+const LIST = '[{"petId":-3,"quantity":1,"status":"sold"},{"petId":1,"quantity":7,"status":"available"}]';
+
+let service: TestService;
+let other: TestService;
+/** The list's tag in each coding, quotes included. */
+const tags = { identity: '', gzip: '', br: '' };
+
+beforeAll(async () => {
+  service = await startService();
+  other = await startService({ databaseUrl: service.databaseUrl, key: service.key });
+  await service.stock([1, 7], [-3, 1, 'sold']);
+  for (const coding of ['identity', 'gzip', 'br'] as const) {
+    tags[coding] = (await list([['Accept-Encoding', coding]])).headers['etag'] ?? '';
+  }
+});
+afterAll(async () => {
+  await other.stop();
+  await service.stop();
+});
+
+type Headers = readonly (readonly [string, string])[];
+
+function list(headers: Headers = [], { port, key }: TestService = service): Promise<Answer> {
+  return ask(port, { target: '/v1/inventory', headers: [['Authorization', `Bearer ${key}`], ...headers] });
+}
+
+describe('the list', () => {
+  it('has a strong tag for each coding', () => {
+    for (const tag of Object.values(tags)) expect(tag).toMatch(/^"[\w-]{20,}"$/);
+    expect(new Set(Object.values(tags)).size).toBe(3);
+  });
+
+  it('has the same tags in every process and for every key', async () => {
+    for (const coding of ['identity', 'gzip', 'br'] as const) {
+      const headers: Headers = [['Accept-Encoding', coding]];
+      expect(whole(await list(headers, other))).toEqual(whole(await list(headers)));
+    }
+    await service.sql(
+      `INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ('another', 'test', sha256($1::bytea), '{inventory:read}')`,
+      [Buffer.from('another-key-0123456789012345678901234567')],
+    );
+    const another = { ...service, key: 'another-key-0123456789012345678901234567' };
+    expect(whole(await list([], another))).toEqual(listed(LIST, tags.identity));
+  });
+
+  it('has its old tag again when it has its old content again', async () => {
+    await service.stock([1, 8]);
+    expect((await list()).headers['etag']).not.toBe(tags.identity);
+    await service.stock([1, 7]);
+    expect(whole(await list())).toEqual(listed(LIST, tags.identity));
+  });
+
+  it('is the same bytes in every coding', async () => {
+    const gzip = await list([['Accept-Encoding', 'gzip']]);
+    const br = await list([['Accept-Encoding', 'br']]);
+    expect({ ...whole(gzip), body: gunzipSync(gzip.bytes).toString() }).toEqual(listed(LIST, tags.gzip, 'gzip'));
+    expect({ ...whole(br), body: brotliDecompressSync(br.bytes).toString() }).toEqual(listed(LIST, tags.br, 'br'));
+  });
+});
+
+describe('Accept-Encoding', () => {
+  it.each<[string, keyof typeof tags]>([
+    ['', 'identity'],
+    ['identity', 'identity'],
+    ['gzip', 'gzip'],
+    ['GZIP', 'gzip'],
+    ['br', 'br'],
+    ['*', 'br'],
+    ['gzip, br', 'br'],
+    ['br, gzip', 'br'],
+    ['gzip, deflate, br, zstd', 'br'],
+    ['gzip;q=1.0, br;q=0.5', 'gzip'],
+    ['gzip;q=0.001, br;q=0', 'gzip'],
+    ['br;q=0', 'identity'],
+    ['gzip;q=0, br;q=0', 'identity'],
+    ['identity, gzip;q=0.5', 'identity'],
+    ['gzip;q=0.5, identity;q=0.6', 'identity'],
+    ['*;q=0', 'identity'],
+    ['identity;q=0', 'identity'],
+    ['br;q=0, *', 'gzip'],
+    ['deflate', 'identity'],
+    ['zstd', 'identity'],
+    ['compress, unknown', 'identity'],
+    ['gzip;q=x', 'identity'],
+    [',,,', 'identity'],
+    ['gzip,'.repeat(500), 'gzip'],
+  ])('"%s" is answered in %s', async (accepted, coding) => {
+    const { status, headers } = await list([['Accept-Encoding', accepted]]);
+    expect([status, headers['content-encoding'] ?? 'identity', headers['etag']]).toEqual([200, coding, tags[coding]]);
+  });
+});
+
+describe('If-None-Match', () => {
+  const known: (readonly [string, () => string])[] = [
+    ['the tag', () => tags.identity],
+    ['the tag in gzip', () => tags.gzip],
+    ['the tag in brotli', () => tags.br],
+    ['the tag, weak', () => `W/${tags.identity}`],
+    ['the tag in gzip, weak', () => `W/${tags.gzip}`],
+    ['*', () => '*'],
+    ['* with spaces', () => ' * '],
+    ['a list with the tag', () => `"x", ${tags.identity}, "y"`],
+    ['a list with the tag in brotli, weak', () => `"x",W/${tags.br}`],
+    ['a list with empty elements', () => `, ,${tags.identity},`],
+    ['a tag with a comma before it', () => `"x,y", ${tags.identity}`],
+  ];
+
+  it.each(known)('with %s is answered 304', async (_, field) => {
+    expect(whole(await list([['If-None-Match', field()]]))).toEqual(notModified(tags.identity));
+  });
+
+  it.each(['gzip', 'br'] as const)('is answered 304 with the tag in %s when that is accepted', async (coding) => {
+    for (const tag of Object.values(tags)) {
+      const headers: Headers = [
+        ['If-None-Match', tag],
+        ['Accept-Encoding', coding],
+      ];
+      expect(whole(await list(headers))).toEqual(notModified(tags[coding]));
+    }
+  });
+
+  it('may come in several lines', async () => {
+    const headers: Headers = [
+      ['If-None-Match', '"x"'],
+      ['If-None-Match', tags.identity],
+    ];
+    expect(whole(await list(headers))).toEqual(notModified(tags.identity));
+  });
+
+  it('is answered 304 to HEAD', async () => {
+    const headers: Headers = [
+      ['Authorization', `Bearer ${service.key}`],
+      ['If-None-Match', tags.identity],
+    ];
+    const answer = await ask(service.port, { method: 'HEAD', target: '/v1/inventory', headers });
+    expect(whole(answer)).toEqual(notModified(tags.identity));
+  });
+
+  const unknown: (readonly [string, () => string])[] = [
+    ['nothing', () => ''],
+    ['another tag', () => '"x"'],
+    ['the tag without quotes', () => tags.identity.slice(1, -1)],
+    ['the tag with half its quotes', () => tags.identity.slice(0, -1)],
+    ['part of the tag', () => `${tags.identity.slice(0, -2)}"`],
+    ['the tag in another case', () => tags.identity.toLowerCase()],
+    ['a coding there is not', () => tags.identity.replace(/"$/, '-zstd"')],
+    ['"*"', () => '"*"'],
+    ['an item tag', () => '"available-7"'],
+    ['quotes', () => '"'.repeat(1_000)],
+  ];
+  it.each(unknown)('with %s is answered with the list', async (_, field) => {
+    expect(whole(await list([['If-None-Match', field()]]))).toEqual(listed(LIST, tags.identity));
+  });
+
+  it('comes after the key', async () => {
+    const headers: Headers = [['If-None-Match', '*']];
+    expect(whole(await ask(service.port, { target: '/v1/inventory', headers }))).toEqual(refused.noKey);
+  });
+
+  it('is answered with the list after a change, in every process', async () => {
+    await service.stock([9, 1]);
+    for (const each of [service, other]) {
+      expect((await list([['If-None-Match', tags.identity]], each)).status).toBe(200);
+    }
+    await service.sql('DELETE FROM inventory_item WHERE pet_id = 9');
+  });
+});
+
+describe('If-Match', () => {
+  async function setQuantity(petId: number, quantity: number, ifMatch: readonly string[]) {
+    const answer = await ask(service.port, {
+      method: 'PATCH',
+      target: `/v1/inventory/${petId}`,
+      headers: [
+        ['Authorization', `Bearer ${service.key}`],
+        ['Content-Type', 'application/json'],
+        ...ifMatch.map((field) => ['If-Match', field] as const),
+      ],
+      body: `{"quantity":${quantity}}`,
+    });
+    return whole(answer);
+  }
+
+  it.each([
+    [],
+    ['"pending-5"'],
+    [' "pending-5" '],
+    ['*'],
+    ['"available-5", "pending-5"'],
+    ['"pending-5","pending-6"'],
+    ['"x"', '"pending-5"'],
+    ['W/"pending-5", "pending-5"'],
+    [', "pending-5",'],
+  ])('holds: %j %s', async (...fields) => {
+    await service.stock([50, 5, 'pending']);
+    expect(await setQuantity(50, 6, fields)).toEqual(updated('50', 6, 'pending'));
+  });
+
+  it.each([
+    ['"pending-6"'],
+    ['"pending-4"'],
+    ['"available-5"'],
+    ['"sold-5"'],
+    ['"pending-05"'],
+    ['"PENDING-5"'],
+    ['"pending-5 "'],
+    ['" pending-5"'],
+    ['"pending-5.0"'],
+    ['W/"pending-5"'],
+    ['W/"pending-5", W/"x"'],
+    ['w/"pending-5'],
+    ['pending-5'],
+    ["'pending-5'"],
+    ['"pending-5'],
+    ['"*"'],
+    [''],
+    ['""'],
+    ['"pending-4 pending-5"'],
+    ['"pending-%"'],
+    ['"{pending-5}"'],
+    ['"pending-5\xe4"'],
+  ])('does not hold: %s', async (field) => {
+    await service.stock([51, 5, 'pending']);
+    const before = await service.sql('SELECT * FROM stock_change');
+    expect(await setQuantity(51, 6, [field])).toEqual(refused.precondition('"pending-5"'));
+    expect(await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = 51')).toEqual([{ quantity: 5 }]);
+    expect(await service.sql('SELECT * FROM stock_change')).toEqual(before);
+  });
+
+  it.each(['*', '"available-5"', 'W/"x"'])('%s does not make a pet that is not there', async (field) => {
+    expect(await setQuantity(99, 6, [field])).toEqual(refused.noPet);
+  });
+
+  it('lets one of many through', async () => {
+    await service.stock([52, 0]);
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => setQuantity(52, n + 1, ['"available-0"'])));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(19).fill(412)]);
+  });
+
+  it('says by its tag what the list says', async () => {
+    await service.stock([53, 3]);
+    const { headers } = await setQuantity(53, 4, []);
+    expect(headers['etag']).toBe('"available-4"');
+    expect((await list()).text).toContain('{"petId":53,"quantity":4,"status":"available"}');
+  });
+});

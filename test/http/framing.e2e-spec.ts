@@ -1,0 +1,314 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
+import { Connection } from '../support/http-client.ts';
+import { type TestService, startService } from '../support/service.ts';
+
+const FIVE = '{"quantity":5}';
+
+let service: TestService;
+const uncaught: unknown[] = [];
+const noteUncaught = (error: unknown) => uncaught.push(error);
+beforeAll(async () => {
+  service = await startService();
+  await service.stock([1, 0], [2, 0], [3, 0]);
+  process.on('uncaughtException', noteUncaught);
+});
+afterAll(async () => {
+  process.off('uncaughtException', noteUncaught);
+  await service.stop();
+});
+
+function list(): string {
+  return `GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n\r\n`;
+}
+
+function update(headers: string, body: string, petId = 1): string {
+  const head = `PATCH /v1/inventory/${petId} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n`;
+  return `${head}Content-Type: application/json\r\n${headers}\r\n${body}`;
+}
+
+async function answersTo(bytes: string, count: number): Promise<WholeAnswer[]> {
+  const connection = await Connection.open(service.port);
+  try {
+    connection.send(bytes);
+    const answers: WholeAnswer[] = [];
+    while (answers.length < count) answers.push(whole(await connection.answer()));
+    return answers;
+  } finally {
+    connection.destroy();
+  }
+}
+
+/** The one answer, after which the server closes the connection. */
+async function lastAnswerTo(bytes: string): Promise<WholeAnswer> {
+  const connection = await Connection.open(service.port);
+  try {
+    const answer = await connection.send(bytes).answer();
+    expect(answer.headers['connection']).toBe('close');
+    expect(answer.headers['x-request-id']).toMatch(/^[\w-]{1,64}$/);
+    expect(answer.headers['date']).toBeDefined();
+    expect(await connection.closed()).toBe('');
+    return whole(answer);
+  } finally {
+    connection.destroy();
+  }
+}
+
+describe('a malformed head', () => {
+  const GET = 'GET /v1/inventory HTTP/1.1\r\nHost: a\r\n';
+  it.each<[string, string]>([
+    ['garbage', 'garbage\r\n\r\n'],
+    ['binary', '\x00\x01\x02\x03\r\n\r\n'],
+    ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['no target', 'GET HTTP/1.1\r\nHost: a\r\n\r\n'],
+    ['HTTP/1.2', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n'],
+    ['HTTP/11', 'GET / HTTP/11\r\nHost: a\r\n\r\n'],
+    ['lower case', 'GET / http/1.1\r\nHost: a\r\n\r\n'],
+    ['two spaces', 'GET  / HTTP/1.1\r\nHost: a\r\n\r\n'.replace('  /', '\t/')],
+    ['a space in the target', 'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n'],
+    ['a header without a colon', `${GET}nonsense\r\n\r\n`],
+    ['a header without a name', `${GET}: x\r\n\r\n`],
+    ['a space before the colon', `${GET}X : x\r\n\r\n`],
+    ['a space in a name', `${GET}X Y: x\r\n\r\n`],
+    ['a name that is none', `${GET}X(Y): x\r\n\r\n`],
+    ['NUL in a value', `${GET}X: a\0b\r\n\r\n`],
+    ['a bare CR in a value', `${GET}X: a\rb\r\n\r\n`],
+    ['a folded header', `${GET}Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n`],
+    ['two lengths', `${GET}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`],
+    ['a list of lengths', `${GET}Content-Length: 5, 5\r\n\r\nhello`],
+    ['a negative length', `${GET}Content-Length: -1\r\n\r\n`],
+    ['a signed length', `${GET}Content-Length: +5\r\n\r\nhello`],
+    ['a hexadecimal length', `${GET}Content-Length: 0x5\r\n\r\nhello`],
+    ['a length with a fraction', `${GET}Content-Length: 5.0\r\n\r\nhello`],
+    ['a length of 30 digits', `${GET}Content-Length: ${'9'.repeat(30)}\r\n\r\n`],
+    ['length and chunks', `${GET}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
+    ['chunks and length', `${GET}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n`],
+    ['chunks not last', `${GET}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`],
+  ])('is refused: %s', async (_, bytes) => {
+    expect(await lastAnswerTo(bytes)).toEqual(refused.malformed);
+  });
+
+  it.each<[string, string, WholeAnswer]>([
+    ['no Host', 'GET / HTTP/1.1\r\n\r\n', refused.noHost],
+    ['two Hosts', 'GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n', refused.noHost],
+    ['two Hosts in HTTP/1.0', 'GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n', refused.noHost],
+    ['a Host with a path', 'GET / HTTP/1.1\r\nHost: a/b\r\n\r\n', refused.host],
+    ['a Host with a space', 'GET / HTTP/1.1\r\nHost: a b\r\n\r\n', refused.host],
+    ['a list of Hosts', 'GET / HTTP/1.1\r\nHost: a, b\r\n\r\n', refused.host],
+    ['no version', 'GET /v1/inventory\r\nHost: a\r\n\r\n', refused.httpVersion],
+    ['HTTP/2.0', 'GET / HTTP/2.0\r\nHost: a\r\n\r\n', refused.httpVersion],
+    ['HTTP/0.9', 'GET / HTTP/0.9\r\nHost: a\r\n\r\n', refused.httpVersion],
+    ['an unknown coding', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n', refused.transferCoding],
+    ['two codings', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n', refused.transferCoding],
+    ['65 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(64)}\r\n`, refused.tooManyHeaders],
+    ['2,500 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(2_500)}\r\n`, refused.tooManyHeaders],
+  ])('is told: %s', async (_, bytes, expected) => {
+    expect(await answersTo(bytes, 1)).toEqual([expected]);
+  });
+
+  it.each([
+    ['a header of 9 KiB', `X: ${'x'.repeat(9_000)}\r\n`],
+    ['a header of 100 KiB', `X: ${'x'.repeat(100_000)}\r\n`],
+    ['a header of 2 MiB', `X: ${'x'.repeat(2_000_000)}\r\n`],
+    ['a name of 9 KiB', `${'x'.repeat(9_000)}: x\r\n`],
+    ['many headers', `X: ${'x'.repeat(500)}\r\n`.repeat(20)],
+  ])('is told that it is too large: %s', async (_, headers) => {
+    expect(await lastAnswerTo(`GET /v1/inventory HTTP/1.1\r\nHost: a\r\n${headers}\r\n`)).toEqual(
+      refused.headersTooLarge,
+    );
+  });
+
+  it('may have 64 headers, and up to 8 KiB of them', async () => {
+    const sixty = list().replace('\r\n\r\n', `\r\n${'X: x\r\n'.repeat(62)}\r\n`);
+    const large = list().replace('\r\n\r\n', `\r\nX: ${'x'.repeat(7_800)}\r\n\r\n`);
+    expect((await answersTo(sixty + large, 2)).map(({ status }) => status)).toEqual([200, 200]);
+  });
+
+  it('may be HTTP/1.0, without Host', async () => {
+    const [answer] = await answersTo(list().replace('HTTP/1.1\r\nHost: a', 'HTTP/1.0'), 1);
+    expect(answer?.status).toBe(200);
+  });
+
+  it('may come a byte at a time', async () => {
+    const connection = await Connection.open(service.port);
+    for (const byte of update('Content-Length: 14\r\n', FIVE)) {
+      connection.send(byte);
+      await pause(0);
+    }
+    expect(whole(await connection.answer())).toEqual(updated('1', 5));
+    connection.destroy();
+  });
+});
+
+describe('a malformed body', () => {
+  const CHUNKED = 'Transfer-Encoding: chunked\r\n';
+  it.each<[string, string]>([
+    ['a chunk size that is none', 'zz\r\n'],
+    ['a chunk size with a sign', '-1\r\n'],
+    ['a chunk size of 20 digits', `${'f'.repeat(20)}\r\n`],
+    ['a chunk longer than it says', `5\r\n${FIVE}\r\n0\r\n\r\n`],
+    ['a malformed trailer', `e\r\n${FIVE}\r\n0\r\nnonsense\r\n\r\n`],
+  ])('is refused: %s', async (_, body) => {
+    expect(await lastAnswerTo(update(CHUNKED, body, 2))).toEqual(refused.malformed);
+    expect(await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = 2')).toEqual([{ quantity: 0 }]);
+  });
+
+  it('is not looked at before the key, the path and the media type', async () => {
+    const bad = update(CHUNKED, 'zz\r\n');
+    expect(await lastAnswerTo(bad.replace(/Authorization.*\r\n/, ''))).toEqual(refused.noKey);
+    expect(await lastAnswerTo(bad.replace(/Bearer .*/, 'Bearer x'))).toEqual(refused.badKey);
+    expect(await lastAnswerTo(bad.replace('/1 ', '/x '))).toEqual(refused.petId);
+    expect(await lastAnswerTo(bad.replace('application/json', 'text/plain'))).toEqual(refused.mediaType);
+  });
+
+  it('with 20 KiB of chunk extensions is refused', async () => {
+    const bytes = update(CHUNKED, `e;${'x'.repeat(20_000)}\r\n${FIVE}\r\n0\r\n\r\n`);
+    expect(await lastAnswerTo(bytes)).toMatchObject({ status: 413 });
+  });
+
+  it('cut short by the client changes nothing and hurts nobody', async () => {
+    for (const end of ['destroy', 'reset', 'finish'] as const) {
+      const connection = await Connection.open(service.port);
+      connection.send(update('Content-Length: 14\r\n', '{"quan', 2));
+      await pause(20);
+      connection[end]();
+      connection.destroy();
+    }
+    expect((await answersTo(list(), 1))[0]?.status).toBe(200);
+    expect(await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = 2')).toEqual([{ quantity: 0 }]);
+  });
+});
+
+describe('pipelined requests', () => {
+  it('are answered in their order', async () => {
+    const first = update('Content-Length: 14\r\n', FIVE);
+    const second = update('Content-Length: 14\r\n', '{"quantity":6}');
+    expect(await answersTo(`${first}GET /x HTTP/1.1\r\nHost: a\r\n\r\n${second}`, 3)).toEqual([
+      updated('1', 5),
+      refused.noRoute,
+      updated('1', 6),
+    ]);
+  });
+
+  it.each(['garbage\r\n\r\n', 'GET / HTTP/1.1\r\nbroken\r\n\r\n', `X: ${'x'.repeat(20_000)}`])(
+    'keep their answers when garbage follows: %.10s',
+    async (garbage) => {
+      const connection = await Connection.open(service.port);
+      const three = [5, 6, 7].map((quantity) => update('Content-Length: 14\r\n', `{"quantity":${quantity}}`, 3));
+      connection.send(three.join('') + garbage);
+      for (const quantity of [5, 6, 7]) expect(whole(await connection.answer())).toEqual(updated('3', quantity));
+      expect(whole(await connection.answer())).toEqual(refused.malformed);
+      expect(await connection.closed()).toBe('');
+    },
+  );
+
+  it('keep their answers when garbage keeps coming', async () => {
+    const connection = await Connection.open(service.port);
+    connection.send(list());
+    for (let n = 0; n < 30; n++) connection.send('\0garbage');
+    expect((await connection.answer()).status).toBe(200);
+    expect(whole(await connection.answer())).toEqual(refused.malformed);
+    connection.destroy();
+  });
+
+  it('cannot be smuggled in a body', async () => {
+    const connection = await Connection.open(service.port);
+    const inner = 'GET /v1/inventory HTTP/1.1\r\nHost: a\r\n\r\n';
+    connection.send(update(`Content-Length: ${inner.length}\r\n`, inner));
+    expect(whole(await connection.answer())).toEqual(refused.notJson);
+    await expect(connection.answer({ withinMs: 100 })).rejects.toThrow('nothing more');
+    connection.destroy();
+  });
+});
+
+describe('an expectation', () => {
+  async function expecting(headers: string): Promise<Connection> {
+    const connection = await Connection.open(service.port);
+    return connection.send(update(`${headers}Content-Length: 14\r\n`, ''));
+  }
+
+  it('of 100-continue is met when the body is wanted', async () => {
+    const connection = await expecting('Expect: 100-continue\r\n');
+    expect((await connection.answer()).status).toBe(100);
+    expect(whole(await connection.send(FIVE).answer())).toEqual(updated('1', 5));
+    connection.destroy();
+  });
+
+  it.each<[string, string, string, WholeAnswer]>([
+    ['no key', 'Bearer .*', 'Bearer x', refused.badKey],
+    ['media type', 'application/json', 'text/plain', refused.mediaType],
+    ['size', 'Content-Length: 14', 'Content-Length: 2000', refused.tooLarge],
+  ])('of 100-continue is refused without the body: %s', async (_, from, to, expected) => {
+    const bytes = update('Expect: 100-continue\r\nContent-Length: 14\r\n', '');
+    expect(await lastAnswerTo(bytes.replace(new RegExp(from), to))).toEqual(expected);
+  });
+
+  it('of anything else is no reason to refuse', async () => {
+    const connection = await expecting('Expect: the-unexpected\r\n');
+    expect(whole(await connection.send(FIVE).answer())).toEqual(updated('1', 5));
+    connection.destroy();
+  });
+
+  it('is none in HTTP/1.0', async () => {
+    const connection = await Connection.open(service.port);
+    const bytes = update('Expect: 100-continue\r\nContent-Length: 14\r\n', FIVE);
+    expect(whole(await connection.send(bytes.replace('HTTP/1.1', 'HTTP/1.0')).answer())).toEqual(updated('1', 5));
+    connection.destroy();
+  });
+});
+
+describe('an upgrade', () => {
+  it.each(['websocket', 'h2c', 'TLS/1.0'])('to %s is ignored', async (protocol) => {
+    const connection = await Connection.open(service.port);
+    connection.send(update(`Connection: Upgrade\r\nUpgrade: ${protocol}\r\nContent-Length: 14\r\n`, FIVE));
+    expect(whole(await connection.answer())).toEqual(updated('1', 5));
+    connection.send(update('Content-Length: 14\r\n', FIVE));
+    expect(whole(await connection.answer())).toEqual(updated('1', 5));
+    connection.destroy();
+  });
+});
+
+describe('the process', () => {
+  it('survives connections that are cut at any moment', async () => {
+    const openings = [
+      'CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n',
+      'garbage\r\n\r\n',
+      `GET /${'x'.repeat(100_000)}`,
+      list(),
+      update('Content-Length: 14\r\n', '{'),
+      update('Content-Length: 100000\r\n', 'x'.repeat(5_000)),
+      update('Expect: 100-continue\r\nContent-Length: 14\r\n', ''),
+    ];
+    for (const bytes of openings) {
+      for (const afterMs of [0, 1, 5]) {
+        const connection = await Connection.open(service.port);
+        connection.send(bytes);
+        await pause(afterMs);
+        connection.reset();
+      }
+    }
+    await pause(100);
+    expect(uncaught).toEqual([]);
+  });
+
+  it('lets go of every connection that it refused', async () => {
+    const stubborn = await Promise.all(
+      ['CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n', 'garbage\r\n\r\n'].map(async (bytes) =>
+        (await Connection.open(service.port)).send(bytes),
+      ),
+    );
+    await Promise.all(stubborn.map((connection) => connection.answer()));
+    service.server.closeIdleConnections();
+    const deadline = performance.now() + 3_000;
+    const open = () =>
+      new Promise<number>((resolve) => {
+        service.server.getConnections((_error, count) => {
+          resolve(count);
+        });
+      });
+    while ((await open()) > 0 && performance.now() < deadline) await pause(20);
+    expect(await open()).toBe(0);
+  });
+});
