@@ -8,11 +8,12 @@ const withoutEngine = ['generate', 'validate', 'format', 'version'];
 const [command = '', ...rest] = process.argv.slice(2);
 if (command === 'generate' && rest.length === 0 && isGenerated()) process.exit(0);
 
-const { status } = spawnSync(
+const isQuiet = command === 'generate';
+const { status, stderr } = spawnSync(
   process.execPath,
   [createRequire(import.meta.url).resolve('prisma/build/index.js'), ...process.argv.slice(2)],
   {
-    stdio: command === 'generate' ? ['inherit', 'ignore', 'inherit'] : 'inherit',
+    stdio: isQuiet ? ['ignore', 'ignore', 'pipe'] : 'inherit',
     env: {
       ...(withoutEngine.includes(command) ? { PRISMA_SCHEMA_ENGINE_BINARY: process.execPath } : {}),
       PRISMA_HIDE_UPDATE_MESSAGE: '1',
@@ -21,6 +22,7 @@ const { status } = spawnSync(
     },
   },
 );
+if (isQuiet && status !== 0) process.stderr.write(stderr);
 process.exitCode = status ?? 1;
 
 function isGenerated(): boolean {

@@ -50,7 +50,7 @@ async function untilReady(address: string, ended: Promise<number>): Promise<bool
       () => false,
     );
     if (isReady) return true;
-    await sleep(50);
+    await sleep(200);
   }
   return false;
 }
