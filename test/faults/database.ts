@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import { applyMigrations } from '../../src/database/migrations.ts';
-import type { Change, FinalState } from './evidence.ts';
+import type { Change, FinalState } from './final-state.ts';
 
 /** A new, migrated database on the server of this URL. */
 export async function createDatabase(serverUrl: string, name: string): Promise<Database> {

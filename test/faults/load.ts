@@ -1,44 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConnectionLost, HttpConnection, NotConnected, type HttpAnswer } from './http-connection.ts';
+import type { Exchange, KnownList, List, Target, Update } from './exchange.ts';
 import type { SeededRandom } from './seeded-random.ts';
-
-/** Where requests go: a service process, or something that stands before one. */
-export interface Target {
-  readonly name: string;
-  readonly port: number;
-  /** Monotonic milliseconds of the last kill -9; connections opened before it may break. */
-  readonly killedAt: number;
-}
-
-export interface Update {
-  readonly kind: 'update';
-  readonly petId: number;
-  /** Different from every other quantity of the run. */
-  readonly quantity: number;
-  /** The quantity that `If-Match` asked for, where it was sent. */
-  readonly expected?: number;
-}
-
-export interface List {
-  readonly kind: 'list';
-  /** The list the client already had, sent along as `If-None-Match`. */
-  readonly known?: KnownList;
-}
-
-export interface KnownList {
-  readonly etag: string;
-  readonly body: string;
-}
-
-/** One request and what came of it; times are monotonic milliseconds. */
-export interface Exchange {
-  readonly target: Target;
-  readonly operation: Update | List;
-  readonly start: number;
-  readonly end: number;
-  readonly connectedAt: number;
-  readonly outcome: HttpAnswer | ConnectionLost;
-}
 
 export interface LoadOptions {
   readonly workers: number;

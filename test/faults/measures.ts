@@ -1,5 +1,6 @@
 import { ConnectionLost } from './http-connection.ts';
-import type { Exchange, Load, Target } from './load.ts';
+import type { Exchange, Target } from './exchange.ts';
+import type { Load } from './load.ts';
 
 const HOPELESS_AFTER_MS = 10_000;
 

@@ -27,6 +27,8 @@ const { values: options } = parseArgs({
   },
 });
 
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130)); // takes its processes along
+
 if (options.help) {
   process.stdout.write(USAGE);
 } else if (options.list) {

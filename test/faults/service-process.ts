@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { HttpConnection } from './http-connection.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-const START_TIMEOUT_MS = 15_000;
+const START_TIMEOUT_MS = 30_000;
 
 /** How a service process ended. */
 export interface Exit {
@@ -50,20 +50,23 @@ export class ServiceProcess {
     });
     closeSync(log);
     this.child = child;
+    const endWithUs = () => child.kill('SIGKILL');
+    process.on('exit', endWithUs);
     this.ended = new Promise((resolve) => {
       child.on('exit', (code, signal) => {
+        process.off('exit', endWithUs);
         resolve({ code, signal, at: performance.now() });
       });
     });
   }
 
-  /** @throws when the process ends or is not ready within 15 s */
+  /** @throws when the process ends or is not ready within 30 s */
   async becomesReady(): Promise<void> {
     const deadline = performance.now() + START_TIMEOUT_MS;
     while ((await this.health('ready')) !== 200) {
       if (!this.isRunning) throw new Error(`${this.name} ended at its start: ${this.lastLogLines()}`);
       if (performance.now() > deadline) throw new Error(`${this.name} is not ready: ${this.lastLogLines()}`);
-      await sleep(20);
+      await sleep(50);
     }
   }
 
@@ -104,7 +107,16 @@ export class ServiceProcess {
   }
 
   lastLogLines(): string {
-    return readFileSync(this.logFile, 'utf8').trimEnd().split('\n').slice(-12).join('\n');
+    return readFileSync(this.logFile, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .slice(-5)
+      .map((line) => line.slice(0, 300))
+      .join('\n');
+  }
+
+  private logLines(): string[] {
+    return readFileSync(this.logFile, 'utf8').trimEnd().split('\n');
   }
 
   private get pid(): number {

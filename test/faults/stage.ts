@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FaultyPostgres } from '../support/postgres-server.ts';
 import { createDatabase, type Database } from './database.ts';
-import { Evidence, type FinalState } from './evidence.ts';
-import { Load, UniqueQuantities, type LoadOptions, type Target } from './load.ts';
+import { Evidence } from './evidence.ts';
+import type { FinalState } from './final-state.ts';
+import type { Target } from './exchange.ts';
+import { Load, UniqueQuantities, type LoadOptions } from './load.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { ServiceProcess } from './service-process.ts';
 import type { Size } from './size.ts';
@@ -86,7 +88,7 @@ export class Stage {
       if (proxy) proxies.push(proxy);
       const needed = { DATABASE_URL: database.url(await proxy?.listen()), BOOTSTRAP_API_KEY: apiKey };
       const log = join(folder, `${name}.log`);
-      services.push(await ServiceProcess.onFreePort(name, { LOG_LEVEL: 'warn', ...needed, ...settings }, log));
+      services.push(await ServiceProcess.onFreePort(name, { LOG_LEVEL: 'error', ...needed, ...settings }, log));
     }
     const stage = new Stage(world, database, stock, services, proxies, apiKey, folder);
     try {
@@ -123,6 +125,7 @@ export class Stage {
     const figures = [
       atMost('violations', evidence.violations, 0),
       atMost('answers 500', evidence.answered('500 internal_error'), 0),
+      atMost('uncaught errors', this.services.flatMap((service) => service.uncaughtErrors()).length, 0),
       atMost('slowest answer', evidence.slowestMs, this.world.size.answerWithinMs, 'ms'),
     ];
     return { figures, state };

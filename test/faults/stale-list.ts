@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, request, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Target } from './load.ts';
+import type { Target } from './exchange.ts';
 
 /** A service variant that is wrong on purpose: it keeps each list for a while, as a cache with a time-to-live does. */
 export class StaleList implements Target {

@@ -1,0 +1,85 @@
+import type { Update } from './exchange.ts';
+
+/** What the database holds once all is quiet. */
+export interface FinalState {
+  readonly readStart: number;
+  readonly readEnd: number;
+  readonly quantities: ReadonlyMap<number, number>;
+  /** Each pet's changes in order, without the row of its import. */
+  readonly changes: ReadonlyMap<number, readonly Change[]>;
+}
+
+export interface Change {
+  readonly before: number;
+  readonly after: number;
+  readonly requestId: string | null;
+}
+
+/** An update that took place, or may have. */
+export interface Accepted {
+  readonly update: Update;
+  readonly outcome: 'done' | 'unknown';
+}
+
+/** A pet's changes must lead from its first quantity to its last, and each must be an update that was accepted. */
+export function brokenHistory(
+  petId: number,
+  first: number,
+  state: FinalState,
+  accepted: ReadonlyMap<number, Accepted>,
+): string[] {
+  const broken: string[] = [];
+  let held = first;
+  for (const { before, after, requestId } of state.changes.get(petId) ?? []) {
+    const sent = accepted.get(after)?.update;
+    if (before !== held) broken.push(`${before} → ${after} follows on ${held}`);
+    if (sent?.petId !== petId) broken.push(`nobody's accepted update set ${after}`);
+    if (sent?.expected !== undefined && sent.expected !== before) {
+      broken.push(`${after} was to replace ${sent.expected} only, but replaced ${before}`);
+    }
+    if (requestId !== `q${after}`) broken.push(`${after} names request ${String(requestId)}`);
+    held = after;
+  }
+  const left = state.quantities.get(petId);
+  if (held !== left) broken.push(`it ends with ${held}, the store has ${String(left)}`);
+  return broken.map((sentence) => `history of pet ${petId}: ${sentence}`);
+}
+
+/** Acknowledged updates without a history row. */
+export function lostUpdates(state: FinalState, accepted: ReadonlyMap<number, Accepted>): string[] {
+  const found = new Set([...state.changes.values()].flat().map(({ after }) => after));
+  return [...accepted.values()]
+    .filter(({ update, outcome }) => outcome === 'done' && !found.has(update.quantity))
+    .map(({ update }) => `lost update: pet ${update.petId} := ${update.quantity} was acknowledged`);
+}
+
+/**
+ * Lists are moments of one store, so of any two one is at least as new in every pet. The history tells how new each
+ * quantity of a pet is.
+ *
+ * @param lists quantities in the order of `initial`
+ */
+export function disagreeingLists(
+  lists: readonly Int32Array[],
+  initial: ReadonlyMap<number, number>,
+  state: FinalState,
+): string[] {
+  const ages = new Map<number, number>();
+  for (const quantity of initial.values()) ages.set(quantity, 0);
+  for (const changes of state.changes.values()) changes.forEach(({ after }, index) => ages.set(after, index + 1));
+  const moments = lists.map((list) => {
+    const ageOfEach = list.map((quantity) => ages.get(quantity) ?? -1);
+    return { list, ageOfEach, age: ageOfEach.reduce((sum, each) => sum + each, 0) };
+  });
+  moments.sort((one, other) => one.age - other.age);
+  const petIds = [...initial.keys()];
+  return moments.flatMap(({ list, ageOfEach }, at) => {
+    const previous = moments[at - 1];
+    const older = previous ? ageOfEach.findIndex((age, pet) => age < (previous.ageOfEach[pet] ?? 0)) : -1;
+    if (!previous || older < 0) return [];
+    const [one, other] = [previous.list[older], list[older]];
+    return [
+      `two lists are no moments of one store: pet ${String(petIds[older])} has ${String(one)} and ${String(other)}`,
+    ];
+  });
+}
