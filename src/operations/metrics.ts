@@ -26,6 +26,7 @@ interface Observer {
 export class Metrics implements OnApplicationShutdown {
   readonly #registry = new Registry();
   readonly #observers = new Map<string, Observer>();
+  readonly #expected = new Set<string>();
   readonly #trips = new Map<string, { size: Observer; duration: Observer }>();
   /** Requests whose answer has not ended yet. */
   activeRequests = 0;
@@ -94,8 +95,17 @@ export class Metrics implements OnApplicationShutdown {
     if (!observer) {
       const known = METHODS.has(method) ? method : OTHER_METHOD;
       this.#observers.set(series, (observer = this.#durations.labels(known, route, String(status))));
+      this.#expectFailures(known, route);
     }
     observer.observe(seconds);
+  }
+
+  /** A series that begins with its first failure would hide it: Prometheus sees rises, not beginnings. */
+  #expectFailures(method: string, route: string): void {
+    const key = `${method} ${route}`;
+    if (this.#expected.has(key)) return;
+    this.#expected.add(key);
+    for (const status of ['500', '503']) this.#durations.zero({ method, route, status });
   }
 
   /** @param reason why the request was not let in, where that is what was wrong with it */

@@ -50,7 +50,7 @@ export class RequestWatch {
   #ended(request: ApiRequest, response: ServerResponse): void {
     const { method, failure } = request;
     const status = response.headersSent ? response.statusCode : CLIENT_GONE;
-    const route = (request.route as { path: string } | undefined)?.path ?? UNMATCHED;
+    const route = String((request.route as { path: string | string[] } | undefined)?.path ?? UNMATCHED);
     const durationMs = performance.now() - request.arrivedAt;
     this.metrics.activeRequests--;
     this.metrics.requestEnded(method, route, status, durationMs / 1_000);
@@ -59,9 +59,10 @@ export class RequestWatch {
 
     const level = levelOf(status, route);
     if (!this.log.takes(level) || (status < 400 && this.#successes++ % this.#logSuccessEvery !== 0)) return;
+    const length = response.getHeader('content-length');
     const line = {
-      requestId: withoutSecrets(request.id),
-      traceId: TRACEPARENT.exec(request.headers['traceparent'] as string)?.[1],
+      requestId: request.id.includes('psk_') ? withoutSecrets(request.id) : request.id,
+      traceId: traceIdOf(request.headers['traceparent']),
       keyId: request.keyId,
       method,
       route,
@@ -69,7 +70,7 @@ export class RequestWatch {
       code: failure instanceof ApiError ? failure.code : undefined,
       reason: request.refusal,
       durationMs: Math.round(durationMs * 1_000) / 1_000,
-      bytes: Number(response.getHeader('content-length') ?? NaN) || undefined,
+      bytes: length === undefined ? undefined : Number(length),
       aborted: response.writableFinished ? undefined : true,
       err: status >= 500 && failure instanceof Error ? (failure.cause ?? failure) : undefined,
     };
@@ -80,6 +81,11 @@ export class RequestWatch {
     this.metrics.requestMalformed(error.code);
     this.log.warn({ requestId: id, status: error.status, code: error.code }, 'malformed request');
   }
+}
+
+/** A malformed field is ignored, as the W3C's recommendation has it; two of them come as an array or joined, so malformed. */
+function traceIdOf(traceparent: string | readonly string[] | undefined): string | undefined {
+  return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;
 }
 
 /** Probes come every second and say nothing as long as they succeed. */

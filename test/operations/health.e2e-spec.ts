@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { applyMigrations } from '../../src/database/migrations.ts';
+import { PrismaService } from '../../src/database/prisma.service.ts';
+import { buildIfStale } from '../faults/build.ts';
+import { createDatabase } from '../support/database.ts';
+import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
+import { type TestService, startService } from '../support/service.ts';
+import { startServiceProcess } from './service-process.ts';
+
+const OK = [200, { status: 'ok' }];
+const UNAVAILABLE = [503, { code: 'service_unavailable', status: 503, message: expect.any(String) as string }];
+
+async function probe(url: string, name: 'live' | 'ready'): Promise<[status: number, body: unknown, tookMs: number]> {
+  const startedAt = performance.now();
+  const answer = await fetch(`${url}/health/${name}`);
+  return [answer.status, await answer.json(), performance.now() - startedAt];
+}
+const answerOf = async (url: string, name: 'live' | 'ready') => (await probe(url, name)).slice(0, 2);
+
+describe('the health of a service whose database fails', { timeout: 30_000 }, () => {
+  let postgres: FaultyPostgres;
+  let service: TestService;
+
+  beforeAll(async () => {
+    postgres = await startFaultyPostgres();
+    service = await startService({ databaseUrl: postgres.url });
+  });
+  afterEach(async () => {
+    await expect.poll(() => answerOf(service.url, 'ready'), { timeout: 10_000 }).toEqual(OK);
+  });
+  afterAll(async () => {
+    await service.stop().catch(() => undefined); // its own connection was cut
+    await postgres.remove();
+  });
+
+  it('is live and ready while all is well', async () => {
+    expect(await answerOf(service.url, 'live')).toEqual(OK);
+    expect(await answerOf(service.url, 'ready')).toEqual(OK);
+  });
+
+  it('is live but not ready while the database is frozen, within a bound and for many probes at once', async () => {
+    postgres.freeze();
+    try {
+      const probes = await Promise.all(Array.from({ length: 50 }, () => probe(service.url, 'ready')));
+      for (const [status, body, tookMs] of probes) {
+        expect([status, body]).toEqual(UNAVAILABLE);
+        expect(tookMs).toBeLessThan(1_500);
+      }
+      const [status, , tookMs] = await probe(service.url, 'live');
+      expect(status).toBe(200);
+      expect(tookMs).toBeLessThan(500);
+    } finally {
+      postgres.thaw();
+    }
+  });
+
+  it('gives a frozen database one check to answer, however many ask', async () => {
+    const { pool } = service.app.get(PrismaService);
+    postgres.freeze();
+    try {
+      await Promise.all(Array.from({ length: 50 }, () => probe(service.url, 'ready')));
+      expect(pool.totalCount - pool.idleCount + pool.waitingCount).toBeLessThanOrEqual(1);
+    } finally {
+      postgres.thaw();
+    }
+  });
+
+  it('is live but not ready while the database is down', async () => {
+    await postgres.stop();
+    try {
+      expect(await answerOf(service.url, 'ready')).toEqual(UNAVAILABLE);
+      expect(await answerOf(service.url, 'live')).toEqual(OK);
+    } finally {
+      await postgres.restart();
+    }
+  });
+});
+
+describe('readiness', { timeout: 60_000 }, () => {
+  const BOOTSTRAP_API_KEY = randomBytes(20).toString('hex');
+  const silent = () => undefined;
+
+  it('waits for the migrations, then comes by itself', async () => {
+    buildIfStale();
+    const database = await createDatabase({ migrated: false });
+    const starting = startServiceProcess({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
+    starting.catch(silent);
+    await pause(2_500);
+    await applyMigrations(database.url);
+    const service = await starting;
+    const notReady = service.lines().filter(({ msg }) => msg === 'not ready yet');
+    expect(notReady).toHaveLength(1); // and not one for each attempt
+    expect(notReady).toMatchObject([
+      { level: 'warn', err: { message: expect.stringContaining('migrations are pending') as string } },
+    ]);
+    expect(await answerOf(service.url, 'ready')).toEqual(OK);
+    await service.kill();
+    await database.drop();
+  });
+
+  it('is off from the first signal on, while the service still answers', async () => {
+    const database = await createDatabase();
+    const service = await startServiceProcess({
+      DATABASE_URL: database.url,
+      BOOTSTRAP_API_KEY,
+      DRAIN_DELAY_MS: '1000',
+    });
+    service.signal('SIGTERM');
+    await service.line(({ msg }) => msg === 'draining');
+    expect(await answerOf(service.url, 'ready')).toEqual(UNAVAILABLE);
+    expect(await answerOf(service.url, 'live')).toEqual(OK);
+    expect(await service.ended).toBe(0);
+    await database.drop();
+  });
+});

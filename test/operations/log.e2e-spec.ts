@@ -1,0 +1,228 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createKey, revokeKey } from '../../src/auth/api-key.store.ts';
+import { makeKey } from '../../src/auth/api-key.format.ts';
+import { PrismaPg } from '@prisma/adapter-pg';
+import { PrismaClient } from '../../src/generated/prisma/client.ts';
+import { buildIfStale } from '../faults/build.ts';
+import { type TestDatabase, createDatabase } from '../support/database.ts';
+import { sendRaw } from './raw-request.ts';
+import { type LogLine, type ServiceProcess, startServiceProcess } from './service-process.ts';
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const TRACE_ID = '0af7651916cd43dd8448eb211c80319c';
+const CRASH_ON_SIGNAL = `data:text/javascript,${encodeURIComponent(
+  "process.on('SIGUSR2', () => { throw new Error('boom psk_' + 'x'.repeat(48)); })",
+)}`;
+
+describe('the log', { timeout: 30_000 }, () => {
+  const bootstrap = randomBytes(24).toString('base64url');
+  let database: TestDatabase;
+  let sql: Client;
+  let prisma: PrismaClient;
+
+  beforeAll(async () => {
+    buildIfStale();
+    database = await createDatabase();
+    sql = new Client({ connectionString: database.url });
+    await sql.connect();
+    prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: database.url }) });
+    await sql.query("INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 1, 'available')");
+  }, 120_000);
+  afterAll(async () => {
+    await prisma.$disconnect();
+    await sql.end();
+    await database.drop();
+  });
+
+  const start = (settings = {}, nodeOptions: readonly string[] = []) =>
+    startServiceProcess({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: bootstrap, ...settings }, nodeOptions);
+  const requestLines = (service: ServiceProcess) => service.lines().filter(({ msg }) => msg === 'request');
+
+  /** The lines of one service's life; `act` may leave requests behind it whose lines are not written yet. */
+  async function linesOf(act: (service: ServiceProcess) => Promise<unknown>, settings = {}): Promise<LogLine[]> {
+    const service = await start(settings);
+    await act(service);
+    service.signal('SIGTERM');
+    expect(await service.ended).toBe(0);
+    return requestLines(service);
+  }
+
+  it('has one line for each request, with what an operator looks for', async () => {
+    const lines = await linesOf(async ({ url, port }) => {
+      const headers = { Authorization: `Bearer ${bootstrap}`, 'X-Request-Id': 'mine-1', 'Accept-Encoding': 'identity' };
+      await fetch(`${url}/v1/inventory`, {
+        headers: { ...headers, traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01` },
+      });
+      const update = { method: 'PATCH', body: '{"quantity":1}', headers: { 'Content-Type': 'application/json' } };
+      await fetch(`${url}/v1/inventory/77`, { ...update, headers: { ...update.headers, ...headers } });
+      await fetch(`${url}/v1/secret/path?with=query`, { headers: { traceparent: 'nonsense' } });
+      await fetch(`${url}/health/live`);
+      await sendRaw(port, 'nonsense\r\n\r\n');
+    });
+    const always = {
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
+      durationMs: expect.any(Number) as number,
+    };
+    const keyId = expect.stringMatching(/^[0-9a-z]{8}$/) as string;
+    expect(lines).toEqual([
+      {
+        ...always,
+        level: 'info',
+        msg: 'request',
+        requestId: 'mine-1',
+        traceId: TRACE_ID,
+        keyId,
+        method: 'GET',
+        route: '/v1/inventory',
+        status: 200,
+        bytes: 47,
+      },
+      {
+        ...always,
+        level: 'warn',
+        msg: 'request',
+        requestId: 'mine-1',
+        keyId,
+        method: 'PATCH',
+        route: '/v1/inventory/:petId',
+        status: 404,
+        code: 'not_found',
+        bytes: expect.any(Number) as number,
+      },
+      {
+        ...always,
+        level: 'warn',
+        msg: 'request',
+        requestId: expect.stringMatching(UUID) as string,
+        method: 'GET',
+        route: 'unmatched',
+        status: 404,
+        code: 'not_found',
+        bytes: expect.any(Number) as number,
+      },
+    ]);
+  });
+
+  it('has a line for what dies in the parser, by the id that the client was told', async () => {
+    const service = await start();
+    const answer = await sendRaw(service.port, 'nonsense\r\n\r\n');
+    const [, requestId] = /X-Request-Id: (\S+)/.exec(answer) ?? [];
+    expect(await service.line(({ msg }) => msg === 'malformed request')).toMatchObject({
+      level: 'warn',
+      requestId,
+      status: 400,
+      code: 'bad_request',
+    });
+    await service.kill();
+  });
+
+  it('says why a request was not let in, and which key it had', async () => {
+    const issue = () => createKey(prisma, { name: 'test', scopes: ['inventory:read'], expiresAt: null });
+    const [revoked, expired] = [await issue(), await issue()];
+    await revokeKey(prisma, revoked.record.id);
+    await sql.query('UPDATE api_key SET expires_at = now() WHERE id = $1', [expired.record.id]);
+    const lines = await linesOf(async ({ url }) => {
+      const ask = (headers: Record<string, string>) => fetch(`${url}/v1/inventory`, { headers });
+      await ask({});
+      await ask({ Authorization: 'Bearer' });
+      await ask({ Authorization: `Bearer ${makeKey()}` });
+      await ask({ Authorization: `Bearer ${expired.key}` });
+      await ask({ Authorization: `Bearer ${revoked.key}` });
+    });
+    expect(lines.map(({ status, reason, keyId }) => [status, reason, keyId])).toEqual([
+      [401, 'no_key', undefined],
+      [401, 'malformed_header', undefined],
+      [401, 'unknown_key', undefined],
+      [401, 'expired_key', expired.record.id],
+      [401, 'revoked_key', revoked.record.id],
+    ]);
+  });
+
+  it('has the cause of a 500 with its stack, down to the database', async () => {
+    await sql.query('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
+    const lines = await linesOf(async ({ url }) => {
+      const answer = await fetch(`${url}/v1/inventory`, { headers: { Authorization: `Bearer ${bootstrap}` } });
+      expect(await answer.json()).toMatchObject({ code: 'internal_error' });
+    });
+    await sql.query('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
+    expect(lines).toMatchObject([
+      {
+        level: 'error',
+        status: 500,
+        code: 'internal_error',
+        err: {
+          stack: expect.stringContaining('    at ') as string,
+          cause: { message: expect.stringContaining('42703') as string },
+        },
+      },
+    ]);
+  });
+
+  it('never shows a key, wherever a client puts it', async () => {
+    const keys = [bootstrap, (await createKey(prisma, { name: 'test', scopes: [], expiresAt: null })).key, makeKey()];
+    const service = await start({ LOG_LEVEL: 'trace' });
+    const { url, port } = service;
+    for (const key of keys) {
+      const bearer = { Authorization: `Bearer ${key}` };
+      const json = { ...bearer, 'Content-Type': 'application/json' };
+      await fetch(`${url}/v1/inventory`, { headers: bearer });
+      await fetch(`${url}/v1/inventory?access_token=${key}`, { headers: { Cookie: `key=${key}`, Referer: key } });
+      await fetch(`${url}/v1/inventory/${key}`, { method: 'PATCH', headers: json, body: `{"access_token":"${key}"}` });
+      await fetch(`${url}/v1/inventory/1`, { method: 'PATCH', headers: json, body: `{"${key}":1}` });
+      await fetch(`${url}/v1/inventory/1`, { method: 'PATCH', headers: json, body: key });
+      await fetch(`${url}/${key}`, { headers: { Authorization: `Basic ${key}`, 'User-Agent': key, traceparent: key } });
+      if (key.startsWith('psk_')) await fetch(`${url}/v1/inventory`, { headers: { ...bearer, 'X-Request-Id': key } });
+      await sendRaw(port, `GET /${key} HTTP/1.1\r\nHost: x\r\nAuthorization Bearer ${key}\r\n\r\n`);
+      await sendRaw(port, `GET / HTTP/1.1\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`);
+      await sql.query('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
+      await fetch(`${url}/v1/inventory`, { headers: { ...bearer, 'X-Request-Id': 'a_500' } });
+      await sql.query('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
+    }
+    service.signal('SIGTERM');
+    await service.ended;
+    expect(requestLines(service).length).toBeGreaterThan(20);
+    expect(service.log()).toContain('"requestId":"a_500"');
+    const secrets = keys.flatMap((key) => [key, createHash('sha256').update(key).digest('hex')]);
+    for (const secret of [...secrets, new URL(database.url).password]) expect(service.log()).not.toContain(secret);
+  });
+
+  it('has of the successes one in LOG_SUCCESS_EVERY, and every failure', async () => {
+    const lines = await linesOf(
+      async ({ url }) => {
+        for (let n = 0; n < 40; n++) {
+          await fetch(`${url}/v1/inventory`, { headers: { Authorization: `Bearer ${bootstrap}` } });
+          await fetch(`${url}/v1/inventory`);
+        }
+      },
+      { LOG_SUCCESS_EVERY: '10' },
+    );
+    expect([200, 401].map((status) => lines.filter((line) => line['status'] === status).length)).toEqual([4, 40]);
+  });
+
+  it('is whole when the process ends under load', async () => {
+    const asked = 500;
+    const lines = await linesOf(async ({ url }) => {
+      await Promise.all(
+        Array.from({ length: asked }, () => fetch(`${url}/v1/nothing`).then((answer) => answer.text())),
+      );
+    });
+    expect(lines).toHaveLength(asked);
+  });
+
+  it('has the stack of a crash, and the process ends with 1', async () => {
+    const service = await start({}, ['--import', CRASH_ON_SIGNAL]);
+    service.signal('SIGUSR2');
+    expect(await service.ended).toBe(1);
+    expect(service.lines().slice(-3)).toMatchObject([
+      {
+        level: 'error',
+        msg: 'uncaughtException',
+        err: { message: 'boom [key]', stack: expect.stringContaining('at ') as string },
+      },
+      { msg: 'draining', reason: 'uncaughtException' },
+      { msg: 'stopped' },
+    ]);
+  });
+});
