@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { ask } from './support/http-client.ts';
 import { type TestService, startService } from './support/service.ts';
 
@@ -8,11 +9,98 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
+const get = (target: string) => ask(service.port, { target });
+
 describe('/openapi.json', () => {
-  it('is the document that is checked in (npm test -- -u openapi writes it anew)', async () => {
-    const answer = await ask(service.port, { target: '/openapi.json' });
+  it('is the document that is checked in; "npm test -- -u openapi" writes that anew', async () => {
+    const answer = await get('/openapi.json');
     expect(answer.status).toBe(200);
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
     await expect(answer.text).toMatchFileSnapshot('../openapi.json');
   });
+
+  it('gives the bounds of an int64 to the last digit', async () => {
+    const { text } = await get('/openapi.json');
+    expect(text.match(/"m\w+imum": -?9\d+/g)).toEqual([
+      ...['"minimum": -9223372036854775808', '"maximum": 9223372036854775807'],
+      ...['"minimum": -9223372036854775808', '"maximum": 9223372036854775807'],
+    ]);
+  });
+
+  it('knows the two operations and nothing else', async () => {
+    const { paths } = JSON.parse((await get('/openapi.json')).text) as {
+      paths: Record<string, Record<string, object>>;
+    };
+    expect(
+      Object.entries(paths).map(([path, methods]) => [
+        path,
+        Object.entries(methods).map(([method, { operationId }]: [string, { operationId?: string }]) => [
+          method,
+          operationId,
+        ]),
+      ]),
+    ).toEqual([
+      ['/v1/inventory', [['get', 'listInventory']]],
+      ['/v1/inventory/{petId}', [['patch', 'updateInventory']]],
+    ]);
+  });
+});
+
+describe('/openapi.yaml', () => {
+  it('is the same document', async () => {
+    const answer = await get('/openapi.yaml');
+    expect(answer.headers['content-type']).toBe('application/yaml; charset=utf-8');
+    expect(answer.text).toContain('maximum: 9223372036854775807\n');
+    expect(parse(answer.text)).toEqual(JSON.parse((await get('/openapi.json')).text));
+  });
+});
+
+describe('the page for people', () => {
+  it.each(['/', '/docs/'])('is where %s leads', async (target) => {
+    expect(await get(target)).toMatchObject({ status: 302, headers: { location: '/docs' } });
+  });
+
+  it.each([
+    ['/docs', 'text/html; charset=utf-8'],
+    ['/docs/docs.css', 'text/css; charset=utf-8'],
+    ['/docs/docs.js', 'text/javascript; charset=utf-8'],
+    ['/docs/swagger-ui.css', 'text/css; charset=utf-8'],
+    ['/docs/swagger-ui-bundle.js', 'text/javascript; charset=utf-8'],
+    ['/docs/favicon-32x32.png', 'image/png'],
+  ])('is made of %s', async (target, type) => {
+    const { status, headers } = await get(target);
+    expect({ status, type: headers['content-type'] }).toEqual({ status: 200, type });
+  });
+
+  it('may load and send only what is of its own origin, over plain http too', async () => {
+    const { headers } = await get('/docs');
+    expect(headers).toMatchObject({
+      'content-security-policy':
+        "default-src 'none';script-src 'self';style-src 'self';img-src 'self' data:;connect-src 'self';" +
+        "base-uri 'none';form-action 'none';frame-ancestors 'none'",
+      'x-content-type-options': 'nosniff',
+      'x-frame-options': 'SAMEORIGIN',
+      'x-request-id': expect.stringMatching(/^[\w-]+$/) as string,
+    });
+    expect(headers).not.toHaveProperty('strict-transport-security');
+  });
+
+  it.each(['/docs/swagger-ui.js', '/docs/package.json', '/docs/index.html', '/docs/../package.json'])(
+    'has no %s',
+    async (target) => {
+      const { status, text } = await get(target);
+      expect([status, JSON.parse(text)]).toMatchObject([404, { code: 'not_found' }]);
+    },
+  );
+
+  it.each(['/', '/docs', '/docs/swagger-ui-bundle.js', '/openapi.json', '/openapi.yaml'])(
+    'takes nothing but GET and HEAD at %s',
+    async (target) => {
+      const refused = await ask(service.port, { method: 'POST', target });
+      expect([refused.status, refused.headers['allow']]).toEqual([405, 'GET, HEAD, OPTIONS']);
+      const head = await ask(service.port, { method: 'HEAD', target });
+      expect(head.bytes).toHaveLength(0);
+      expect(head.headers['content-length']).toBe((await get(target)).headers['content-length']);
+    },
+  );
 });

@@ -47,9 +47,11 @@ export function serveDocs(app: NestExpressApplication): void {
     response.type('application/yaml').send(described().yaml);
   });
 
-  router.get(['/', '/docs/'], (_request, response) => {
-    response.redirect('/docs');
-  });
+  for (const path of ['/', '/docs/']) {
+    router.get(path, (_request, response) => {
+      response.redirect('/docs');
+    });
+  }
   const serve = (path: string, file: string, folder: string) => {
     router.get(path, browserHeaders, (_request, response: Response) => {
       response.sendFile(file, { root: folder });

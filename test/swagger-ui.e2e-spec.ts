@@ -1,0 +1,152 @@
+import { existsSync } from 'node:fs';
+import { type Browser, type Page, chromium } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type TestService, startService } from './support/service.ts';
+
+const BROWSERS = [
+  chromium.executablePath(),
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+  'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
+];
+const executablePath = BROWSERS.find((path) => existsSync(path));
+if (!executablePath) console.warn('No Chromium or Chrome was found: Swagger UI is not tested.');
+
+/** A name, not an address: a browser is stricter with plain http to what is not this machine. */
+const HOST = 'inventory.test';
+/** Set to a folder, such as docs/images, the pictures for the documentation are taken anew. */
+const PICTURES = process.env['PICTURES'];
+
+const SCREENS = [
+  { name: 'desktop', viewport: { width: 1200, height: 860 }, isMobile: false },
+  { name: 'phone', viewport: { width: 390, height: 844 }, isMobile: true },
+];
+
+describe.skipIf(!executablePath)('Swagger UI', { timeout: 90_000 }, () => {
+  let service: TestService;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    service = await startService();
+    await service.stock([1, 12], [2, 7], [3, 0, 'sold'], [4, 3, 'pending'], ['9223372036854775807', 7, 'pending']);
+    browser = await chromium.launch({
+      executablePath: executablePath ?? '',
+      args: ['--no-sandbox', `--host-resolver-rules=MAP ${HOST} 127.0.0.1`],
+    });
+  });
+  afterAll(async () => {
+    await browser.close();
+    await service.stop();
+  });
+
+  it.each(SCREENS)('serves a $name: 401 without a key, then list, update and 400', async (screen) => {
+    const context = await browser.newContext({ ...screen, hasTouch: screen.isMobile });
+    const page = await context.newPage();
+    const complaints = watch(page);
+    const picture = async (name: string) => {
+      if (PICTURES) await page.screenshot({ path: `${PICTURES}/swagger-ui-${screen.name}-${name}.png` });
+    };
+
+    await page.goto(`http://${HOST}:${service.port}/`);
+    expect(new URL(page.url()).pathname).toBe('/docs');
+    expect(await page.title()).toBe('Pet store inventory');
+    await page.locator('#operations-Inventory-listInventory').waitFor();
+    await picture('start');
+
+    expect(await list(page)).toMatchObject({
+      status: '401',
+      body: expect.stringContaining('"unauthorized"') as string,
+    });
+    await authorize(page, service.key);
+    const stock = await list(page);
+    expect(stock.status).toBe('200');
+    expect(stock.body).toContain('"petId": 9223372036854775807,');
+    await page.locator('#operations-Inventory-listInventory .live-responses-table').scrollIntoViewIfNeeded();
+    await picture('list');
+
+    expect(await update(page, '9223372036854775807', '{"quantity": 8}')).toEqual({
+      status: '200',
+      body: '{\n  "petId": 9223372036854775807,\n  "quantity": 8,\n  "status": "pending"\n}',
+    });
+    expect(await update(page, '1', '{"quantity": -1}')).toMatchObject({
+      status: '400',
+      body: expect.stringContaining('"validation_failed"') as string,
+    });
+
+    expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('forgets the key with the page, and opens a linked operation', async () => {
+    const page = await browser.newPage();
+    await page.goto(`http://${HOST}:${service.port}/docs`);
+    await authorize(page, service.key);
+    await page.goto(`http://${HOST}:${service.port}/docs#/Inventory/updateInventory`);
+    await page.reload();
+    await page.locator('#operations-Inventory-updateInventory .opblock-body').waitFor();
+    expect(await page.locator('.auth-wrapper .authorize.unlocked').count()).toBe(1);
+    expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0);
+    await page.close();
+  });
+
+  /** Everything that the page did and should not have: requests to elsewhere, errors, warnings. */
+  function watch(page: Page): string[] {
+    const complaints: string[] = [];
+    const origin = `http://${HOST}:${service.port}`;
+    page.on('request', (request) => {
+      if (!request.url().startsWith(`${origin}/`) && !request.url().startsWith('data:')) complaints.push(request.url());
+    });
+    page.on('requestfailed', (request) => complaints.push(`${request.url()} failed`));
+    page.on('pageerror', (error) => complaints.push(error.message));
+    page.on('console', (message) => {
+      // A browser reports every refused request; these two are what the test asks for.
+      if (!/the server responded with a status of (400|401)/.test(message.text())) complaints.push(message.text());
+    });
+    return complaints;
+  }
+});
+
+async function authorize(page: Page, key: string): Promise<void> {
+  await page.locator('.auth-wrapper .authorize').click();
+  await page.locator('.auth-container input').fill(key);
+  await page.locator('.auth-btn-wrapper .authorize').click();
+  await page.locator('.auth-btn-wrapper .btn-done').click();
+}
+
+interface Shown {
+  readonly status: string;
+  readonly body: string;
+}
+
+async function list(page: Page): Promise<Shown> {
+  return execute(page, 'listInventory');
+}
+
+async function update(page: Page, petId: string, body: string): Promise<Shown> {
+  return execute(page, 'updateInventory', async () => {
+    await page.locator('[data-param-name="petId"] input').fill(petId);
+    await page.locator('.body-param__text').fill(body);
+  });
+}
+
+/** Opens an operation where it is still closed, fills it in, sends it, and reads what the page then shows. */
+async function execute(
+  page: Page,
+  operation: string,
+  fill: () => Promise<void> = () => Promise.resolve(),
+): Promise<Shown> {
+  const block = page.locator(`#operations-Inventory-${operation}`);
+  if (!(await block.locator('.opblock-body').isVisible())) await block.locator('.opblock-summary-control').click();
+  await fill();
+  const clear = block.locator('.btn-clear');
+  if (await clear.isVisible()) await clear.click();
+  await block.locator('.execute').click();
+  const shown = block.locator('.live-responses-table');
+  return {
+    status: (await shown.locator('.response-col_status').last().innerText()).trim(),
+    body: await shown.locator('.highlight-code code').first().innerText(),
+  };
+}
