@@ -64,6 +64,7 @@ function copyBinaries(native: string, copy: string): void {
   if (isRoot) spawnSync('chmod', ['-R', 'a+rX', dirname(copy)]);
   try {
     renameSync(unfinished, copy);
+    console.error(`The database's account cannot use node_modules; it has a copy of PostgreSQL in ${copy}`);
   } catch {
     rmSync(unfinished, { recursive: true }); // another process was faster
   }
