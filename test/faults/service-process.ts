@@ -106,13 +106,14 @@ export class ServiceProcess {
     return readdirSync(`/proc/${this.pid}/fd`).length;
   }
 
+  /** What the process noted of errors that nothing had caught. */
+  uncaughtErrors(): string[] {
+    return this.logLines().filter((line) => /"msg":"(uncaughtException|unhandledRejection)"/.test(line));
+  }
+
   lastLogLines(): string {
-    return readFileSync(this.logFile, 'utf8')
-      .trimEnd()
-      .split('\n')
-      .slice(-5)
-      .map((line) => line.slice(0, 300))
-      .join('\n');
+    const last = this.logLines().slice(-5);
+    return last.map((line) => line.slice(0, 300)).join('\n');
   }
 
   private logLines(): string[] {
