@@ -64,6 +64,8 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       },
     );
     server.maxHeadersCount = 0; // beyond a count Node.js would drop headers in silence; the front door refuses
+    // A client that has sent all it wants to send may say so, and still gets its answer.
+    Object.assign(server, { httpAllowHalfOpen: true });
     server.timeout = environment.SOCKET_TIMEOUT_MS;
     answerParserErrors(server);
     answerExpectations(server);

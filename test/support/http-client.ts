@@ -47,7 +47,8 @@ export async function ask(port: number, question: Question): Promise<Answer> {
 /** A raw connection, for whatever no well-behaved client would send. */
 export class Connection {
   readonly #socket: Socket;
-  #unread: Buffer = Buffer.alloc(0);
+  #unread: Buffer[] = [];
+  #unreadBytes = 0;
   #ended = false;
   #wake: () => void = () => undefined;
 
@@ -59,7 +60,8 @@ export class Connection {
     };
     socket
       .on('data', (bytes: Buffer) => {
-        this.#unread = Buffer.concat([this.#unread, bytes]);
+        this.#unread.push(bytes);
+        this.#unreadBytes += bytes.length;
         this.#wake();
       })
       .on('end', end)
@@ -96,6 +98,16 @@ export class Connection {
     this.#socket.resume();
   }
 
+  /** From here on takes a break after each piece that it reads. */
+  readSlowly(breakMs: number): void {
+    this.#socket.on('data', () => {
+      this.pause();
+      setTimeout(() => {
+        this.resume();
+      }, breakMs);
+    });
+  }
+
   /**
    * The next answer, interim ones (1xx) included.
    *
@@ -104,13 +116,17 @@ export class Connection {
    */
   async answer({ toHead = false, withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
     const deadline = performance.now() + withinMs;
-    for (;;) {
-      const taken = takeAnswer(this.#unread, { toHead, ended: this.#ended });
-      if (taken) {
-        this.#unread = taken.rest;
-        return taken.answer;
+    for (let enough = 1; ;) {
+      if (this.#unreadBytes >= enough || this.#ended) {
+        const taken = takeAnswer(this.#joined(), { toHead, ended: this.#ended });
+        if ('answer' in taken) {
+          this.#unread = [taken.rest];
+          this.#unreadBytes = taken.rest.length;
+          return taken.answer;
+        }
+        enough = taken.enough;
       }
-      if (this.#ended) throw new Error(`the connection ended after "${this.#unread.toString('latin1')}"`);
+      if (this.#ended) throw new Error(`the connection ended after ${this.#unreadText()}`);
       await this.#more(deadline);
     }
   }
@@ -119,12 +135,7 @@ export class Connection {
   async closed({ withinMs = ANSWER_WITHIN_MS } = {}): Promise<string> {
     const deadline = performance.now() + withinMs;
     while (!this.#ended) await this.#more(deadline);
-    return this.#unread.toString('latin1');
-  }
-
-  /** Bytes that have come and were not taken as an answer. */
-  get unreadBytes(): number {
-    return this.#unread.length;
+    return this.#joined().toString('latin1');
   }
 
   destroy(): void {
@@ -136,10 +147,20 @@ export class Connection {
     this.#socket.resetAndDestroy();
   }
 
+  #joined(): Buffer {
+    const joined = Buffer.concat(this.#unread);
+    this.#unread = [joined];
+    return joined;
+  }
+
+  #unreadText(): string {
+    return JSON.stringify(this.#joined().toString('latin1', 0, 200));
+  }
+
   #more(deadline: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        reject(new Error(`nothing more came in time after "${this.#unread.toString('latin1')}"`));
+        reject(new Error(`nothing more came in time after ${this.#unreadText()}`));
       }, deadline - performance.now());
       this.#wake = () => {
         clearTimeout(timer);
@@ -152,9 +173,9 @@ export class Connection {
 function takeAnswer(
   bytes: Buffer,
   { toHead, ended }: { toHead: boolean; ended: boolean },
-): { answer: Answer; rest: Buffer } | undefined {
+): { answer: Answer; rest: Buffer } | { enough: number } {
   const headEnd = bytes.indexOf('\r\n\r\n');
-  if (headEnd < 0) return undefined;
+  if (headEnd < 0) return { enough: bytes.length + 1 };
   const [statusLine = '', ...lines] = bytes.toString('latin1', 0, headEnd).split('\r\n');
   const [, status] = /^HTTP\/1\.1 (\d{3}) /.exec(statusLine) ?? [];
   if (status === undefined) throw new Error(`not a status line: "${statusLine}"`);
@@ -166,7 +187,7 @@ function takeAnswer(
   }
   const start = headEnd + 4;
   const end = bodyEnd(bytes, { start, headers, bodiless: toHead || /^(1..|204|304)$/.test(status), ended });
-  if (end === undefined) return undefined;
+  if (end > bytes.length) return { enough: end };
   const body = bytes.subarray(start, end);
   return { answer: { status: Number(status), headers, bytes: body, text: body.toString() }, rest: bytes.subarray(end) };
 }
@@ -174,9 +195,8 @@ function takeAnswer(
 function bodyEnd(
   bytes: Buffer,
   { start, headers, bodiless, ended }: { start: number; headers: Answer['headers']; bodiless: boolean; ended: boolean },
-): number | undefined {
+): number {
   if (bodiless) return start;
-  if (headers['content-length'] === undefined) return ended ? bytes.length : undefined;
-  const end = start + Number(headers['content-length']);
-  return bytes.length >= end ? end : undefined;
+  if (headers['content-length'] === undefined) return ended ? bytes.length : bytes.length + 1;
+  return start + Number(headers['content-length']);
 }

@@ -1,0 +1,142 @@
+import {
+  BadRequestException,
+  Controller,
+  ForbiddenException,
+  Get,
+  HttpException,
+  ImATeapotException,
+  Module,
+  NotFoundException,
+  Param,
+  PayloadTooLargeException,
+  Res,
+  UnsupportedMediaTypeException,
+} from '@nestjs/common';
+import type { NextFunction, Request, Response } from 'express';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { refusal, refused, whole } from '../support/answers.ts';
+import type { ErrorCode } from '../../src/errors/error-code.ts';
+import { AppModule } from '../../src/app.module.ts';
+import { ask } from '../support/http-client.ts';
+import { type TestService, startService } from '../support/service.ts';
+
+const SECRET = 'SELECT * FROM api_key /srv/app/secret.ts:1 psk_0000';
+
+/** What may be thrown, by name. */
+const THROWN: Readonly<Record<string, () => unknown>> = {
+  'an Error': () => new Error(SECRET),
+  'a TypeError': () => new TypeError(SECRET),
+  'a string': () => SECRET,
+  'a number': () => 5,
+  undefined: () => undefined,
+  null: () => null,
+  'an object': () => ({ message: SECRET, stack: SECRET }),
+  'a symbol': () => Symbol(SECRET),
+  'a function': () => () => SECRET,
+  'an object without a prototype': () => Object.create(null) as unknown,
+  'an object that throws': () => ({
+    get message() {
+      throw new Error(SECRET);
+    },
+  }),
+  'an Error with a cause': () => new Error(SECRET, { cause: new Error(SECRET) }),
+  'an AggregateError': () => new AggregateError([new Error(SECRET)], SECRET),
+  'a status that is none': () => Object.assign(new Error(SECRET), { status: 'SECRET' }),
+  'a status of 200': () => Object.assign(new Error(SECRET), { status: 200, statusCode: 200 }),
+  'an HttpException of 500': () => new HttpException(SECRET, 500),
+  'an HttpException of 503': () => new HttpException(SECRET, 503),
+  'an HttpException that has no code here': () => new ImATeapotException(SECRET),
+};
+
+/** Refusals of the framework: their status is told, their text is not. */
+const REFUSED: Readonly<Record<string, () => HttpException>> = {
+  bad_request: () => new BadRequestException(SECRET),
+  forbidden: () => new ForbiddenException({ message: [SECRET] }),
+  not_found: () => new NotFoundException(SECRET),
+  payload_too_large: () => new PayloadTooLargeException(SECRET),
+  unsupported_media_type: () => new UnsupportedMediaTypeException(SECRET),
+};
+
+@Controller('faulty')
+class FaultyController {
+  @Get('throws/:what')
+  throws(@Param('what') what: string): never {
+    throw thing(what);
+  }
+
+  @Get('rejects/:what')
+  async rejects(@Param('what') what: string): Promise<never> {
+    await Promise.resolve();
+    throw thing(what);
+  }
+
+  @Get('begins/:what')
+  begins(@Res() response: Response): void {
+    response.writeHead(200, { 'Content-Length': 1_000 }).write('begun');
+    throw new Error(SECRET);
+  }
+
+  @Get('answers/:what')
+  answers(): unknown {
+    return { quantity: 5n }; // JSON.stringify throws
+  }
+}
+
+@Module({ controllers: [FaultyController] })
+class FaultyModule {}
+
+function thing(what: string): unknown {
+  const name = Buffer.from(what, 'base64url').toString();
+  return (THROWN[name] ?? REFUSED[name])?.();
+}
+
+let service: TestService;
+beforeAll(async () => {
+  (Reflect.getMetadata('imports', AppModule) as unknown[]).push(FaultyModule);
+  service = await startService({
+    prepare: (app) => {
+      app.use('/faulty/middleware/:what', (request: Request, _response: Response, next: NextFunction) => {
+        next(thing(request.params['what'] as string) ?? new Error(SECRET));
+      });
+      app.use('/faulty/thrower/:what', (request: Request) => {
+        throw thing(request.params['what'] as string);
+      });
+    },
+  });
+});
+afterAll(() => service.stop());
+
+async function fail(how: string, what: string) {
+  const answer = await ask(service.port, { target: `/faulty/${how}/${Buffer.from(what).toString('base64url')}` });
+  return whole(answer);
+}
+
+describe.each(['throws', 'rejects', 'middleware', 'thrower'])('whatever leaves a handler (%s)', (how) => {
+  it.each(
+    Object.keys(THROWN).filter((what) => how === 'throws' || how === 'rejects' || !/^(undefined|null)$/.test(what)),
+  )('is an Error without anything of its inside: %s', async (what) => {
+    expect(await fail(how, what)).toEqual(refused.failed);
+  });
+
+  it.each(Object.keys(REFUSED) as ErrorCode[])(
+    'is an Error with its status when the framework refused: %s',
+    async (code) => {
+      expect(await fail(how, code)).toEqual(refusal(code, 'The request was refused.'));
+    },
+  );
+});
+
+describe('an answer', () => {
+  it('that cannot be written is an Error', async () => {
+    expect(await fail('answers', 'x')).toEqual(refused.failed);
+  });
+
+  it('that has begun is cut, so that nobody takes it for whole', async () => {
+    await expect(fail('begins', 'x')).rejects.toThrow('the connection ended');
+  });
+
+  it('to the next request is not harmed', async () => {
+    const answer = await ask(service.port, { target: '/health/ready' });
+    expect(answer.text).toBe('{"status":"ok"}');
+  });
+});

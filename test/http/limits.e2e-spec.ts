@@ -1,0 +1,210 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { refused, updated, whole } from '../support/answers.ts';
+import { type Answer, Connection, ask } from '../support/http-client.ts';
+import { type TestService, startService } from '../support/service.ts';
+
+const FIVE = '{"quantity":5}';
+/** Node.js looks for what is overdue once a second. */
+const CHECK_MS = 1_000;
+/** A list that no socket buffer holds: some 13 MB. */
+const PETS = 200_000;
+const SOCKET_TIMEOUT_MS = 1_000;
+
+let service: TestService;
+beforeAll(async () => {
+  service = await startService({
+    settings: {
+      DATABASE_LOCK_TIMEOUT_MS: '50',
+      DATABASE_STATEMENT_TIMEOUT_MS: '400',
+      DATABASE_QUERY_TIMEOUT_MS: '500',
+      DATABASE_CONNECT_TIMEOUT_MS: '500',
+      REQUEST_DEADLINE_MS: '600',
+      HEADERS_TIMEOUT_MS: '500',
+      REQUEST_TIMEOUT_MS: '700',
+      KEEP_ALIVE_TIMEOUT_MS: '500',
+    },
+  });
+  await service.stock([1, 0]);
+});
+afterAll(() => service.stop());
+
+function key(): string {
+  return `Authorization: Bearer ${service.key}\r\n`;
+}
+
+function update(headers: string, body: string): string {
+  return `PATCH /v1/inventory/1 HTTP/1.1\r\nHost: a\r\n${key()}Content-Type: application/json\r\n${headers}\r\n${body}`;
+}
+
+async function open(bytes: string): Promise<Connection> {
+  return (await Connection.open(service.port)).send(bytes);
+}
+
+async function elapsedMs(act: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now();
+  await act();
+  return performance.now() - startedAt;
+}
+
+describe.concurrent('a client that is too slow', () => {
+  it.each([
+    ['nothing', ''],
+    ['half a request line', 'GET /v1/inv'],
+    ['half a head', 'GET /v1/inventory HTTP/1.1\r\nHost: a\r\nX: '],
+  ])('is told so and cut: %s', async (_, bytes) => {
+    const connection = await open(bytes);
+    const ms = await elapsedMs(async () => {
+      expect(whole(await connection.answer())).toEqual(refused.late);
+      expect(await connection.closed()).toBe('');
+    });
+    expect(ms).toBeLessThan(500 + 2 * CHECK_MS + 1_000);
+  });
+
+  it('is told so though it keeps sending a little of the head', async () => {
+    const connection = await open('GET /v1/inventory HTTP/1.1\r\nHost: a\r\nX: ');
+    const drip = setInterval(() => connection.send('x'), 50);
+    expect(whole(await connection.answer())).toEqual(refused.late);
+    clearInterval(drip);
+    connection.destroy();
+  });
+
+  it.each([
+    ['a length', 'Content-Length: 14\r\n', '{"qu'],
+    ['no byte of it', 'Content-Length: 14\r\n', ''],
+    ['chunks', 'Transfer-Encoding: chunked\r\n', '2\r\n{"\r\n'],
+    ['100-continue', 'Expect: 100-continue\r\nContent-Length: 14\r\n', ''],
+  ])('is told so and cut in the midst of a body: %s', async (_, headers, begun) => {
+    const connection = await open(update(headers, begun));
+    if (headers.includes('100-continue')) expect((await connection.answer()).status).toBe(100);
+    const answer = await connection.answer();
+    expect(whole(answer)).toEqual(refused.late);
+    expect(answer.headers['connection']).toBe('close');
+    expect(await connection.closed()).toBe('');
+  });
+
+  it('is told so though it keeps sending a little of the body', async () => {
+    const connection = await open(update('Transfer-Encoding: chunked\r\n', ''));
+    const drip = setInterval(() => connection.send('1\r\n \r\n'), 50);
+    expect(whole(await connection.answer())).toEqual(refused.late);
+    clearInterval(drip);
+    connection.destroy();
+  });
+
+  it('is told what else is wrong at once, and gets no second answer', async () => {
+    const connection = await open(update('Content-Length: 14\r\n', '').replace(/Bearer .*/, 'Bearer x'));
+    const ms = await elapsedMs(async () => {
+      expect(whole(await connection.answer())).toEqual(refused.badKey);
+    });
+    expect(ms).toBeLessThan(400);
+    expect(await connection.closed()).toBe('');
+  });
+
+  it('may send a body that nobody asked for, which is not waited for', async () => {
+    const connection = await open(
+      `HEAD /v1/inventory HTTP/1.1\r\nHost: a\r\n${key()}Content-Length: 99999999\r\n\r\nx`,
+    );
+    expect((await connection.answer({ toHead: true })).status).toBe(200);
+    expect(await connection.closed()).toBe('');
+  });
+});
+
+describe.concurrent('a connection', () => {
+  it('is kept for the next request, and closed when it stays idle', async () => {
+    const connection = await open(update('Content-Length: 14\r\n', FIVE));
+    expect(whole(await connection.answer())).toEqual(updated('1', 5));
+    await pause(200);
+    const answer = await connection.send(update('Content-Length: 14\r\n', FIVE)).answer();
+    expect(whole(answer)).toEqual(updated('1', 5));
+    expect(answer.headers['keep-alive']).toBeDefined();
+    expect(await connection.closed()).toBe('');
+  });
+
+  it('is kept after a small body that was refused, whether it has come or not', async () => {
+    const bad = update('Content-Length: 14\r\n', '').replace(/Bearer .*/, 'Bearer x');
+    const connection = await open(bad);
+    expect(whole(await connection.answer())).toEqual(refused.badKey);
+    connection.send(FIVE + update('Content-Length: 14\r\n', FIVE));
+    expect(whole(await connection.answer())).toEqual(updated('1', 5));
+    connection.destroy();
+  });
+
+  it('is closed after the answer when the client wants that', async () => {
+    const connection = await open(update('Connection: close\r\nContent-Length: 14\r\n', FIVE));
+    expect((await connection.answer()).headers['connection']).toBe('close');
+    expect(await connection.closed()).toBe('');
+  });
+
+  it('still gets its answer when the client has shut down its side', async () => {
+    const connection = await open(update('Content-Length: 14\r\n', FIVE));
+    connection.finish();
+    expect(whole(await connection.answer())).toEqual(updated('1', 5));
+    connection.destroy();
+  });
+});
+
+describe('a body that is too large', () => {
+  it.each(['Content-Length: 1000000000', 'Transfer-Encoding: chunked'])(
+    'is not read to its end: %s',
+    async (header) => {
+      const connection = await open(update(`${header}\r\n`, header.startsWith('T') ? '3b9aca00\r\n' : ''));
+      let sentBytes = 0;
+      const flood = setInterval(() => {
+        connection.send(' '.repeat(65_536));
+        sentBytes += 65_536;
+      }, 5);
+      try {
+        const answer = await connection.answer();
+        expect(whole(answer)).toEqual(refused.tooLarge);
+        expect(answer.headers['connection']).toBe('close');
+        expect(await elapsedMs(() => connection.closed())).toBeLessThan(1_500);
+        expect(sentBytes).toBeLessThan(50_000_000);
+      } finally {
+        clearInterval(flood);
+        connection.destroy();
+      }
+    },
+  );
+});
+
+describe('a reader', () => {
+  let large: TestService;
+  beforeAll(async () => {
+    large = await startService({ settings: { SOCKET_TIMEOUT_MS: String(SOCKET_TIMEOUT_MS) } });
+    await large.sql(`SET inventory.history = 'written'`); // without a history, for speed
+    await large.sql(
+      `INSERT INTO inventory_item SELECT n + 1000000000000000, 2147483647, 'available' FROM generate_series(1, ${PETS}) AS n`,
+    );
+    await readList();
+  });
+  afterAll(() => large.stop());
+
+  async function openList(): Promise<Connection> {
+    const request = `GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${large.key}\r\n\r\n`;
+    return (await Connection.open(large.port)).send(request);
+  }
+
+  function readList(): Promise<Answer> {
+    return ask(large.port, { target: '/v1/inventory', headers: [['Authorization', `Bearer ${large.key}`]] });
+  }
+
+  it('that stalls is cut', async () => {
+    const connection = await openList();
+    connection.pause();
+    await pause(3 * SOCKET_TIMEOUT_MS);
+    connection.resume();
+    await expect(connection.answer()).rejects.toThrow('the connection ended');
+  });
+
+  it('that is slow but moves gets everything', async () => {
+    const list = await readList();
+    const connection = await openList();
+    connection.readSlowly(12);
+    const ms = await elapsedMs(async () => {
+      const answer = await connection.answer({ withinMs: 14_000 });
+      expect(answer.bytes.equals(list.bytes)).toBe(true);
+    });
+    expect(ms).toBeGreaterThan(2 * SOCKET_TIMEOUT_MS);
+    connection.destroy();
+  });
+});
