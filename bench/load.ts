@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -27,17 +27,30 @@ export interface LoadResult {
   bytes: number;
 }
 
+const hasWrk = spawnSync('wrk', ['-v']).error === undefined;
 let runs = 0;
 
-/** Closed loop: each connection sends its next request when it has the answer to the last. One thread of wrk. */
+/** `wrk`, or `autocannon` where that is not installed: it takes more of the machine away from what is measured. */
+export const generator = hasWrk ? 'wrk' : 'autocannon';
+
+/**
+ * Closed loop: each connection sends its next request when it has the answer to the last. Quantities never repeat within
+ * a benchmark's process, so every accepted update is a change.
+ */
 export async function load(plan: LoadPlan): Promise<LoadResult> {
-  const seed = ++runs * 1_000_000;
+  const firstQuantity = ++runs * 1_000_000;
+  if (hasWrk) return loadByWrk(plan, firstQuantity);
+  const { loadByAutocannon } = await import('./autocannon.ts');
+  return loadByAutocannon(plan, firstQuantity);
+}
+
+async function loadByWrk(plan: LoadPlan, firstQuantity: number): Promise<LoadResult> {
   const { stdout } = await run('wrk', [
     ...['-t', '1', '-c', String(plan.connections), '-d', String(plan.seconds), '--timeout', '60', '-s', script],
     ...Object.entries(plan.headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`]),
-    ...[plan.url, '--', plan.mode, String(plan.pets), String(seed)],
+    ...[plan.url, '--', plan.mode, String(plan.pets), String(firstQuantity)],
   ]);
-  const counted = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as Record<string, number> & {
+  const counted = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as {
     requests: number;
     bytes: number;
     durationUs: number;

@@ -1,7 +1,8 @@
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { cpus, loadavg, release, totalmem } from 'node:os';
+import { generator } from './load.ts';
 
 export interface Machine {
   processor: string;
@@ -16,8 +17,6 @@ const require = createRequire(import.meta.url);
 const packages = ['express', 'fastify', 'pg', '@nestjs/core', '@prisma/client'];
 
 export function describeMachine(): Machine {
-  const version = (name: string) =>
-    (JSON.parse(readFileSync(require.resolve(`${name}/package.json`), 'utf8')) as { version: string }).version;
   return {
     processor: cpus()[0]?.model ?? 'unknown',
     cores: cpus().length,
@@ -26,19 +25,17 @@ export function describeMachine(): Machine {
     loadAtStart: loadavg()[0] ?? NaN,
     versions: {
       'Node.js': process.versions.node,
-      wrk: wrkVersion(),
-      ...Object.fromEntries(packages.map((name) => [name, version(name)])),
+      [generator]: generatorVersion(),
+      ...Object.fromEntries(packages.map((name) => [name, packageVersion(name)])),
     },
   };
 }
 
-function wrkVersion(): string {
-  try {
-    execFileSync('wrk', ['-v'], { encoding: 'utf8', stdio: 'pipe' });
-  } catch (error) {
-    // It prints its version and ends with 1.
-    const { stdout } = error as { stdout?: string };
-    if (stdout) return /(\d[\w.+-]*)/.exec(stdout)?.[1] ?? 'unknown';
-  }
-  throw new Error('the load comes from wrk, which is not installed: apt-get install wrk');
+function generatorVersion(): string {
+  if (generator === 'autocannon') return packageVersion('autocannon');
+  return /wrk \S*?(\d[\w.+-]*)/.exec(spawnSync('wrk', ['-v'], { encoding: 'utf8' }).stdout)?.[1] ?? 'unknown';
+}
+
+function packageVersion(name: string): string {
+  return (JSON.parse(readFileSync(require.resolve(`${name}/package.json`), 'utf8')) as { version: string }).version;
 }

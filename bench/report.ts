@@ -109,7 +109,7 @@ const batchedAndKept = `This service does what the peers do not, and it is where
 With one connection there is nothing to share, and the figures show what the layers themselves cost. With updates beside the lists the
 kept bytes are spoilt again and again; \`Lists while stock changes\` shows what is left.`;
 
-function method({ pgbenchClients }: Results): string {
+function method({ machine, pgbenchClients }: Results): string {
   const limit = pgbenchClients
     ? `pgbench sends the peers' update with its history row from ${pgbenchClients} clients, the number at which it was fastest of 8, 16, 32 and 64, without HTTP, keys or JSON.`
     : 'pgbench was not installed, so that limit is missing.';
@@ -127,7 +127,7 @@ function method({ pgbenchClients }: Results): string {
   malformed and extreme input; the history row. Before each scenario its list is compared, byte for byte, with the one that the database makes.
   After each run of updates the history has to hold as many rows as updates were accepted, each continuing from the one before, and each
   pet the quantity of its newest row.
-- The load comes from wrk on one thread; updates go to pets at random, each with another quantity.
+- The load comes from ${'wrk' in machine.versions ? 'wrk' : 'autocannon'} on one thread; updates go to pets at random, each with another quantity.
 - ${limit} The bare server is \`node:http\` sending a buffer of the list's size, without key or database.`;
 }
 
