@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Connection } from '../support/http-client.ts';
+import { type TestService, startService } from '../support/service.ts';
+
+/** Bodies of 1 KiB that cost a careless reader most. */
+const HOSTILE: Readonly<Record<string, string>> = {
+  'opened arrays': '['.repeat(1024),
+  'arrays in arrays': `${'['.repeat(512)}${']'.repeat(512)}`,
+  'objects in objects': `${'{"":'.repeat(204)}1${'}'.repeat(204)}`,
+  'quantity in quantity': `${'{"quantity":'.repeat(78)}1${'}'.repeat(78)}`,
+  'many members': `{${Array.from({ length: 127 }, (_, n) => `"${String.fromCharCode(200 + n)}":1`).join(',')}}`,
+  'many members of a nested object': `{"quantity":{${Array.from({ length: 140 }, (_, n) => `"${n}":1`).join(',')}}}`,
+  'the same member': `{${'"a":1,'.repeat(169)}"b":1}`,
+  'a long number': `{"quantity":${'9'.repeat(1_000)}}`,
+  'a long fraction': `{"quantity":5.${'0'.repeat(990)}}`,
+  'a long exponent': `{"quantity":1e${'0'.repeat(980)}9}`,
+  'zeros that go on': `{"quantity":${'1' + '0'.repeat(490)}.${'0'.repeat(480)}1}`,
+  'many fractions': `{"quantity":[${'0.5,'.repeat(248)}1]}`,
+  escapes: `{"quantity":"${'\\"'.repeat(500)}"}`,
+  backslashes: `{"quantity":"${'\\\\'.repeat(500)}"}`,
+  'unicode escapes': `{"${'\\u0071'.repeat(165)}":5}`,
+  'quotes without an end': '"'.repeat(1024),
+  spaces: `{${' '.repeat(1_000)}"quantity":5 }`,
+  'spaces before a colon': `{"quantity"${' '.repeat(1_000)}:5}`,
+  'invalid UTF-8': '\x80'.repeat(1024),
+};
+
+/** The budget is 1 ms; a busy machine's other programs are not in it, for CPU time is measured. */
+const BUDGET_MICROSECONDS = 1_000;
+const ROUNDS = 20;
+
+let service: TestService;
+beforeAll(async () => {
+  service = await startService();
+  await service.stock([1, 5]);
+});
+afterAll(() => service.stop());
+
+async function cpuMicroseconds(body: string): Promise<number> {
+  const bytes = Buffer.from(body.slice(0, 1024), body.startsWith('\x80') ? 'latin1' : 'utf8').subarray(0, 1024);
+  const head = `PATCH /v1/inventory/1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n`;
+  const request = Buffer.concat([
+    Buffer.from(`${head}Content-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n`),
+    bytes,
+  ]);
+  const connection = await Connection.open(service.port);
+  const costs: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const before = process.cpuUsage();
+    await connection.send(request).answer();
+    const { user, system } = process.cpuUsage(before);
+    costs.push(user + system);
+  }
+  connection.destroy();
+  return costs.sort((a, b) => a - b)[ROUNDS / 4] ?? Infinity;
+}
+
+it('a hostile body costs less than a millisecond more than a good one, client included', async () => {
+  await cpuMicroseconds('{"quantity":5}');
+  const good = await cpuMicroseconds('{"quantity":5}');
+  const dear: Record<string, number> = {};
+  for (const [name, body] of Object.entries(HOSTILE)) {
+    const extra = (await cpuMicroseconds(body)) - good;
+    if (extra > BUDGET_MICROSECONDS) dear[name] = extra;
+  }
+  expect(dear).toEqual({});
+});
+
+it('a body that is refused for its key is not read at all', async () => {
+  const connection = await Connection.open(service.port);
+  connection.send(
+    'PATCH /v1/inventory/1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\nContent-Length: 1000000\r\n\r\n',
+  );
+  expect((await connection.answer()).status).toBe(401);
+  connection.destroy();
+});
