@@ -1,6 +1,8 @@
 import type { Database } from '../faults/database.ts';
-import { Evidence, type FinalState } from '../faults/evidence.ts';
-import { Load, UniqueQuantities, type Target } from '../faults/load.ts';
+import { Evidence } from '../faults/evidence.ts';
+import type { Target } from '../faults/exchange.ts';
+import type { FinalState } from '../faults/final-state.ts';
+import { Load, UniqueQuantities } from '../faults/load.ts';
 import { SeededRandom } from '../faults/seeded-random.ts';
 
 const PETS = 100;
@@ -29,7 +31,7 @@ export class JudgedLoad {
       `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
     );
     const stock = await database.stock(PETS);
-    const evidence = new Evidence(stock);
+    const evidence = new Evidence(stock, 3_000);
     const load = new Load(targets, apiKey, quantities, random, { workers: 32, petIds: [...stock.keys()], thinkTimeMs });
     load.onExchange((exchange) => {
       evidence.add(exchange);
