@@ -214,7 +214,7 @@ describe('If-Match', () => {
     ['"pending-5.0"'],
     ['W/"pending-5"'],
     ['W/"pending-5", W/"x"'],
-    ['w/"pending-5'],
+    ['w/"pending-5"'],
     ['pending-5'],
     ["'pending-5'"],
     ['"pending-5'],

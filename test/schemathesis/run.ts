@@ -82,9 +82,10 @@ async function check(program: string): Promise<number> {
 }
 
 async function schemathesis(program: string, address: string, key: string): Promise<number> {
-  const args = ['run', `${address}/openapi.json`, '--url', address, '--checks', 'all'];
+  const args = ['--config-file', join(projectFolder, 'schemathesis.toml')];
+  args.push('run', `${address}/openapi.json`, '--url', address, '--checks', 'all');
   args.push('--header', `Authorization: Bearer ${key}`, '--max-response-time', MAX_RESPONSE_SECONDS, ...wanted);
-  const child = spawn(program, args, { cwd: projectFolder, stdio: 'inherit' });
+  const child = spawn(program, args, { cwd: folder, stdio: 'inherit' });
   const [code] = (await once(child, 'exit')) as [number | null];
   return code ?? 1;
 }

@@ -1,0 +1,36 @@
+import { HttpException, NotFoundException, PayloadTooLargeException } from '@nestjs/common';
+import { describe, expect, it } from 'vitest';
+import { ApiError } from './api-error.js';
+import { STATUS_OF } from './error-code.js';
+import { asApiError } from './error.filter.js';
+
+describe('an ApiError', () => {
+  it('leaves as it is', () => {
+    const error = new ApiError('not_found', 'There is no pet with this petId.');
+    expect(asApiError(error)).toBe(error);
+  });
+
+  it('has a body whose status is that of its code', () => {
+    for (const [code, status] of Object.entries(STATUS_OF) as [keyof typeof STATUS_OF, number][]) {
+      expect(JSON.parse(new ApiError(code, 'm').body())).toEqual({ code, message: 'm', status });
+    }
+  });
+});
+
+describe('anything else', () => {
+  it.each<[unknown, string]>([
+    [new NotFoundException('x'), 'not_found'],
+    [new PayloadTooLargeException('x'), 'payload_too_large'],
+    [Object.assign(new Error('x'), { status: 400 }), 'bad_request'],
+    [new HttpException('x', 418), 'internal_error'],
+    [new HttpException('x', 503), 'internal_error'],
+    [Object.assign(new Error('x'), { status: 503 }), 'internal_error'],
+    [new Error('x'), 'internal_error'],
+    ['x', 'internal_error'],
+    [undefined, 'internal_error'],
+  ])('%s leaves as an Error of ours, without its text and with it as the cause', (thrown, code) => {
+    const error = asApiError(thrown);
+    expect({ code: error.code, cause: error.cause }).toEqual({ code, cause: thrown });
+    expect(error.message).toMatch(/^The (request was refused|service failed; its log says why)\.$/);
+  });
+});

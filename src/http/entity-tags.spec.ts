@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest';
+import { entityTags } from './entity-tags.js';
+
+const strong = (opaque: string) => ({ weak: false, opaque });
+const weak = (opaque: string) => ({ weak: true, opaque });
+
+describe('entity tags', () => {
+  it.each([
+    ['*', '*'],
+    [' * ', '*'],
+    ['', []],
+    ['x', []],
+    ['""', [strong('')]],
+    ['"a"', [strong('a')]],
+    ['W/"a"', [weak('a')]],
+    ['w/"a"', []],
+    ['W/ "a"', []],
+    ['x"a"', []],
+    ['"a"x', []],
+    ['"a" "b"', []],
+    [' , "a" ,, "b",', [strong('a'), strong('b')]],
+    ['"a", W/"b" ,"c"', [strong('a'), weak('b'), strong('c')]],
+    ['"a,b"', [strong('a,b')]],
+    ['"*"', [strong('*')]],
+    ['"a b"', []],
+    ['"a', []],
+  ])('of %s are %j', (field, expected) => {
+    expect(entityTags(field)).toEqual(expected);
+  });
+});

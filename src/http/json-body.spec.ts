@@ -1,0 +1,67 @@
+import 'reflect-metadata';
+import { Readable } from 'node:stream';
+import fc from 'fast-check';
+import type { Response } from 'express';
+import { describe, expect, it } from 'vitest';
+import { InventoryUpdate } from '../inventory/inventory-update.dto.js';
+import type { ApiRequest } from './api-request.js';
+import { readJsonBody } from './json-body.js';
+
+function read(body: string): Promise<InventoryUpdate> {
+  const headers = { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) };
+  const request = Object.assign(Readable.from([Buffer.from(body)]), { headers, rawHeaders: [] });
+  return readJsonBody(request as unknown as ApiRequest, {} as Response, InventoryUpdate);
+}
+
+/** The value of a JSON number as a fraction of whole numbers, without any rounding. */
+function exactly(text: string): { numerator: bigint; denominator: bigint } {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
+  const shift = Number(exponent) - fraction.length;
+  const digits = BigInt(`${sign}${whole}${fraction}`);
+  return shift >= 0
+    ? { numerator: digits * 10n ** BigInt(shift), denominator: 1n }
+    : { numerator: digits, denominator: 10n ** BigInt(-shift) };
+}
+
+const digits = (maxLength: number) =>
+  fc.string({ unit: fc.constantFrom(...'0123456789'.split('')), minLength: 1, maxLength });
+const zeros = fc.nat({ max: 12 }).map((count) => '0'.repeat(count));
+const jsonNumber = fc
+  .record({
+    sign: fc.constantFrom('', '', '', '-'),
+    whole: fc.tuple(digits(11), zeros).map(([some, end]) => (some + end).replace(/^0+(?=\d)/, '')),
+    fraction: fc.option(
+      fc.tuple(zeros, fc.option(digits(3), { nil: '0' }), zeros).map((parts) => `.${parts.join('')}`),
+    ),
+    exponent: fc.option(
+      fc.tuple(fc.constantFrom('e', 'E'), fc.integer({ min: -25, max: 12 })).map((parts) => parts.join('')),
+    ),
+  })
+  .map(({ sign, whole, fraction, exponent }) => `${sign}${whole}${fraction ?? ''}${exponent ?? ''}`);
+
+describe('a JSON body', () => {
+  it('takes a number exactly when its value is an integer in range, however it is written', async () => {
+    await fc.assert(
+      fc.asyncProperty(jsonNumber, async (text) => {
+        const { numerator, denominator } = exactly(text);
+        const value = numerator / denominator;
+        const fits = numerator % denominator === 0n && value >= 0n && value <= 2_147_483_647n;
+        const taken = await read(`{"quantity":${text}}`).then(
+          ({ quantity }) => BigInt(quantity),
+          () => undefined,
+        );
+        expect(taken).toBe(fits ? value : undefined);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it('is refused whatever it is, unless it is an object with a quantity and nothing else', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.json(), async (text) => {
+        await expect(read(text)).rejects.toMatchObject({ status: 400 });
+      }),
+    );
+  });
+});
