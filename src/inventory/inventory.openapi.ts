@@ -58,7 +58,7 @@ export function UpdateInventoryDocs(): MethodDecorator {
     Stability('experimental'),
     ApiOperation({
       operationId: 'updateInventory',
-      summary: 'Set the stock of one pet',
+      summary: 'Set the stock of one pet (experimental)',
       description:
         'Sets the quantity of one pet, after an arrival, a return or a count. The status stays as it is.\n\n' +
         'Without `If-Match` the last writer wins. With it, the quantity is set only if the pet is still in the state that ' +

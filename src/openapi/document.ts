@@ -25,7 +25,7 @@ export function describeApi(app: INestApplication): OpenAPIObject {
     .setVersion(INTERFACE_VERSION)
     .setDescription(DESCRIPTION)
     .setLicense('MIT', 'https://spdx.org/licenses/MIT.html')
-    .addServer('/', 'The service that this document comes from')
+    .addServer('/', 'This service')
     .addServer('https://{productionHost}', 'Production', {
       productionHost: { default: 'inventory.petstore.example', description: 'Name of the production environment.' },
     })

@@ -2,56 +2,90 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type TestService, startService } from '../support/service.ts';
-import { contractFolder, documentFile, run } from './tools.ts';
+import { areHere, contractFolder, documentFile, run, tool } from './tools.ts';
 
+const OPENAPI_GENERATOR = '7.17.0';
 const generated = join(contractFolder, 'generated');
+const hasJavaAndPython = await areHere('mvn', 'java', 'python3');
 
-describe('clients that are generated from the document, compiled strictly', () => {
-  let service: TestService;
+let service: TestService;
+beforeAll(async () => {
+  service = await startService();
+});
+beforeEach(() => service.stock([1, 12], [3, 0, 'sold']));
+afterAll(() => service.stop());
+
+describe('TypeScript clients that are generated from the document, compiled strictly', () => {
+  const folder = join(generated, 'typescript');
 
   beforeAll(async () => {
-    await rm(generated, { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true });
     await Promise.all([
-      run('openapi-ts', [
-        '-i',
-        documentFile,
-        '-o',
-        `${generated}/hey-api`,
-        '-c',
-        '@hey-api/client-fetch',
-        '--no-log-file',
+      run(tool('openapi-ts'), [
+        ...['-i', documentFile, '-o', `${folder}/hey-api`, '-c', '@hey-api/client-fetch', '--no-log-file'],
       ]),
-      run('openapi-typescript', [documentFile, '-o', `${generated}/openapi-typescript.ts`]),
-      run('swagger-typescript-api', [
-        ...['generate', '-p', documentFile, '-o', generated, '-n', 'swagger-typescript-api.ts', '--enum-style=union'],
+      run(tool('openapi-typescript'), [documentFile, '-o', `${folder}/openapi-typescript.ts`]),
+      run(tool('swagger-typescript-api'), [
+        ...['generate', '-p', documentFile, '-o', folder, '-n', 'swagger-typescript-api.ts', '--enum-style=union'],
       ]),
     ]);
-    await lookClosely(join(generated, 'swagger-typescript-api.ts'));
-    await run('tsc', ['-p', contractFolder]);
-    service = await startService();
-  });
-  beforeEach(() => service.stock([1, 12], [3, 0, 'sold']));
-  afterAll(() => service.stop());
+    await lookClosely(join(folder, 'swagger-typescript-api.ts'));
+    await run(tool('tsc'), ['-p', contractFolder]);
+  }, 120_000);
 
   it.each(['hey-api', 'openapi-fetch', 'swagger-typescript-api'])(
     '%s lists, updates and reads an Error',
     async (name) => {
-      const output = await run('node', [`${generated}/compiled/clients/${name}.js`], {
-        INVENTORY_URL: service.url,
-        INVENTORY_KEY: service.key,
-      });
-      expect(JSON.parse(output)).toEqual({
-        list: [
-          { petId: 1, quantity: 12, status: 'available' },
-          { petId: 3, quantity: 0, status: 'sold' },
-        ],
-        updated: { petId: 1, quantity: 13, status: 'available' },
-        code: 'not_found',
-        status: 404,
-      });
+      await listUpdateAndReadError(process.execPath, `${folder}/compiled/clients/${name}.js`);
     },
   );
 });
+
+describe.skipIf(!hasJavaAndPython)('a Python client that is generated from the document', () => {
+  const folder = join(generated, 'python');
+  const program = join(contractFolder, 'clients/openapi_generator.py');
+  const python = `${folder}/environment/bin/python`;
+
+  beforeAll(async () => {
+    await rm(folder, { recursive: true, force: true });
+    await Promise.all([generate(), install()]);
+  }, 180_000);
+
+  it('gives types that a program can satisfy mypy with at its strictest', async () => {
+    await run(python, ['-m', 'mypy', '--strict', '--cache-dir', `${folder}/.mypy`, program], { PYTHONPATH: folder });
+  });
+
+  it('lists, updates and reads an Error', async () => {
+    await listUpdateAndReadError(python, program, { PYTHONPATH: folder });
+  });
+
+  async function generate(): Promise<void> {
+    const artifact = `org.openapitools:openapi-generator-cli:${OPENAPI_GENERATOR}`;
+    await run('mvn', ['-q', '-B', 'dependency:copy', `-Dartifact=${artifact}`, `-DoutputDirectory=${generated}`]);
+    await run('java', [
+      ...['-jar', `${generated}/openapi-generator-cli-${OPENAPI_GENERATOR}.jar`, 'generate', '-g', 'python'],
+      ...['-i', documentFile, '-o', folder, '--package-name', 'inventory_client'],
+    ]);
+  }
+
+  async function install(): Promise<void> {
+    await run('python3', ['-m', 'venv', `${folder}/environment`]);
+    await run(python, ['-m', 'pip', 'install', '-q', '--disable-pip-version-check', '-r', 'requirements.txt']);
+  }
+});
+
+async function listUpdateAndReadError(command: string, program: string, environment = {}): Promise<void> {
+  const settings = { INVENTORY_URL: service.url, INVENTORY_KEY: service.key };
+  expect(JSON.parse(await run(command, [program], { ...settings, ...environment }))).toEqual({
+    list: [
+      { petId: 1, quantity: 12, status: 'available' },
+      { petId: 3, quantity: 0, status: 'sold' },
+    ],
+    updated: { petId: 1, quantity: 13, status: 'available' },
+    code: 'not_found',
+    status: 404,
+  });
+}
 
 /** This generator tells the compiler to look away from what it makes. */
 async function lookClosely(file: string): Promise<void> {

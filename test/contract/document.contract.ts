@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { documentFile, run } from './tools.ts';
+import { documentFile, run, tool } from './tools.ts';
 
 describe('openapi.json', () => {
   it('is valid OpenAPI 3.1', async () => {
-    expect(await run('validate-api', [documentFile])).toContain('"valid": true');
+    expect(await run(tool('validate-api'), [documentFile])).toContain('"valid": true');
   });
 
   it("gives Redocly's recommended rules nothing to say", async () => {
     const report = JSON.parse(
-      await run('redocly', ['lint', '--extends=recommended', '--format=json', documentFile]),
+      await run(tool('redocly'), ['lint', '--extends=recommended', '--format=json', documentFile]),
     ) as {
       totals: object;
     };
@@ -17,7 +17,7 @@ describe('openapi.json', () => {
 
   it("gives Spectral's OpenAPI rules nothing to say", async () => {
     await expect(
-      run('spectral', ['lint', '--ruleset=spectral.yaml', '--fail-severity=hint', documentFile]),
+      run(tool('spectral'), ['lint', '--ruleset=spectral.yaml', '--fail-severity=hint', documentFile]),
     ).resolves.toContain('No results');
   });
 });

@@ -2,11 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type TestService, startService } from '../support/service.ts';
-import { contractFolder, documentFile } from './tools.ts';
+import { documentFile, tool } from './tools.ts';
 
 describe('the service behind a Prism proxy, which answers 500 to whatever breaks the document', () => {
   let service: TestService;
@@ -20,15 +19,7 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
     url = `http://127.0.0.1:${port}`;
     prism = spawn(
       process.execPath,
-      [
-        join(contractFolder, 'node_modules/.bin/prism'),
-        'proxy',
-        documentFile,
-        service.url,
-        '--errors',
-        '-p',
-        String(port),
-      ],
+      [tool('prism'), 'proxy', documentFile, service.url, '--errors', '-p', String(port)],
       { stdio: 'ignore' },
     );
     await untilListening(url);

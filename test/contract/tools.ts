@@ -2,12 +2,16 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-/** Where the tools are, and where they write. */
 export const contractFolder = import.meta.dirname;
 export const documentFile = join(contractFolder, '../../openapi.json');
 
+/** The path of a command that this folder's own packages bring. */
+export function tool(name: string): string {
+  return join(contractFolder, 'node_modules/.bin', name);
+}
+
 /**
- * Runs one of this folder's own commands to its end.
+ * Runs a command in this folder to its end.
  *
  * @returns what it wrote to its standard output
  * @throws with all that it wrote when it fails
@@ -17,15 +21,29 @@ export async function run(
   args: readonly string[],
   environment: NodeJS.ProcessEnv = {},
 ): Promise<string> {
-  const path = command === 'node' ? process.execPath : join(contractFolder, 'node_modules/.bin', command);
   try {
-    const { stdout } = await promisify(execFile)(path, args, {
+    const { stdout } = await promisify(execFile)(command, args, {
       cwd: contractFolder,
       env: { ...process.env, REDOCLY_TELEMETRY: 'off', ...environment },
     });
     return stdout;
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string };
-    throw new Error(`${command} ${args.join(' ')} failed:\n${stdout}${stderr}`, { cause: error });
+    throw new Error(`${command} ${args.join(' ')} failed:\n${stdout}${stderr}`);
   }
+}
+
+/** Whether each of these commands can be run here; says which cannot. */
+export async function areHere(...commands: readonly string[]): Promise<boolean> {
+  const found = await Promise.all(
+    commands.map((command) =>
+      run(command, ['--version']).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  );
+  const missing = commands.filter((_command, at) => !found[at]);
+  if (missing.length > 0) console.warn(`Not here, so what needs it is not tried: ${missing.join(', ')}`);
+  return missing.length === 0;
 }

@@ -1,5 +1,5 @@
-import { createClient } from '../generated/hey-api/client/index.js';
-import { listInventory, updateInventory } from '../generated/hey-api/sdk.gen.js';
+import { createClient } from '../generated/typescript/hey-api/client/index.js';
+import { listInventory, updateInventory } from '../generated/typescript/hey-api/sdk.gen.js';
 import { key, report, url } from './outcome.js';
 
 const client = createClient({ baseUrl: url, auth: key });

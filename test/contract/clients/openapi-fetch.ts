@@ -1,5 +1,5 @@
 import createClient from 'openapi-fetch';
-import type { paths } from '../generated/openapi-typescript.js';
+import type { paths } from '../generated/typescript/openapi-typescript.js';
 import { key, report, url } from './outcome.js';
 
 const client = createClient<paths>({ baseUrl: url, headers: { Authorization: `Bearer ${key}` } });

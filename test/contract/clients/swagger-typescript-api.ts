@@ -3,7 +3,7 @@ import {
   type HttpResponse,
   type InventoryItem,
   type Error as InventoryError,
-} from '../generated/swagger-typescript-api.js';
+} from '../generated/typescript/swagger-typescript-api.js';
 import { key, report, url } from './outcome.js';
 
 const { v1 } = new Api({ baseUrl: url, baseApiParams: { headers: { Authorization: `Bearer ${key}` } } });

@@ -1,0 +1,26 @@
+import json
+import os
+
+from inventory_client import ApiClient, Configuration, Error, InventoryApi, InventoryUpdate
+from inventory_client.exceptions import NotFoundException
+
+configuration = Configuration(host=os.environ["INVENTORY_URL"], access_token=os.environ["INVENTORY_KEY"])
+
+with ApiClient(configuration) as client:
+    api = InventoryApi(client)
+    stock = api.list_inventory()
+    updated = api.update_inventory(1, InventoryUpdate(quantity=13), if_match='"available-12"')
+    try:
+        api.update_inventory(404, InventoryUpdate(quantity=1))
+        raise SystemExit("an update of a pet that is not there went through")
+    except NotFoundException as refusal:
+        error = refusal.data
+        assert isinstance(error, Error)
+
+outcome = {
+    "list": [item.to_dict() for item in stock],
+    "updated": updated.to_dict(),
+    "code": error.code,
+    "status": error.status,
+}
+print(json.dumps(outcome))
