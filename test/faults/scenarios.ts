@@ -13,7 +13,7 @@ import {
 } from './scenarios/outage.ts';
 import { crowd, overload } from './scenarios/overload.ts';
 import { soak } from './scenarios/soak.ts';
-import { noFault, staleListControl } from './scenarios/truth.ts';
+import { longList, noFault, staleListControl } from './scenarios/truth.ts';
 import type { Figure, World } from './stage.ts';
 
 export type Scenario = (world: World) => Promise<Figure[]>;
@@ -21,6 +21,7 @@ export type Scenario = (world: World) => Promise<Figure[]>;
 /** Every fault by its name. A control is a service or a database made wrong, and passes when that is found out. */
 export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'no-fault': noFault,
+  'long-list': longList,
   'control-stale-list': staleListControl,
   'control-lost-update': lostUpdateControl,
   'kill-service': killService,
