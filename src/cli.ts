@@ -23,6 +23,12 @@ const program = new Command('inventory')
     '\nExit codes: 0 done, 1 failed, 2 wrong use.\nEvery command explains itself: inventory help keys, inventory keys create --help\n',
   );
 
+process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+  if (code === 'EPIPE') process.exit(0); // whoever reads has had enough, as "head" does
+  process.stderr.write(`error: standard output cannot be written: ${message}\n`);
+  process.exit(FAILED);
+});
+
 addMigrate(program);
 addKeys(program);
 addImport(program);

@@ -32,15 +32,10 @@ export function addExport(program: Command): void {
 }
 
 async function exportStock({ format }: { format: Format }): Promise<void> {
-  try {
-    await withConnection('export', async (client) => {
-      await client.query(`SET statement_timeout = ${statementTimeoutMs}`);
-      if (format === 'json') process.stdout.write('[\n');
-      await pipeline(client.query(copyTo(statements[format])), process.stdout, { end: false });
-      if (format === 'json') process.stdout.write(']\n');
-    });
-  } catch (error) {
-    // Whoever reads has had enough, as "head" does.
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error;
-  }
+  await withConnection('export', async (client) => {
+    await client.query(`SET statement_timeout = ${statementTimeoutMs}`);
+    if (format === 'json') process.stdout.write('[\n');
+    await pipeline(client.query(copyTo(statements[format])), process.stdout, { end: false });
+    if (format === 'json') process.stdout.write(']\n');
+  });
 }

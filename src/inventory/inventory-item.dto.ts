@@ -1,11 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { PetStatus } from '../generated/prisma/enums.js';
-
-/** The largest quantity: what PostgreSQL's `integer` holds. */
-export const MAX_QUANTITY = 2_147_483_647;
-
-export const MIN_PET_ID = -(2n ** 63n);
-export const MAX_PET_ID = 2n ** 63n - 1n;
+import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from './stock.limits.js';
 
 /** The bounds are bigints, so that the document can give every digit of them. */
 export const PET_ID_SCHEMA = {

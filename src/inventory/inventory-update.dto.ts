@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema, type ApiSchemaOptions } from '@nestjs/swagger';
 import { IsInt, Max, Min } from 'class-validator';
-import { MAX_QUANTITY } from './inventory-item.dto.js';
+import { MAX_QUANTITY } from './stock.limits.js';
 
 /** One message for every way to break the rule. */
 const RULE = { message: `$property must be an integer from 0 to ${MAX_QUANTITY}` };

@@ -68,7 +68,10 @@ describe('inventory', () => {
       ['', /^error: DATABASE_URL /],
       ['mysql://a:hunter2@b/c', /^error: DATABASE_URL must be a postgresql:\/\/ address\n$/],
       ['postgresql://a:hunter2@127.0.0.1:1/x', /^error: the database cannot be reached: /],
-      [`postgresql://a:hunter2@127.0.0.1:${port}/x`, /did not answer in time/],
+      [
+        `postgresql://a:hunter2@127.0.0.1:${port}/x`,
+        /^error: the database cannot be reached: it did not answer in time|^error: the connection to the database was lost/,
+      ],
       [nobody, /^error: .*nobody/],
     ];
     const tries = [['keys', 'list'], ['export']].flatMap((command) => cases.map((each) => [command, ...each] as const));
