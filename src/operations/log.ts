@@ -9,6 +9,7 @@ import { LogLines } from './log.lines.js';
 /** A reader of standard output that has stopped reading must not keep the process from ending. */
 const FLUSHED_WITHIN_MS = 1_000;
 
+export type Level = 'debug' | 'info' | 'warn' | 'error';
 type Line = [message: string] | [fields: object, message: string];
 
 /**
@@ -36,13 +37,22 @@ export class Log implements LoggerService {
   }
 
   /** Whether lines of this level are written; when not, nothing needs to be computed for them. */
-  takes(level: 'debug' | 'info' | 'warn' | 'error'): boolean {
+  takes(level: Level): boolean {
     return this.#pino.isLevelEnabled(level);
   }
 
   /** Lines that were lost because nobody read them. */
   get dropped(): number {
     return this.#lines?.dropped ?? 0;
+  }
+
+  /**
+   * A line of members that need no further care, as pino would write it. These are nearly all lines there are, and
+   * `JSON.stringify` takes a third of pino's time for one.
+   */
+  write(level: Level, line: { readonly msg: string }): void {
+    if (this.#lines) this.#lines.write(`{"level":"${level}"${time()},${JSON.stringify(line).slice(1)}\n`);
+    else this.#pino[level](line);
   }
 
   debug(...line: Line): void {

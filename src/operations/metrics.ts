@@ -79,7 +79,9 @@ export class Metrics implements OnApplicationShutdown {
     new Gauge({ name: 'inventory_build_info', help: 'Always 1.', labelNames: ['version'], registers: [this.#registry] })
       .labels(version)
       .set(1);
-    for (const code of Object.keys(STATUS_OF)) this.#errors.labels(code).inc(0); // so that the first one is a rise
+    // From the start, so that the first one is a rise.
+    for (const code of Object.keys(STATUS_OF))
+      for (const counter of [this.#errors, this.#malformed]) counter.labels(code).inc(0);
     for (const reason of REFUSALS) this.#unauthorized.labels(reason).inc(0);
     tripEnds.subscribe(this.#tripEnded);
   }

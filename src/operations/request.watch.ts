@@ -4,8 +4,8 @@ import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
 import type { ApiRequest } from '../http/api-request.js';
 import { REFUSED, type Refused } from '../http/parser-errors.js';
-import { withoutSecrets } from './failure.text.js';
-import { Log } from './log.js';
+import { describeFailure, withoutSecrets } from './failure.text.js';
+import { type Level, Log } from './log.js';
 import { Metrics } from './metrics.js';
 
 /** Paths that no route has are one route, so that nobody can make new series. */
@@ -72,9 +72,10 @@ export class RequestWatch {
       durationMs: Math.round(durationMs * 1_000) / 1_000,
       bytes: length === undefined ? undefined : Number(length),
       aborted: response.writableFinished ? undefined : true,
-      err: status >= 500 && failure instanceof Error ? (failure.cause ?? failure) : undefined,
+      err: status >= 500 && failure instanceof Error ? describeFailure(failure.cause ?? failure) : undefined,
+      msg: 'request',
     };
-    this.log[level](line, 'request');
+    this.log.write(level, line);
   }
 
   #refused({ id, error }: Refused): void {
@@ -89,7 +90,7 @@ function traceIdOf(traceparent: string | readonly string[] | undefined): string 
 }
 
 /** Probes come every second and say nothing as long as they succeed. */
-function levelOf(status: number, route: string): 'debug' | 'info' | 'warn' | 'error' {
+function levelOf(status: number, route: string): Level {
   if (status >= 500) return 'error';
   if (status >= 400) return 'warn';
   return route.startsWith('/health/') ? 'debug' : 'info';

@@ -163,12 +163,12 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const leaving = request({ host: '127.0.0.1', port: service.port, path: '/v1/inventory', headers: bearer() });
     leaving.on('error', () => undefined).end();
     await untilListIsAsked();
+    expect((await scrape()).get('http_server_active_requests')).toBe(2);
     leaving.destroy();
-    await pause(100);
+    await expect.poll(async () => (await scrape()).get('http_server_active_requests'), { timeout: 5_000 }).toBe(1);
     await blocker.release();
-    const after = await scrape();
-    expect(rises(before, after, REQUESTS)).toEqual({ '{method="GET",route="/v1/inventory",status="499"}': 1 });
-    expect(after.get('http_server_active_requests')).toBe(1);
+    const gone = { '{method="GET",route="/v1/inventory",status="499"}': 1 };
+    expect(rises(before, await scrape(), REQUESTS)).toEqual(gone);
   });
 
   /** Keeps the list from being read anew. */

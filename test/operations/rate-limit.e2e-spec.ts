@@ -23,15 +23,17 @@ describe('the rate limit', () => {
   it('refuses what a key asks beyond it in a minute, and says when to come again', async () => {
     for (const left of [2, 1, 0]) {
       const answer = await list(limited, limited.key);
-      expect([answer.status, ...limitHeaders(answer)]).toEqual([200, '"key";q=3;w=60', `"key";r=${left};t=60`]);
+      const [policy, limit] = limitHeaders(answer);
+      expect([answer.status, policy]).toEqual([200, '"key";q=3;w=60']);
+      expect(limit).toMatch(new RegExp(`^"key";r=${left};t=(60|5\\d)$`));
     }
     const refused = await list(limited, limited.key);
     expect([refused.status, await refused.json()]).toEqual([
       429,
       { code: 'too_many_requests', message: 'The API key has made its 3 requests of this minute.', status: 429 },
     ]);
-    expect(refused.headers.get('Retry-After')).toMatch(/^(59|60)$/);
-    expect(limitHeaders(refused)[1]).toMatch(/^"key";r=0;t=(59|60)$/);
+    expect(refused.headers.get('Retry-After')).toMatch(/^(60|5\d)$/);
+    expect(limitHeaders(refused)[1]).toMatch(/^"key";r=0;t=(60|5\d)$/);
   });
 
   it('is each key’s own, and counts no request that was not let in', async () => {
