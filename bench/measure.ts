@@ -43,8 +43,10 @@ export async function measure(side: RunningSide, scenario: Scenario, database: B
   const writer = scenario.updatesPerSecond > 0 ? writeBeside(side, pets, scenario.updatesPerSecond) : undefined;
   const mode = kind === 'anew' ? undefined : loadModes[kind];
   const warmUp = mode ? await load({ ...plan, mode, seconds: warmUpSeconds }) : await listAnew(side, 2);
+  if (!writer) await untilIdle(side.pid);
   const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid), written: writer?.written() ?? 0 };
   const result = mode ? await load({ ...plan, mode, seconds }) : await listAnew(side, seconds);
+  if (result.requests === 0) throw new Error(`not one answer within ${seconds} s`);
   const perRequest = (ms: number) => (ms * 1000) / result.requests;
   const measurement = {
     requestsPerSecond: result.requests / result.seconds,
@@ -63,6 +65,16 @@ export async function measure(side: RunningSide, scenario: Scenario, database: B
       ? await database.faultInHistory(warmUp.requests + result.requests, 2 * connections)
       : undefined;
   return { ...measurement, fault };
+}
+
+/** What the load generator left unanswered when it ended would otherwise be work that the next one pays for. */
+async function untilIdle(pid: number): Promise<void> {
+  for (let before = cpuMs(pid), polls = 0; polls < 100; polls++) {
+    await sleep(100);
+    const now = cpuMs(pid);
+    if (now - before <= 20) return;
+    before = now;
+  }
 }
 
 async function etagOf(side: RunningSide): Promise<string> {
