@@ -45,7 +45,7 @@ export function describeFailure(error: unknown): string {
   if (network) return `the database cannot be reached: ${network}; check DATABASE_URL`;
   if (CONNECT_TIMEOUT.test(message))
     return 'the database cannot be reached: it did not answer in time; check DATABASE_URL';
-  if (/^Connection terminated/.test(message))
+  if (message.startsWith('Connection terminated'))
     return 'the connection to the database was lost; check DATABASE_URL and the database';
   const firstLine = message.trim().split('\n', 1)[0] ?? '';
   return ADVICE[code ?? ''] ?? `${firstLine}${code === undefined ? '' : ` (${code})`}`;
