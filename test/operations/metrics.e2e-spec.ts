@@ -14,7 +14,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
   let service: TestService;
 
   beforeAll(async () => {
-    service = await startService();
+    service = await startService({ settings: { DATABASE_LOCK_TIMEOUT_MS: '1400' } });
     await service.stock(...Array.from({ length: 20 }, (_, petId) => [petId, 1] as const));
   });
   afterAll(async () => {
@@ -157,14 +157,13 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     }
   });
 
-  it('counts a client that goes away as 499', async () => {
+  it('counts a client that breaks the connection before its answer as 499', async () => {
     const blocker = await startBlocker();
     const before = await scrape();
     const leaving = request({ host: '127.0.0.1', port: service.port, path: '/v1/inventory', headers: bearer() });
     leaving.on('error', () => undefined).end();
     await untilListIsAsked();
-    expect((await scrape()).get('http_server_active_requests')).toBe(2);
-    leaving.destroy();
+    leaving.socket?.resetAndDestroy(); // a mere FIN says that no more is sent, and the answer is still awaited
     await expect.poll(async () => (await scrape()).get('http_server_active_requests'), { timeout: 5_000 }).toBe(1);
     await blocker.release();
     const gone = { '{method="GET",route="/v1/inventory",status="499"}': 1 };
