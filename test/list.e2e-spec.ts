@@ -139,7 +139,9 @@ describe('the kept list', () => {
   it('is read once for all who wait', async () => {
     await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
     const moment = { session: 'one session', snapshot: await snapshot() };
-    const lists = await Promise.all(Array.from({ length: 20 }, () => Promise.resolve(kept.at(moment, performance.now()))));
+    const lists = await Promise.all(
+      Array.from({ length: 20 }, () => Promise.resolve(kept.at(moment, performance.now()))),
+    );
     expect(new Set(lists).size).toBe(1);
   });
 });

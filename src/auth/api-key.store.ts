@@ -64,6 +64,8 @@ export async function rotateKey(
   { overlapMs, expiresAt }: { overlapMs: number; expiresAt: Date | null },
 ): Promise<IssuedKey & { oldExpiresAt: Date }> {
   return prisma.$transaction(async (transaction) => {
+    // Held until the end: of two rotations, or a rotation and a revocation, the later one sees what the earlier one did.
+    await transaction.$executeRaw`SELECT 1 FROM api_key WHERE id = ${id} FOR UPDATE`;
     const now = await databaseTime(transaction);
     const old = await findKey(transaction, id);
     const state = stateOfKey(old, now);
