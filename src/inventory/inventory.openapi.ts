@@ -67,12 +67,6 @@ export function UpdateInventoryDocs(): MethodDecorator {
         'This operation is **experimental**: the shape of its request may change before it is stable.',
     }),
     ApiParam({ name: 'petId', description: 'Identifier of the pet, in plain decimal digits.', schema: PET_ID_SCHEMA }),
-    ApiHeader({
-      name: 'If-Match',
-      required: false,
-      description: 'Tags of the item, of which one has to hold, such as `"available-12"`; `*` for any state.',
-      schema: { type: 'string' },
-    }),
     ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),
     ApiResponse({
       status: 200,

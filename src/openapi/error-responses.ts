@@ -23,7 +23,7 @@ const ANSWERS: Readonly<Record<number, { readonly description: string; readonly 
 
 const EXAMPLE_MESSAGE: Readonly<Record<ErrorCode, string>> = {
   bad_request: 'The request is not well-formed HTTP/1.1.',
-  validation_failed: 'quantity must not be less than 0.',
+  validation_failed: 'quantity must be an integer from 0 to 2147483647.',
   unauthorized: 'The API key is missing or invalid.',
   forbidden: 'The API key lacks the scope inventory:read.',
   not_found: 'There is no pet with this petId.',

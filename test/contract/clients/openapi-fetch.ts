@@ -6,7 +6,8 @@ const client = createClient<paths>({ baseUrl: url, headers: { Authorization: `Be
 
 const { data: list } = await client.GET('/v1/inventory');
 const { data: updated } = await client.PATCH('/v1/inventory/{petId}', {
-  params: { path: { petId: 1 }, header: { 'If-Match': '"available-12"' } },
+  params: { path: { petId: 1 } },
+  headers: { 'If-Match': '"available-12"' },
   body: { quantity: 13 },
 });
 const { error } = await client.PATCH('/v1/inventory/{petId}', {

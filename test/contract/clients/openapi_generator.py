@@ -9,7 +9,7 @@ configuration = Configuration(host=os.environ["INVENTORY_URL"], access_token=os.
 with ApiClient(configuration) as client:
     api = InventoryApi(client)
     stock = api.list_inventory()
-    updated = api.update_inventory(1, InventoryUpdate(quantity=13), if_match='"available-12"')
+    updated = api.update_inventory(1, InventoryUpdate(quantity=13), _headers={"If-Match": '"available-12"'})
     try:
         api.update_inventory(404, InventoryUpdate(quantity=1))
         raise SystemExit("an update of a pet that is not there went through")
