@@ -49,7 +49,10 @@ export async function invalidRequests(world: World): Promise<Figure[]> {
       () => world.random.pick(shots),
       (answer, _, shot) => {
         if (answer?.status === (shot as (typeof shots)[number]).status && /"status":\d+/.test(answer.body)) return;
-        if (wrong++ < 5) world.note(`${JSON.stringify(shot)} was answered ${answer ? answer.status : 'not at all'}`);
+        if (wrong++ < 5)
+          world.note(
+            `${JSON.stringify(shot)} was answered ${answer ? `${answer.status} ${answer.body}` : 'not at all'}`,
+          );
       },
     ).finally(() => {
       flooding.ended = true;
