@@ -39,14 +39,16 @@ export function describeApi(app: INestApplication): OpenAPIObject {
       description: 'Your API key. Whoever runs the service issues it.',
     })
     .build();
-  const { openapi, info, servers, tags, paths, components } = SwaggerModule.createDocument(app, config);
-  for (const schema of Object.values(components?.schemas ?? {})) unwrapReferences(schema);
+  const document = SwaggerModule.createDocument(app, config);
+  for (const schema of Object.values(document.components?.schemas ?? {})) unwrapReferences(schema);
   return {
-    openapi,
-    info: { ...info, contact: { name: 'The operators of the store' } },
-    ...{ servers, tags, paths },
-    components: { ...components, headers: COMMON_HEADERS },
-  } as OpenAPIObject;
+    openapi: document.openapi,
+    info: { ...document.info, contact: { name: 'The operators of the store' } },
+    servers: document.servers ?? [],
+    tags: document.tags ?? [],
+    paths: document.paths,
+    components: { ...document.components, headers: COMMON_HEADERS },
+  };
 }
 
 type Schema = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>[string];
@@ -55,7 +57,7 @@ type Schema = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>[s
 function unwrapReferences(schema: Schema): void {
   if (!('properties' in schema)) return;
   for (const property of Object.values(schema.properties ?? {})) {
-    if (!('allOf' in property) || property.allOf?.length !== 1) continue;
+    if (!('allOf' in property) || property.allOf.length !== 1) continue;
     Object.assign(property, property.allOf[0]);
     delete property.allOf;
   }

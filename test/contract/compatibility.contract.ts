@@ -9,6 +9,7 @@ interface Document extends Record<string, unknown> {
 }
 
 const present = readFileSync(documentFile, 'utf8');
+/** What clients have been made for: a copy of openapi.json, replaced with every release. */
 const released = JSON.parse(readFileSync(join(contractFolder, 'openapi.released.json'), 'utf8')) as Document;
 
 describe('openapi.json', () => {
