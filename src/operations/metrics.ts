@@ -33,7 +33,7 @@ export class Metrics implements OnApplicationShutdown {
 
   readonly #durations = this.#histogram(
     'http_server_request_duration_seconds',
-    'From the head of a request to the end of its answer; status 499 when the client went away before.',
+    'From the head of a request to the end of its answer; status 499 when the connection broke before.',
     ['method', 'route', 'status'],
     DURATIONS,
   );

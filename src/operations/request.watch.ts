@@ -11,7 +11,7 @@ import { Metrics } from './metrics.js';
 /** Paths that no route has are one route, so that nobody can make new series. */
 const UNMATCHED = 'unmatched';
 
-/** The status of a request whose client went away before there was one, as nginx writes it. */
+/** The status of a request whose connection broke before there was one, as nginx writes it. */
 const CLIENT_GONE = 499;
 
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
