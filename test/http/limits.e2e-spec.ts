@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { refused, updated, whole } from '../support/answers.ts';
 import { type Answer, Connection, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -9,7 +9,7 @@ const FIVE = '{"quantity":5}';
 const CHECK_MS = 1_000;
 /** A list that no socket buffer holds: some 13 MB. */
 const PETS = 200_000;
-const SOCKET_TIMEOUT_MS = 1_000;
+const SOCKET_TIMEOUT_MS = 1_200;
 
 let service: TestService;
 beforeAll(async () => {
@@ -175,7 +175,7 @@ describe('a reader', () => {
     await large.sql(
       `INSERT INTO inventory_item SELECT n + 1000000000000000, 2147483647, 'available' FROM generate_series(1, ${PETS}) AS n`,
     );
-    await readList();
+    await vi.waitFor(readList, { timeout: 20_000 }); // building it may take longer than a socket may stand still
   });
   afterAll(() => large.stop());
 
