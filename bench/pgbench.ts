@@ -60,7 +60,7 @@ export async function runPgbench(
 export async function bestClientCount(program: string, database: BenchDatabase, pets: number): Promise<number> {
   let best = { clients: 0, requestsPerSecond: 0 };
   for (const clients of [8, 16, 32, 64]) {
-    const { requestsPerSecond } = await runPgbench(program, database, pets, clients, 2);
+    const { requestsPerSecond } = await runPgbench(program, database, pets, clients, 1);
     if (requestsPerSecond > best.requestsPerSecond) best = { clients, requestsPerSecond };
   }
   return best.clients;

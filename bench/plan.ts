@@ -12,8 +12,9 @@ export function planRuns(chosen: readonly Scenario[], quick: boolean): PlannedRu
     .map((scenario) => (quick ? { ...scenario, rounds: 2, seconds: 2, others: [] } : scenario))
     .flatMap((scenario) =>
       Array.from({ length: scenario.rounds }, (_, round) => {
-        const compared: Contender[] = ['service', 'fastify', ...scenario.targets.map(({ against }) => against)];
-        const contenders = [...new Set([...compared, ...(round === 0 ? scenario.others : [])])];
+        const judgedAgainst = quick && round > 0 ? [] : scenario.targets.map(({ against }) => against);
+        const others = round === 0 ? scenario.others : [];
+        const contenders = [...new Set<Contender>(['service', 'fastify', ...judgedAgainst, ...others])];
         const order = round % 2 === 0 ? contenders : contenders.reverse();
         return order.map((contender) => ({ scenario, contender, round }));
       }).flat(),

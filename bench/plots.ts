@@ -21,6 +21,7 @@ const look = {
 const colorOf: Record<Contender, string> = {
   service: '#0b6e4f',
   fastify: '#c8553d',
+  oneTrip: '#e58b7b',
   express: '#e0a458',
   nest: '#6a5acd',
   weaker: '#8d99ae',

@@ -123,6 +123,8 @@ function method({ machine, pgbenchClients }: Results): string {
   scopes; the list complete, in order and exact to the last digit of an int64; the body validated; the update answered with the pet after its commit, one history row
   written by the same statement. Prisma's \`update\` leaves the history row to the database's trigger, which names the database role
   and not the key: a little less for a little more speed. "Key in memory, no history" is the weaker promise that many settle for.
+- Fastify looks the key up in one statement and does the work in another, as it is usually written. "Key in the same statement" is a
+  variant that joins the two and saves a trip, for the scenarios in which trips are most of the work.
 - Before it is measured each program has to pass a check: keys unknown, expired, revoked a moment ago and without the scope;
   malformed and extreme input; the history row. Before each scenario its list is compared, byte for byte, with the one that the database makes.
   After each run of updates the history has to hold as many rows as updates were accepted, each continuing from the one before, and each

@@ -7,7 +7,7 @@ import { keys } from './database.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-export type SideName = 'service' | 'fastify' | 'express' | 'nest' | 'weaker' | 'bare';
+export type SideName = 'service' | 'fastify' | 'oneTrip' | 'express' | 'nest' | 'weaker' | 'bare';
 
 export interface Side {
   name: SideName;
@@ -34,6 +34,14 @@ export const sides: Record<SideName, Side> = {
     name: 'fastify',
     label: 'Fastify + pg',
     program: 'bench/peers/fastify.ts',
+    history: 'key',
+    looksUpKeys: true,
+    environment: {},
+  },
+  oneTrip: {
+    name: 'oneTrip',
+    label: 'Fastify + pg, key in the same statement',
+    program: 'bench/peers/fastify-one-trip.ts',
     history: 'key',
     looksUpKeys: true,
     environment: {},

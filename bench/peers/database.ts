@@ -1,6 +1,14 @@
 import { hash } from 'node:crypto';
 import pg from 'pg';
-import { GOOD_KEY, LIST, SESSION_OPTIONS, UPDATE, UPDATE_WITHOUT_HISTORY } from './statements.ts';
+import {
+  GOOD_KEY,
+  LIST,
+  LIST_WITH_KEY,
+  SESSION_OPTIONS,
+  UPDATE,
+  UPDATE_WITHOUT_HISTORY,
+  UPDATE_WITH_KEY,
+} from './statements.ts';
 
 // BigInt keeps every int64 exact; the default is a string, which a schema would turn into a rounded number.
 pg.types.setTypeParser(pg.types.builtins.INT8, BigInt);
@@ -53,6 +61,28 @@ export async function setQuantity(petId: string, quantity: number, changedBy: st
 
 export async function setQuantityWithoutHistory(petId: string, quantity: number): Promise<Item | undefined> {
   const { rows } = await pool.query<Item>({ name: 'update', text: UPDATE_WITHOUT_HISTORY, values: [petId, quantity] });
+  return rows[0];
+}
+
+/** A row of the statements that look up the key on the same trip; no row at all when the key is not good. */
+export interface AdmittedItem extends Omit<Item, 'petId'> {
+  allowed: boolean;
+  petId: bigint | null;
+}
+
+export async function listItemsWithKey(token: string): Promise<AdmittedItem[]> {
+  const values = [sha256(token), 'inventory:read'];
+  const { rows } = await pool.query<AdmittedItem>({ name: 'list with key', text: LIST_WITH_KEY, values });
+  return rows;
+}
+
+export async function setQuantityWithKey(
+  token: string,
+  petId: string,
+  quantity: number,
+): Promise<AdmittedItem | undefined> {
+  const values = [sha256(token), 'inventory:write', petId, quantity];
+  const { rows } = await pool.query<AdmittedItem>({ name: 'update with key', text: UPDATE_WITH_KEY, values });
   return rows[0];
 }
 

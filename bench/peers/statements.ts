@@ -23,5 +23,23 @@ export const UPDATE_WITHOUT_HISTORY = `
   UPDATE inventory_item SET quantity = $2 WHERE pet_id = $1
   RETURNING pet_id AS "petId", quantity, status`;
 
+/** The key and the list in one trip: one row without a pet where the key is good and the store empty or forbidden. */
+export const LIST_WITH_KEY = `
+  WITH key AS MATERIALIZED (${GOOD_KEY})
+  SELECT key.allowed, pet_id AS "petId", quantity, status
+    FROM key LEFT JOIN inventory_item ON key.allowed ORDER BY pet_id`;
+
+/** The key and the update in one trip: one row without a pet where there is none or the key lacks the scope. */
+export const UPDATE_WITH_KEY = `
+  WITH key AS MATERIALIZED (${GOOD_KEY}),
+  changed AS (
+    UPDATE inventory_item SET quantity = $4 WHERE pet_id = $3 AND (SELECT allowed FROM key)
+    RETURNING pet_id, old.quantity AS quantity_before, quantity, old.status AS status_before, status
+  ), history AS (
+    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by)
+    SELECT pet_id, quantity_before, quantity, status_before, status, 'key:' || (SELECT id FROM key) FROM changed
+  )
+  SELECT key.allowed, pet_id AS "petId", quantity, status FROM key LEFT JOIN changed ON true`;
+
 /** The statements write their own history, so the trigger that would is told to stay out. */
 export const SESSION_OPTIONS = '-c inventory.history=written';
