@@ -4,7 +4,7 @@ import type { ConnectionLost, HttpAnswer } from './http-connection.ts';
 export interface Target {
   readonly name: string;
   readonly port: number;
-  /** Monotonic milliseconds of the last kill -9; connections opened before it may break. */
+  /** Monotonic milliseconds at which the last kill -9 had ended it; connections opened before that may break. */
   readonly killedAt: number;
 }
 

@@ -20,7 +20,7 @@ export interface Exit {
 /** The built service as an operator runs it: `node dist/main.js`, on the same port across restarts. */
 export class ServiceProcess {
   private child: ChildProcess | undefined;
-  /** Monotonic milliseconds of the last kill -9. */
+  /** Monotonic milliseconds at which the last kill -9 had ended it. */
   killedAt = -Infinity;
   /** Settles when the process that was started last has ended. */
   ended: Promise<Exit> = Promise.reject(new Error('not started'));
@@ -87,9 +87,9 @@ export class ServiceProcess {
   /** kill -9; nothing when it does not run. */
   async kill(): Promise<void> {
     if (!this.isRunning) return;
-    this.killedAt = performance.now();
+    this.killedAt = Infinity; // it may accept a connection or two until it is gone
     this.signal('SIGKILL');
-    await this.ended;
+    this.killedAt = (await this.ended).at;
   }
 
   get isRunning(): boolean {

@@ -8,7 +8,7 @@ import { Evidence } from './evidence.ts';
 import type { FinalState } from './final-state.ts';
 import type { Target } from './exchange.ts';
 import { Load, UniqueQuantities, type LoadOptions } from './load.ts';
-import type { SeededRandom } from './seeded-random.ts';
+import { SeededRandom } from './seeded-random.ts';
 import { ServiceProcess } from './service-process.ts';
 import type { Size } from './size.ts';
 import { TcpProxy } from './tcp-proxy.ts';
@@ -103,7 +103,9 @@ export class Stage {
 
   /** Workers whose exchanges become evidence; start and stop them. */
   load(options: Partial<LoadOptions> = {}, targets: readonly Target[] = this.services): Load {
-    const load = new Load(targets, this.apiKey, this.quantities, this.world.random, {
+    // A chance of its own: how many requests the workers get done must not change which faults come next.
+    const random = new SeededRandom(this.world.random.between(0, 2 ** 31));
+    const load = new Load(targets, this.apiKey, this.quantities, random, {
       workers: 64,
       petIds: this.petIds,
       ...options,
