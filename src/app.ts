@@ -1,4 +1,3 @@
-import type { Server } from 'node:http';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from './app.module.js';
@@ -20,8 +19,8 @@ export async function createApp(environment: Environment): Promise<NestExpressAp
     abortOnError: false,
   });
   app.useLogger(app.get(Log));
-  app.get(RequestWatch).attach(app.getHttpServer() as Server);
+  app.get(RequestWatch).attach(app.getHttpServer());
   adapter.enterThrough(frontDoor(environment, app.get(Drain)));
-  serveDocs(app);
+  adapter.addLast(() => serveDocs(app));
   return app;
 }

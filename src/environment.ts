@@ -81,7 +81,7 @@ export const settings = {
   DATABASE_STATEMENT_TIMEOUT_MS: setting('Bound on a statement, kept by PostgreSQL', '1500', integer(50, 60_000)),
   DATABASE_QUERY_TIMEOUT_MS: setting('Bound on a statement, kept by the service', '2000', integer(50, 60_000)),
   REQUEST_DEADLINE_MS: setting('Bound on what a request waits for the database in all', '2500', integer(100, 60_000)),
-  LIST_TIMEOUT_MS: setting('Bound on reading the whole stock anew', '30000', integer(1000, 600_000)),
+  LIST_TIMEOUT_MS: setting('Bound on reading the whole stock anew', '25000', integer(1000, 600_000)),
   MAX_WAITING_REQUESTS: setting(
     'Requests that may wait for the database at once; more are refused with 503',
     '512',
@@ -121,7 +121,7 @@ const RISING: readonly (readonly SettingName[])[] = [
   ],
   ['DATABASE_CONNECT_TIMEOUT_MS', 'REQUEST_DEADLINE_MS', 'DRAIN_TIMEOUT_MS'],
   ['HEADERS_TIMEOUT_MS', 'REQUEST_TIMEOUT_MS'],
-  ['REQUEST_DEADLINE_MS', 'LIST_TIMEOUT_MS'],
+  ['REQUEST_DEADLINE_MS', 'LIST_TIMEOUT_MS', 'SOCKET_TIMEOUT_MS'],
 ];
 
 /**

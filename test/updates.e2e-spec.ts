@@ -72,6 +72,24 @@ describe('updates', () => {
     );
   });
 
+  it('of a hot pet share statements, and its history has every one of them', async () => {
+    await service.stock([8, 0], [9, 0]);
+    const quantities = Array.from({ length: 100 }, (_, at) => at + 1);
+    const outcomes = await Promise.all(
+      quantities.map((quantity) =>
+        ask({ petId: 8n, quantity, onlyIf: quantity % 10 === 0 ? [`available-${quantity - 1}`] : null }),
+      ),
+    );
+    expect(outcomes.map((each) => each.outcome === 'done' && each.item.quantity)).toEqual(quantities);
+    const history = (await historyOf(8)).map(({ before, after }) => [before, after]);
+    expect(history).toEqual(quantities.map((quantity) => [quantity - 1, quantity]));
+    expect(await stockOf()).toMatchObject([{ quantity: 100 }, { quantity: 0 }]);
+    const [{ statements } = {}] = await service.sql(
+      `SELECT count(DISTINCT xmin::text)::int AS statements FROM stock_change WHERE pet_id = 8 AND changed_by = 'key:test'`,
+    );
+    expect(statements).toBeLessThan(40);
+  });
+
   it('of the same pet each see the one before', async () => {
     await service.stock([7, 0]);
     const outcomes = await Promise.all([

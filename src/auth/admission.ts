@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { RoundTrip } from '../database/round-trip.js';
 import { untilDeadline } from '../database/retry.js';
-import { Session } from '../database/session.js';
+import { FIXED_PLANS, Session } from '../database/session.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { Environment } from '../environment.js';
 import { isOverload, outcomeOf, readFailure } from '../errors/database-failure.js';
@@ -73,7 +73,7 @@ export class AdmissionService implements OnApplicationShutdown {
     environment: Environment,
     private readonly prisma: PrismaService,
   ) {
-    this.#session = new Session(environment, 'admission');
+    this.#session = new Session(environment, 'admission', FIXED_PLANS);
     this.#trip = new RoundTrip((digests) => this.#admit(digests), {
       name: 'admission',
       maxCalls: MOST_KEYS_PER_TRIP,

@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-const PREFIX = 'psk_';
+export const KEY_PREFIX = 'psk_';
 const SECRET_LENGTH = 42; // 250 bits: each base62 character carries 5.95
 const CHECKSUM_LENGTH = 6; // 62^6 is more than 2^32
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -10,11 +10,11 @@ const ID_LENGTH = 8;
 /** Without i, l, o and u, so that an id survives being read aloud; 32 characters, 5 bits each. */
 const ID_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 
-const FORM = new RegExp(`^${PREFIX}[0-9A-Za-z]{${SECRET_LENGTH + CHECKSUM_LENGTH}}$`);
+const FORM = new RegExp(`^${KEY_PREFIX}[0-9A-Za-z]{${SECRET_LENGTH + CHECKSUM_LENGTH}}$`);
 
 /** A new key: `psk_`, 42 random base62 characters from the system's CSPRNG, and a checksum of 6. */
 export function makeKey(): string {
-  const body = PREFIX + randomText(BASE62, SECRET_LENGTH);
+  const body = KEY_PREFIX + randomText(BASE62, SECRET_LENGTH);
   return body + checksum(body);
 }
 

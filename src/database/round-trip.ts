@@ -51,7 +51,10 @@ export class RoundTrip<Call, Answer> {
    * @param run sends one statement for all calls; answers in the order of the calls
    * @param options.maxCalls most calls on one trip
    * @param options.maxWaiting most calls that wait; one more is refused with {@link TooManyWaiting}
-   * @param options.exclusive calls for which it gives the same value never share a trip; they keep their order
+   * @param options.notSentWithinMs a call with less than this left until its deadline is not sent any more, so that the
+   *   deadline does not meet it under way and leave its outcome unknown; default 0
+   * @param options.queue calls of the same queue keep their order, and one that goes alone shares its trip with no
+   *   other of its queue
    * @param options.name what {@link tripEnds} calls it
    */
   constructor(
@@ -59,7 +62,8 @@ export class RoundTrip<Call, Answer> {
     private readonly options: {
       readonly maxCalls: number;
       readonly maxWaiting: number;
-      readonly exclusive?: (call: Call) => unknown;
+      readonly notSentWithinMs?: number;
+      readonly queue?: (call: Call) => { readonly of: unknown; readonly alone: boolean };
       readonly name?: string;
     },
   ) {}
@@ -77,6 +81,7 @@ export class RoundTrip<Call, Answer> {
   }
 
   #depart(): void {
+    this.#dismiss(performance.now() + (this.options.notSentWithinMs ?? 0));
     const travellers = this.#board();
     if (travellers.length === 0) return;
     this.#underWay = travellers;
@@ -110,21 +115,19 @@ export class RoundTrip<Call, Answer> {
     tripEnds.publish({ trip, calls, durationMs: performance.now() - departedAt, failed } satisfies TripEnd);
   }
 
-  /** Takes the next trip's calls off the queue. */
+  /** Takes the next trip's calls from those that wait. */
   #board(): Waiting<Call, Answer>[] {
-    const { maxCalls, exclusive } = this.options;
-    if (!exclusive && this.#waiting.length <= maxCalls) return this.#waiting.splice(0);
+    const { maxCalls, queue } = this.options;
+    if (!queue) return this.#waiting.splice(0, maxCalls);
     const aboard: Waiting<Call, Answer>[] = [];
     const left: Waiting<Call, Answer>[] = [];
-    const taken = new Set<unknown>();
+    const queues = new Map<unknown, 'open' | 'closed'>();
     for (const each of this.#waiting) {
-      const mark = exclusive ? exclusive(each.call) : each;
-      if (aboard.length < maxCalls && !taken.has(mark)) {
-        taken.add(mark);
-        aboard.push(each);
-      } else {
-        left.push(each);
-      }
+      const { of, alone } = queue(each.call);
+      const state = queues.get(of);
+      const boards = aboard.length < maxCalls && (state === undefined || (state === 'open' && !alone));
+      (boards ? aboard : left).push(each);
+      queues.set(of, boards && !alone ? 'open' : 'closed');
     }
     this.#waiting = left;
     return aboard;
@@ -140,7 +143,13 @@ export class RoundTrip<Call, Answer> {
     const now = performance.now();
     const overdue = (each: Waiting<Call, Answer>) => each.deadline <= now;
     for (const each of this.#underWay.filter(overdue)) each.reject(new DeadlinePassed(true));
-    for (const each of this.#waiting.filter(overdue)) each.reject(new DeadlinePassed(false));
-    this.#waiting = this.#waiting.filter((each) => !overdue(each));
+    this.#dismiss(now);
+  }
+
+  /** Fails those that wait with a deadline of up to this time. */
+  #dismiss(time: number): void {
+    if (this.#waiting.every((each) => each.deadline > time)) return;
+    for (const each of this.#waiting) if (each.deadline <= time) each.reject(new DeadlinePassed(false));
+    this.#waiting = this.#waiting.filter((each) => each.deadline > time);
   }
 }

@@ -23,6 +23,14 @@ export function connectionOptions(environment: Environment, name: string): pg.Po
   };
 }
 
+/**
+ * For statements that look rows up by their keys and nothing else. PostgreSQL would plan them anew each time, which
+ * costs as much as running them; and a plan made while a table was small must not scan it when it has grown.
+ */
+export const FIXED_PLANS: pg.PoolConfig = {
+  options: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off',
+};
+
 /** Names are given by statement text, so that a name can never run another statement's plan. */
 const statementNames = new Map<string, string>();
 export function statementName(query: { sql: string }): string {

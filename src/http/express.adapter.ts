@@ -19,6 +19,8 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     next();
   };
 
+  #addLastRoutes: () => void = () => undefined;
+
   constructor(
     private readonly environment: Environment,
     private readonly unmatched: (app: Express) => RequestHandler,
@@ -77,8 +79,14 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     this.#frontDoor = frontDoor;
   }
 
+  /** Express tries routes in the order in which they were added: what is asked for seldom comes behind the rest. */
+  addLast(addRoutes: () => void): void {
+    this.#addLastRoutes = addRoutes;
+  }
+
   /** After all routes: tells a path that is not there from a method that is not. */
   override setNotFoundHandler(): this {
+    this.#addLastRoutes();
     this.use(this.unmatched(this.getInstance<Express>()));
     return this;
   }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { NextFunction, RequestHandler, Response } from 'express';
+import { KEY_PREFIX } from '../auth/api-key.format.js';
 import type { Environment } from '../environment.js';
 import { answerError } from '../errors/error.answer.js';
 import { HEADERS_ON_EVERY_ANSWER } from './answer-headers.js';
@@ -16,7 +17,7 @@ export function frontDoor(environment: Environment, drain: Drain): RequestHandle
     const request = incoming as ApiRequest;
     request.res = response;
     const given = request.headers['x-request-id'];
-    request.id = typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
+    request.id = isRequestId(given) ? given : randomUUID();
     request.arrivedAt = performance.now();
     request.deadline = request.arrivedAt + environment.REQUEST_DEADLINE_MS;
 
@@ -31,4 +32,9 @@ export function frontDoor(environment: Environment, drain: Drain): RequestHandle
     }
     next();
   };
+}
+
+/** One that holds a key is not taken over: ids go into the log and the history. */
+function isRequestId(given: string | string[] | undefined): given is string {
+  return typeof given === 'string' && REQUEST_ID.test(given) && !given.includes(KEY_PREFIX);
 }

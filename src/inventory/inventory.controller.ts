@@ -11,19 +11,23 @@ import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
 import { InventoryUpdate } from './inventory-update.dto.js';
 import { answerList } from './list.answer.js';
+import { ListReaders } from './list.readers.js';
 import { PetIdPipe } from './pet-id.pipe.js';
 
 @ApiTags('Inventory')
 @Controller(`${API_PREFIX}/inventory`)
 export class InventoryController {
-  constructor(private readonly inventory: InventoryService) {}
+  constructor(
+    private readonly inventory: InventoryService,
+    private readonly readers: ListReaders,
+  ) {}
 
   @Get()
   @RequireScope('inventory:read')
   @ListInventoryDocs()
   async listInventory(@Req() request: ApiRequest, @Res() response: Response): Promise<void> {
     const list = await this.inventory.list(request.moment, request.arrivedAt);
-    await answerList(request, response, list);
+    await answerList(request, response, list, this.readers);
   }
 
   @Patch(':petId')
@@ -52,7 +56,7 @@ export class InventoryController {
       'Cache-Control': 'no-store',
       ETag: `"${itemTag(item)}"`,
     });
-    response.end(body);
+    response.end(body, 'latin1');
   }
 }
 

@@ -1,10 +1,16 @@
 import type { Response } from 'express';
 import type { ApiRequest } from '../http/api-request.js';
 import { entityTags } from '../http/entity-tags.js';
+import type { ListReaders } from './list.readers.js';
 import { CODINGS, type Coding, type StockList } from './stock-list.js';
 
 /** Sends the list in the coding that the client prefers, or 304 when the client has it in any. */
-export async function answerList(request: ApiRequest, response: Response, list: StockList): Promise<void> {
+export async function answerList(
+  request: ApiRequest,
+  response: Response,
+  list: StockList,
+  readers: ListReaders,
+): Promise<void> {
   const coding = preferredCoding(request.headers['accept-encoding']);
   const headers = {
     ETag: `"${list.tag(coding)}"`,
@@ -18,14 +24,14 @@ export async function answerList(request: ApiRequest, response: Response, list: 
     response.writeHead(304, headers).end();
     return;
   }
-  const bytes = coding === 'identity' ? list.bytes : await list.in(coding);
+  const body = coding === 'identity' ? list.plain : await list.in(coding);
   response.writeHead(200, {
     'Content-Type': 'application/json; charset=utf-8',
-    'Content-Length': bytes.length,
+    'Content-Length': body.length,
     ...(coding === 'identity' ? {} : { 'Content-Encoding': coding }),
     ...headers,
   });
-  response.end(bytes);
+  readers.send(response, body);
 }
 
 /**

@@ -2,13 +2,16 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { NotApplied } from '../database/not-applied.js';
 import { RoundTrip } from '../database/round-trip.js';
 import { untilDeadline } from '../database/retry.js';
-import { Session } from '../database/session.js';
+import { FIXED_PLANS, Session } from '../database/session.js';
 import { Environment } from '../environment.js';
 import { isOverload, outcomeOf } from '../errors/database-failure.js';
 import type { PetStatus } from '../generated/prisma/enums.js';
 import type { InventoryItem } from './inventory-item.dto.js';
 
 const MOST_PER_STATEMENT = 500;
+
+/** A statement takes some milliseconds, on a busy database some dozens. */
+const NOT_SENT_WITHIN_MS = 100;
 
 /** One update as asked for. */
 export interface QuantityUpdate {
@@ -34,9 +37,10 @@ type Answer = UpdateOutcome | { readonly outcome: 'busy' };
 class RowBusy extends NotApplied {}
 
 /**
- * All updates of a batch: lock what can be had at once, change it where the precondition holds, write one
- * history row for each change. A row that someone else holds is skipped, so the statement never waits for a
- * row, and deadlocks cannot arise. Setting `inventory.history` makes the table's own history trigger stand aside.
+ * All updates of a batch: lock what can be had at once, take the updates whose precondition holds, write the last
+ * of each pet and a history row for every one. A row that someone else holds is skipped, so the statement never
+ * waits for a row, and deadlocks cannot arise. Setting `inventory.history` makes the table's own history trigger
+ * stand aside. A scalar subquery asks for a skipped row; EXISTS would be planned as a scan of the whole table.
  */
 const UPDATE = `
   WITH asked AS MATERIALIZED (
@@ -46,25 +50,28 @@ const UPDATE = `
   ), locked AS MATERIALIZED (
     SELECT pet_id, quantity, status FROM inventory_item
      WHERE pet_id = ANY ($1::bigint[]) FOR NO KEY UPDATE SKIP LOCKED
-  ), changed AS (
-    UPDATE inventory_item AS item SET quantity = asked.quantity
+  ), taken AS MATERIALIZED (
+    SELECT asked.*, locked.status,
+           lag(asked.quantity, 1, locked.quantity) OVER pet AS quantity_before,
+           lead(n) OVER pet IS NULL AS is_last
       FROM asked JOIN locked USING (pet_id)
-     WHERE item.pet_id = asked.pet_id
-       AND (asked.only_if IS NULL OR locked.status || '-' || locked.quantity = ANY (string_to_array(asked.only_if, ' ')))
-    RETURNING item.pet_id
+     WHERE asked.only_if IS NULL OR locked.status || '-' || locked.quantity = ANY (string_to_array(asked.only_if, ' '))
+    WINDOW pet AS (PARTITION BY pet_id ORDER BY n)
+  ), changed AS (
+    UPDATE inventory_item AS item SET quantity = taken.quantity
+      FROM taken WHERE item.pet_id = taken.pet_id AND taken.is_last
   ), recorded AS (
     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, request_id)
-    SELECT pet_id, locked.quantity, asked.quantity, locked.status, locked.status, asked.changed_by, asked.request_id
-      FROM changed JOIN asked USING (pet_id) JOIN locked USING (pet_id)
+    SELECT pet_id, quantity_before, quantity, status, status, changed_by, request_id FROM taken ORDER BY n
   )
-  SELECT CASE WHEN changed.pet_id IS NOT NULL THEN 'done'
+  SELECT CASE WHEN taken.n IS NOT NULL THEN 'done'
               WHEN locked.pet_id IS NOT NULL THEN 'precondition_failed'
               WHEN (SELECT true FROM inventory_item WHERE pet_id = asked.pet_id) THEN 'busy'
               ELSE 'absent'
          END,
          locked.status,
          locked.quantity
-    FROM asked LEFT JOIN locked USING (pet_id) LEFT JOIN changed USING (pet_id)
+    FROM asked LEFT JOIN locked USING (pet_id) LEFT JOIN taken USING (n)
    ORDER BY asked.n`;
 
 /** Sets quantities, the updates that arrive during a database round trip together in the next. */
@@ -74,12 +81,15 @@ export class QuantityUpdates implements OnApplicationShutdown {
   readonly #trip: RoundTrip<QuantityUpdate, Answer>;
 
   constructor(environment: Environment) {
-    this.#session = new Session(environment, 'updates');
+    this.#session = new Session(environment, 'updates', FIXED_PLANS);
     this.#trip = new RoundTrip((updates) => this.#apply(updates), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
-      exclusive: (update) => update.petId,
+      notSentWithinMs: NOT_SENT_WITHIN_MS,
+      // Of several updates of a pet each is judged and recorded after the one before. A precondition is judged against
+      // the row as it was before the statement, so an update that has one is the only one of its pet.
+      queue: ({ petId, onlyIf }) => ({ of: petId, alone: onlyIf !== null }),
     });
   }
 

@@ -14,13 +14,19 @@ const compress = {
   gzip: (bytes: Buffer) => promisify(gzip)(bytes, { level: 1 }),
 };
 
+const LONGEST_TEXT_BYTES = 16_384;
+
 /** The whole stock as the bytes of one answer, shared by every answer that sends them. */
 export class StockList {
   /** Of the content alone: the same in every process and for every key. */
   readonly #hash: string;
   readonly #coded = new Map<Coding, Promise<Buffer>>();
 
+  /** What to send where it is not compressed. A short text leaves in one piece with the head before it. */
+  readonly plain: Buffer | string;
+
   constructor(readonly bytes: Buffer) {
+    this.plain = bytes.length > LONGEST_TEXT_BYTES ? bytes : bytes.toString('latin1');
     this.#hash = hash('sha256', bytes, 'base64url').slice(0, 27);
   }
 

@@ -4,7 +4,7 @@ import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
 import type { ApiRequest } from '../http/api-request.js';
 import { REFUSED, type Refused } from '../http/parser-errors.js';
-import { describeFailure, withoutSecrets } from './failure.text.js';
+import { describeFailure } from './failure.text.js';
 import { type Level, Log } from './log.js';
 import { Metrics } from './metrics.js';
 
@@ -61,7 +61,7 @@ export class RequestWatch {
     if (!this.log.takes(level) || (status < 400 && this.#successes++ % this.#logSuccessEvery !== 0)) return;
     const length = response.getHeader('content-length');
     const line = {
-      requestId: request.id.includes('psk_') ? withoutSecrets(request.id) : request.id,
+      requestId: request.id,
       traceId: traceIdOf(request.headers['traceparent']),
       keyId: request.keyId,
       method,

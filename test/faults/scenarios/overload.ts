@@ -4,10 +4,11 @@ import { openLoad } from '../open-load.ts';
 import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
 
 /**
- * How late each answer of the database comes. With few pets, whose updates follow one another, that makes the store the
- * limit and not the processor, which the load must share with the services.
+ * How late each answer of the database comes, and how many requests may wait for it: few fit on each of its round trips.
+ * That makes the database the limit and not the processor, which the load must share with the services.
  */
 const DATABASE_DELAY_MS = 50;
+const MAX_WAITING_REQUESTS = '16';
 const CROWDS = [64, 256];
 const FIRST_UPDATE = 1_000_000;
 const CAPACITY_MS = 2_000;
@@ -15,7 +16,7 @@ const CAPACITY_MS = 2_000;
 /** Ten times as many updates as the services can make, from clients that do not wait for each other. */
 export async function overload(world: World): Promise<Figure[]> {
   const { random, size } = world;
-  const stage = await Stage.open(world, { pets: 4, proxied: true });
+  const stage = await Stage.open(world, { pets: 100, proxied: true, settings: { MAX_WAITING_REQUESTS } });
   try {
     for (const proxy of stage.proxies) proxy.delayAnswers(DATABASE_DELAY_MS);
     let peak = 0;
