@@ -84,7 +84,7 @@ export const settings = {
   LIST_TIMEOUT_MS: setting('Bound on reading the whole stock anew', '25000', integer(1000, 600_000)),
   MAX_WAITING_REQUESTS: setting(
     'Requests that may wait for the database at once; more are refused with 503',
-    '512',
+    '2000',
     integer(1, 100_000),
   ),
   HEADERS_TIMEOUT_MS: setting('Bound on receiving the head of a request', '5000', integer(100, 600_000)),

@@ -28,19 +28,26 @@ class Stage {
 /** In the property: the queue is `call % 4`, and half of each queue's calls go alone. */
 const goesAlone = (call: number) => call % 8 > 3;
 
-const settled = () => new Promise((resolve) => setImmediate(resolve));
+/** Two turns of the event loop: a trip that has ended is told, and the next one has left. */
+const settled = async () => {
+  await new Promise(setImmediate);
+  await new Promise(setImmediate);
+};
 
 describe('RoundTrip', () => {
-  it('sends a call at once when idle', () => {
+  it('sends a call in the same turn of the event loop when idle', async () => {
     const stage = new Stage();
     void new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 }).call(1, NEVER);
+    await new Promise(setImmediate);
     expect(stage.trips.map((trip) => trip.calls)).toEqual([[1]]);
   });
 
   it('gathers what arrives under way into the next trip', async () => {
     const stage = new Stage();
     const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
-    const answers = [1, 2, 3].map((call) => roundTrip.call(call, NEVER));
+    const answers = [roundTrip.call(1, NEVER)];
+    await settled();
+    answers.push(...[2, 3].map((call) => roundTrip.call(call, NEVER)));
     stage.trips[0]?.end(false);
     await settled();
     stage.trips[1]?.end(false);
@@ -73,10 +80,12 @@ describe('RoundTrip', () => {
               (answer) => (made.outcome = `answer ${answer}`),
               (error: unknown) => (made.outcome = (error as Error).message),
             );
-          } else if (stage.underWay > 0) {
-            await endOldest(each.fails);
+          } else {
+            await settled();
+            if (stage.underWay > 0) await endOldest(each.fails);
           }
         }
+        await settled();
         while (stage.underWay > 0) await endOldest(false);
 
         expect(stage.mostUnderWay).toBeLessThanOrEqual(1);
@@ -107,7 +116,9 @@ describe('RoundTrip', () => {
   it('refuses one more than may wait, and those that wait are unharmed', async () => {
     const stage = new Stage();
     const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 2 });
-    const taken = [1, 2, 3].map((call) => roundTrip.call(call, NEVER));
+    const taken = [roundTrip.call(1, NEVER)];
+    await settled();
+    taken.push(...[2, 3].map((call) => roundTrip.call(call, NEVER)));
     await expect(roundTrip.call(4, NEVER)).rejects.toBeInstanceOf(TooManyWaiting);
     stage.trips[0]?.end(false);
     await settled();
@@ -119,7 +130,9 @@ describe('RoundTrip', () => {
     const stage = new Stage();
     const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const startedAt = performance.now();
-    const [sent, unsent] = await Promise.allSettled([1, 2].map((call) => roundTrip.call(call, startedAt + 60)));
+    const first = roundTrip.call(1, startedAt + 60);
+    await settled();
+    const [sent, unsent] = await Promise.allSettled([first, roundTrip.call(2, startedAt + 60)]);
     expect(performance.now() - startedAt).toBeLessThan(300);
     expect(sent).toMatchObject({ reason: new DeadlinePassed(true) });
     expect(unsent).toMatchObject({ reason: new DeadlinePassed(false) });
@@ -129,6 +142,7 @@ describe('RoundTrip', () => {
     const stage = new Stage();
     const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
     void roundTrip.call(1, NEVER);
+    await settled();
     const overdue = roundTrip.call(2, performance.now() + 20);
     await expect(overdue).rejects.toEqual(new DeadlinePassed(false));
     stage.trips[0]?.end(false);

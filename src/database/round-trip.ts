@@ -38,13 +38,15 @@ const SWEEP_INTERVAL_MS = 50;
 /**
  * Lets calls that arrive while a database round trip is under way share the next one.
  *
- * An idle round trip takes a call at once: no timer ever delays anything. A call is never answered from a
+ * An idle round trip leaves at the end of the event loop's turn, with all calls that this turn brought; no timer ever
+ * delays anything. A call is never answered from a
  * statement that was sent before the call was made, which is what keeps shared reads linearizable, and a
  * failed trip fails the calls that were on it and no others. At most one trip is under way.
  */
 export class RoundTrip<Call, Answer> {
   #waiting: Waiting<Call, Answer>[] = [];
   #underWay: readonly Waiting<Call, Answer>[] = [];
+  #departure: NodeJS.Immediate | undefined;
   #sweeper: NodeJS.Timeout | undefined;
 
   /**
@@ -76,7 +78,15 @@ export class RoundTrip<Call, Answer> {
     if (this.#waiting.length >= this.options.maxWaiting) return Promise.reject(new TooManyWaiting());
     return new Promise<Answer>((resolve, reject) => {
       this.#waiting.push({ call, deadline, sent: false, resolve, reject });
-      if (this.#underWay.length === 0) this.#depart();
+      this.#departSoon();
+    });
+  }
+
+  #departSoon(): void {
+    if (this.#underWay.length > 0 || this.#waiting.length === 0) return;
+    this.#departure ??= setImmediate(() => {
+      this.#departure = undefined;
+      this.#depart();
     });
   }
 
@@ -105,7 +115,7 @@ export class RoundTrip<Call, Answer> {
     settle: (each: Waiting<Call, Answer>, at: number) => void,
   ): void {
     this.#underWay = [];
-    this.#depart();
+    this.#departSoon();
     travellers.forEach(settle);
   }
 

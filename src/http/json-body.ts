@@ -34,15 +34,28 @@ function judgeHeaders({ headers, rawHeaders }: ApiRequest): void {
   if (headers['transfer-encoding'] === undefined && Number(length ?? 0) === 0 && mediaType === undefined)
     throw missing();
 
-  const mediaTypes = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === 'content-type').length;
   const charsets = [...(mediaType ?? '').matchAll(CHARSET)].map(([, charset]) => charset ?? '');
-  if (mediaTypes > 1 || !MEDIA_TYPE.test(mediaType ?? '') || !charsets.every((charset) => UTF8.test(charset))) {
+  if (
+    hasTwoMediaTypes(rawHeaders) ||
+    !MEDIA_TYPE.test(mediaType ?? '') ||
+    !charsets.every((charset) => UTF8.test(charset))
+  ) {
     throw new ApiError('unsupported_media_type', 'The body must be application/json in UTF-8.');
   }
   if (headers['content-encoding'] !== undefined) {
     throw new ApiError('unsupported_media_type', 'The body must not have a Content-Encoding.');
   }
   if (Number(length ?? 0) > MAX_BODY_BYTES) throw tooLarge();
+}
+
+/** Node.js itself keeps the first and drops the other. */
+function hasTwoMediaTypes(rawHeaders: readonly string[]): boolean {
+  let mediaTypes = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? '';
+    if (name.length === 12 && name.toLowerCase() === 'content-type') mediaTypes++;
+  }
+  return mediaTypes > 1;
 }
 
 function readBytes(request: ApiRequest): Promise<Buffer> {
