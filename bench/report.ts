@@ -101,7 +101,7 @@ const batchedAndKept = `This service does what the peers do not, and it is where
 
 - **Batched:** requests that arrive while a database round trip is under way share the next one. One statement looks up
   the keys of all who wait; one statement applies all updates that wait, each with its own history row. Nothing is delayed
-  to fill a batch, and nobody is answered from a statement that was sent before the request arrived.
+  to fill a batch, and no answer comes from a statement older than its request.
 - **Kept:** the bytes of the last list, with its \`ETag\`. They are sent again only when PostgreSQL, asked within the same
   request, shows that nothing has been committed since they were read. Otherwise the list is read anew, once for all who wait.
 - **Not kept:** keys. Every request has its key looked up in the database, as the peers do.

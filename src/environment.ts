@@ -53,7 +53,7 @@ export const settings = {
   DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
   PORT: setting('TCP port of the HTTP server; 0 takes a free one', '3000', integer(0, 65_535)),
   HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
-  BOOTSTRAP_API_KEY: setting('A key with all scopes from start-up on, 32 to 256 characters', '', (text) =>
+  BOOTSTRAP_API_KEY: setting('A key with every scope, stored at start-up, 32 to 256 characters', '', (text) =>
     text === '' ? undefined : bearerToken(text),
   ),
   LOG_LEVEL: setting(`Least level that is logged: ${LOG_LEVELS.join(', ')}`, 'info', oneOf(...LOG_LEVELS)),

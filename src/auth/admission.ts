@@ -61,7 +61,7 @@ type AdmitRow = readonly [
 
 /**
  * The one trip that every request makes: is its key good now, and has anything been committed since.
- * A key is looked up in the database for every request, so a revoked one is refused from its next request on.
+ * No key is remembered from one request to the next: a revocation holds at once, whichever process a request gets to.
  */
 @Injectable()
 export class AdmissionService implements OnApplicationShutdown {

@@ -30,7 +30,7 @@ export function addKeys(program: Command): void {
     .action(list);
   keys
     .command('revoke')
-    .description('Revokes a key for good: it is refused from its next request on, in every process.')
+    .description('Revokes a key for good, at once and in all running services.')
     .argument('<id>', 'id of the key, as "inventory keys list" shows it')
     .action(revoke);
   keys

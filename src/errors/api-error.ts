@@ -2,7 +2,7 @@ import { type ErrorCode, STATUS_OF } from './error-code.js';
 
 /**
  * A refusal or failure as the client sees it.
- * `message` names the member and the rule, never the input, a key, SQL, a path or a stack.
+ * `message` tells a person which member broke which rule; nothing the client sent and nothing internal is in it.
  */
 export class ApiError extends Error {
   readonly status: number;

@@ -1,4 +1,4 @@
-/** Every `code` of an Error and its HTTP status. Frozen once released: clients switch on them. */
+/** Every `code` with its status. Part of the interface: none is renamed, removed or given another status within version 1. */
 export const STATUS_OF = {
   bad_request: 400,
   validation_failed: 400,

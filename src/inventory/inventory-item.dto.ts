@@ -35,7 +35,7 @@ export function itemAsJson({ petId, quantity, status }: InventoryItem): string {
   return `{"petId":${petId},"quantity":${quantity},"status":"${status}"}`;
 }
 
-/** The entity tag of an item, unquoted. Whoever has the list can write it. */
+/** The entity tag of an item, unquoted. It is made of what the list shows, so a client can write it by itself. */
 export function itemTag({ quantity, status }: Pick<InventoryItem, 'quantity' | 'status'>): string {
   return `${status}-${quantity}`;
 }

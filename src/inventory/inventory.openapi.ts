@@ -62,8 +62,8 @@ export function UpdateInventoryDocs(): MethodDecorator {
       description:
         'Sets the quantity of one pet, after an arrival, a return or a count. The status stays as it is.\n\n' +
         'Without `If-Match` the last writer wins. With it, the quantity is set only if the pet is still in the state that ' +
-        'you saw: the tag of an item is `"<status>-<quantity>"`, for example `"available-12"`, so whoever has the list ' +
-        'can write it.\n\n' +
+        'you saw: the tag of an item is `"<status>-<quantity>"`, as in `"available-12"`, so it can be written from the ' +
+        'list.\n\n' +
         'This operation is **experimental**: the shape of its request may change before it is stable.',
     }),
     ApiParam({ name: 'petId', description: 'Identifier of the pet, in plain decimal digits.', schema: PET_ID_SCHEMA }),

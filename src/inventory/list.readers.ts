@@ -6,9 +6,9 @@ const LONG_LIST_BYTES = 2 ** 20;
 const PIECE_BYTES = 2 ** 17;
 
 /** Lists that are out of date, and kept only because someone still reads them, may take this much in all. */
-const MOST_OUTDATED_BYTES = 2 ** 24;
-/** Beyond that, a reader who takes no piece for this long is cut. */
-const STANDS_STILL_AFTER_MS = 1_000;
+const MOST_OUTDATED_BYTES = 2 ** 23;
+/** Beyond that, readers who have taken no piece for this long are cut. */
+const STANDS_STILL_AFTER_MS = 750;
 
 interface Reader {
   readonly bytes: Buffer;
@@ -39,14 +39,18 @@ export class ListReaders {
     this.#cutStalled(body);
   }
 
+  /** Those who have stood still the longest go first, and no more of them than the bound asks for. */
   #cutStalled(current: Buffer): void {
     const stalledSince = performance.now() - STANDS_STILL_AFTER_MS;
-    const counted = new Set([current]);
-    let outdatedBytes = 0;
-    for (const { bytes, movedAt, response } of [...this.#readers].reverse()) {
-      if (!counted.has(bytes)) outdatedBytes += bytes.length;
-      counted.add(bytes);
-      if (bytes !== current && outdatedBytes > MOST_OUTDATED_BYTES && movedAt < stalledSince) response.destroy();
+    const outdated = [...this.#readers].filter(({ bytes }) => bytes !== current);
+    const readersOf = Map.groupBy(outdated, ({ bytes }) => bytes);
+    let keptBytes = [...readersOf.keys()].reduce((sum, { length }) => sum + length, 0);
+    for (const reader of outdated.toSorted((one, other) => one.movedAt - other.movedAt)) {
+      if (keptBytes <= MOST_OUTDATED_BYTES || reader.movedAt > stalledSince) return;
+      reader.response.destroy();
+      const others = readersOf.get(reader.bytes)?.filter((other) => other !== reader) ?? [];
+      readersOf.set(reader.bytes, others);
+      if (others.length === 0) keptBytes -= reader.bytes.length;
     }
   }
 }

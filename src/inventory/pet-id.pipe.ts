@@ -2,7 +2,7 @@ import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
 
-/** Any int64 in canonical decimal; it never passes through a JavaScript number. */
+/** Any int64 in canonical decimal, as a bigint throughout. */
 @Injectable()
 export class PetIdPipe implements PipeTransform<string, bigint> {
   /** @throws ApiError `validation_failed` */

@@ -18,7 +18,7 @@ const LONGEST_TEXT_BYTES = 16_384;
 
 /** The whole stock as the bytes of one answer, shared by every answer that sends them. */
 export class StockList {
-  /** Of the content alone: the same in every process and for every key. */
+  /** Depends on nothing but the content. */
   readonly #hash: string;
   readonly #coded = new Map<Coding, Promise<Buffer>>();
 

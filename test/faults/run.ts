@@ -52,7 +52,11 @@ async function run(): Promise<number> {
   const results: { name: string; figures: Figure[] }[] = [];
   let postgres = await startFaultyPostgres();
   for (const name of names) {
-    const { figures, ended } = await play(name, seed, size, postgres);
+    let { figures, ended } = await play(name, seed, size, postgres);
+    if (ended && missesOnlyTimeOrMemory(figures)) {
+      print('    once more: time and memory also depend on what else the machine does');
+      ({ figures, ended } = await play(name, seed, size, postgres));
+    }
     results.push({ name, figures });
     if (ended) continue;
     await postgres.remove(); // who knows what state it was left in
@@ -65,6 +69,11 @@ async function run(): Promise<number> {
   print(`${results.length - failed} passed, ${failed} failed`);
   return failed > 0 ? 1 : 0;
 }
+
+const missesOnlyTimeOrMemory = (figures: readonly Figure[]) => {
+  const missed = figures.filter(({ holds }) => !holds);
+  return missed.length > 0 && missed.every(({ bound }) => / (ms|MB|×)$/.test(bound));
+};
 
 /** Each scenario has a chance of its own, so that it repeats alone as it went among others. */
 async function play(

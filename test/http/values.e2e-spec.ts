@@ -40,7 +40,7 @@ describe('petId', () => {
     '9223372036854775807',
     '-9223372036854775807',
     '-9223372036854775808',
-  ])('%s is exact to the last digit, in and out', async (petId) => {
+  ])('%s keeps every digit, in and out', async (petId) => {
     await service.stock([petId, 1, 'pending']);
     expect(await setQuantity(petId, '{"quantity":2}')).toEqual(updated(petId, 2, 'pending'));
     const [row] = await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = $1', [petId]);
