@@ -91,7 +91,7 @@ export const settings = {
   REQUEST_TIMEOUT_MS: setting('Bound on receiving a whole request', '10000', integer(100, 600_000)),
   KEEP_ALIVE_TIMEOUT_MS: setting('How long an idle connection is kept', '65000', integer(100, 600_000)),
   SOCKET_TIMEOUT_MS: setting(
-    'How long a connection may stand still in the midst of a request or answer',
+    'How long a connection may stand still in the midst of a request or answer; more than LIST_TIMEOUT_MS',
     '30000',
     integer(100, 600_000),
   ),

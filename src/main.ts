@@ -19,7 +19,7 @@ try {
   }
 } catch (error) {
   process.stderr.write(`inventory: ${startFailure(error)}\n`);
-  process.exitCode = 1;
+  process.exit(1); // what was begun before the failure would keep the process alive
 }
 
 async function listen(app: NestExpressApplication, { PORT, HOST }: Environment): Promise<void> {
@@ -31,7 +31,9 @@ async function listen(app: NestExpressApplication, { PORT, HOST }: Environment):
 /** Ends the service: requests under way are answered, then connections are closed. A second signal changes nothing. */
 function drainOnce(app: NestExpressApplication): (reason: string, exitCode: number) => void {
   let stopping = false;
+  let worstExitCode = 0;
   return (reason, exitCode) => {
+    worstExitCode = Math.max(worstExitCode, exitCode);
     if (stopping) return;
     stopping = true;
     app.get(Log).info({ reason }, 'draining');
@@ -39,10 +41,11 @@ function drainOnce(app: NestExpressApplication): (reason: string, exitCode: numb
       .get(Drain)
       .empty(app.getHttpServer())
       .then(async (emptied) => {
-        await Promise.race([app.close(), new Promise((resolve) => setTimeout(resolve, 2_000).unref())]);
+        const closed = app.close().catch((error: unknown) => app.get(Log).error({ err: error }, 'closing'));
+        await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, 2_000).unref())]);
         app.get(Log).info(emptied ? 'stopped' : 'stopped with requests unanswered');
         await app.get(Log).flush();
-        process.exit(emptied ? exitCode : 1);
+        process.exit(emptied ? worstExitCode : 1);
       });
   };
 }

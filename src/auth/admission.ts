@@ -33,7 +33,7 @@ const UNKNOWN: Verdict = { state: 'unknown' };
 const MOST_KEYS_PER_TRIP = 1_000;
 
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
-const NOTE_USE_EVERY = '10 minutes';
+const NOTE_USE_EVERY_MINUTES = 10;
 
 const ADMIT = `
   SELECT CASE WHEN NOT pg_is_in_recovery() THEN
@@ -45,7 +45,7 @@ const ADMIT = `
          k.id,
          array_to_string(k.scopes, ' '),
          CASE WHEN k.revoked_at IS NOT NULL THEN 'revoked' WHEN k.expires_at <= now() THEN 'expired' ELSE 'live' END,
-         k.last_used_at IS NULL OR k.last_used_at < now() - interval '${NOTE_USE_EVERY}'
+         k.last_used_at IS NULL OR k.last_used_at < now() - interval '${NOTE_USE_EVERY_MINUTES} minutes'
     FROM (VALUES (1)) AS always
     LEFT JOIN api_key k ON k.key_sha256 = ANY ($1::bytea[])`;
 
@@ -67,7 +67,8 @@ type AdmitRow = readonly [
 export class AdmissionService implements OnApplicationShutdown {
   readonly #session: Session;
   readonly #trip: RoundTrip<string, Admission>;
-  readonly #beingNoted = new Set<string>();
+  /** When this process last tried to note the use of a key, on the clock of `performance.now()`. */
+  readonly #notedAt = new Map<string, number>();
 
   constructor(
     environment: Environment,
@@ -121,13 +122,12 @@ export class AdmissionService implements OnApplicationShutdown {
     return { state, keyId, scopes: scopes.split(' ') };
   }
 
-  /** Best effort and beside the request: a failure is mended by the next use. */
+  /** Best effort and beside the request. By the database's clock, with which it is compared. */
   #noteUse(keyId: string): void {
-    if (this.#beingNoted.has(keyId)) return;
-    this.#beingNoted.add(keyId);
-    this.prisma.apiKey
-      .updateMany({ where: { id: keyId }, data: { lastUsedAt: new Date() } })
-      .catch(() => undefined)
-      .finally(() => this.#beingNoted.delete(keyId));
+    const now = performance.now();
+    const notedAt = this.#notedAt.get(keyId);
+    if (notedAt !== undefined && now - notedAt < NOTE_USE_EVERY_MINUTES * 60_000) return;
+    this.#notedAt.set(keyId, now);
+    this.prisma.$executeRaw`UPDATE api_key SET last_used_at = now() WHERE id = ${keyId}`.catch(() => undefined);
   }
 }

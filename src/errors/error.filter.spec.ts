@@ -22,7 +22,7 @@ describe('anything else', () => {
     [new NotFoundException('x'), 'not_found'],
     [new PayloadTooLargeException('x'), 'payload_too_large'],
     [Object.assign(new Error('x'), { status: 400 }), 'bad_request'],
-    [new HttpException('x', 418), 'internal_error'],
+    [new HttpException('x', 418), 'bad_request'],
     [new HttpException('x', 503), 'internal_error'],
     [Object.assign(new Error('x'), { status: 503 }), 'internal_error'],
     [new Error('x'), 'internal_error'],

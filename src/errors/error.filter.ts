@@ -18,8 +18,10 @@ export class ErrorFilter implements ExceptionFilter {
 export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
   const status = thrown instanceof HttpException ? thrown.getStatus() : statusOf(thrown);
-  const code = (Object.keys(STATUS_OF) as ErrorCode[]).find((each) => STATUS_OF[each] === status && status < 500);
-  if (code === undefined) return new ApiError('internal_error', 'The service failed; its log says why.', {}, thrown);
+  if (status < 400 || status >= 500) {
+    return new ApiError('internal_error', 'The service failed; its log says why.', {}, thrown);
+  }
+  const code = (Object.keys(STATUS_OF) as ErrorCode[]).find((each) => STATUS_OF[each] === status) ?? 'bad_request';
   return new ApiError(code, 'The request was refused.', {}, thrown);
 }
 

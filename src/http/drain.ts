@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import { Server as TcpServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { Environment } from '../environment.js';
@@ -26,14 +27,12 @@ export class Drain {
    * @returns whether all requests were answered within the bound
    */
   async empty(server: Server): Promise<boolean> {
-    const deadline = performance.now() + this.environment.DRAIN_TIMEOUT_MS;
     this.#draining = true;
     await pause(this.environment.DRAIN_DELAY_MS);
+    const deadline = performance.now() + this.environment.DRAIN_TIMEOUT_MS;
     let closed = false as boolean;
-    // Unlike Server.close alone, this leaves idle connections be for a moment.
-    server.closeIdleConnections = () => undefined;
-    server.close(() => (closed = true));
-    delete (server as Partial<Server>).closeIdleConnections;
+    // http.Server's own close would cut idle connections at once, and stop looking for requests that do not arrive in time.
+    TcpServer.prototype.close.call(server, () => (closed = true));
     const graceEnds = performance.now() + IDLE_GRACE_MS;
     while (!closed && performance.now() < deadline) {
       await pause(POLL_MS);

@@ -11,7 +11,6 @@ import { StockList } from './stock-list.js';
 
 /** Items in one row of the answer, so that neither side ever holds the list as one giant string. */
 const ITEMS_PER_ROW = 10_000;
-const MOST_WAITING = 100_000;
 
 /** While the list is read, the database has to answer a trivial statement this often and this fast. */
 const CHECKED_EVERY_MS = 750;
@@ -72,8 +71,8 @@ export class KeptList implements OnApplicationShutdown {
     });
     this.#trip = new RoundTrip((moments) => this.#readFor(moments), {
       name: 'list',
-      maxCalls: MOST_WAITING,
-      maxWaiting: MOST_WAITING,
+      maxCalls: environment.MAX_WAITING_REQUESTS,
+      maxWaiting: environment.MAX_WAITING_REQUESTS,
     });
   }
 

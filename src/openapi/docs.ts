@@ -54,7 +54,7 @@ export function serveDocs(app: NestExpressApplication): void {
   }
   const serve = (path: string, file: string, folder: string) => {
     router.get(path, browserHeaders, (_request, response: Response) => {
-      response.sendFile(file, { root: folder });
+      response.sendFile(file, { root: folder, acceptRanges: false });
     });
   };
   serve('/docs', 'docs.html', PAGE_FOLDER);

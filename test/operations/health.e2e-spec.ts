@@ -92,7 +92,9 @@ describe('readiness', { timeout: 60_000 }, () => {
     const service = await starting;
     const notReady = service.lines().filter(({ msg }) => msg === 'not ready yet') as { err?: Error }[];
     const pending = notReady.filter(({ err }) => err?.message.includes('migrations are pending'));
-    expect(pending).toHaveLength(1); // and not one for each attempt
+    // Not one for each attempt; but the migrations may be seen to become fewer.
+    expect(pending.length).toBeGreaterThan(0);
+    expect(new Set(pending.map(({ err }) => err?.message)).size).toBe(pending.length);
     expect(await answerOf(service.url, 'ready')).toEqual(OK);
     await service.kill();
     await database.drop();
