@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
+import { freePort } from './free-port.ts';
 import { guard } from './guard.ts';
 import { postgresBinaries, serverAccount } from './postgres-binaries.ts';
 import { isAlive } from './process-tree.ts';
@@ -179,13 +179,4 @@ async function firstOf<T>(timeoutMs: number, ask: () => Promise<T | undefined>):
 
 function isRunning(child: ChildProcess | undefined): boolean {
   return child?.exitCode === null && child.signalCode === null;
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  await once(probe, 'close');
-  return port;
 }

@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../dev/free-port.ts';
 import { type TestService, startService } from '../support/service.ts';
 import { documentFile, tool } from './tools.ts';
 
@@ -71,15 +70,6 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
     expect(JSON.parse(answer.body)).toMatchObject({ status });
   });
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 async function untilListening(url: string): Promise<void> {
   for (let attempt = 0; attempt < 300; attempt++) {

@@ -2,9 +2,9 @@ import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from '../../dev/free-port.ts';
 import { buildIfStale, projectFolder } from '../../dev/build.ts';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { startService } from '../../dev/service.ts';
@@ -88,13 +88,4 @@ async function schemathesis(program: string, address: string, key: string): Prom
   const child = spawn(program, args, { cwd: folder, stdio: 'inherit' });
   const [code] = (await once(child, 'exit')) as [number | null];
   return code ?? 1;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
