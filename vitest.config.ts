@@ -12,6 +12,8 @@ export default defineConfig({
     // A process for each file, as in production: settings, signals and metrics of one do not leak into another.
     pool: 'forks',
     maxWorkers: 2,
+    // Some tests are about time, which a shared CI machine has less of.
+    retry: process.env['CI'] ? 1 : 0,
     reporters: resultsFile ? ['default', ['json', { outputFile: resultsFile }]] : ['default'],
   },
 });
