@@ -3,7 +3,7 @@ import type { Response } from 'express';
 
 /** Longer lists go out in pieces, so that it can be seen whether their reader moves. */
 const LONG_LIST_BYTES = 2 ** 20;
-const PIECE_BYTES = 2 ** 17;
+const PIECE_BYTES = 2 ** 20;
 
 /** Lists that are out of date, and kept only because someone still reads them, may take this much in all. */
 const MOST_OUTDATED_BYTES = 2 ** 23;
