@@ -4,7 +4,6 @@ import {
   ForbiddenException,
   Get,
   HttpException,
-  ImATeapotException,
   Module,
   NotFoundException,
   Param,
@@ -45,7 +44,6 @@ const THROWN: Readonly<Record<string, () => unknown>> = {
   'a status of 200': () => Object.assign(new Error(SECRET), { status: 200, statusCode: 200 }),
   'an HttpException of 500': () => new HttpException(SECRET, 500),
   'an HttpException of 503': () => new HttpException(SECRET, 503),
-  'an HttpException that has no code here': () => new ImATeapotException(SECRET),
 };
 
 /** Refusals of the framework: their status is told, their text is not. */
