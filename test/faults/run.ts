@@ -70,10 +70,10 @@ async function run(): Promise<number> {
   return failed > 0 ? 1 : 0;
 }
 
-const missesOnlyTimeOrMemory = (figures: readonly Figure[]) => {
+function missesOnlyTimeOrMemory(figures: readonly Figure[]): boolean {
   const missed = figures.filter(({ holds }) => !holds);
   return missed.length > 0 && missed.every(({ bound }) => / (ms|MB|×)$/.test(bound));
-};
+}
 
 /** Each scenario has a chance of its own, so that it repeats alone as it went among others. */
 async function play(
