@@ -34,7 +34,7 @@ if (options.help) {
 } else if (options.list) {
   process.stdout.write(`${Object.keys(SCENARIOS).join('\n')}\n`);
 } else {
-  process.exitCode = await run();
+  process.exit(await run());
 }
 
 async function run(): Promise<number> {
