@@ -1,7 +1,8 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { RoundTrip } from '../database/round-trip.js';
 import { untilDeadline } from '../database/retry.js';
-import { FIXED_PLANS, Session } from '../database/session.js';
+import { Session } from '../database/session.js';
+import { StatementRun, arrayLiteral } from '../database/statement-run.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { Environment } from '../environment.js';
 import { isOverload, outcomeOf, readFailure } from '../errors/database-failure.js';
@@ -56,7 +57,7 @@ type AdmitRow = readonly [
   keyId: string | null,
   scopes: string,
   state: 'live' | 'expired' | 'revoked',
-  unnoted: boolean,
+  unnoted: 't' | 'f',
 ];
 
 /**
@@ -74,7 +75,7 @@ export class AdmissionService implements OnApplicationShutdown {
     environment: Environment,
     private readonly prisma: PrismaService,
   ) {
-    this.#session = new Session(environment, 'admission', FIXED_PLANS);
+    this.#session = new Session(environment, 'admission');
     this.#trip = new RoundTrip((digests) => this.#admit(digests), {
       name: 'admission',
       maxCalls: MOST_KEYS_PER_TRIP,
@@ -105,9 +106,8 @@ export class AdmissionService implements OnApplicationShutdown {
 
   async #admit(digests: readonly string[]): Promise<Admission[]> {
     const distinct = new Set(digests);
-    const rows = await this.#session.query<AdmitRow>(ADMIT, [
-      `{${[...distinct].map((digest) => `"\\\\x${digest}"`).join(',')}}`,
-    ]);
+    const args = [arrayLiteral(Array.from(distinct, (digest) => `\\x${digest}`))];
+    const { rows } = await this.#session.run(new StatementRun<AdmitRow>([{ sql: ADMIT, args }]));
     const [[session, snapshot] = [null, '']] = rows;
     const moment: Moment = { session, snapshot };
     const verdicts = new Map(rows.map((row) => [row[2], this.#read(row)]));
@@ -118,7 +118,7 @@ export class AdmissionService implements OnApplicationShutdown {
 
   #read([, , , keyId, scopes, state, unnoted]: AdmitRow): Verdict {
     if (keyId === null) return UNKNOWN;
-    if (state === 'live' && unnoted) this.#noteUse(keyId);
+    if (state === 'live' && unnoted === 't') this.#noteUse(keyId);
     return { state, keyId, scopes: scopes.split(' ') };
   }
 

@@ -3,7 +3,8 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { Environment } from '../environment.js';
 import { PrismaClient } from '../generated/prisma/client.js';
-import { connectionOptions, statementName } from './session.js';
+import { connectionOptions } from './session.js';
+import { statementName } from './statement-run.js';
 
 /** The ordinary Prisma client, for everything that is not on every request's path. */
 @Injectable()

@@ -32,6 +32,9 @@ interface Waiting<Call, Answer> {
   reject: (reason: unknown) => void;
 }
 
+/** So many calls always fit on one trip. */
+const FEW_CALLS = 4;
+
 /** How often overdue calls are looked for. A deadline is kept to within this. */
 const SWEEP_INTERVAL_MS = 50;
 
@@ -45,6 +48,8 @@ const SWEEP_INTERVAL_MS = 50;
 export class RoundTrip<Call, Answer> {
   #waiting: Waiting<Call, Answer>[] = [];
   #underWay: readonly Waiting<Call, Answer>[] = [];
+  /** Calls of the trip before. */
+  #justArrived = 0;
   #departure: NodeJS.Immediate | undefined;
   #sweeper: NodeJS.Timeout | undefined;
 
@@ -54,6 +59,8 @@ export class RoundTrip<Call, Answer> {
    * @param options.maxWaiting most calls that wait; one more is refused with {@link TooManyWaiting}
    * @param options.notSentWithinMs a call with less than this left until its deadline is not sent any more, so that the
    *   deadline does not meet it under way and leave its outcome unknown; default 0
+   * @param options.inHalves for trips that keep the database busy in proportion to their calls: at most half of those who
+   *   are about travel together, so that the service is at work on the others meanwhile
    * @param options.queue calls of the same queue keep their order, and one that goes alone shares its trip with no
    *   other of its queue
    * @param options.name what {@link tripEnds} calls it
@@ -64,6 +71,7 @@ export class RoundTrip<Call, Answer> {
       readonly maxCalls: number;
       readonly maxWaiting: number;
       readonly notSentWithinMs?: number;
+      readonly inHalves?: boolean;
       readonly queue?: (call: Call) => { readonly of: unknown; readonly alone: boolean };
       readonly name?: string;
     },
@@ -114,7 +122,9 @@ export class RoundTrip<Call, Answer> {
     settle: (each: Waiting<Call, Answer>, at: number) => void,
   ): void {
     this.#underWay = [];
-    this.#departSoon();
+    this.#justArrived = travellers.length;
+    // Before its answers are passed on, so that the database is at the next trip meanwhile.
+    if (this.#waiting.length > 0) this.#depart();
     travellers.forEach(settle);
   }
 
@@ -126,7 +136,8 @@ export class RoundTrip<Call, Answer> {
 
   /** Takes the next trip's calls from those that wait. */
   #board(): Waiting<Call, Answer>[] {
-    const { maxCalls, queue } = this.options;
+    const { queue, inHalves } = this.options;
+    const maxCalls = Math.min(this.options.maxCalls, inHalves ? this.#half() : Infinity);
     if (!queue) return this.#waiting.splice(0, maxCalls);
     const aboard: Waiting<Call, Answer>[] = [];
     const left: Waiting<Call, Answer>[] = [];
@@ -140,6 +151,10 @@ export class RoundTrip<Call, Answer> {
     }
     this.#waiting = left;
     return aboard;
+  }
+
+  #half(): number {
+    return Math.max(FEW_CALLS, Math.ceil((this.#waiting.length + this.#justArrived) / 2));
   }
 
   /** Fails what is overdue. A settled promise ignores the trip's own answer when that comes after all. */

@@ -1,6 +1,7 @@
 import { PrismaPg } from '@prisma/adapter-pg';
 import type pg from 'pg';
 import type { Environment } from '../environment.js';
+import type { StatementRun } from './statement-run.js';
 
 /** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
 export class UnconfirmedCommit extends Error {
@@ -24,50 +25,44 @@ export function connectionOptions(environment: Environment, name: string): pg.Po
 }
 
 /**
- * For statements that look rows up by their keys and nothing else. PostgreSQL would plan them anew each time, which
- * costs as much as running them; and a plan made while a table was small must not scan it when it has grown.
+ * For statements that look rows up by their keys, or read them in the order of these, and nothing else. PostgreSQL would
+ * plan them anew each time, which costs as much as running them; and a plan made while a table was small must not scan
+ * it when it has grown.
  */
-export const FIXED_PLANS: pg.PoolConfig = {
+const FIXED_PLANS: pg.PoolConfig = {
   options: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off',
 };
 
-/** Names are given by statement text, so that a name can never run another statement's plan. */
-const statementNames = new Map<string, string>();
-export function statementName(query: { sql: string }): string {
-  let name = statementNames.get(query.sql);
-  if (name === undefined) statementNames.set(query.sql, (name = `inventory_${statementNames.size}`));
-  return name;
-}
-
 /**
- * One database connection for one hot statement at a time, through Prisma's driver adapter.
- * It connects when first used, and again after a failure.
+ * One database connection for one hot statement at a time. Prisma's driver adapter opens it; the statements go to the
+ * driver itself. It connects when first used, and again after a failure.
  */
 export class Session {
   readonly #adapter: Promise<Awaited<ReturnType<PrismaPg['connect']>>>;
   #unconfirmedCommits = 0;
 
   constructor(environment: Environment, name: string, options: pg.PoolConfig = {}) {
-    this.#adapter = new PrismaPg(
-      { ...connectionOptions(environment, name), max: 1, idleTimeoutMillis: 0, ...options },
-      { statementNameGenerator: statementName },
-    ).connect();
+    const config = {
+      ...connectionOptions(environment, name),
+      max: 1,
+      idleTimeoutMillis: 0,
+      ...FIXED_PLANS,
+      ...options,
+    };
+    this.#adapter = new PrismaPg(config).connect();
     void this.#adapter.then((adapter) => {
       adapter.underlyingDriver().on('connect', (client) => client.on('notice', (notice) => this.#note(notice)));
     });
   }
 
-  /** Rows as arrays of the columns: int8 as text with every digit, text and numbers as such. */
-  async query<Row extends readonly unknown[]>(sql: string, args: unknown[]): Promise<Row[]> {
+  /** @throws what the driver failed with */
+  async run<Run extends StatementRun>(run: Run): Promise<Run> {
     const unconfirmedBefore = this.#unconfirmedCommits;
     const adapter = await this.#adapter;
-    const { rows } = await adapter.queryRaw({
-      sql,
-      args,
-      argTypes: args.map(() => ({ scalarType: 'unknown', arity: 'scalar' })),
-    });
+    // Its type is that of a client's query, which hands the run back at once.
+    await (adapter.underlyingDriver().query(run) as unknown as Promise<unknown>);
     if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
-    return rows as unknown as Row[];
+    return run;
   }
 
   async close(): Promise<void> {

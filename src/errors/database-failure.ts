@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { NotApplied } from '../database/not-applied.js';
 import { DeadlinePassed, TooManyWaiting } from '../database/round-trip.js';
 import { UnconfirmedCommit } from '../database/session.js';
@@ -64,7 +65,7 @@ export function outcomeOf(error: unknown): Outcome {
   if (!(error instanceof Error)) return 'ours';
 
   const { cause, code } = error as { cause?: { originalCode?: string; kind?: string }; code?: unknown };
-  const sqlstate = cause?.originalCode;
+  const sqlstate = error instanceof pg.DatabaseError ? error.code : cause?.originalCode;
   if (sqlstate !== undefined) {
     return OUTCOME_OF_SQLSTATE[sqlstate] ?? OUTCOME_OF_SQLSTATE[sqlstate.slice(0, 2)] ?? 'ours';
   }

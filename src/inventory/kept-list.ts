@@ -6,41 +6,15 @@ import { PrismaService } from '../database/prisma.service.js';
 import { RoundTrip } from '../database/round-trip.js';
 import { Session } from '../database/session.js';
 import { Environment } from '../environment.js';
-import { PetStatus } from '../generated/prisma/enums.js';
-import { StockList } from './stock-list.js';
+import { ListReading } from './list.reading.js';
+import type { StockList } from './stock-list.js';
 
-/** Items in one row of the answer, so that neither side ever holds the list as one giant string. */
-const ITEMS_PER_ROW = 10_000;
+/** By how many bytes a list may grow until the next reading without being copied. */
+const ROOM_TO_GROW = 65_536;
 
 /** While the list is read, the database has to answer a trivial statement this often and this fast. */
 const CHECKED_EVERY_MS = 750;
 const ANSWERS_WITHIN_MS = 1_500;
-
-const STATUS_AS_JSON = `CASE status ${Object.values(PetStatus)
-  .map((status) => `WHEN '${status}' THEN ',"status":"${status}"}'`)
-  .join(' ')} END`;
-
-/**
- * One statement, hence one snapshot, for all rows. The first part walks the primary key to find where each
- * run of items begins; the second writes each run as JSON. For a million items `concat` and a CASE take a third
- * less than `||` and the enum's own text.
- */
-const READ_LIST = `
-  WITH RECURSIVE bound (first) AS (
-    (SELECT pet_id FROM inventory_item ORDER BY pet_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT pet_id FROM inventory_item WHERE pet_id >= first ORDER BY pet_id OFFSET ${ITEMS_PER_ROW} LIMIT 1)
-      FROM bound WHERE first IS NOT NULL
-  ), run AS (
-    SELECT first, lead(first) OVER (ORDER BY first) AS next FROM bound WHERE first IS NOT NULL
-  )
-  SELECT pg_current_snapshot()::text,
-         (SELECT string_agg(concat('{"petId":', pet_id, ',"quantity":', quantity, ${STATUS_AS_JSON}), ',')
-            FROM (SELECT * FROM inventory_item
-                   WHERE pet_id BETWEEN run.first AND coalesce(run.next - 1, 9223372036854775807)
-                   ORDER BY pet_id) AS item)
-    FROM (VALUES (1)) AS always LEFT JOIN run ON true
-   ORDER BY run.first`;
 
 interface Kept {
   readonly list: StockList;
@@ -126,10 +100,9 @@ export class KeptList implements OnApplicationShutdown {
   }
 
   async #read(session: string | null): Promise<StockList> {
-    const rows = await this.#session.query<[snapshot: string, items: string | null]>(READ_LIST, []);
-    const [[snapshot] = ['']] = rows;
-    const list = new StockList(asJsonArray(rows.map(([, items]) => items ?? '')));
-    this.#kept = { list, moment: { session, snapshot } };
+    const reading = await this.#session.run(new ListReading(this.bytes + ROOM_TO_GROW));
+    const list = reading.list();
+    this.#kept = { list, moment: { session, snapshot: reading.snapshot } };
     this.#readings++;
     return list;
   }
@@ -151,16 +124,4 @@ export class KeptList implements OnApplicationShutdown {
       reading.catch(() => undefined); // when the watch has ended the wait before
     }
   }
-}
-
-/** ASCII throughout, so a character is a byte. */
-function asJsonArray(rows: readonly string[]): Buffer {
-  const bytes = Buffer.allocUnsafeSlow(rows.reduce((sum, row) => sum + row.length + 1, 1));
-  let at = 0;
-  for (const row of rows) {
-    at += bytes.write(at === 0 ? '[' : ',', at, 'latin1');
-    at += bytes.write(row, at, 'latin1');
-  }
-  bytes.write(']', at, 'latin1');
-  return bytes;
 }

@@ -1,20 +1,22 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
+import { Environment } from '../environment.js';
 
-/** Longer lists go out in pieces, so that it can be seen whether their reader moves. */
+/** Of readers of longer lists it is watched whether they move. */
 const LONG_LIST_BYTES = 2 ** 20;
-const PIECE_BYTES = 2 ** 20;
 
 /** Lists that are out of date, and kept only because someone still reads them, may take this much in all. */
 const MOST_OUTDATED_BYTES = 2 ** 23;
-/** Beyond that, readers who have taken no piece for this long are cut. */
-const STANDS_STILL_AFTER_MS = 750;
+
+/** Beyond that, readers are cut of whom nothing was taken for this long. */
+const STANDS_STILL_MS = 250;
 
 interface Reader {
   readonly bytes: Buffer;
   readonly response: Response;
-  /** When the last piece was taken, on the clock of `performance.now()`. */
-  movedAt: number;
+  /** When it was last seen to have stood still, and since when it has; on the clock of `performance.now()`. */
+  stillAt: number;
+  stillSince: number;
 }
 
 /**
@@ -23,30 +25,41 @@ interface Reader {
  */
 @Injectable()
 export class ListReaders {
-  /** In the order in which they came. */
   readonly #readers = new Set<Reader>();
+
+  constructor(private readonly environment: Environment) {}
 
   /** Ends the response with the body; its head is written already. */
   send(response: Response, body: Buffer | string): void {
-    if (typeof body === 'string' || body.length <= LONG_LIST_BYTES || response.req.method === 'HEAD') {
-      response.end(body, 'latin1');
-      return;
-    }
-    const reader = { bytes: body, response, movedAt: performance.now() };
+    response.end(body, 'latin1');
+    if (typeof body === 'string' || body.length <= LONG_LIST_BYTES || response.req.method === 'HEAD') return;
+    const reader: Reader = { bytes: body, response, stillAt: 0, stillSince: 0 };
     this.#readers.add(reader);
     response.once('close', () => this.#readers.delete(reader));
-    sendPieces(reader);
+    // Node.js tells when no byte has been taken for so long, and is asked again each time.
+    response.setTimeout(STANDS_STILL_MS, () => {
+      this.#standsStill(reader);
+    });
     this.#cutStalled(body);
+  }
+
+  #standsStill(reader: Reader): void {
+    const now = performance.now();
+    if (!isStill(reader, now)) reader.stillSince = now - STANDS_STILL_MS;
+    reader.stillAt = now;
+    if (now - reader.stillSince >= this.environment.SOCKET_TIMEOUT_MS) reader.response.destroy();
+    else reader.response.setTimeout(STANDS_STILL_MS);
   }
 
   /** Those who have stood still the longest go first, and no more of them than the bound asks for. */
   #cutStalled(current: Buffer): void {
-    const stalledSince = performance.now() - STANDS_STILL_AFTER_MS;
+    const now = performance.now();
     const outdated = [...this.#readers].filter(({ bytes }) => bytes !== current);
     const readersOf = Map.groupBy(outdated, ({ bytes }) => bytes);
     let keptBytes = [...readersOf.keys()].reduce((sum, { length }) => sum + length, 0);
-    for (const reader of outdated.toSorted((one, other) => one.movedAt - other.movedAt)) {
-      if (keptBytes <= MOST_OUTDATED_BYTES || reader.movedAt > stalledSince) return;
+    const stalled = outdated.filter((reader) => isStill(reader, now));
+    for (const reader of stalled.toSorted((one, other) => one.stillSince - other.stillSince)) {
+      if (keptBytes <= MOST_OUTDATED_BYTES) return;
       reader.response.destroy();
       const others = readersOf.get(reader.bytes)?.filter((other) => other !== reader) ?? [];
       readersOf.set(reader.bytes, others);
@@ -55,19 +68,7 @@ export class ListReaders {
   }
 }
 
-function sendPieces(reader: Reader): void {
-  const { bytes, response } = reader;
-  let sent = 0;
-  const send = () => {
-    reader.movedAt = performance.now();
-    while (sent < bytes.length) {
-      const piece = bytes.subarray(sent, (sent += PIECE_BYTES));
-      if (!response.write(piece)) {
-        response.once('drain', send);
-        return;
-      }
-    }
-    response.end();
-  };
-  send();
+/** One that moved would not have been seen standing still again so soon. */
+function isStill(reader: Reader, now: number): boolean {
+  return now - reader.stillAt < 1.5 * STANDS_STILL_MS;
 }

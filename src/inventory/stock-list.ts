@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 
@@ -25,9 +24,13 @@ export class StockList {
   /** What to send where it is not compressed. A short text leaves in one piece with the head before it. */
   readonly plain: Buffer | string;
 
-  constructor(readonly bytes: Buffer) {
+  /** @param sha256 of the bytes, in base64url */
+  constructor(
+    readonly bytes: Buffer,
+    sha256: string,
+  ) {
     this.plain = bytes.length > LONGEST_TEXT_BYTES ? bytes : bytes.toString('latin1');
-    this.#hash = hash('sha256', bytes, 'base64url').slice(0, 27);
+    this.#hash = sha256.slice(0, 27);
   }
 
   /** The entity tag of the list in a coding, unquoted. */
