@@ -88,16 +88,12 @@ export class AdmissionService implements OnApplicationShutdown {
    * @param deadline on the clock of `performance.now()`
    * @throws ApiError `service_unavailable`
    */
-  async admit(digest: string, deadline: number): Promise<Admission> {
-    try {
-      return await untilDeadline(
-        deadline,
-        (failure) => outcomeOf(failure) !== 'ours' && !isOverload(failure),
-        () => this.#trip.call(digest, deadline),
-      );
-    } catch (error) {
-      throw readFailure(error);
-    }
+  admit(digest: string, deadline: number): Promise<Admission> {
+    return untilDeadline(
+      deadline,
+      (failure) => outcomeOf(failure) !== 'ours' && !isOverload(failure),
+      () => this.#trip.call(digest, deadline),
+    ).catch(asReadFailure);
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -130,4 +126,8 @@ export class AdmissionService implements OnApplicationShutdown {
     this.#notedAt.set(keyId, now);
     this.prisma.$executeRaw`UPDATE api_key SET last_used_at = now() WHERE id = ${keyId}`.catch(() => undefined);
   }
+}
+
+function asReadFailure(error: unknown): never {
+  throw readFailure(error);
 }

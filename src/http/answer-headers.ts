@@ -1,6 +1,26 @@
-/** What every answer has, beside `X-Request-Id`. Helmet adds to it where a browser page is served. */
-export const HEADERS_ON_EVERY_ANSWER: ReadonlyMap<string, string> = new Map([
-  ['X-Content-Type-Options', 'nosniff'],
-  ['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
-  ['Referrer-Policy', 'no-referrer'],
-]);
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { ApiRequest } from './api-request.js';
+
+/** What every answer has, beside `X-Request-Id`. Helmet puts its own in their place where a browser page is served. */
+export const HEADERS_ON_EVERY_ANSWER = {
+  'X-Content-Type-Options': 'nosniff',
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+  'Referrer-Policy': 'no-referrer',
+} as const;
+
+/** An answer that tells its headers, as Node.js itself does of those alone that were set one by one. */
+export interface AnswerHead {
+  readonly head: OutgoingHttpHeaders | undefined;
+}
+
+/** All headers of an answer, in one go where it has none set yet: setting them one by one costs three times as much. */
+export function allHeaders(response: ServerResponse, own: OutgoingHttpHeaders = {}): OutgoingHttpHeaders {
+  const { id } = response.req as ApiRequest;
+  const common = { 'X-Request-Id': id, ...HEADERS_ON_EVERY_ANSWER };
+  const alreadySet = response.getHeaderNames();
+  if (alreadySet.length === 0) return { ...common, ...own };
+  for (const [name, value] of Object.entries(common)) {
+    if (!response.hasHeader(name)) response.setHeader(name, value);
+  }
+  return own;
+}

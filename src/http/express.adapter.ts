@@ -1,4 +1,10 @@
-import { IncomingMessage, ServerResponse, createServer } from 'node:http';
+import {
+  IncomingMessage,
+  type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+  ServerResponse,
+  createServer,
+} from 'node:http';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, {
   type Express,
@@ -7,6 +13,7 @@ import express, {
   type Response as ExpressResponse,
 } from 'express';
 import type { Environment } from '../environment.js';
+import { type AnswerHead, allHeaders } from './answer-headers.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 
 /** Head of a request, all headers together. */
@@ -41,7 +48,16 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
     class Request extends IncomingMessage {}
-    class Response extends ServerResponse {}
+    class Response extends ServerResponse<Request> implements AnswerHead {
+      head: OutgoingHttpHeaders | undefined;
+
+      override writeHead(status: number, headers?: string | OutgoingHttpHeaders | OutgoingHttpHeader[]): this {
+        if (typeof headers === 'string' || Array.isArray(headers))
+          throw new TypeError('headers are written as an object');
+        this.head = allHeaders(this, headers);
+        return super.writeHead(status, this.head);
+      }
+    }
     Object.setPrototypeOf(Request.prototype, app.request as object);
     Object.setPrototypeOf(Response.prototype, app.response as object);
     Object.assign(app, { request: Request.prototype, response: Response.prototype });
@@ -60,7 +76,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         noDelay: true,
       },
       (request, response) => {
-        this.#frontDoor(request as ExpressRequest, response as ExpressResponse, () => {
+        this.#frontDoor(request as ExpressRequest, response as unknown as ExpressResponse, () => {
           app(request, response);
         });
       },

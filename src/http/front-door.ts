@@ -3,7 +3,6 @@ import type { NextFunction, RequestHandler, Response } from 'express';
 import { KEY_PREFIX } from '../auth/api-key.format.js';
 import type { Environment } from '../environment.js';
 import { answerError } from '../errors/error.answer.js';
-import { HEADERS_ON_EVERY_ANSWER } from './answer-headers.js';
 import type { ApiRequest } from './api-request.js';
 import type { Drain } from './drain.js';
 import { judgeHead } from './request-head.js';
@@ -20,10 +19,7 @@ export function frontDoor(environment: Environment, drain: Drain): RequestHandle
     request.id = isRequestId(given) ? given : randomUUID();
     request.arrivedAt = performance.now();
     request.deadline = request.arrivedAt + environment.REQUEST_DEADLINE_MS;
-
-    response.setHeader('X-Request-Id', request.id);
-    for (const [name, value] of HEADERS_ON_EVERY_ANSWER) response.setHeader(name, value);
-    if (drain.isDraining) response.setHeader('Connection', 'close');
+    if (drain.isDraining) response.shouldKeepAlive = false;
 
     const fault = judgeHead(request);
     if (fault) {

@@ -98,7 +98,7 @@ function refuse(server: Server, socket: Duplex, error: ApiError): void {
   const body = error.body();
   const headers = {
     'X-Request-Id': id,
-    ...Object.fromEntries(HEADERS_ON_EVERY_ANSWER),
+    ...HEADERS_ON_EVERY_ANSWER,
     ...errorHeaders(error, body),
     Date: new Date().toUTCString(),
     Connection: 'close',

@@ -2,6 +2,7 @@ import type { Server, ServerResponse } from 'node:http';
 import { Injectable } from '@nestjs/common';
 import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
+import type { AnswerHead } from '../http/answer-headers.js';
 import type { ApiRequest } from '../http/api-request.js';
 import { REFUSED, type Refused } from '../http/parser-errors.js';
 import { describeFailure } from './failure.text.js';
@@ -15,6 +16,8 @@ const UNMATCHED = 'unmatched';
 const CLIENT_GONE = 499;
 
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+type Answer = ServerResponse & AnswerHead;
 
 /** Sees every request from its head to the end of its answer, and tells the metrics and the log. */
 @Injectable()
@@ -32,13 +35,13 @@ export class RequestWatch {
 
   /** Listens before the application does, so that nothing which answers a request can pass unseen. */
   attach(server: Server): void {
-    const ended = (request: ApiRequest, response: ServerResponse) => {
+    const ended = (request: ApiRequest, response: Answer) => {
       this.#ended(request, response);
     };
-    function close(this: ServerResponse): void {
+    function close(this: Answer): void {
       ended(this.req as ApiRequest, this);
     }
-    server.prependListener('request', (_request, response: ServerResponse) => {
+    server.prependListener('request', (_request, response: Answer) => {
       this.metrics.activeRequests++;
       response.on('close', close);
     });
@@ -47,7 +50,7 @@ export class RequestWatch {
     });
   }
 
-  #ended(request: ApiRequest, response: ServerResponse): void {
+  #ended(request: ApiRequest, response: Answer): void {
     const { method, failure } = request;
     const status = response.headersSent ? response.statusCode : CLIENT_GONE;
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? UNMATCHED);
@@ -59,7 +62,7 @@ export class RequestWatch {
 
     const level = levelOf(status, route);
     if (!this.log.takes(level) || (status < 400 && this.#successes++ % this.#logSuccessEvery !== 0)) return;
-    const length = response.getHeader('content-length');
+    const length = response.head?.['Content-Length'] ?? response.getHeader('Content-Length');
     const line = {
       requestId: request.id,
       traceId: traceIdOf(request.headers['traceparent']),

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, OutgoingHttpHeaders, Server, ServerResponse } from 'node:http';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
+import type { AnswerHead } from '../../src/http/answer-headers.js';
 
 interface Schema {
   type?: string;
@@ -72,10 +73,14 @@ function record({ method, url }: IncomingMessage, response: ServerResponse, judg
       method: method ?? 'GET',
       path: (url ?? '/').split('?')[0] ?? '',
       status: response.statusCode,
-      headers: response.getHeaders(),
+      headers: { ...response.getHeaders(), ...lowerCased((response as ServerResponse & AnswerHead).head ?? {}) },
       bytes: Buffer.concat(chunks),
     });
   });
+}
+
+function lowerCased(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 function judge(answer: Answer): string[] {
