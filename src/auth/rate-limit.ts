@@ -35,7 +35,8 @@ export class RateLimit {
     if (this.#limit === 0) return;
     const now = performance.now();
     const window = this.#windowOf(keyId, now);
-    const secondsLeft = Math.ceil((window.endsAt - now) / 1_000);
+    // At most the window: the difference of two large numbers may come out a hair longer.
+    const secondsLeft = Math.min(WINDOW_S, Math.ceil((window.endsAt - now) / 1_000));
     const refused = window.left === 0;
     if (!refused) window.left--;
     response.setHeader('RateLimit-Policy', `"key";q=${this.#limit};w=${WINDOW_S}`);

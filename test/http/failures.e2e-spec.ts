@@ -89,8 +89,9 @@ function thing(what: string): unknown {
 }
 
 let service: TestService;
+const imports = Reflect.getMetadata('imports', AppModule) as unknown[];
 beforeAll(async () => {
-  (Reflect.getMetadata('imports', AppModule) as unknown[]).push(FaultyModule);
+  imports.push(FaultyModule);
   service = await startService({
     prepare: (app) => {
       app.use('/faulty/middleware/:what', (request: Request, _response: Response, next: NextFunction) => {
@@ -102,7 +103,10 @@ beforeAll(async () => {
     },
   });
 });
-afterAll(() => service.stop());
+afterAll(async () => {
+  imports.pop();
+  await service.stop();
+});
 
 async function fail(how: string, what: string) {
   const answer = await ask(service.port, { target: `/faulty/${how}/${Buffer.from(what).toString('base64url')}` });

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { type Browser, type Page, chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type TestService, startService } from './support/service.ts';
+import { type TestService, startService } from '../support/service.ts';
 
 const BROWSERS = [
   chromium.executablePath(),
