@@ -1,20 +1,13 @@
 import { labelOf } from './benchmark.ts';
+import type { Measurement } from './measure.ts';
 import type { Results, Round, ScenarioResults } from './results.ts';
 import type { Contender } from './scenarios.ts';
 import { median, medianWithInterval, type Interval } from './statistics.ts';
 
-export interface Line {
+export interface Line extends Measurement {
   contender: Contender;
   label: string;
   rounds: number;
-  requestsPerSecond: number;
-  p50Ms: number;
-  p99Ms: number;
-  failures: number;
-  programCpuUs: number;
-  postgresCpuUs: number;
-  peakMemoryMb: number;
-  updatesPerSecond: number;
   faults: string[];
   /** This service's requests a second by this contender's, round by round. */
   ratio: Interval | undefined;

@@ -42,8 +42,8 @@ describe('the list', () => {
     );
   });
 
-  it('is complete and ordered across the seams of the rows it is read in', async () => {
-    for (const pets of [9_999, 10_000, 10_001, 20_001]) {
+  it('is complete and ordered across the pieces that it arrives in', async () => {
+    for (const pets of [1, 2_000, 20_001]) {
       await service.sql('TRUNCATE inventory_item');
       await service.sql(
         `INSERT INTO inventory_item SELECT 7 * n - 50000, n, 'sold' FROM generate_series(1, $1::int) n ORDER BY random()`,

@@ -99,7 +99,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(await started.exitCode).toBe(0);
     await vi.waitFor(() => {
       expect(isAlive(pid)).toBe(false);
-    });
+    }, 10_000);
   });
 
   it('keeps an acknowledged update through a kill of everything, and does not build again', async () => {

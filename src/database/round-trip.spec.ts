@@ -54,61 +54,93 @@ describe('RoundTrip', () => {
     expect(await Promise.all(answers)).toEqual(['1@0', '2@1', '3@1']);
   });
 
+  it('leaves again before the answers of the trip before are passed on', async () => {
+    const stage = new Stage();
+    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const tripsAtAnswer = roundTrip.call(1, NEVER).then(() => stage.trips.length);
+    await settled();
+    void roundTrip.call(2, NEVER);
+    stage.trips[0]?.end(false);
+    expect(await tripsAtAnswer).toBe(2);
+  });
+
+  it('takes in halves at most half of those who are about', async () => {
+    const stage = new Stage();
+    const roundTrip = new RoundTrip(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
+    for (let call = 0; call < 20; call++) void roundTrip.call(call, NEVER);
+    for (let trip = 0; trip < 5; trip++) {
+      await settled();
+      stage.trips[trip]?.end(false);
+    }
+    await settled();
+    expect(stage.trips.map((trip) => trip.calls.length)).toEqual([10, 10]);
+    for (let call = 0; call < 5; call++) void roundTrip.call(call, NEVER);
+    await settled();
+    expect(stage.trips.at(-1)?.calls).toHaveLength(5);
+  });
+
   it('answers every call from a trip sent after it, once, and fails only the calls of a failed trip', async () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('call' as const), mark: fc.integer({ min: 0, max: 7 }) }),
       fc.record({ do: fc.constant('end' as const), fails: fc.boolean() }),
     );
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.integer({ min: 1, max: 5 }), async (steps, maxCalls) => {
-        const stage = new Stage();
-        const roundTrip = new RoundTrip<number, string>(stage.run, {
-          maxCalls,
-          maxWaiting: NEVER,
-          queue: (call) => ({ of: call % 4, alone: goesAlone(call) }),
-        });
-        const calls: { call: number; madeAt: number; outcome?: string }[] = [];
-        const endOldest = async (fails: boolean) => {
-          stage.trips[stage.trips.length - 1]?.end(fails);
-          await settled();
-        };
-        for (const each of steps) {
-          if (each.do === 'call') {
-            const made: (typeof calls)[number] = { call: calls.length * 8 + each.mark, madeAt: ++stage.clock };
-            calls.push(made);
-            roundTrip.call(made.call, NEVER).then(
-              (answer) => (made.outcome = `answer ${answer}`),
-              (error: unknown) => (made.outcome = (error as Error).message),
-            );
-          } else {
+      fc.asyncProperty(
+        fc.array(step, { maxLength: 60 }),
+        fc.integer({ min: 1, max: 5 }),
+        fc.boolean(),
+        async (...of) => {
+          const [steps, maxCalls, inHalves] = of;
+          const stage = new Stage();
+          const roundTrip = new RoundTrip<number, string>(stage.run, {
+            maxCalls,
+            maxWaiting: NEVER,
+            inHalves,
+            queue: (call) => ({ of: call % 4, alone: goesAlone(call) }),
+          });
+          const calls: { call: number; madeAt: number; outcome?: string }[] = [];
+          const endOldest = async (fails: boolean) => {
+            stage.trips[stage.trips.length - 1]?.end(fails);
             await settled();
-            if (stage.underWay > 0) await endOldest(each.fails);
+          };
+          for (const each of steps) {
+            if (each.do === 'call') {
+              const made: (typeof calls)[number] = { call: calls.length * 8 + each.mark, madeAt: ++stage.clock };
+              calls.push(made);
+              roundTrip.call(made.call, NEVER).then(
+                (answer) => (made.outcome = `answer ${answer}`),
+                (error: unknown) => (made.outcome = (error as Error).message),
+              );
+            } else {
+              await settled();
+              if (stage.underWay > 0) await endOldest(each.fails);
+            }
           }
-        }
-        await settled();
-        while (stage.underWay > 0) await endOldest(false);
+          await settled();
+          while (stage.underWay > 0) await endOldest(false);
 
-        expect(stage.mostUnderWay).toBeLessThanOrEqual(1);
-        for (const { call, madeAt, outcome } of calls) {
-          const trips = [...stage.trips.entries()].filter(([, trip]) => trip.calls.includes(call));
-          expect(trips).toHaveLength(1);
-          const [[number, trip]] = trips as [(typeof trips)[0]];
-          expect(trip.sentAt).toBeGreaterThan(madeAt);
-          expect([`answer ${call}@${number}`, `trip ${number} failed`]).toContain(outcome);
-        }
-        for (const { calls: aboard } of stage.trips) {
-          expect(aboard.length).toBeLessThanOrEqual(maxCalls);
-          for (const call of aboard.filter(goesAlone)) {
-            expect(aboard.filter((other) => other % 4 === call % 4)).toEqual([call]);
+          expect(stage.mostUnderWay).toBeLessThanOrEqual(1);
+          for (const { call, madeAt, outcome } of calls) {
+            const trips = [...stage.trips.entries()].filter(([, trip]) => trip.calls.includes(call));
+            expect(trips).toHaveLength(1);
+            const [[number, trip]] = trips as [(typeof trips)[0]];
+            expect(trip.sentAt).toBeGreaterThan(madeAt);
+            expect([`answer ${call}@${number}`, `trip ${number} failed`]).toContain(outcome);
           }
-        }
-        // Calls of the same queue keep their order.
-        const departed = stage.trips.flatMap((trip) => trip.calls);
-        for (const mark of [0, 1, 2, 3]) {
-          const marked = departed.filter((call) => call % 4 === mark);
-          expect(marked).toEqual(marked.toSorted((a, b) => a - b));
-        }
-      }),
+          for (const { calls: aboard } of stage.trips) {
+            expect(aboard.length).toBeLessThanOrEqual(maxCalls);
+            for (const call of aboard.filter(goesAlone)) {
+              expect(aboard.filter((other) => other % 4 === call % 4)).toEqual([call]);
+            }
+          }
+          // Calls of the same queue keep their order.
+          const departed = stage.trips.flatMap((trip) => trip.calls);
+          for (const mark of [0, 1, 2, 3]) {
+            const marked = departed.filter((call) => call % 4 === mark);
+            expect(marked).toEqual(marked.toSorted((a, b) => a - b));
+          }
+        },
+      ),
       { numRuns: 500 },
     );
   });

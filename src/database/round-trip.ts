@@ -41,8 +41,8 @@ const SWEEP_INTERVAL_MS = 50;
 /**
  * Lets calls that arrive while a database round trip is under way share the next one.
  *
- * An idle round trip leaves at the end of the event loop's turn, with all calls that this turn brought; no timer ever
- * delays anything. A call's answer comes from a statement sent after the call, so shared reads stay linearizable; a
+ * An idle round trip leaves at the end of the event loop's turn, with calls that this turn brought; no timer ever delays
+ * anything. A call's answer comes from a statement sent after the call, so shared reads stay linearizable; a
  * trip that fails fails its own calls only. At most one is under way.
  */
 export class RoundTrip<Call, Answer> {

@@ -6,7 +6,7 @@ export type TextRow = readonly (string | null)[];
 export interface Statement {
   readonly sql: string;
   /** Parameters as PostgreSQL reads them, arrays as {@link arrayLiteral} writes them. */
-  readonly args: readonly (string | null)[];
+  readonly args: (string | null)[];
 }
 
 /** Names are given by statement text, so that a name can never run another statement's plan. */
@@ -31,19 +31,21 @@ export class StatementRun<Row extends TextRow = TextRow> implements Submittable 
 
   constructor(private readonly statements: readonly Statement[]) {}
 
-  submit(connection: Connection): void {
+  /** @returns why nothing could be sent, as the driver wants to know it */
+  submit(connection: Connection): Error | null {
     connection.stream.cork();
     const names = prepared.get(connection) ?? new Set();
     prepared.set(connection, names);
-    for (const { sql, args } of this.statements) {
-      const statement = statementName({ sql });
-      if (!names.has(statement)) connection.parse({ name: statement, text: sql, types: [] }, true);
-      names.add(statement);
-      connection.bind({ statement, values: [...args] }, true);
+    for (const statement of this.statements) {
+      const name = statementName(statement);
+      if (!names.has(name)) connection.parse({ name, text: statement.sql, types: [] }, true);
+      names.add(name);
+      connection.bind({ statement: name, values: statement.args }, true);
       connection.execute({}, true);
     }
     connection.sync();
     connection.stream.uncork();
+    return null;
   }
 
   handleDataRow({ fields }: { fields: Row }): void {

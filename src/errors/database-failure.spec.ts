@@ -1,4 +1,5 @@
 import { DriverAdapterError } from '@prisma/driver-adapter-utils';
+import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { DeadlinePassed, TooManyWaiting } from '../database/round-trip.js';
 import { UnconfirmedCommit } from '../database/session.js';
@@ -16,6 +17,7 @@ const sqlstate = (originalCode: string) =>
     column: undefined,
     hint: undefined,
   });
+const databaseError = (code: string) => Object.assign(new pg.DatabaseError('secret', 0, 'error'), { code });
 const socket = (code: string) => Object.assign(new Error('secret'), { code, syscall: 'connect', errno: -1 });
 
 describe('outcomeOf', () => {
@@ -28,6 +30,11 @@ describe('outcomeOf', () => {
     ['connection reset', new DriverAdapterError({ kind: 'ConnectionClosed' }), 'unknown'],
     ['socket timeout', new DriverAdapterError({ kind: 'SocketTimeout' }), 'unknown'],
     ['no route while connecting', socket('EHOSTUNREACH'), 'not_applied'],
+    ['a certificate that has expired', socket('CERT_HAS_EXPIRED'), 'not_applied'],
+    ['a server without TLS', new Error('The server does not support SSL connections'), 'not_applied'],
+    ['read-only, from the driver itself', databaseError('25006'), 'not_applied'],
+    ['terminated, from the driver itself', databaseError('57P01'), 'unknown'],
+    ['a syntax error, from the driver itself', databaseError('42601'), 'ours'],
     ['broken pipe', socket('EPIPE'), 'unknown'],
     ['no free connection in time', new Error('timeout exceeded when trying to connect'), 'not_applied'],
     ['no connection in time', new Error('Connection terminated due to connection timeout'), 'not_applied'],

@@ -37,7 +37,7 @@ const OUTCOME_OF_SQLSTATE: Readonly<Record<string, Outcome>> = {
 
 /** What the driver says in plain words, without a code. */
 const NOT_APPLIED_MESSAGE =
-  /^(timeout exceeded when trying to connect|Connection terminated due to connection timeout|Cannot use a pool after calling end on the pool)/;
+  /^(timeout exceeded when trying to connect|Connection terminated due to connection timeout|Cannot use a pool after calling end on the pool|The server does not support SSL connections|There was an error establishing an SSL connection)/;
 
 const NOT_CONNECTED = new Set([
   'ECONNREFUSED',
@@ -48,6 +48,9 @@ const NOT_CONNECTED = new Set([
   'EMFILE',
   'ENFILE',
 ]);
+
+/** What a TLS handshake fails with: nothing was sent yet. */
+const TLS_FAILED = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH)/;
 
 /** Kinds by which Prisma's driver adapter replaces the driver's own error. */
 const OUTCOME_OF_KIND: Readonly<Record<string, Outcome>> = {
@@ -71,7 +74,7 @@ export function outcomeOf(error: unknown): Outcome {
   }
   const ofKind = OUTCOME_OF_KIND[cause?.kind ?? ''];
   if (ofKind !== undefined) return ofKind;
-  if (typeof code === 'string') return NOT_CONNECTED.has(code) ? 'not_applied' : 'unknown';
+  if (typeof code === 'string') return NOT_CONNECTED.has(code) || TLS_FAILED.test(code) ? 'not_applied' : 'unknown';
   if (NOT_APPLIED_MESSAGE.test(error.message)) return 'not_applied';
   // "Connection terminated unexpectedly", "Query read timeout" and whatever a later driver may say.
   return error.constructor === Error ? 'unknown' : 'ours';

@@ -12,7 +12,7 @@ export const PET_ID_SCHEMA = {
 } as const;
 
 /**
- * A stock entry, section 2 of the specification. It is written as JSON text by PostgreSQL or by
+ * A stock entry, section 2 of the specification. It is written as JSON text from PostgreSQL's digits or by
  * {@link itemAsJson}, never by `JSON.stringify`: `petId` is an int64 and has to keep every digit.
  */
 @ApiSchema({ description: 'The stock of one pet.' })

@@ -5,10 +5,10 @@ import { Environment } from '../environment.js';
 /** Of readers of longer lists it is watched whether they move. */
 const LONG_LIST_BYTES = 2 ** 20;
 
-/** Lists that are out of date, and kept only because someone still reads them, may take this much in all. */
+/** Lists that are out of date, and kept only because someone still reads them, may take this much in all, or one list. */
 const MOST_OUTDATED_BYTES = 2 ** 23;
 
-/** Beyond that, readers are cut of whom nothing was taken for this long. */
+/** Beyond that, readers are cut whose connection took nothing for this long. */
 const STANDS_STILL_MS = 250;
 
 interface Reader {
@@ -33,13 +33,16 @@ export class ListReaders {
   send(response: Response, body: Buffer | string): void {
     response.end(body, 'latin1');
     if (typeof body === 'string' || body.length <= LONG_LIST_BYTES || response.req.method === 'HEAD') return;
+    if (response.destroyed) return; // it left while the list was read, and would never be told to have closed
     const reader: Reader = { bytes: body, response, stillAt: 0, stillSince: 0 };
     this.#readers.add(reader);
     response.once('close', () => this.#readers.delete(reader));
-    // Node.js tells when no byte has been taken for so long, and is asked again each time.
+    // Node.js tells when the connection has taken nothing for so long, and is asked again each time.
     response.setTimeout(STANDS_STILL_MS, () => {
       this.#standsStill(reader);
     });
+    // Before Node.js itself sets the time-out of an idle connection; a pipelined answer may follow instead.
+    response.prependOnceListener('finish', () => response.socket?.setTimeout(this.environment.SOCKET_TIMEOUT_MS));
     this.#cutStalled(body);
   }
 
@@ -54,12 +57,13 @@ export class ListReaders {
   /** Those who have stood still the longest go first, and no more of them than the bound asks for. */
   #cutStalled(current: Buffer): void {
     const now = performance.now();
+    for (const reader of this.#readers) if (reader.response.destroyed) this.#readers.delete(reader);
     const outdated = [...this.#readers].filter(({ bytes }) => bytes !== current);
     const readersOf = Map.groupBy(outdated, ({ bytes }) => bytes);
     let keptBytes = [...readersOf.keys()].reduce((sum, { length }) => sum + length, 0);
     const stalled = outdated.filter((reader) => isStill(reader, now));
     for (const reader of stalled.toSorted((one, other) => one.stillSince - other.stillSince)) {
-      if (keptBytes <= MOST_OUTDATED_BYTES) return;
+      if (keptBytes <= Math.max(MOST_OUTDATED_BYTES, current.length)) return;
       reader.response.destroy();
       const others = readersOf.get(reader.bytes)?.filter((other) => other !== reader) ?? [];
       readersOf.set(reader.bytes, others);
@@ -68,7 +72,7 @@ export class ListReaders {
   }
 }
 
-/** One that moved would not have been seen standing still again so soon. */
+/** One that moved would not have been seen standing still again so soon: Node.js lets two intervals pass then. */
 function isStill(reader: Reader, now: number): boolean {
-  return now - reader.stillAt < 1.5 * STANDS_STILL_MS;
+  return now - reader.stillAt < 2 * STANDS_STILL_MS;
 }

@@ -34,12 +34,14 @@ export class ListReading extends StatementRun {
   /** The beginning of a message that has not arrived whole. */
   #rest: Buffer | undefined;
   #giveBack: () => void = () => undefined;
+  #isOver = false;
 
   /** @param expectedBytes the length of the list, as far as it can be foreseen */
   constructor(expectedBytes: number) {
     super(STATEMENTS);
     this.#bytes = Buffer.allocUnsafeSlow(expectedBytes + HEAD_BYTES);
     this.#bytes[this.#length++] = OPEN;
+    this.#hash.update('[');
   }
 
   /** What had been committed for sure when the items were read. */
@@ -48,22 +50,28 @@ export class ListReading extends StatementRun {
   }
 
   list(): StockList {
-    const before = this.#length;
     this.#bytes[this.#length++] = CLOSE;
-    this.#hash.update(this.#bytes.subarray(before === 1 ? 0 : before, this.#length));
+    this.#hash.update(']');
     return new StockList(this.#bytes.subarray(0, this.#length), this.#hash.digest('base64url'));
   }
 
-  override submit(connection: Connection): void {
+  override submit(connection: Connection): Error | null {
     const { stream } = connection;
     const [driver] = stream.listeners('data') as Receive[];
-    if (driver === undefined) throw new Error('the driver does not listen to its connection');
+    if (driver === undefined) return new Error('the driver does not listen to its connection');
     const receive: Receive = (chunk) => {
-      this.#receive(chunk, driver);
+      try {
+        this.#receive(chunk, driver);
+      } catch (error) {
+        stream.destroy(error as Error); // out of memory, say: this reading fails, not the process
+      }
     };
     stream.removeListener('data', driver).on('data', receive);
-    this.#giveBack = () => stream.removeListener('data', receive).on('data', driver);
-    super.submit(connection);
+    this.#giveBack = () => {
+      this.#isOver = true;
+      stream.removeListener('data', receive).on('data', driver);
+    };
+    return super.submit(connection);
   }
 
   override handleReadyForQuery(): void {
@@ -90,9 +98,10 @@ export class ListReading extends StatementRun {
       }
       at = next;
     }
-    this.#hash.update(this.#bytes.subarray(lengthBefore === 1 ? 0 : lengthBefore, this.#length));
+    this.#hash.update(this.#bytes.subarray(lengthBefore, this.#length));
     this.#rest = at < chunk.length ? chunk.subarray(at) : undefined;
     if (forDriver < at) driver(chunk.subarray(forDriver, at));
+    if (this.#isOver && this.#rest) driver(this.#rest);
   }
 
   /** @param at of the first column; each is its length in four bytes, and its text */

@@ -3,7 +3,7 @@ import { NotApplied } from '../database/not-applied.js';
 import { RoundTrip } from '../database/round-trip.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
-import { StatementRun, type Value, arrayLiteral } from '../database/statement-run.js';
+import { StatementRun, arrayLiteral } from '../database/statement-run.js';
 import { Environment } from '../environment.js';
 import { isOverload, outcomeOf } from '../errors/database-failure.js';
 import type { PetStatus } from '../generated/prisma/enums.js';
@@ -32,7 +32,8 @@ export type UpdateOutcome =
   | { readonly outcome: 'precondition_failed'; readonly item: InventoryItem }
   | { readonly outcome: 'absent' };
 
-type Answer = UpdateOutcome | { readonly outcome: 'busy' };
+/** `missed`: the pet is absent, or someone else holds its row. */
+type Answer = UpdateOutcome | { readonly outcome: 'missed' };
 
 type JudgedRow = readonly [n: string, holds: 't' | 'f', status: PetStatus, present: string];
 
@@ -81,6 +82,7 @@ const EXISTING = 'SELECT pet_id FROM inventory_item WHERE pet_id = ANY ($1::bigi
 export class QuantityUpdates implements OnApplicationShutdown {
   readonly #session: Session;
   readonly #trip: RoundTrip<QuantityUpdate, Answer>;
+  readonly #existing: RoundTrip<bigint, boolean>;
 
   constructor(environment: Environment) {
     this.#session = new Session(environment, 'updates');
@@ -93,6 +95,10 @@ export class QuantityUpdates implements OnApplicationShutdown {
       // Of several updates of a pet each is judged and recorded after the one before. A precondition is judged against
       // the row as it was before the statement, so an update that has one is the only one of its pet.
       queue: ({ petId, onlyIf }) => ({ of: petId, alone: onlyIf !== null }),
+    });
+    this.#existing = new RoundTrip((pets) => this.#findExisting(pets), {
+      maxCalls: MOST_PER_STATEMENT,
+      maxWaiting: environment.MAX_WAITING_REQUESTS,
     });
   }
 
@@ -109,8 +115,9 @@ export class QuantityUpdates implements OnApplicationShutdown {
       (failure) => outcomeOf(failure) === 'not_applied' && !isOverload(failure),
       async () => {
         const answer = await this.#trip.call(update, deadline);
-        if (answer.outcome === 'busy') throw new RowBusy();
-        return answer;
+        if (answer.outcome !== 'missed') return answer;
+        if (await this.#isThere(update.petId, deadline)) throw new RowBusy();
+        return { outcome: 'absent' };
       },
     );
   }
@@ -120,46 +127,62 @@ export class QuantityUpdates implements OnApplicationShutdown {
   }
 
   async #apply(updates: readonly QuantityUpdate[]): Promise<Answer[]> {
-    const rows = inOrder(updates);
+    const rows = askedRows(updates);
     const [one, ...others] = rows;
     const statement =
       one && others.length === 0
         ? { sql: UPDATE_ONE, args: one.map((value) => (value === null ? null : String(value))) }
-        : { sql: UPDATE, args: COLUMNS.map((column) => arrayLiteral(rows.map((row) => row[column] ?? null))) };
+        : { sql: UPDATE, args: COLUMNS.map((column) => arrayLiteral(rows.map((row) => row[column]))) };
     const run = await this.#session.run(new StatementRun<JudgedRow>([statement]));
     const judged = new Map(run.rows.map((row) => [Number(row[0]), row]));
-    const missed = updates.filter((_, n) => !judged.has(n)).map(({ petId }) => petId);
-    const existing = missed.length > 0 ? await this.#existing(missed) : missed;
     return updates.map(({ petId, quantity }, n) => {
       const [, holds, status, present] = judged.get(n) ?? [];
-      if (status === undefined) return { outcome: existing.includes(petId) ? 'busy' : 'absent' };
+      if (status === undefined) return { outcome: 'missed' };
       return holds === 't'
         ? { outcome: 'done', item: { petId, quantity, status } }
         : { outcome: 'precondition_failed', item: { petId, quantity: Number(present), status } };
     });
   }
 
-  /** Those of the pets that exist; all of them when that cannot be told, for the others of their batch are done. */
-  async #existing(pets: readonly bigint[]): Promise<readonly bigint[]> {
+  /** Nothing was written for the pet, so nothing is in doubt when this fails. */
+  async #isThere(petId: bigint, deadline: number): Promise<boolean> {
     try {
-      const { rows } = await this.#session.run(new StatementRun([{ sql: EXISTING, args: [arrayLiteral(pets)] }]));
-      return rows.map(([petId]) => BigInt(petId ?? 0));
-    } catch {
-      return pets;
+      return await this.#existing.call(petId, deadline);
+    } catch (error) {
+      if (outcomeOf(error) === 'ours') throw error;
+      throw new NotApplied('whether the pet exists could not be read', { cause: error });
     }
+  }
+
+  async #findExisting(pets: readonly bigint[]): Promise<boolean[]> {
+    const { rows } = await this.#session.run(new StatementRun([{ sql: EXISTING, args: [arrayLiteral(pets)] }]));
+    const existing = new Set(rows.map(([petId]) => petId));
+    return pets.map((petId) => existing.has(String(petId)));
   }
 }
 
-type AskedRow = readonly Value[];
+type AskedRow = readonly [
+  n: number,
+  petId: bigint,
+  quantity: number,
+  quantityBefore: number | null,
+  isLast: boolean,
+  onlyIf: string | null,
+  changedBy: string,
+  requestId: string,
+];
 const COLUMNS = [0, 1, 2, 3, 4, 5, 6, 7] as const;
 
-/** The updates as rows of `asked`: those of one pet follow each other, and the last of them remains. */
-function inOrder(updates: readonly QuantityUpdate[]): AskedRow[] {
+/**
+ * The rows of `asked`. What an update of a pet finds is what the one before it in the batch asked for, since none of
+ * several has a condition that could fail; the first finds what is in the table.
+ */
+function askedRows(updates: readonly QuantityUpdate[]): AskedRow[] {
   const lastOf = new Map(updates.map(({ petId }, n) => [petId, n]));
-  const quantities = new Map<bigint, number>();
+  const quantityOf = new Map<bigint, number>();
   return updates.map(({ petId, quantity, onlyIf, changedBy, requestId }, n) => {
-    const before = quantities.get(petId) ?? null;
-    quantities.set(petId, quantity);
+    const before = quantityOf.get(petId) ?? null;
+    quantityOf.set(petId, quantity);
     return [n, petId, quantity, before, lastOf.get(petId) === n, onlyIf?.join(' ') ?? null, changedBy, requestId];
   });
 }
