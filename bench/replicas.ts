@@ -1,6 +1,6 @@
 /**
  * What a second replica is worth on this machine: list throughput of two processes on one quiet database by that of one,
- * with as many connections in all. `npm run build` first, then `node bench/replicas.ts [rounds]`.
+ * with as many connections in all. `npm run bench:replicas [-- rounds]`.
  */
 import { keys, startDatabase, usualPets } from './database.ts';
 import { load } from './load.ts';

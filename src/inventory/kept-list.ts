@@ -15,6 +15,14 @@ const ROOM_TO_GROW = 65_536;
 /** While the list is read, the database has to answer a trivial statement this often and this fast. */
 const CHECKED_EVERY_MS = 750;
 const ANSWERS_WITHIN_MS = 1_500;
+/** The first time it has until the request's deadline, or this long where the admission has left less. */
+const LEAST_PATIENCE_MS = 400;
+
+interface Call {
+  readonly moment: Moment;
+  /** Of the request, on the clock of `performance.now()`. */
+  readonly deadline: number;
+}
 
 interface Kept {
   readonly list: StockList;
@@ -28,7 +36,7 @@ interface Kept {
 @Injectable()
 export class KeptList implements OnApplicationShutdown {
   readonly #session: Session;
-  readonly #trip: RoundTrip<Moment, StockList>;
+  readonly #trip: RoundTrip<Call, StockList>;
   #kept: Kept | undefined;
   #readings = 0;
   #reuses = 0;
@@ -43,7 +51,7 @@ export class KeptList implements OnApplicationShutdown {
       statement_timeout: LIST_TIMEOUT_MS,
       query_timeout: LIST_TIMEOUT_MS,
     });
-    this.#trip = new RoundTrip((moments) => this.#readFor(moments), {
+    this.#trip = new RoundTrip((calls) => this.#readFor(calls), {
       name: 'list',
       maxCalls: environment.MAX_WAITING_REQUESTS,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
@@ -62,7 +70,8 @@ export class KeptList implements OnApplicationShutdown {
       this.#reuses++;
       return held;
     }
-    return this.#trip.call(moment, arrivedAt + this.environment.LIST_TIMEOUT_MS);
+    const { LIST_TIMEOUT_MS, REQUEST_DEADLINE_MS } = this.environment;
+    return this.#trip.call({ moment, deadline: arrivedAt + REQUEST_DEADLINE_MS }, arrivedAt + LIST_TIMEOUT_MS);
   }
 
   /** Times that the list was read from the database. */
@@ -90,13 +99,13 @@ export class KeptList implements OnApplicationShutdown {
     return kept.list;
   }
 
-  async #readFor(moments: readonly Moment[]): Promise<StockList[]> {
-    const held = moments.map((moment) => this.#holding(moment));
+  async #readFor(calls: readonly Call[]): Promise<StockList[]> {
+    const held = calls.map(({ moment }) => this.#holding(moment));
     if (held.every((list) => list !== undefined)) return held;
     // Remembered is the session that was seen before the statement is sent: seen again later, it has lived all the while.
-    const session = moments.at(-1)?.session ?? null;
-    const list = await this.#whileAlive(this.#read(session));
-    return moments.map(() => list);
+    const session = calls.at(-1)?.moment.session ?? null;
+    const list = await this.#whileAlive(this.#read(session), Math.min(...calls.map(({ deadline }) => deadline)));
+    return calls.map(() => list);
   }
 
   async #read(session: string | null): Promise<StockList> {
@@ -108,12 +117,15 @@ export class KeptList implements OnApplicationShutdown {
   }
 
   /** A million pets take seconds to read, so the reading may take long; a database that is down or frozen may not. */
-  async #whileAlive<T>(reading: Promise<T>): Promise<T> {
+  async #whileAlive<T>(reading: Promise<T>, deadline: number): Promise<T> {
     const watched = new AbortController();
     const watch = async (): Promise<never> => {
-      for (;;) {
-        await pause(CHECKED_EVERY_MS, undefined, { signal: watched.signal });
-        const answer = await Promise.race([this.prisma.$queryRaw`SELECT 1`, pause(ANSWERS_WITHIN_MS, undefined)]);
+      const patienceMs = Math.max(LEAST_PATIENCE_MS, deadline - performance.now());
+      let pauseMs = Math.min(CHECKED_EVERY_MS, patienceMs / 2);
+      for (let answersWithinMs = patienceMs - pauseMs; ; answersWithinMs = ANSWERS_WITHIN_MS) {
+        await pause(pauseMs, undefined, { signal: watched.signal });
+        pauseMs = CHECKED_EVERY_MS;
+        const answer = await Promise.race([this.prisma.$queryRaw`SELECT 1`, pause(answersWithinMs, undefined)]);
         if (answer === undefined) throw new NotApplied('the database stopped answering while the list was read');
       }
     };
