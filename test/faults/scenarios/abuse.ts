@@ -80,7 +80,7 @@ const READERS = 100;
 const PETS_IN_LONG_LIST = 100_000;
 const SOCKET_TIMEOUT_MS = 5_000;
 /** Far enough apart that most readers get a list of their own, since the others update the store all the while. */
-const READER_EVERY_MS = 110;
+const READER_EVERY_MS = 150;
 
 /** Clients that ask for a long list and then read nothing of it, while others update the same store. */
 export async function stalledReaders(world: World): Promise<Figure[]> {
