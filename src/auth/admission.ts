@@ -93,7 +93,9 @@ export class AdmissionService implements OnApplicationShutdown {
       deadline,
       (failure) => outcomeOf(failure) !== 'ours' && !isOverload(failure),
       () => this.#trip.call(digest, deadline),
-    ).catch(asReadFailure);
+    ).catch((error: unknown) => {
+      throw readFailure(error);
+    });
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -126,8 +128,4 @@ export class AdmissionService implements OnApplicationShutdown {
     this.#notedAt.set(keyId, now);
     this.prisma.$executeRaw`UPDATE api_key SET last_used_at = now() WHERE id = ${keyId}`.catch(() => undefined);
   }
-}
-
-function asReadFailure(error: unknown): never {
-  throw readFailure(error);
 }

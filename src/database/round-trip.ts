@@ -124,7 +124,7 @@ export class RoundTrip<Call, Answer> {
     this.#underWay = [];
     this.#justArrived = travellers.length;
     // Before its answers are passed on, so that the database is at the next trip meanwhile.
-    if (this.#waiting.length > 0) this.#depart();
+    this.#depart();
     travellers.forEach(settle);
   }
 

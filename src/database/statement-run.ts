@@ -65,7 +65,7 @@ export class StatementRun<Row extends TextRow = TextRow> implements Submittable 
   }
 }
 
-export type Value = string | number | bigint | boolean | null;
+type Value = string | number | bigint | boolean | null;
 
 /** An array as PostgreSQL reads it. */
 export function arrayLiteral(values: readonly Value[]): string {

@@ -8,12 +8,15 @@ export const HEADERS_ON_EVERY_ANSWER = {
   'Referrer-Policy': 'no-referrer',
 } as const;
 
-/** An answer that tells its headers, as Node.js itself does of those alone that were set one by one. */
+/** The headers that an answer was given at its head; Node.js itself only tells those that were set one by one before. */
 export interface AnswerHead {
   readonly head: OutgoingHttpHeaders | undefined;
 }
 
-/** All headers of an answer, in one go where it has none set yet: setting them one by one costs three times as much. */
+/**
+ * All headers of an answer, to be written in one go: setting them one by one costs three times as much. Where others have
+ * set some already, Node.js has to merge them, so the common ones are set too, unless they are there.
+ */
 export function allHeaders(response: ServerResponse, own: OutgoingHttpHeaders = {}): OutgoingHttpHeaders {
   const { id } = response.req as ApiRequest;
   const common = { 'X-Request-Id': id, ...HEADERS_ON_EVERY_ANSWER };

@@ -123,7 +123,7 @@ function keepExact(this: unknown, _name: string, value: unknown, context?: { sou
 
 /** The first member that an object of this valid JSON text names twice. */
 function duplicateMember(text: string): string | undefined {
-  if (text.indexOf(':') === text.lastIndexOf(':')) return undefined;
+  if (text.indexOf(':') === text.lastIndexOf(':')) return undefined; // one member at most
   const open: Set<string>[] = [];
   for (const [token, , colon] of text.matchAll(/("(?:[^"\\]|\\.)*")\s*(:?)|[{}[\]]/g)) {
     if (token === '{' || token === '[') open.push(new Set());

@@ -5,7 +5,7 @@ import { Environment } from '../environment.js';
 /** Of readers of longer lists it is watched whether they move. */
 const LONG_LIST_BYTES = 2 ** 20;
 
-/** Lists that are out of date, and kept only because someone still reads them, may take this much in all, or one list. */
+/** Lists that are out of date, and kept only because someone still reads them, may take this much in all, or what one list takes. */
 const MOST_OUTDATED_BYTES = 2 ** 23;
 
 /** Beyond that, readers are cut whose connection took nothing for this long. */

@@ -149,7 +149,7 @@ export class QuantityUpdates implements OnApplicationShutdown {
     try {
       return await this.#existing.call(petId, deadline);
     } catch (error) {
-      if (outcomeOf(error) === 'ours') throw error;
+      if (outcomeOf(error) !== 'unknown') throw error;
       throw new NotApplied('whether the pet exists could not be read', { cause: error });
     }
   }
