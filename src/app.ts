@@ -4,7 +4,6 @@ import { AppModule } from './app.module.js';
 import type { Environment } from './environment.js';
 import { Drain } from './http/drain.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
-import { frontDoor } from './http/front-door.js';
 import { unmatched } from './http/unmatched.js';
 import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
@@ -20,7 +19,8 @@ export async function createApp(environment: Environment): Promise<NestExpressAp
   });
   app.useLogger(app.get(Log));
   app.get(RequestWatch).attach(app.getHttpServer());
-  adapter.enterThrough(frontDoor(environment, app.get(Drain)));
+  const drain = app.get(Drain);
+  adapter.closesWhile(() => drain.isDraining);
   adapter.addLast(() => serveDocs(app));
   return app;
 }

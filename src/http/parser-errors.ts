@@ -1,21 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { ApiError } from '../errors/api-error.js';
 import { LINGER_MS, errorHeaders } from '../errors/error.answer.js';
 import type { ApiRequest } from './api-request.js';
 import { HEADERS_ON_EVERY_ANSWER } from './answer-headers.js';
 import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
+import type { Connection } from './request-turns.js';
 
 interface ParserError extends Error {
   readonly code?: string;
   /** What the parser was given last; it begins with the request line when the head came in one piece. */
   readonly rawPacket?: Buffer;
-}
-
-/** Of a connection, the request that was parsed last and its response. */
-interface Parsing {
-  readonly parser?: { readonly incoming?: (ApiRequest & { readonly res?: ServerResponse }) | null } | null;
 }
 
 /** Emitted by the server for each request that is refused before there is one for the application. */
@@ -28,12 +23,12 @@ export interface Refused {
 
 /** Answers with an Error what Node.js refuses before there is a request, and says so instead of just hanging up. */
 export function answerParserErrors(server: Server): void {
-  const failed = new WeakSet<Duplex>();
-  server.on('clientError', (error: ParserError, socket: Duplex & Parsing) => {
+  const failed = new WeakSet<Connection>();
+  server.on('clientError', (error: ParserError, socket: Connection) => {
     if (error.code === 'ECONNRESET') socket.destroy();
     if (socket.destroyed || failed.has(socket)) return; // each further packet fails anew
     failed.add(socket);
-    const last = socket.parser?.incoming;
+    const last = socket.lastRequest;
     if (!last?.res) refuse(server, socket, readParserError(error));
     else if (last.complete)
       afterAnswer(last.res, () => {
@@ -44,11 +39,6 @@ export function answerParserErrors(server: Server): void {
         socket.destroy();
       });
     else failBody(last, last.res, readParserError(error));
-  });
-  server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
-    socket.on('error', () => undefined); // Node.js has let go of this connection
-    const allow = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
-    refuse(server, socket, new ApiError('method_not_allowed', 'This service is no proxy.', allow));
   });
 }
 
@@ -62,10 +52,13 @@ export function answerExpectations(server: Server): void {
   }
 }
 
-/** What is wrong behind a request must not be taken for its answer, nor come before it. */
+/**
+ * What is wrong behind a request must not be taken for its answer, nor come before it. Node.js closes the connection when
+ * the last answer is written, where the client has said that it sends no more: this comes just before.
+ */
 function afterAnswer(response: ServerResponse, act: () => void): void {
   if (response.writableFinished) act();
-  else response.once('finish', act);
+  else response.prependOnceListener('finish', act);
 }
 
 /** The head was good, so the request gets its own answer; whoever reads its body learns what is wrong with that. */
@@ -91,7 +84,7 @@ function readParserError({ code, rawPacket }: ParserError): ApiError {
 }
 
 /** Ends the connection with an Error. Closing at once, with the client's data unread, could take the Error with it. */
-function refuse(server: Server, socket: Duplex, error: ApiError): void {
+function refuse(server: Server, socket: Connection, error: ApiError): void {
   if (!socket.writable) return;
   const id = randomUUID();
   server.emit(REFUSED, { id, error } satisfies Refused);

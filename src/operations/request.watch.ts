@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
 import type { AnswerHead } from '../http/answer-headers.js';
-import type { ApiRequest } from '../http/api-request.js';
+import { type ApiRequest, inContext } from '../http/api-request.js';
 import { REFUSED, type Refused } from '../http/parser-errors.js';
 import { describeFailure } from './failure.text.js';
 import { type Level, Log } from './log.js';
@@ -39,7 +39,7 @@ export class RequestWatch {
       this.#ended(request, response);
     };
     function close(this: Answer): void {
-      ended(this.req as ApiRequest, this);
+      ended(inContext(this.req), this);
     }
     server.prependListener('request', (_request, response: Answer) => {
       this.metrics.activeRequests++;
