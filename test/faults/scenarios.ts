@@ -12,6 +12,7 @@ import {
   terminateSessions,
 } from './scenarios/outage.ts';
 import { crowd, overload } from './scenarios/overload.ts';
+import { hostilePipelines, parallelPipelinesControl } from './scenarios/pipelines.ts';
 import { soak } from './scenarios/soak.ts';
 import { longList, noFault, staleListControl } from './scenarios/truth.ts';
 import type { Figure, World } from './stage.ts';
@@ -39,5 +40,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   crowd: crowd,
   'invalid-requests': invalidRequests,
   'stalled-readers': stalledReaders,
+  'hostile-pipelines': hostilePipelines,
+  'control-parallel-pipelines': parallelPipelinesControl,
   soak: soak,
 };

@@ -16,6 +16,7 @@ export interface Size {
   /** How often the usual load and the crowd's are measured in turn. */
   readonly comparisons: number;
   readonly floodMs: number;
+  readonly pipelines: number;
   readonly soakMs: number;
   readonly soakFaultEveryMs: number;
 }
@@ -35,6 +36,7 @@ export const SIZES = {
     overloadMs: 2_000,
     comparisons: 1,
     floodMs: 1_000,
+    pipelines: 200,
     soakMs: 10_000,
     soakFaultEveryMs: 2_000,
   },
@@ -50,6 +52,7 @@ export const SIZES = {
     overloadMs: 4_000,
     comparisons: 1,
     floodMs: 2_000,
+    pipelines: 1_000,
     soakMs: 12_000,
     soakFaultEveryMs: 3_000,
   },
@@ -64,6 +67,7 @@ export const SIZES = {
     overloadMs: 30_000,
     comparisons: 5,
     floodMs: 10_000,
+    pipelines: 3_000,
     soakMs: 2 * minute,
     soakFaultEveryMs: 10_000,
   },
@@ -78,6 +82,7 @@ export const SIZES = {
     overloadMs: 30_000,
     comparisons: 5,
     floodMs: 10_000,
+    pipelines: 10_000,
     soakMs: 10 * minute,
     soakFaultEveryMs: 20_000,
   },
