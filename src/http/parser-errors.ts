@@ -3,7 +3,7 @@ import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } 
 import { ApiError } from '../errors/api-error.js';
 import { LINGER_MS, errorHeaders } from '../errors/error.answer.js';
 import type { ApiRequest } from './api-request.js';
-import { HEADERS_ON_EVERY_ANSWER } from './answer-headers.js';
+import { type AnswerHead, HEADERS_ON_EVERY_ANSWER } from './answer-headers.js';
 import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
 import type { Connection } from './request-turns.js';
 
@@ -31,8 +31,8 @@ export function answerParserErrors(server: Server): void {
     const last = socket.lastRequest;
     if (!last?.res) refuse(server, socket, readParserError(error));
     else if (last.complete)
-      afterAnswer(last.res, () => {
-        refuse(server, socket, readParserError(error));
+      afterAnswer(last.res, (response) => {
+        if (!saysClose(response)) refuse(server, socket, readParserError(error));
       });
     else if (last.res.headersSent)
       afterAnswer(last.res, () => {
@@ -56,9 +56,17 @@ export function answerExpectations(server: Server): void {
  * What is wrong behind a request must not be taken for its answer, nor come before it. Node.js closes the connection when
  * the last answer is written, where the client has said that it sends no more: this comes just before.
  */
-function afterAnswer(response: ServerResponse, act: () => void): void {
-  if (response.writableFinished) act();
-  else response.prependOnceListener('finish', act);
+function afterAnswer(response: ServerResponse, act: (response: ServerResponse & Partial<AnswerHead>) => void): void {
+  if (response.writableFinished) act(response);
+  else
+    response.prependOnceListener('finish', () => {
+      act(response);
+    });
+}
+
+/** Behind an answer that closes the connection nothing is answered any more. */
+function saysClose({ shouldKeepAlive, head }: ServerResponse & Partial<AnswerHead>): boolean {
+  return !shouldKeepAlive || head?.['Connection'] === 'close';
 }
 
 /** The head was good, so the request gets its own answer; whoever reads its body learns what is wrong with that. */

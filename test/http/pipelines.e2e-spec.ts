@@ -166,6 +166,12 @@ describe('requests of one connection', () => {
     },
   );
 
+  it('are followed by nothing behind an answer that closes the connection, not even for garbage', async () => {
+    const connection = await send(`${update(1, 7, 'Connection: close\r\n')}garbage\r\n\r\n`);
+    expect(whole(await connection.answer())).toEqual(updated('1', 7));
+    expect(await connection.closed()).toBe('');
+  });
+
   it('are answered before a CONNECT behind them, and let go of with it', async () => {
     const connection = await send(SCRIPT + SCRIPT + update(1, 7) + CONNECT + update(2, 8));
     for (let n = 0; n < 2; n++) expect((await connection.answer()).bytes.length).toBeGreaterThan(1e6);
