@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildIfStale } from './faults/build.ts';
+import { damagedTls, readByCodeControl } from './faults/scenarios/damage.ts';
 import { sigterm } from './faults/scenarios/drain.ts';
 import { faultsInARow } from './faults/scenarios/soak.ts';
 import { staleListControl } from './faults/scenarios/truth.ts';
@@ -24,6 +25,8 @@ describe(`two services under fault (FAULTS_SEED=${SEED})`, { timeout: 60_000 }, 
     ['finds a list that is out of date', staleListControl],
     ['keep every promise through one fault after the other', faultsInARow],
     ['lose no request to SIGTERM', sigterm],
+    ['tell what became of each update when TLS is damaged', damagedTls],
+    ['finds a service that reads errors by their code', readByCodeControl],
   ])('%s', async (_, scenario) => {
     const notes: string[] = [];
     const random = new SeededRandom(SEED);
