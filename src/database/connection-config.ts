@@ -30,6 +30,9 @@ const PREPARE = `
 /** How a new connection is made ready before anything else uses it. */
 export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
 
+/** For a client or a pool, which waits for `onConnect` though its types do not say so. */
+type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: pg.ClientBase): Promise<void> };
+
 /**
  * How every program of this project connects to PostgreSQL.
  *
@@ -44,7 +47,7 @@ export function connectionConfig(
   bounds: TimeBounds,
   settings: SessionSettings = {},
   prepare?: Prepare,
-): pg.PoolConfig & { onConnect(client: pg.ClientBase): void } {
+): ConnectionConfig {
   const url = new URL(databaseUrl);
   const all = { ...SESSION_SETTINGS, search_path: `"${schemaOf(databaseUrl)}"`, ...settings };
   const own = {
@@ -59,7 +62,6 @@ export function connectionConfig(
   };
   // What the driver finds in the URL counts more for it than what it is told here.
   for (const option of Object.keys(own)) url.searchParams.delete(option);
-  // The pool waits for it, though its types do not say so.
   const onConnect = async (client: pg.ClientBase): Promise<void> => {
     try {
       await client.query(PREPARE);
@@ -69,7 +71,7 @@ export function connectionConfig(
       throw error;
     }
   };
-  return { connectionString: url.href, ...own, onConnect: onConnect as (client: pg.ClientBase) => void };
+  return { connectionString: url.href, ...own, onConnect };
 }
 
 /** The schema that the tables are in. */
@@ -78,11 +80,11 @@ export function schemaOf(databaseUrl: string): string {
 }
 
 /** A connection outside of any pool. */
-export async function openConnection(config: ReturnType<typeof connectionConfig>): Promise<pg.Client> {
+export async function openConnection(config: ConnectionConfig): Promise<pg.Client> {
   const client = new pg.Client(config);
   client.on('error', () => undefined); // the statement under way is rejected with the same error
   await client.connect();
-  await (config.onConnect(client) as unknown as Promise<void>);
+  await config.onConnect(client);
   return client;
 }
 

@@ -76,7 +76,7 @@ export class Session {
   async run<Run extends StatementRun>(run: Run): Promise<Run> {
     const client = await this.#connect();
     const unconfirmedBefore = this.#unconfirmedCommits;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const { promise, resolve, reject }: PromiseWithResolvers<void> = Promise.withResolvers();
     run.callback = (error) => (error ? reject(error) : resolve());
     try {
       client.query(run);
