@@ -19,7 +19,7 @@ describe('readEnvironment', () => {
       { DATABASE_URL, BOOTSTRAP_API_KEY: 'secret' },
       'BOOTSTRAP_API_KEY must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)',
     ],
-    [{ DATABASE_URL, REQUEST_DEADLINE_MS: '1800' }, 'DATABASE_QUERY_TIMEOUT_MS must be less than REQUEST_DEADLINE_MS'],
+    [{ DATABASE_URL, REQUEST_DEADLINE_MS: '10000' }, 'REQUEST_DEADLINE_MS must be less than REQUEST_TIMEOUT_MS'],
   ])('refuses %j in one line that names the setting and the rule, never the value', (source, message) => {
     expect(() => readEnvironment(source)).toThrow(new SettingError(message));
     expect(message).not.toContain('secret');

@@ -72,14 +72,6 @@ export const settings = {
     '4',
     integer(1, 100),
   ),
-  DATABASE_CONNECT_TIMEOUT_MS: setting(
-    'Bound on getting a connection, waiting for a free one included',
-    '1000',
-    integer(50, 60_000),
-  ),
-  DATABASE_LOCK_TIMEOUT_MS: setting('Bound on waiting for a lock', '500', integer(10, 60_000)),
-  DATABASE_STATEMENT_TIMEOUT_MS: setting('Bound on a statement, kept by PostgreSQL', '1500', integer(50, 60_000)),
-  DATABASE_QUERY_TIMEOUT_MS: setting('Bound on a statement, kept by the service', '2000', integer(50, 60_000)),
   REQUEST_DEADLINE_MS: setting('Bound on what a request waits for the database in all', '2500', integer(100, 60_000)),
   LIST_TIMEOUT_MS: setting('Bound on reading the whole stock anew', '25000', integer(1000, 600_000)),
   MAX_WAITING_REQUESTS: setting(
@@ -112,14 +104,8 @@ type Values = { readonly [Name in SettingName]: ReturnType<(typeof settings)[Nam
 
 /** Each bound must be shorter than the one around it, or the outer one hides what the inner one would have told. */
 const RISING: readonly (readonly SettingName[])[] = [
-  [
-    'DATABASE_LOCK_TIMEOUT_MS',
-    'DATABASE_STATEMENT_TIMEOUT_MS',
-    'DATABASE_QUERY_TIMEOUT_MS',
-    'REQUEST_DEADLINE_MS',
-    'REQUEST_TIMEOUT_MS',
-  ],
-  ['DATABASE_CONNECT_TIMEOUT_MS', 'REQUEST_DEADLINE_MS', 'DRAIN_TIMEOUT_MS'],
+  ['REQUEST_DEADLINE_MS', 'REQUEST_TIMEOUT_MS'],
+  ['REQUEST_DEADLINE_MS', 'DRAIN_TIMEOUT_MS'],
   ['HEADERS_TIMEOUT_MS', 'REQUEST_TIMEOUT_MS'],
   ['REQUEST_DEADLINE_MS', 'LIST_TIMEOUT_MS'],
 ];

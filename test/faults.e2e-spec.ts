@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildIfStale } from './faults/build.ts';
+import { damagedTls, readByCodeControl } from './faults/scenarios/damage.ts';
 import { sigterm } from './faults/scenarios/drain.ts';
 import { hostilePipelines, parallelPipelinesControl } from './faults/scenarios/pipelines.ts';
 import { faultsInARow } from './faults/scenarios/soak.ts';
@@ -27,6 +28,8 @@ describe(`two services under fault (FAULTS_SEED=${SEED})`, { timeout: 60_000 }, 
     ['lose no request to SIGTERM', sigterm],
     ['answer hostile pipelines in order, and keep nothing of them', hostilePipelines],
     ['finds requests of one connection served beside each other', parallelPipelinesControl],
+    ['tell what became of each update when TLS is damaged', damagedTls],
+    ['finds a service that reads errors by their code', readByCodeControl],
   ])('%s', async (_, scenario) => {
     const notes: string[] = [];
     const random = new SeededRandom(SEED);

@@ -8,6 +8,6 @@ import { QuantityUpdates } from './quantity-updates.js';
 @Module({
   controllers: [InventoryController],
   providers: [InventoryService, KeptList, ListReaders, QuantityUpdates],
-  exports: [KeptList],
+  exports: [KeptList, QuantityUpdates],
 })
 export class InventoryModule {}

@@ -1,6 +1,7 @@
 import { invalidRequests, stalledReaders } from './scenarios/abuse.ts';
 import { lockedRow } from './scenarios/contention.ts';
 import { killPostgres, killService, lostUpdateControl } from './scenarios/crash.ts';
+import { damagedTls, readByCodeControl } from './scenarios/damage.ts';
 import { sigterm } from './scenarios/drain.ts';
 import {
   cutBeforeAnswer,
@@ -25,12 +26,14 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'long-list': longList,
   'control-stale-list': staleListControl,
   'control-lost-update': lostUpdateControl,
+  'control-read-by-code': readByCodeControl,
   'kill-service': killService,
   'kill-postgres': killPostgres,
   'restart-postgres': restartPostgres,
   'terminate-sessions': terminateSessions,
   'cut-connections': cutConnections,
   'cut-before-answer': cutBeforeAnswer,
+  'damaged-tls': damagedTls,
   'silent-connections': silentConnections,
   'postgres-down': postgresDown,
   'postgres-frozen': postgresFrozen,

@@ -17,6 +17,8 @@ export interface Size {
   readonly comparisons: number;
   readonly floodMs: number;
   readonly pipelines: number;
+  /** Updates while the records of TLS are damaged. */
+  readonly damagedUpdates: number;
   readonly soakMs: number;
   readonly soakFaultEveryMs: number;
 }
@@ -37,6 +39,7 @@ export const SIZES = {
     comparisons: 1,
     floodMs: 1_000,
     pipelines: 200,
+    damagedUpdates: 1_000,
     soakMs: 10_000,
     soakFaultEveryMs: 2_000,
   },
@@ -53,6 +56,7 @@ export const SIZES = {
     comparisons: 1,
     floodMs: 2_000,
     pipelines: 1_000,
+    damagedUpdates: 8_000,
     soakMs: 12_000,
     soakFaultEveryMs: 3_000,
   },
@@ -68,6 +72,7 @@ export const SIZES = {
     comparisons: 5,
     floodMs: 10_000,
     pipelines: 3_000,
+    damagedUpdates: 200_000,
     soakMs: 2 * minute,
     soakFaultEveryMs: 10_000,
   },
@@ -83,6 +88,7 @@ export const SIZES = {
     comparisons: 5,
     floodMs: 10_000,
     pipelines: 10_000,
+    damagedUpdates: 200_000,
     soakMs: 10 * minute,
     soakFaultEveryMs: 20_000,
   },
