@@ -5,7 +5,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { isAlive } from '../dev/process-tree.ts';
+import { isAlive } from '../dev/embedded-postgres.ts';
 import { applyMigrations } from '../src/database/migrations.ts';
 import { createDatabase } from './support/database.ts';
 
