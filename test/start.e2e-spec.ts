@@ -117,7 +117,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     const second = start();
     expect(await second.exitCode).toBe(1);
     expect(second.output()).toBe(
-      `another process is already using the database in ${join(project, '.data/postgres')}\n`,
+      `another process is already using the database in ${join(project, '.data/postgres')} (PostgreSQL is process ${postmaster()})\n`,
     );
     expect((await list()).status).toBe(200);
     started.process.kill('SIGINT');
