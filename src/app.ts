@@ -9,6 +9,15 @@ import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
 import { RequestWatch } from './operations/request.watch.js';
 
+/** What a page of an allowed origin may send and read. A preflight goes on to the route, for `OPTIONS` has an answer of its own. */
+const CORS = {
+  methods: ['GET', 'HEAD', 'PATCH'],
+  allowedHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match', 'X-Request-Id'],
+  exposedHeaders: ['ETag', 'Idempotent-Replayed', 'Retry-After', 'X-Request-Id'],
+  maxAge: 600,
+  preflightContinue: true,
+};
+
 /** The whole application, not yet listening. */
 export async function createApp(environment: Environment): Promise<NestExpressApplication> {
   const adapter = new InventoryExpressAdapter(environment, unmatched);
@@ -21,6 +30,7 @@ export async function createApp(environment: Environment): Promise<NestExpressAp
   app.get(RequestWatch).attach(app.getHttpServer());
   const drain = app.get(Drain);
   adapter.closesWhile(() => drain.isDraining);
-  adapter.addLast(() => serveDocs(app));
+  if (environment.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: environment.CORS_ORIGINS });
+  if (environment.DOCS === 'on') adapter.addLast(() => serveDocs(app));
   return app;
 }

@@ -14,6 +14,14 @@ describe('readEnvironment', () => {
     [{ DATABASE_URL: 'mysql://secret@db/x' }, 'DATABASE_URL must be a postgresql:// address'],
     [{ DATABASE_URL, PORT: '70000' }, 'PORT must be an integer from 0 to 65535'],
     [{ DATABASE_URL, PORT: '3000.5' }, 'PORT must be an integer from 0 to 65535'],
+    [
+      { DATABASE_URL, CORS_ORIGINS: '*' },
+      'CORS_ORIGINS must be origins like https://shop.example, separated by commas',
+    ],
+    [
+      { DATABASE_URL, CORS_ORIGINS: 'https://shop.example/' },
+      'CORS_ORIGINS must be origins like https://shop.example, separated by commas',
+    ],
     [{ DATABASE_URL, PORT: '' }, 'PORT must be an integer from 0 to 65535'],
     [
       { DATABASE_URL, BOOTSTRAP_API_KEY: 'secret' },

@@ -44,6 +44,13 @@ function bearerToken(text: string): string {
   return text;
 }
 
+function originList(text: string): string[] {
+  const origins = text.split(',').filter((part) => part !== '');
+  const isOrigin = (origin: string) => URL.canParse(origin) && new URL(origin).origin === origin;
+  if (!origins.every(isOrigin)) throw new Error('must be origins like https://shop.example, separated by commas');
+  return origins;
+}
+
 function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T): Setting<T> {
   return fallback === undefined ? { meaning, read } : { meaning, default: fallback, read };
 }
@@ -67,6 +74,12 @@ export const settings = {
     '0',
     integer(0, 100_000_000),
   ),
+  CORS_ORIGINS: setting(
+    'Origins whose pages a browser lets call the service, separated by commas; empty is none',
+    '',
+    originList,
+  ),
+  DOCS: setting('Whether Swagger UI and the OpenAPI document are served: on, off', 'on', oneOf('on', 'off')),
   DATABASE_POOL_SIZE: setting(
     'Connections for everything but the three dedicated ones (admission, updates, list)',
     '4',

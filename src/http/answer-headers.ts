@@ -25,5 +25,6 @@ export function allHeaders(response: ServerResponse, own: OutgoingHttpHeaders = 
   for (const [name, value] of Object.entries(common)) {
     if (!response.hasHeader(name)) response.setHeader(name, value);
   }
-  return own;
+  const vary = response.getHeader('Vary');
+  return vary && own['Vary'] ? { ...own, Vary: `${String(vary)}, ${String(own['Vary'])}` } : own;
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { ApiError } from '../errors/api-error.js';
 import { LINGER_MS, errorHeaders } from '../errors/error.answer.js';
 import type { ApiRequest } from './api-request.js';
@@ -18,6 +19,8 @@ export const REFUSED = 'refused';
 export interface Refused {
   /** Told to the client as `X-Request-Id`. */
   readonly id: string;
+  /** The client's. */
+  readonly address: string | undefined;
   readonly error: ApiError;
 }
 
@@ -95,7 +98,7 @@ function readParserError({ code, rawPacket }: ParserError): ApiError {
 function refuse(server: Server, socket: Connection, error: ApiError): void {
   if (!socket.writable) return;
   const id = randomUUID();
-  server.emit(REFUSED, { id, error } satisfies Refused);
+  server.emit(REFUSED, { id, address: (socket as Socket).remoteAddress, error } satisfies Refused);
   const body = error.body();
   const headers = {
     'X-Request-Id': id,
