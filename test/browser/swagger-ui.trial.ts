@@ -58,7 +58,7 @@ const SCREENS = [
   { name: 'phone', viewport: { width: 390, height: 844 }, isMobile: true },
 ];
 
-describe.skipIf(!executablePath)('Swagger UI', { timeout: 90_000 }, () => {
+describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
   let service: TestService;
   let browser: Browser;
 
