@@ -4,10 +4,11 @@ import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
+import { ERRORS } from '../errors/error-code.js';
 import { type ApiRequest, headerValues, inContext } from '../http/api-request.js';
 import { BearerStrategy, NotAdmitted } from './bearer.strategy.js';
 import { RateLimit } from './rate-limit.js';
-import type { Scope } from './scopes.js';
+import { type Scope, lacksScope } from './scopes.js';
 
 /** Name of the security scheme in the OpenAPI document. */
 export const API_KEY_SCHEME = 'apiKey';
@@ -42,8 +43,8 @@ export class AuthGuard implements CanActivate {
     request.keyId = keyId;
     request.moment = moment;
     this.rateLimit.charge(keyId, http.getResponse<Response>());
-    if (needed === undefined) throw insufficient('No API key may do this.');
-    if (!scopes.includes(needed)) throw insufficient(`The API key lacks the scope ${needed}.`, `, scope="${needed}"`);
+    if (needed === undefined) throw insufficient(ERRORS.forbidden.message);
+    if (!scopes.includes(needed)) throw insufficient(lacksScope(needed), `, scope="${needed}"`);
     return true;
   }
 
@@ -57,7 +58,7 @@ export class AuthGuard implements CanActivate {
       request.refusal = error.refusal;
       if (error.keyId !== undefined) request.keyId = error.keyId;
       const challenge = error.refusal === 'no_key' ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
-      throw new ApiError('unauthorized', 'The API key is missing or invalid.', { 'WWW-Authenticate': challenge });
+      throw new ApiError('unauthorized', undefined, { 'WWW-Authenticate': challenge });
     }
   }
 }

@@ -90,8 +90,6 @@ export function isOverload(error: unknown): boolean {
   return error instanceof TooManyWaiting;
 }
 
-function messageOf(error: unknown): string {
-  return isOverload(error)
-    ? 'The service is handling as many requests as it can; nothing was written.'
-    : 'The database cannot be used at the moment; nothing was written.';
+function messageOf(error: unknown): string | undefined {
+  return isOverload(error) ? 'The service is handling as many requests as it can; nothing was written.' : undefined;
 }

@@ -6,6 +6,7 @@ import { type ApiRequest, headerValues } from './api-request.js';
 
 /** The largest body. The only one that version 1 takes has some 20 bytes. */
 export const MAX_BODY_BYTES = 1_024;
+export const BODY_TOO_LARGE = `The body is larger than ${MAX_BODY_BYTES} bytes.`;
 
 const MEDIA_TYPE = /^application\/json[ \t]*(?:;|$)/i;
 const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*([^;]*)/gi;
@@ -39,7 +40,7 @@ function judgeHeaders(request: ApiRequest): void {
 
   // Node.js itself keeps the first and drops the other.
   if (headerValues(request, 'content-type').length > 1 || !isJson(mediaType ?? '')) {
-    throw new ApiError('unsupported_media_type', 'The body must be application/json in UTF-8.');
+    throw new ApiError('unsupported_media_type');
   }
   if (headers['content-encoding'] !== undefined) {
     throw new ApiError('unsupported_media_type', 'The body must not have a Content-Encoding.');
@@ -167,5 +168,5 @@ function missing(): ApiError {
 }
 
 function tooLarge(): ApiError {
-  return new ApiError('payload_too_large', `The body is larger than ${MAX_BODY_BYTES} bytes.`);
+  return new ApiError('payload_too_large', BODY_TOO_LARGE);
 }

@@ -82,16 +82,13 @@ function failBody(request: ApiRequest, response: ServerResponse, fault: ApiError
 function readParserError({ code, rawPacket }: ParserError): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW') {
     const [, target = ''] = /^[A-Z]+ (\S*)/.exec(rawPacket?.toString('latin1') ?? '') ?? [];
-    return target.length > MAX_TARGET_LENGTH
-      ? targetTooLong()
-      : new ApiError('header_fields_too_large', 'The headers are larger than 8 KiB.');
+    return target.length > MAX_TARGET_LENGTH ? targetTooLong() : new ApiError('header_fields_too_large');
   }
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') {
     return new ApiError('payload_too_large', 'The chunk extensions are too large.');
   }
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return new ApiError('request_timeout', 'The request did not arrive in time.');
-  return new ApiError('bad_request', 'The request is not well-formed HTTP/1.1.');
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new ApiError('request_timeout');
+  return new ApiError('bad_request');
 }
 
 /** Ends the connection with an Error. Closing at once, with the client's data unread, could take the Error with it. */

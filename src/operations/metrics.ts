@@ -4,7 +4,7 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import { REFUSALS } from '../auth/bearer.strategy.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { type TripEnd, tripEnds } from '../database/round-trip.js';
-import { STATUS_OF } from '../errors/error-code.js';
+import { ERRORS } from '../errors/error-code.js';
 import { KeptList } from '../inventory/kept-list.js';
 import { QuantityUpdates } from '../inventory/quantity-updates.js';
 import { Log } from './log.js';
@@ -86,7 +86,7 @@ export class Metrics implements OnApplicationShutdown {
       .labels(version)
       .set(1);
     // From the start, so that the first one is a rise.
-    for (const code of Object.keys(STATUS_OF))
+    for (const code of Object.keys(ERRORS))
       for (const counter of [this.#errors, this.#malformed]) counter.labels(code).inc(0);
     for (const reason of REFUSALS) this.#unauthorized.labels(reason).inc(0);
     tripEnds.subscribe(this.#tripEnded);

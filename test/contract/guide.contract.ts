@@ -24,6 +24,7 @@ const LANGUAGES = [
     command: 'python3',
     said: "{'petId': 1, 'quantity': 13, 'status': 'available'}\n",
   },
+  { fence: 'go', file: 'client.go', command: 'go', said: '{1 13 available}\n' },
 ];
 
 /** What happens to the first update between client and service. */
@@ -80,7 +81,7 @@ describe('docs/clients.md', () => {
     async function program(): Promise<string> {
       const [code = ''] = snippets(fence);
       await writeFile(join(folder, file), code);
-      return run(command, [file]);
+      return run(command, command === 'go' ? ['run', file] : [file]);
     }
   });
 
@@ -105,7 +106,7 @@ describe('docs/clients.md', () => {
 
   async function run(command: string, args: readonly string[]): Promise<string> {
     const { port } = proxy.address() as AddressInfo;
-    const env = { ...process.env, INVENTORY_URL: `http://127.0.0.1:${port}`, INVENTORY_KEY: service.key };
+    const env = { ...process.env, INVENTORY_URL: `http://127.0.0.1:${port}/v1`, INVENTORY_KEY: service.key };
     return (await promisify(execFile)(command, args, { cwd: folder, env })).stdout;
   }
 
