@@ -99,7 +99,9 @@ describe('with settings of the database that are not ours', () => {
     const [key] = JSON.parse(stdout) as { name: string; state: string; createdAt: string }[];
     expect(key).toMatchObject({ name: 'Kässe 3', state: 'live' });
     expect(Math.abs(Date.parse(key?.createdAt ?? '') - Date.now())).toBeLessThan(60_000);
-    expect(await store.inventory('history', '7')).toMatchObject({ ...done, stdout: expect.stringContaining('8 sold') });
+    const history = await store.inventory('history', '7');
+    expect(history).toMatchObject(done);
+    expect(history.stdout).toContain('8 sold');
   });
 
   it.each(['serializable', '"repeatable read"'])(

@@ -13,7 +13,7 @@ import { buildIfStale } from '../../dev/build.ts';
 const PETS = 1_000_000;
 const command = join(import.meta.dirname, '../../dist/cli.js');
 
-await buildIfStale();
+buildIfStale();
 const folder = await mkdtemp(join(tmpdir(), 'inventory-million-'));
 const server = await startPostgres(join(folder, 'postgres'), { throwaway: true });
 try {

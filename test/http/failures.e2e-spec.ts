@@ -16,6 +16,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { refusal, refused, whole } from '../support/answers.ts';
 import type { ErrorCode } from '../../src/errors/error-code.ts';
 import { AppModule } from '../../src/app.module.ts';
+import { Public } from '../../src/auth/auth.guard.ts';
 import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
@@ -57,23 +58,27 @@ const REFUSED: Readonly<Record<string, () => HttpException>> = {
 
 @Controller('faulty')
 class FaultyController {
+  @Public()
   @Get('throws/:what')
   throws(@Param('what') what: string): never {
     throw thing(what);
   }
 
+  @Public()
   @Get('rejects/:what')
   async rejects(@Param('what') what: string): Promise<never> {
     await Promise.resolve();
     throw thing(what);
   }
 
+  @Public()
   @Get('begins/:what')
   begins(@Res() response: Response): void {
     response.writeHead(200, { 'Content-Length': 1_000 }).write('begun');
     throw new Error(SECRET);
   }
 
+  @Public()
   @Get('answers/:what')
   answers(): unknown {
     return { quantity: 5n }; // JSON.stringify throws

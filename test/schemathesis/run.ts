@@ -48,7 +48,7 @@ function install(): string | undefined {
 }
 
 async function check(program: string): Promise<number> {
-  await buildIfStale();
+  buildIfStale();
   const postgres = await startPostgres(join(folder, 'data'), { fsync: false, throwaway: true });
   const key = randomBytes(32).toString('hex');
   const port = await freePort();
