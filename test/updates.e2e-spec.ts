@@ -30,7 +30,15 @@ describe('updates', () => {
 
   const ask = (update: Partial<QuantityUpdate>, patienceMs = PATIENCE_MS, by = updates) =>
     by.apply(
-      { petId: 1n, quantity: 1, onlyIf: null, changedBy: 'key:test', requestId: 'request', ...update },
+      {
+        petId: 1n,
+        quantity: 1,
+        onlyIf: null,
+        changedBy: 'key:test',
+        idempotencyKey: null,
+        requestId: 'request',
+        ...update,
+      },
       performance.now() + patienceMs,
     );
   const stockOf = () => service.sql('SELECT pet_id, quantity, status FROM inventory_item ORDER BY pet_id');
@@ -209,7 +217,14 @@ describe('updates', () => {
         ]) {
           await service.sql(`SET client_min_messages = error; SET synchronous_commit = ${String(before)}`);
           const { sql, args } = updateStatement(
-            pets.map((petId) => ({ petId, quantity: 1, onlyIf: null, changedBy: 'key:test', requestId: 'request' })),
+            pets.map((petId) => ({
+              petId,
+              quantity: 1,
+              onlyIf: null,
+              changedBy: 'key:test',
+              idempotencyKey: null,
+              requestId: 'request',
+            })),
           );
           await service.sql(sql, args);
           const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings`);

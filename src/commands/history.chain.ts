@@ -54,16 +54,19 @@ export async function judgeHistory(client: Client): Promise<Verdict> {
 }
 
 /**
- * $1 the moment; $2, $3 the row after which to go on. The newest row is found by LIMIT rather than EXISTS, and rows are deleted
+ * $1 the moment; $2, $3 the row after which to go on. A row with a key answers repetitions of its update for a day, whatever
+ * the moment. The newest row is found by LIMIT rather than EXISTS, and rows are deleted
  * by their place: a planner without statistics would join the whole table, in time quadratic for a pet with a long chain.
  */
 const pruneSlice = `
   WITH slice AS MATERIALIZED (
-    SELECT pet_id, id, changed_at, ctid AS place FROM stock_change WHERE (pet_id, id) > ($2::bigint, $3::bigint)
+    SELECT pet_id, id, ctid AS place,
+           changed_at < $1 AND (idempotency_key IS NULL OR changed_at < now() - interval '1 day') AS is_old
+      FROM stock_change WHERE (pet_id, id) > ($2::bigint, $3::bigint)
      ORDER BY pet_id, id LIMIT 10000),
   old AS MATERIALIZED (
     SELECT place
-      FROM (SELECT *, bool_and(changed_at < $1) OVER (PARTITION BY pet_id ORDER BY id) AS old_from_start FROM slice) AS s
+      FROM (SELECT *, bool_and(is_old) OVER (PARTITION BY pet_id ORDER BY id) AS old_from_start FROM slice) AS s
      WHERE old_from_start
        AND (SELECT id FROM stock_change newer WHERE newer.pet_id = s.pet_id AND newer.id > s.id
              ORDER BY newer.pet_id, newer.id LIMIT 1) IS NOT NULL

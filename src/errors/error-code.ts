@@ -10,6 +10,10 @@ export const ERRORS = {
   not_found: { status: 404, message: 'There is no pet with this petId.' },
   method_not_allowed: { status: 405, message: 'This path does not take this method.' },
   request_timeout: { status: 408, message: 'The request did not arrive in time.' },
+  idempotency_key_reused: {
+    status: 409,
+    message: 'This Idempotency-Key belongs to another update: nothing was written.',
+  },
   precondition_failed: { status: 412, message: 'The stock has changed: If-Match does not hold.' },
   payload_too_large: { status: 413, message: 'The body is too large.' },
   uri_too_long: { status: 414, message: 'The request target is too long.' },
@@ -25,7 +29,7 @@ export const ERRORS = {
   /** The write may or may not have happened. */
   outcome_unknown: {
     status: 503,
-    message: 'The update may or may not have happened: read the stock, or repeat the request with If-Match.',
+    message: 'The update may or may not have happened: repeat it with its Idempotency-Key, or read the stock.',
   },
 } as const satisfies Readonly<Record<string, { readonly status: number; readonly message: string }>>;
 

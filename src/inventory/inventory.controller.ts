@@ -5,6 +5,7 @@ import { RequireScope } from '../auth/auth.guard.js';
 import { API_PREFIX } from '../http/api-prefix.js';
 import type { ApiRequest } from '../http/api-request.js';
 import { readJsonBody } from '../http/json-body.js';
+import { readIdempotencyKey } from './idempotency-key.js';
 import { readIfMatch } from './if-match.js';
 import { itemAsJson, itemTag } from './inventory-item.dto.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
@@ -39,13 +40,15 @@ export class InventoryController {
     @Res() response: Response,
   ): Promise<void> {
     const ifMatch = readIfMatch(request.headers['if-match']);
+    const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key']);
     const { quantity } = await readJsonBody(request, response, InventoryUpdate);
-    const item = await this.inventory.setQuantity(
+    const { item, outcome } = await this.inventory.setQuantity(
       {
         petId,
         quantity,
         onlyIf: ifMatch,
         changedBy: `key:${request.keyId}`,
+        idempotencyKey,
         requestId: request.id,
       },
       request.deadline,
@@ -56,6 +59,7 @@ export class InventoryController {
       'Content-Length': body.length,
       'Cache-Control': 'no-store',
       ETag: `"${itemTag(item)}"`,
+      ...(outcome === 'replayed' && { 'Idempotent-Replayed': 'true' }),
     });
     response.end(body, 'latin1');
   }

@@ -6,6 +6,7 @@ import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { ErrorResponse, FailsWith } from '../openapi/error-responses.js';
 import { REQUEST_ID, entityTag } from '../openapi/headers.js';
 import { Stability } from '../openapi/stability.js';
+import { IDEMPOTENCY_KEY } from './idempotency-key.js';
 import { IF_MATCH_RULE } from './if-match.js';
 import { InventoryItem, PET_ID_SCHEMA } from './inventory-item.dto.js';
 import { InventoryUpdate, QUANTITY_RULE } from './inventory-update.dto.js';
@@ -70,6 +71,8 @@ export function UpdateInventoryDocs(): MethodDecorator {
         'Without `If-Match` the last writer wins. With it, the quantity is set only if the pet is still in the state that ' +
         'you saw: the tag of an item is `"<status>-<quantity>"`, as in `"available-12"`, so it can be written from the ' +
         'list.\n\n' +
+        'With an `Idempotency-Key` the update can be repeated, after `outcome_unknown` or no answer at all, until there is ' +
+        'one: it takes place once.\n\n' +
         'This operation is **experimental**: the shape of its request may change before it is stable.',
     }),
     ApiParam({ name: 'petId', description: 'Identifier of the pet, in plain decimal digits.', schema: PET_ID_SCHEMA }),
@@ -82,11 +85,27 @@ export function UpdateInventoryDocs(): MethodDecorator {
       schema: { type: 'string', pattern: ENTITY_TAG_LIST.source },
       example: ITEM_TAG,
     }),
+    ApiHeader({
+      name: 'Idempotency-Key',
+      required: false,
+      description:
+        'Names this update, as a new UUID does. A repetition with the same key, pet, quantity and `If-Match` writes nothing ' +
+        'and is answered as the first was, for a day at least. It belongs to the API key; a refused update leaves it free.',
+      schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source },
+    }),
     ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),
     ApiResponse({
       status: 200,
-      description: 'The item as it is now. The change is committed, and every later list shows it.',
-      headers: { ...REQUEST_ID, ...entityTag('The tag of the item as it is now.', ITEM_TAG) },
+      description:
+        'The item as the update made it. The change is committed, and every list from then on shows it or a later one.',
+      headers: {
+        ...REQUEST_ID,
+        ...entityTag('The tag of the item as the update made it.', ITEM_TAG),
+        'Idempotent-Replayed': {
+          description: 'There when the update took place at an earlier request with the same `Idempotency-Key`.',
+          schema: { type: 'string', enum: ['true'] },
+        },
+      },
       type: InventoryItem,
       example: ITEM,
     }),
@@ -97,6 +116,10 @@ export function UpdateInventoryDocs(): MethodDecorator {
     }),
     ErrorResponse(['payload_too_large'], { messages: { payload_too_large: BODY_TOO_LARGE } }),
     ErrorResponse(['forbidden'], { messages: { forbidden: lacksScope('inventory:write') } }),
+    ErrorResponse(['idempotency_key_reused'], {
+      description:
+        'The `Idempotency-Key` is that of an update of another pet, quantity or `If-Match`. Nothing was written.',
+    }),
     ErrorResponse(['precondition_failed'], {
       description: 'The pet is in another state than `If-Match` asks for. Nothing was written.',
       headers: entityTag('The tag of the item as it is.', '"available-9"'),
@@ -104,7 +127,7 @@ export function UpdateInventoryDocs(): MethodDecorator {
     ErrorResponse(['service_unavailable', 'outcome_unknown'], {
       description:
         'With `service_unavailable` nothing was written: try again. With `outcome_unknown` the update may or may not have ' +
-        'happened: read the stock, or repeat the request with the same `If-Match`.',
+        'happened: repeat the request, which is safe with an `Idempotency-Key`, or read the stock.',
     }),
   );
 }

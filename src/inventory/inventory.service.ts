@@ -2,9 +2,9 @@ import { Injectable } from '@nestjs/common';
 import type { Moment } from '../auth/admission.js';
 import { ApiError } from '../errors/api-error.js';
 import { readFailure, writeFailure } from '../errors/database-failure.js';
-import { type InventoryItem, itemTag } from './inventory-item.dto.js';
+import { itemTag } from './inventory-item.dto.js';
 import { KeptList } from './kept-list.js';
-import { type QuantityUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
+import { type AppliedUpdate, type QuantityUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
 import type { StockList } from './stock-list.js';
 
 /** The stock: read as a whole, set pet by pet. */
@@ -29,16 +29,23 @@ export class InventoryService {
   }
 
   /**
-   * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable.
+   * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable. What its author did
+   * before under the same `idempotencyKey` is not done again.
    *
    * @param deadline on the clock of `performance.now()`
-   * @throws ApiError `not_found`, `precondition_failed`, `service_unavailable` or `outcome_unknown`
+   * @throws ApiError `not_found`, `idempotency_key_reused`, `precondition_failed`, `service_unavailable` or `outcome_unknown`
    */
-  async setQuantity(update: QuantityUpdate, deadline: number): Promise<InventoryItem> {
+  async setQuantity(update: QuantityUpdate, deadline: number): Promise<AppliedUpdate> {
     const result = await this.#apply(update, deadline);
     switch (result.outcome) {
       case 'done':
-        return result.item;
+      case 'replayed':
+        return result;
+      case 'key_reused':
+        throw new ApiError(
+          'idempotency_key_reused',
+          'This Idempotency-Key belongs to another update: nothing was written.',
+        );
       case 'absent':
         throw new ApiError('not_found');
       case 'precondition_failed':

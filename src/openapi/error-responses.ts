@@ -12,6 +12,7 @@ const ANSWERS: Readonly<Record<number, { readonly description: string; readonly 
   403: { description: 'The API key is good but lacks the scope of this operation.', headers: CHALLENGE },
   404: { description: 'The requested resource could not be found.' },
   408: { description: 'The request did not arrive in time. Send it again on a new connection.' },
+  409: { description: 'The request contradicts an earlier one.' },
   413: { description: BODY_TOO_LARGE },
   414: { description: 'The request target is too long.' },
   415: { description: 'The body is not `application/json` in UTF-8, or has a `Content-Encoding`.' },

@@ -164,6 +164,19 @@ describe('inventory history', () => {
     expect((await store.inventory('history', 'prune', '--before', '2100-01-01')).code).toBe(2);
   });
 
+  it('prune keeps for a day what a key was used for', async () => {
+    await store.sql(`INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_at, changed_by, idempotency_key)
+      SELECT pet, n, n + 1, 'sold', 'sold', now() - interval '1 hour' * (CASE n WHEN 1 THEN age ELSE 2 END), 'key:x', CASE n WHEN 1 THEN 'key-' || pet END
+        FROM (VALUES (1, 23), (2, 25)) AS pet (pet, age), generate_series(0, 2) n`);
+    const { stderr } = await store.inventory('history', 'prune', '--before', '1h');
+    expect(stderr).toMatch(/^3 rows /);
+    expect(await store.sql('SELECT pet_id, quantity_after FROM stock_change ORDER BY pet_id, id')).toEqual([
+      { pet_id: '1', quantity_after: 2 },
+      { pet_id: '1', quantity_after: 3 },
+      { pet_id: '2', quantity_after: 3 },
+    ]);
+  });
+
   it('prune takes more rows than one batch has, across the chain of a single pet too', async () => {
     await store.sql(`INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_at, changed_by)
       SELECT pet, n - 1, n, 'sold', 'sold', now() - interval '2 days' * (pet = 1 OR n > 1)::int, 'x'

@@ -40,6 +40,7 @@ export class Evidence {
     const kind =
       outcome instanceof ConnectionLost ? CONNECTION_LOST : `${outcome.status} ${codeOf(outcome) ?? ''}`.trim();
     this.counts.set(kind, this.answered(kind) + 1);
+    if (exchange.repeated?.again) return; // one request, told of when it is answered
     if (operation.kind === 'update') this.addUpdate(exchange, operation);
     else if (!(outcome instanceof ConnectionLost)) this.addList(exchange, operation, outcome);
   }
@@ -72,17 +73,33 @@ export class Evidence {
     return this.answered(CONNECTION_LOST);
   }
 
+  /** Updates that were acknowledged. */
+  get done(): number {
+    return this.acceptedAs('done');
+  }
+
+  /** Updates of which nobody was told whether they took place. */
+  get unknown(): number {
+    return this.acceptedAs('unknown');
+  }
+
   /** Updates of unknown outcome that did take place. */
   appliedUnknown(state: FinalState): number {
     const applied = [...state.changes.values()].flat();
     return applied.filter(({ after }) => this.accepted.get(after)?.outcome === 'unknown').length;
   }
 
-  private addUpdate({ outcome, start, end }: Exchange, update: Update): void {
+  private acceptedAs(wanted: Accepted['outcome']): number {
+    let count = 0;
+    for (const { outcome } of this.accepted.values()) if (outcome === wanted) count++;
+    return count;
+  }
+
+  private addUpdate({ outcome, start, end, repeated }: Exchange, update: Update): void {
     const answer = outcome instanceof ConnectionLost ? undefined : outcome;
     const isUnknown = !answer || answer.status === 500 || codeOf(answer) === 'outcome_unknown';
     const result = answer?.status === 200 ? 'done' : isUnknown ? 'unknown' : 'refused';
-    this.histories.get(update.petId)?.write(update.quantity, start, end, result);
+    this.histories.get(update.petId)?.write(update.quantity, repeated?.since ?? start, end, result);
     if (result !== 'refused') this.accepted.set(update.quantity, { update, outcome: result });
   }
 

@@ -34,6 +34,8 @@ export interface Exchange {
   readonly operation: Update | List;
   readonly start: number;
   readonly end: number;
+  /** Of a request that is repeated until it is answered: when its first attempt was sent, and whether another follows. */
+  readonly repeated?: { readonly since: number; readonly again: boolean };
   readonly connectedAt: number;
   readonly outcome: HttpAnswer | ConnectionLost;
 }

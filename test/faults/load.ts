@@ -14,12 +14,16 @@ export interface LoadOptions {
   readonly conditionalShare?: number;
   /** All workers begin with the first target and stay until they are sent away; otherwise they go round. Default false. */
   readonly together?: boolean;
+  /** Updates carry an `Idempotency-Key` and are repeated until they are answered, after `stop` too. Default false. */
+  readonly repeats?: boolean;
 }
 
 const GIVE_UP_MS = 15_000;
 
 /** How likely a worker changes its connection after a request, so that a process that returns gets its share again. */
 const MOVING_ON = 0.01;
+/** How likely a repetition goes to the other process. */
+const REPEATED_ELSEWHERE = 0.5;
 
 /** Hands out the quantities of a run, none of them twice. */
 export class UniqueQuantities {
@@ -93,7 +97,8 @@ export class Load {
     let connectedAt = 0;
     let known: KnownList | undefined;
     const seen = new Map<number, number>();
-    while (this.running) {
+    let unanswered: { readonly operation: Update; readonly since: number } | undefined;
+    while (this.running || unanswered) {
       const target = this.targets[turn % this.targets.length];
       if (!target) throw new RangeError('no target');
       if (!connection?.reusable) {
@@ -107,17 +112,23 @@ export class Load {
           continue;
         }
       }
-      const operation = this.choose(known, seen);
+      const operation = unanswered?.operation ?? this.choose(known, seen);
       const start = performance.now();
       this.inFlight.set(connection, start);
       const outcome = await this.send(connection, operation);
       const end = performance.now();
       this.inFlight.delete(connection);
       if (outcome instanceof NotConnected) continue; // closed between the look at it and the request
-      for (const listener of this.listeners) listener({ target, operation, start, end, connectedAt, outcome });
-      if (!this.options.together && this.random.chance(MOVING_ON)) connection.close();
+      const since = unanswered?.since ?? start;
+      const again = outcome instanceof Error || outcome.status === 503;
+      const repeats = this.options.repeats && operation.kind === 'update';
+      unanswered = repeats && again ? { operation, since } : undefined;
+      const exchange = { target, operation, start, end, connectedAt, outcome };
+      for (const listener of this.listeners) listener(repeats ? { ...exchange, repeated: { since, again } } : exchange);
+      const movesOn = unanswered ? REPEATED_ELSEWHERE : MOVING_ON;
+      if (!this.options.together && this.random.chance(movesOn)) connection.close();
       if (!connection.reusable) turn++; // as a balancer does: the next connection goes to the next process
-      if (outcome instanceof Error || outcome.status === 503) await sleep(this.random.between(2, 10));
+      if (again) await sleep(this.random.between(2, 10));
       else if (operation.kind === 'update') remember(seen, operation, outcome);
       else if (outcome.status === 200) known = { etag: outcome.headers.get('etag') ?? '', body: outcome.body };
       if (this.options.thinkTimeMs) await sleep(this.options.thinkTimeMs);
@@ -148,10 +159,11 @@ export class Load {
       }
       const { petId, quantity, expected } = operation;
       const condition = expected === undefined ? {} : { 'if-match': `"available-${expected}"` };
+      const key = this.options.repeats ? { 'idempotency-key': `q${quantity}` } : {};
       return await connection.request(
         'PATCH',
         `/v1/inventory/${petId}`,
-        { authorization, 'content-type': 'application/json', 'x-request-id': `q${quantity}`, ...condition },
+        { authorization, 'content-type': 'application/json', 'x-request-id': `q${quantity}`, ...condition, ...key },
         JSON.stringify({ quantity }),
       );
     } catch (error) {

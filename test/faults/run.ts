@@ -12,7 +12,7 @@ const USAGE = `npm run test:faults -- [--seed N] [--only name]... [--medium | --
   --medium      less of everything: under three minutes
   --full        a million operations, thirty interruptions, ten minutes of soak
   --minutes M   how long the soak takes
-  --updates N   how many updates meet damaged TLS
+  --updates N   how many updates meet damaged TLS, or are repeated until they are answered
   --list        the names of the scenarios
 `;
 
@@ -46,7 +46,10 @@ async function run(): Promise<number> {
   const size: Size = {
     ...chosen,
     ...(options.minutes !== undefined && { soakMs: Number(options.minutes) * 60_000 }),
-    ...(options.updates !== undefined && { damagedUpdates: Number(options.updates) }),
+    ...(options.updates !== undefined && {
+      damagedUpdates: Number(options.updates),
+      repeatedUpdates: Number(options.updates),
+    }),
   };
   const unknown = names.filter((name) => !(name in SCENARIOS));
   if (unknown.length > 0 || !Number.isInteger(seed) || Number.isNaN(size.soakMs + size.damagedUpdates)) {

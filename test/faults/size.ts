@@ -20,6 +20,8 @@ export interface Size {
   /** Updates while the records of TLS are damaged. */
   readonly damagedUpdates: number;
   readonly soakMs: number;
+  /** Updates that are repeated until they are answered. */
+  readonly repeatedUpdates: number;
   readonly soakFaultEveryMs: number;
 }
 
@@ -41,6 +43,7 @@ export const SIZES = {
     pipelines: 200,
     damagedUpdates: 1_000,
     soakMs: 10_000,
+    repeatedUpdates: 2_000,
     soakFaultEveryMs: 2_000,
   },
   /** With every change, in less than three minutes. */
@@ -58,6 +61,7 @@ export const SIZES = {
     pipelines: 1_000,
     damagedUpdates: 8_000,
     soakMs: 12_000,
+    repeatedUpdates: 10_000,
     soakFaultEveryMs: 3_000,
   },
   normal: {
@@ -74,6 +78,7 @@ export const SIZES = {
     pipelines: 3_000,
     damagedUpdates: 200_000,
     soakMs: 2 * minute,
+    repeatedUpdates: 200_000,
     soakFaultEveryMs: 10_000,
   },
   full: {
@@ -90,6 +95,7 @@ export const SIZES = {
     pipelines: 10_000,
     damagedUpdates: 200_000,
     soakMs: 10 * minute,
+    repeatedUpdates: 200_000,
     soakFaultEveryMs: 20_000,
   },
 } satisfies Record<string, Size>;

@@ -41,6 +41,12 @@ export function updated(petId: string, quantity: number, status = 'available'): 
   );
 }
 
+/** The answer to an update that had been made before. */
+export function replayed(petId: string, quantity: number, status = 'available'): WholeAnswer {
+  const { headers, ...first } = updated(petId, quantity, status);
+  return { ...first, headers: { ...headers, 'idempotent-replayed': 'true' } };
+}
+
 /** The list, as it is or in a coding; the tag is `entityTag`, quotes included. */
 export function listed(body: string, entityTag: string, contentEncoding?: string): WholeAnswer {
   const coding = contentEncoding === undefined ? {} : { 'content-encoding': contentEncoding };
@@ -76,6 +82,8 @@ export const refused = {
   ),
   precondition: (presentTag: string) =>
     refusal('precondition_failed', 'The stock has changed: If-Match does not hold.', { etag: presentTag }),
+  idempotencyKey: refusal('bad_request', 'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -.'),
+  reusedKey: refusal('idempotency_key_reused', 'This Idempotency-Key belongs to another update: nothing was written.'),
   mediaType: refusal('unsupported_media_type', 'The body must be application/json in UTF-8.'),
   contentEncoding: refusal('unsupported_media_type', 'The body must not have a Content-Encoding.'),
   tooLarge: refusal('payload_too_large', 'The body is larger than 1024 bytes.'),

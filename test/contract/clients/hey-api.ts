@@ -6,7 +6,11 @@ const client = createClient({ baseUrl: url, auth: key });
 
 const list = await listInventory({ client, throwOnError: true });
 const fromAsSeen = { client, path: { petId: 1 }, headers: { 'If-Match': '"available-12"' }, body: { quantity: 13 } };
-const updated = await updateInventory({ ...fromAsSeen, throwOnError: true });
+const updated = await updateInventory({
+  ...fromAsSeen,
+  headers: { ...fromAsSeen.headers, 'Idempotency-Key': 'hey-api' },
+  throwOnError: true,
+});
 const { error: changed } = await updateInventory(fromAsSeen);
 const { error } = await updateInventory({ client, path: { petId: 404 }, body: { quantity: 1 } });
 if (!error || !changed) throw new Error('an update that cannot be went through');

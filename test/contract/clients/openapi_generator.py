@@ -9,7 +9,9 @@ configuration = Configuration(host=os.environ["INVENTORY_URL"], access_token=os.
 with ApiClient(configuration) as client:
     api = InventoryApi(client)
     stock = api.list_inventory()
-    updated = api.update_inventory(1, InventoryUpdate(quantity=13), if_match='"available-12"')
+    updated = api.update_inventory(
+        1, InventoryUpdate(quantity=13), if_match='"available-12"', idempotency_key="openapi-generator"
+    )
     try:
         api.update_inventory(1, InventoryUpdate(quantity=13), if_match='"available-12"')
         raise SystemExit("an update of a pet that has changed went through")

@@ -1,0 +1,82 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FAULTS } from '../faults.ts';
+import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
+
+const FAULT_EVERY_MS = 2_000;
+const CONTROL_MS = 4_000;
+const HOPELESS_AFTER_MS = 30 * 60_000;
+
+/** Commits of which no client hears: what the keys are for. */
+const CUT = 'cut before the answer';
+
+/** Updates with a key, each repeated through all faults until it is answered: every one takes place exactly once. */
+export async function repeatedUpdates(world: World): Promise<Figure[]> {
+  const stage = await Stage.open(world, { proxied: true });
+  try {
+    const wanted = world.size.repeatedUpdates;
+    const { replays, faults } = await repeatUntil(stage, () => stage.evidence.done >= wanted);
+    const { figures, state } = await stage.verdict();
+    const times = new Map<number, number>();
+    for (const { after } of [...state.changes.values()].flat()) times.set(after, (times.get(after) ?? 0) + 1);
+    world.note(`${faults} faults`);
+    return [
+      ...figures,
+      atLeast('updates acknowledged', stage.evidence.done, wanted),
+      atLeast('of them in the history exactly once', [...times.values()].filter((count) => count === 1).length, wanted),
+      atMost('more than once', [...times.values()].filter((count) => count > 1).length, 0),
+      atMost('acknowledged but not in the history', stage.evidence.lostUpdates, 0),
+      atMost('left unknown', stage.evidence.unknown, 0),
+      atLeast('repetitions answered from the history', replays, 1),
+    ];
+  } finally {
+    await stage.close();
+  }
+}
+
+/** A control: the database forgets every key, so that repetitions write again, and the check must see it. */
+export async function forgottenKeysControl(world: World): Promise<Figure[]> {
+  const stage = await Stage.open(world, { proxied: true });
+  try {
+    await stage.database.query(`
+      CREATE FUNCTION forget_key() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.idempotency_key := NULL; RETURN NEW; END';
+      CREATE TRIGGER forget_key BEFORE INSERT ON stock_change FOR EACH ROW EXECUTE FUNCTION forget_key()`);
+    const endAt = performance.now() + CONTROL_MS;
+    await repeatUntil(stage, () => performance.now() > endAt, [CUT]);
+    const { state } = await stage.verdict();
+    const all = [...state.changes.values()].flat().map(({ after }) => after);
+    return [
+      atLeast('updates written twice', all.length - new Set(all).size, 1),
+      atLeast('violations found', stage.evidence.violations, 1),
+    ];
+  } finally {
+    await stage.close();
+  }
+}
+
+/** Sends updates with a fault every now and then, all of them in each round, and waits for the last answer. */
+async function repeatUntil(
+  stage: Stage,
+  enough: () => boolean,
+  names: readonly string[] = Object.keys(FAULTS),
+): Promise<{ replays: number; faults: number }> {
+  const load = stage.load({ repeats: true, updateShare: 0.95 });
+  let replays = 0;
+  load.onExchange(({ outcome }) => {
+    if ('headers' in outcome && outcome.headers.has('idempotent-replayed')) replays++;
+  });
+  const hopelessAt = performance.now() + HOPELESS_AFTER_MS;
+  let left: string[] = [];
+  let faults = 0;
+  load.start();
+  while (!enough() && performance.now() < hopelessAt) {
+    await sleep(FAULT_EVERY_MS);
+    const isNewRound = left.length === 0;
+    if (isNewRound) left = [...names];
+    const at = isNewRound ? left.indexOf(CUT) : stage.world.random.between(0, left.length - 1);
+    const [name = ''] = left.splice(at, 1);
+    await FAULTS[name]?.(stage);
+    faults++;
+  }
+  await load.stop();
+  return { replays, faults };
+}

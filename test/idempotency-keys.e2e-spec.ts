@@ -1,0 +1,360 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
+import { TcpProxy } from './faults/tcp-proxy.ts';
+import { refused, replayed, updated, whole } from './support/answers.ts';
+import { ask } from './support/http-client.ts';
+import { startFaultyPostgres } from './support/postgres-server.ts';
+import { type TestService, startService } from './support/service.ts';
+
+const ANOTHER_KEY = 'another-api-key-that-may-write-and-read-01';
+
+let service: TestService;
+/** Another process's worth on the same database, behind a network that can fail. */
+let other: TestService;
+let proxy: TcpProxy;
+/** What the history calls whoever has the service's key. */
+let author: string;
+
+beforeAll(async () => {
+  service = await startService();
+  const databaseUrl = new URL(service.databaseUrl);
+  proxy = new TcpProxy(Number(databaseUrl.port));
+  databaseUrl.port = String(await proxy.listen());
+  other = await startService({ databaseUrl: databaseUrl.href, key: service.key });
+  await service.sql(
+    `INSERT INTO api_key (id, name, key_sha256, scopes)
+     VALUES ('another', 'test', sha256($1::bytea), '{inventory:read,inventory:write}')`,
+    [Buffer.from(ANOTHER_KEY)],
+  );
+  const [{ id } = {}] = await service.sql<{ id?: string }>(`SELECT id FROM api_key WHERE name = 'bootstrap'`);
+  author = `key:${id}`;
+});
+beforeEach(async () => {
+  await service.sql('DELETE FROM inventory_item');
+  await service.stock([1, 10], [2, 20, 'sold']);
+});
+afterAll(async () => {
+  await other.stop();
+  await proxy.close();
+  await service.stop();
+});
+
+interface Update {
+  readonly petId?: number;
+  readonly quantity?: number;
+  /** Each in a line of its own. */
+  readonly keys?: readonly string[];
+  readonly ifMatch?: string;
+  readonly by?: string;
+  readonly to?: TestService;
+}
+
+let made = 0;
+const newKey = () => `key-${++made}`;
+
+async function update({ petId = 1, quantity = 11, keys = [], ifMatch, by = service.key, to = service }: Update) {
+  const headers = [['Authorization', `Bearer ${by}`] as const, ['Content-Type', 'application/json'] as const];
+  const condition = ifMatch === undefined ? [] : [['If-Match', ifMatch] as const];
+  const answer = await ask(to.port, {
+    method: 'PATCH',
+    target: `/v1/inventory/${petId}`,
+    headers: [...headers, ...condition, ...keys.map((key) => ['Idempotency-Key', key] as const)],
+    body: `{"quantity":${quantity}}`,
+  });
+  return whole(answer);
+}
+
+/** Past HTTP: what is asked for in one turn of the event loop goes in one statement. */
+function apply(petId: bigint, idempotencyKey: string | null, by = service, quantity = 11) {
+  return by.app
+    .get(QuantityUpdates)
+    .apply(
+      { petId, quantity, onlyIf: null, changedBy: author, idempotencyKey, requestId: 'request' },
+      performance.now() + 10_000,
+    );
+}
+
+/** What the updates through the service did to a pet, in order. */
+async function changesOf(petId: number): Promise<unknown[]> {
+  const rows = await service.sql(
+    `SELECT quantity_after FROM stock_change WHERE pet_id = $1 AND changed_by LIKE 'key:%'
+        AND id > (SELECT max(id) FROM stock_change WHERE pet_id = $1 AND quantity_before IS NULL) ORDER BY id`,
+    [petId],
+  );
+  return rows.map(({ quantity_after }) => quantity_after);
+}
+const quantityOf = async (petId: number) =>
+  (await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = $1', [petId]))[0]?.['quantity'];
+
+describe('an update with an Idempotency-Key', () => {
+  it('takes place once, and its repetition is answered as the first was', async () => {
+    const keys = [newKey()];
+    expect(await update({ petId: 2, keys })).toEqual(updated('2', 11, 'sold'));
+    expect(await update({ petId: 2, keys })).toEqual(replayed('2', 11, 'sold'));
+    expect(await update({ petId: 2, keys, to: other })).toEqual(replayed('2', 11, 'sold'));
+    expect(await changesOf(2)).toEqual([11]);
+  });
+
+  it('is answered as it was though others have changed the pet since, and undoes nothing', async () => {
+    const keys = [newKey()];
+    await update({ keys });
+    await service.sql(`UPDATE inventory_item SET quantity = 50, status = 'pending' WHERE pet_id = 1`);
+    expect(await update({ keys })).toEqual(replayed('1', 11));
+    expect(await quantityOf(1)).toBe(50);
+  });
+
+  it('is answered as it was though its If-Match holds no longer', async () => {
+    const repeated = { keys: [newKey()], ifMatch: '"available-10"' };
+    expect(await update(repeated)).toEqual(updated('1', 11));
+    expect(await update(repeated)).toEqual(replayed('1', 11));
+  });
+
+  it('is answered as it was though the pet is gone, or its row is held by someone else', async () => {
+    const keys = [newKey()];
+    await update({ keys });
+    const holder = await holding('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
+    expect(await update({ keys })).toEqual(replayed('1', 11));
+    await holder.end();
+    await service.sql('DELETE FROM inventory_item WHERE pet_id = 1');
+    expect(await update({ keys })).toEqual(replayed('1', 11));
+    expect(await quantityOf(1)).toBeUndefined();
+  });
+
+  it('is answered as it was by a service that has started since', async () => {
+    const keys = [newKey()];
+    await update({ keys });
+    const restarted = await startService({ databaseUrl: service.databaseUrl, key: service.key });
+    expect(await update({ keys, to: restarted })).toEqual(replayed('1', 11));
+    await restarted.stop();
+  });
+
+  it.each<[string, Update]>([
+    ['pet', { petId: 2 }],
+    ['pet that is not there', { petId: 99 }],
+    ['quantity', { quantity: 12 }],
+    ['If-Match', { ifMatch: '"available-10", "available-11"' }],
+    ['request, with If-Match: *', { ifMatch: '*' }],
+  ])('is refused with the key of another %s', async (_, different) => {
+    const first: Update = { keys: [newKey()], ifMatch: '"available-10"' };
+    await update(first);
+    expect(await update({ ...first, ...different })).toEqual(refused.reusedKey);
+    expect(await update({ ...first, ...different, to: other })).toEqual(refused.reusedKey);
+    expect([await changesOf(1), await changesOf(2)]).toEqual([[11], []]);
+    expect([await quantityOf(1), await quantityOf(2)]).toEqual([11, 20]);
+  });
+
+  it('shares its key with nobody else', async () => {
+    const keys = [newKey()];
+    expect(await update({ keys })).toEqual(updated('1', 11));
+    expect(await update({ keys, petId: 2, by: ANOTHER_KEY })).toEqual(updated('2', 11, 'sold'));
+    expect(await update({ keys, petId: 2, by: ANOTHER_KEY })).toEqual(replayed('2', 11, 'sold'));
+  });
+
+  it('that was refused has used nothing up', async () => {
+    const keys = [newKey()];
+    expect(await update({ keys, petId: 99 })).toEqual(refused.noPet);
+    expect(await update({ keys, ifMatch: '"available-9"' })).toEqual(refused.precondition('"available-10"'));
+    expect(await update({ keys, quantity: -1 })).toEqual(refused.quantity);
+    expect(await update({ keys })).toEqual(updated('1', 11));
+  });
+
+  it('that does not take place harms none of the same pet beside it', async () => {
+    const [used, fresh] = [newKey(), newKey()];
+    await apply(1n, used);
+    const outcomes = await Promise.all([
+      apply(2n, null, service, 1),
+      apply(2n, fresh, service, 2),
+      apply(2n, null, service, 3),
+      apply(2n, used, service, 4),
+    ]);
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['done', 'done', 'done', 'key_reused']);
+    expect(await changesOf(2)).toEqual([1, 2, 3]);
+    expect(await quantityOf(2)).toBe(3);
+  });
+});
+
+describe('two updates at once with the same key', () => {
+  const ROUNDS = 40;
+
+  it.each(['in one process', 'in two processes'])('%s: one takes place, both are answered so', async (where) => {
+    const to = where === 'in one process' ? service : other;
+    for (let round = 0; round < ROUNDS; round++) {
+      const keys = [newKey()];
+      const quantity = 100 + round;
+      const answers = await Promise.all([update({ keys, quantity }), update({ keys, quantity, to })]);
+      expect(answers).toContainEqual(updated('1', quantity));
+      expect(answers).toContainEqual(replayed('1', quantity));
+    }
+    expect(await changesOf(1)).toEqual(Array.from({ length: ROUNDS }, (_, round) => 100 + round));
+  });
+
+  it.each(['in one process', 'in two processes'])('of two pets %s: one takes place, one is refused', async (where) => {
+    const to = where === 'in one process' ? service : other;
+    for (let round = 0; round < ROUNDS; round++) {
+      const keys = [newKey()];
+      const answers = await Promise.all([update({ keys }), update({ keys, petId: 2, to }), update({ petId: 2 })]);
+      expect(
+        answers
+          .slice(0, 2)
+          .map(({ status }) => status)
+          .toSorted(),
+      ).toEqual([200, 409]);
+      expect(answers[2]).toEqual(updated('2', 11, 'sold'));
+    }
+    const [{ keyed } = {}] = await service.sql(
+      `SELECT count(*)::int AS keyed FROM stock_change
+        WHERE idempotency_key = ANY ($1)`,
+      [Array.from({ length: ROUNDS }, (_, round) => `key-${made - round}`)],
+    );
+    expect(keyed).toBe(ROUNDS);
+  });
+
+  it('of many pets, in opposite order in two processes, do not stop each other', async () => {
+    const pets = Array.from({ length: 100 }, (_, at) => at + 1);
+    await service.stock(...pets.map((pet) => [pet, 0] as const));
+    for (let round = 0; round < 5; round++) {
+      const name = newKey();
+      const startedAt = performance.now();
+      const outcomes = await Promise.all([
+        ...pets.slice(0, 50).map((pet) => apply(BigInt(pet), `${name}-${pet}`)),
+        ...pets.slice(50).map((pet) => apply(BigInt(pet), `${name}-${101 - pet}`, other)),
+      ]);
+      expect(outcomes.filter(({ outcome }) => outcome === 'done')).toHaveLength(50);
+      expect(outcomes.filter(({ outcome }) => outcome === 'key_reused')).toHaveLength(50);
+      expect(performance.now() - startedAt).toBeLessThan(1_000); // PostgreSQL looks for deadlocks after a second
+    }
+  });
+});
+
+describe('an update whose first attempt is in flight', () => {
+  const record = (petId: number, key: string) =>
+    `UPDATE inventory_item SET quantity = 11 WHERE pet_id = ${petId};
+     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, idempotency_key)
+     VALUES (${petId}, 10, 11, 'available', 'available', '${author}', '${key}')`;
+
+  it('waits for it, and is answered as it was', async () => {
+    const key = newKey();
+    const first = await holding(`SET LOCAL "inventory.history" = 'written'; ${record(1, key)}`);
+    const repetition = update({ keys: [key] });
+    expect(await update({ petId: 2 })).toEqual(updated('2', 11, 'sold'));
+    await first.query('COMMIT');
+    expect(await repetition).toEqual(replayed('1', 11));
+    await first.end();
+    expect(await quantityOf(1)).toBe(11);
+  });
+
+  it('takes place when the first comes to nothing', async () => {
+    const key = newKey();
+    const first = await holding(record(1, key));
+    const repetition = update({ keys: [key] });
+    await first.query('ROLLBACK');
+    expect(await repetition).toEqual(updated('1', 11));
+    await first.end();
+  });
+
+  it('is found out though the first is newer than the statement that missed it', async () => {
+    const [blocked, key] = ['a-blocked', newKey()];
+    const blocker = await holding(record(99, blocked));
+    // Both go in one statement, which has its snapshot, holds pet 1 and waits for the blocker before it comes to `key`.
+    const [waiting, late] = [apply(2n, blocked), apply(1n, key)];
+    await sleep(100);
+    const first = await holding(record(98, key));
+    await first.query('COMMIT');
+    await blocker.query('ROLLBACK');
+    expect(await waiting).toMatchObject({ outcome: 'done' });
+    expect(await late).toEqual({ outcome: 'key_reused' });
+    expect(await quantityOf(1)).toBe(10);
+    await Promise.all([first.end(), blocker.end()]);
+  });
+
+  it('cut off after its commit, it has taken place, and the repetition says so', async () => {
+    const keys = [newKey()];
+    proxy.cutBeforeAnswer(1);
+    const first = await update({ keys, to: other });
+    expect(JSON.parse(first.body)).toMatchObject({ code: 'outcome_unknown' });
+    expect(await update({ keys, to: other })).toEqual(replayed('1', 11));
+    expect(await changesOf(1)).toEqual([11]);
+  });
+
+  it('that a frozen network swallowed takes place once', async () => {
+    const keys = [newKey()];
+    await update({ petId: 2, to: other });
+    proxy.silence();
+    const first = update({ keys, to: other });
+    expect(await update({ keys })).toEqual(updated('1', 11));
+    proxy.speak();
+    const answer = await first;
+    expect(answer).toEqual(replayed('1', 11));
+    expect(await changesOf(1)).toEqual([11]);
+  });
+});
+
+describe('a repetition', () => {
+  it('is not answered before the standby has confirmed the first', { timeout: 40_000 }, async () => {
+    const postgres = await startFaultyPostgres();
+    const replicated = await startService({ databaseUrl: postgres.url });
+    const one: Update = { keys: [newKey()], to: replicated, by: replicated.key };
+    await replicated.stock([1, 10]);
+    await update(one);
+    const holder = await holding('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE', postgres.url);
+    await replicated.sql(`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`);
+    await replicated.sql('SELECT pg_reload_conf()');
+    await expect
+      .poll(() => replicated.sql('SHOW synchronous_standby_names'))
+      .toEqual([{ synchronous_standby_names: 'nobody' }]);
+    const repetition = update(one);
+    const early = await Promise.race([repetition, sleep(300, 'nothing')]);
+    await replicated.sql('ALTER SYSTEM RESET synchronous_standby_names');
+    await replicated.sql('SELECT pg_reload_conf()');
+    expect(early).toBe('nothing');
+    expect(await repetition).toEqual(replayed('1', 11));
+    await holder.end();
+    await replicated.stop();
+    await postgres.remove();
+  });
+});
+
+describe('Idempotency-Key', () => {
+  it.each([
+    ['a'],
+    ['_-09azAZ'],
+    ['x'.repeat(64)],
+    ['5f0c7a52-9f6e-4a8e-8d4b-0d0f4f6f2b11'],
+    ['"quoted"'],
+    [' "spaces" '],
+  ])('is taken: %s', async (key) => {
+    expect(await update({ keys: [key] })).toEqual(updated('1', 11));
+    expect(await update({ keys: [key.replaceAll(/[" ]/g, '')] })).toEqual(replayed('1', 11));
+  });
+
+  it.each([
+    [['']],
+    [['""']],
+    [['"a']],
+    [['a"']],
+    [['""a""']],
+    [["'a'"]],
+    [['"a";b']],
+    [['x'.repeat(65)]],
+    [['a b']],
+    [['a.b']],
+    [['a,b']],
+    [['\xe4']],
+    [['a', 'a']],
+    [['a', 'b']],
+    [[`psk_${'0'.repeat(46)}`]],
+  ])('is refused: %j', async (keys) => {
+    expect(await update({ keys })).toEqual(refused.idempotencyKey);
+    expect(await quantityOf(1)).toBe(10);
+  });
+});
+
+/** A session that has a transaction open in which this was done. */
+async function holding(sql: string, connectionString = service.databaseUrl): Promise<Client> {
+  const client = new Client({ connectionString });
+  await client.connect();
+  await client.query(`BEGIN; ${sql}`);
+  return client;
+}
