@@ -96,7 +96,8 @@ export async function mergeIncoming(client: Client, missing: Missing, total: num
     SET LOCAL lock_timeout = ${importLockTimeoutMs};
     SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0));
     SET LOCAL lock_timeout = ${rowLockTimeoutMs};
-    SET LOCAL "inventory.history" = 'written'`);
+    SET LOCAL "inventory.history" = 'written';
+    SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
   const added = await count(client, addNew);
   const changed = added === total ? 0 : await count(client, changeDifferent);
   const removed = missing === 'remove' ? await count(client, removeMissing) : 0;

@@ -3,7 +3,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { Environment } from '../environment.js';
 import { PrismaClient } from '../generated/prisma/client.js';
-import { connectionOptions } from './session.js';
+import { FIXED_PLANS, connectionOptions } from './session.js';
 import { statementName } from './statement-run.js';
 
 /** The ordinary Prisma client, for everything that is not on every request's path. */
@@ -12,7 +12,11 @@ export class PrismaService extends PrismaClient implements OnApplicationShutdown
   readonly pool: pg.Pool;
 
   constructor(environment: Environment) {
-    const pool = new pg.Pool({ ...connectionOptions(environment, 'pool'), max: environment.DATABASE_POOL_SIZE });
+    const pool = new pg.Pool({
+      ...connectionOptions(environment, 'pool'),
+      ...FIXED_PLANS,
+      max: environment.DATABASE_POOL_SIZE,
+    });
     super({
       adapter: new PrismaPg(pool, { disposeExternalPool: true, statementNameGenerator: statementName }),
     });

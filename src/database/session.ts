@@ -29,7 +29,7 @@ export function connectionOptions(environment: Environment, name: string): pg.Po
  * plan them anew each time, which costs as much as running them; and a plan made while a table was small must not scan
  * it when it has grown.
  */
-const FIXED_PLANS: pg.PoolConfig = {
+export const FIXED_PLANS: pg.PoolConfig = {
   options: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off',
 };
 

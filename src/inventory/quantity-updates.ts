@@ -44,11 +44,12 @@ class RowBusy extends NotApplied {}
  * All updates of a batch: lock what can be had at once, take the updates whose precondition holds, write the last of
  * each pet and a history row for every one. A row that someone else holds is skipped, so the statement never waits for
  * a row, and deadlocks cannot arise; pets that are not locked, or not there, have no row in the answer. Setting
- * `inventory.history` makes the table's own history trigger stand aside.
+ * `inventory.history` makes the table's own history trigger stand aside; `inventory.recorded_in` vouches for it.
  */
 const update = (asked: string, pets: string) => `
   WITH asked AS MATERIALIZED (
-    SELECT *, set_config('inventory.history', 'written', true) FROM ${asked}
+    SELECT *, set_config('inventory.history', 'written', true),
+           set_config('inventory.recorded_in', pg_current_xact_id()::text, true) FROM ${asked}
         AS asked (n, pet_id, quantity, quantity_before, is_last, only_if, changed_by, request_id)
   ), locked AS MATERIALIZED (
     SELECT pet_id, quantity, status FROM inventory_item WHERE ${pets} FOR NO KEY UPDATE SKIP LOCKED
