@@ -223,13 +223,6 @@ const CHANGES: readonly (readonly [name: string, ...statements: string[]])[] = [
     'DROP TABLE child',
   ],
   [
-    'a rule that keeps history out',
-    'CREATE RULE no_history AS ON INSERT TO stock_change DO INSTEAD NOTHING',
-    'UPDATE inventory_item SET quantity = 3 WHERE pet_id = 1',
-    'UPDATE inventory_item SET quantity = 4 WHERE pet_id = 1',
-    'DROP RULE no_history ON stock_change',
-  ],
-  [
     'another table by the name',
     `BEGIN; ALTER TABLE inventory_item RENAME TO kept_aside;
     CREATE TABLE inventory_item (LIKE kept_aside INCLUDING ALL); INSERT INTO inventory_item VALUES (1, 1, 'sold'); COMMIT`,
@@ -286,6 +279,19 @@ describe('the list of two processes is exact', { timeout: 60_000 }, () => {
       await update(1, 1_000 + Math.floor(Math.random() * 1e6)).catch(() => undefined);
       await expectExact();
     }
+  });
+
+  it('while a rule keeps history out, and after', async () => {
+    const session = await connect(); // one that wrote under the rule keeps its plan, so it writes no history afterwards
+    await session.query('CREATE RULE no_history AS ON INSERT TO stock_change DO INSTEAD NOTHING');
+    for (let quantity = 3; quantity <= 5; quantity++) {
+      await session.query(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 1`);
+      await expectExact();
+    }
+    await session.query('DROP RULE no_history ON stock_change');
+    await session.end();
+    await sql('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 1');
+    await expectExact();
   });
 
   it('while transactions overlap and commit in another order', async () => {
