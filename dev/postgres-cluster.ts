@@ -1,9 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { statSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
-import { Client } from 'pg';
+import { chownSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { serverAccount } from './postgres-binaries.ts';
 
 /** What the PostgreSQL programs see of the environment: nothing that could change the database from one machine to the next. */
@@ -40,19 +38,11 @@ export function createCluster(binaries: string, folder: string, sync: boolean): 
     { ...serverAccount, cwd: data, env: serverEnvironment, encoding: 'utf8' },
   );
   try {
-    if (status !== 0) throw new Error(`initdb failed: ${error?.message ?? lastLine(stderr)}`);
+    if (status !== 0) throw new Error(initFailure(error?.message ?? stderr));
     renameSync(unfinished, folder);
   } catch (cause) {
     rmSync(unfinished, { recursive: true, force: true });
     if (!existsSync(folder)) throw cause; // otherwise another process was faster
-  }
-}
-
-/** Removes what killed calls of {@link createCluster} left beside the folder. */
-export function removeUnfinished(folder: string): void {
-  for (const name of readdirSync(dirname(folder))) {
-    if (name.startsWith(`${basename(folder)}.new-`))
-      rmSync(join(dirname(folder), name), { recursive: true, force: true });
   }
 }
 
@@ -67,65 +57,8 @@ export function refuseForeignCluster(folder: string): void {
   }
 }
 
-/** What the server on this folder says about itself: nothing when it was stopped, and the past when it was killed. */
-export function postmaster(folder: string): { pid: number; port: number } | undefined {
-  try {
-    const lines = readFileSync(noteFile(folder), 'utf8').split('\n');
-    return { pid: Number(lines[0]), port: Number(lines[3]) };
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * Helps past the note of a killed server whose process id now belongs to another program, or to a zombie: PostgreSQL would take
- * that for a running server. It ignores the id of its own parent, but still looks whether an old process is using the data.
- */
-export function disownStaleNote(folder: string): void {
-  const note = postmaster(folder);
-  if (!note || process.platform !== 'linux') return;
-  try {
-    if (readFileSync(`/proc/${note.pid}/cmdline`, 'utf8').includes('postgres')) return;
-  } catch {
-    return; // no such process: PostgreSQL sees that itself
-  }
-  const file = noteFile(folder);
-  writeFileSync(file, readFileSync(file, 'utf8').replace(/^\d+/, String(process.pid)));
-}
-
-/** A connection to the server that runs on the folder, or nothing while none answers with the folder's own password. */
-export async function openSession(folder: string): Promise<Client | undefined> {
-  const port = postmaster(folder)?.port;
-  if (!port) return undefined;
-  const session = new Client({ connectionString: serverUrl(folder, port), connectionTimeoutMillis: 3_000 });
-  session.on('error', () => undefined); // 'end' follows
-  try {
-    await session.connect();
-    return session;
-  } catch {
-    return undefined; // not there, starting, stopping, or another server on that port
-  }
-}
-
-/** URL of the superuser and the database `postgres`. */
-export function serverUrl(folder: string, port: number): string {
-  const password = readFileSync(join(folder, 'password'), 'utf8');
-  return `postgresql://postgres:${password}@127.0.0.1:${port}/postgres`;
-}
-
-/** Why a server that has just ended did not start, in one line, and whether another try may succeed. */
-export function startFailure(folder: string): { message: string; isPassing: boolean } {
-  const log = readFileSync(join(folder, 'log'), 'utf8');
-  return {
-    message: /FATAL: +(.*)/.exec(log)?.[1] ?? lastLine(log),
-    isPassing: /lock file .* already exists|shared memory block|could not bind/.test(log),
-  };
-}
-
-function noteFile(folder: string): string {
-  return join(folder, 'data', 'postmaster.pid');
-}
-
-function lastLine(text: string): string {
-  return text.trim().split('\n').at(-1) ?? '';
+function initFailure(told: string): string {
+  const [, uid] = /effective user ID (\d+)/.exec(told) ?? [];
+  if (!uid) return `initdb failed: ${told.trim().split('\n').at(-1)}`;
+  return `PostgreSQL cannot be set up by user ${uid}, who is not in /etc/passwd: add a line there, start as another user, or set DATABASE_URL`;
 }

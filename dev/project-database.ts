@@ -6,8 +6,7 @@ import { projectFolder } from './build.ts';
 import { runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
 
 /** What `npm start` keeps between two starts. Removing the folder starts afresh. */
-export const dataFolder = join(projectFolder, '.data');
-
+const dataFolder = join(projectFolder, '.data');
 const serverFolder = join(dataFolder, 'postgres');
 const databaseName = 'inventory';
 
@@ -15,13 +14,14 @@ const databaseName = 'inventory';
 export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
   mkdirSync(dataFolder, { recursive: true });
   const server = await startPostgres(serverFolder);
-  await createDatabase(server.url);
+  const found = await query(server.url, `SELECT FROM pg_database WHERE datname = '${databaseName}'`);
+  if (found.length === 0) await query(server.url, `CREATE DATABASE ${databaseName}`);
   return { ...server, url: databaseUrl(server.url) };
 }
 
 /** The URL of the project's database, when `npm start` is running in another terminal. */
-export async function runningProjectDatabase(): Promise<string | undefined> {
-  const url = await runningPostgres(serverFolder);
+export function runningProjectDatabase(): string | undefined {
+  const url = runningPostgres(serverFolder);
   return url && databaseUrl(url);
 }
 
@@ -38,11 +38,6 @@ export async function firstPet(url: string): Promise<string | undefined> {
   return row?.pet_id;
 }
 
-async function createDatabase(serverAddress: string): Promise<void> {
-  const found = await query(serverAddress, `SELECT datname FROM pg_database WHERE datname = '${databaseName}'`);
-  if (found.length === 0) await query(serverAddress, `CREATE DATABASE ${databaseName}`);
-}
-
 async function query<Row extends object>(url: string, statement: string): Promise<Row[]> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000, query_timeout: 10_000 });
   await client.connect();
@@ -53,8 +48,6 @@ async function query<Row extends object>(url: string, statement: string): Promis
   }
 }
 
-function databaseUrl(serverAddress: string): string {
-  const url = new URL(serverAddress);
-  url.pathname = databaseName;
-  return url.href;
+function databaseUrl(serverUrl: string): string {
+  return serverUrl.replace(/postgres$/, databaseName);
 }

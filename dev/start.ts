@@ -1,13 +1,8 @@
-import { watch } from 'node:fs/promises';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { spawnSync } from 'node:child_process';
 import { banner } from './banner.ts';
 import { buildIfStale, projectFolder } from './build.ts';
-import type { EmbeddedPostgres } from './embedded-postgres.ts';
-import { runInventory } from './inventory-command.ts';
-import { findAddress } from './listen-address.ts';
+import { freePort } from './free-port.ts';
 import { demoKey, firstPet, startProjectDatabase } from './project-database.ts';
-import { isAlive, parentOf } from './process-tree.ts';
 import { startService } from './service.ts';
 
 /*
@@ -31,13 +26,14 @@ if (failure) {
 process.exit();
 
 async function start(): Promise<number> {
-  await buildIfStale();
+  buildIfStale();
   const { port, address } = await findAddress();
   const database = process.env['DATABASE_URL'] ? undefined : await startProjectDatabase();
   try {
-    const settings = { ...process.env, PORT: port, ...(database && ownSettings(database)) };
-    await runInventory(settings, 'migrate');
-    if (database && !(await firstPet(database.url))) await runInventory(settings, 'import', 'prisma/demo-stock.csv');
+    const settings = { ...process.env, PORT: port };
+    if (database) Object.assign(settings, { DATABASE_URL: database.url, BOOTSTRAP_API_KEY: ownKey() });
+    runInventory(settings, 'migrate');
+    if (database && !(await firstPet(database.url))) runInventory(settings, 'import', 'prisma/demo-stock.csv');
     stopping.signal.throwIfAborted();
     void database?.ended.then(() => {
       if (stopping.signal.aborted) return;
@@ -51,50 +47,51 @@ async function start(): Promise<number> {
   }
 }
 
-function ownSettings(database: EmbeddedPostgres): NodeJS.ProcessEnv {
-  return { DATABASE_URL: database.url, BOOTSTRAP_API_KEY: process.env['BOOTSTRAP_API_KEY'] ?? demoKey() };
+function ownKey(): string {
+  return process.env['BOOTSTRAP_API_KEY'] ?? demoKey();
 }
 
 async function serve(settings: NodeJS.ProcessEnv, address: string): Promise<number> {
-  let service = startService(settings, address);
+  const service = startService(settings, address, process.argv.includes('--watch'));
   stopping.signal.addEventListener('abort', () => {
     service.stop();
   });
   if (await service.ready) console.log(await banner(settings, address));
-  if (process.argv.includes('--watch')) {
-    for (const changes = builds(); !(await changes.next()).done;) {
-      service.stop();
-      await service.ended;
-      await runInventory(settings, 'migrate');
-      service = startService(settings, address);
-    }
-  }
   return service.ended;
 }
 
-/** After each successful build of changed sources; a failed one leaves the running service alone. */
-async function* builds(): AsyncGenerator<void> {
-  const changes = watch(join(projectFolder, 'src'), { recursive: true, signal: stopping.signal });
-  try {
-    for await (const { filename } of changes) {
-      if (filename?.startsWith('generated')) continue;
-      await sleep(100); // an editor saves in several steps
-      if (await buildIfStale().catch(() => false)) yield;
-    }
-  } catch (error) {
-    if (!stopping.signal.aborted) throw error;
-  }
+/** Where this machine reaches the service. A PORT that makes no sense is passed on: the service says best what is wrong with it. */
+async function findAddress(): Promise<{ port: string; address: string }> {
+  const { PORT = '3000', HOST = '' } = process.env;
+  const isEveryAddress = ['', '0.0.0.0', '::'].includes(HOST);
+  const port = await freePort(Number(PORT), HOST || '0.0.0.0').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') return PORT;
+    throw new Error(`port ${PORT} is taken; set PORT to another`, { cause: error });
+  });
+  const host = isEveryAddress ? 'localhost' : HOST.includes(':') ? `[${HOST}]` : HOST;
+  return { port: String(port), address: `http://${host}:${port}` };
+}
+
+/** @throws with what the command wrote to stderr, when it fails */
+function runInventory(settings: NodeJS.ProcessEnv, ...args: string[]): void {
+  const command = ['dist/cli.js', ...args];
+  const { status, stderr } = spawnSync(process.execPath, command, {
+    cwd: projectFolder,
+    env: settings,
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(stderr.trim() || `inventory ${args.join(' ')} failed`);
 }
 
 function stop(): void {
   stopping.abort();
 }
 
-/** npm passes signals on, but nothing can pass on a `kill -9`. Between npm and this process there may be a shell. */
+/** npm passes signals on, but nothing can pass on a `kill -9`; then this process is given another parent. */
 function stopWhenNpmIsKilled(): void {
+  const parent = process.ppid;
   if (!process.env['npm_lifecycle_event']) return;
-  const ancestors = [process.ppid, parentOf(process.ppid)].filter((pid) => pid > 1);
   setInterval(() => {
-    if (!ancestors.every(isAlive)) stop();
+    if (process.ppid !== parent) stop();
   }, 500).unref();
 }

@@ -4,11 +4,19 @@ import { AppModule } from './app.module.js';
 import type { Environment } from './environment.js';
 import { Drain } from './http/drain.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
-import { frontDoor } from './http/front-door.js';
 import { unmatched } from './http/unmatched.js';
 import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
 import { RequestWatch } from './operations/request.watch.js';
+
+/** What a page of an allowed origin may send and read. A preflight goes on to the route, for `OPTIONS` has an answer of its own. */
+const CORS = {
+  methods: ['GET', 'HEAD', 'PATCH'],
+  allowedHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match', 'X-Request-Id'],
+  exposedHeaders: ['ETag', 'Idempotent-Replayed', 'Retry-After', 'X-Request-Id'],
+  maxAge: 600,
+  preflightContinue: true,
+};
 
 /** The whole application, not yet listening. */
 export async function createApp(environment: Environment): Promise<NestExpressApplication> {
@@ -20,7 +28,9 @@ export async function createApp(environment: Environment): Promise<NestExpressAp
   });
   app.useLogger(app.get(Log));
   app.get(RequestWatch).attach(app.getHttpServer());
-  adapter.enterThrough(frontDoor(environment, app.get(Drain)));
-  adapter.addLast(() => serveDocs(app));
+  const drain = app.get(Drain);
+  adapter.closesWhile(() => drain.isDraining);
+  if (environment.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: environment.CORS_ORIGINS });
+  if (environment.DOCS === 'on') adapter.addLast(() => serveDocs(app));
   return app;
 }

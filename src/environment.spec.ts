@@ -14,12 +14,20 @@ describe('readEnvironment', () => {
     [{ DATABASE_URL: 'mysql://secret@db/x' }, 'DATABASE_URL must be a postgresql:// address'],
     [{ DATABASE_URL, PORT: '70000' }, 'PORT must be an integer from 0 to 65535'],
     [{ DATABASE_URL, PORT: '3000.5' }, 'PORT must be an integer from 0 to 65535'],
+    [
+      { DATABASE_URL, CORS_ORIGINS: '*' },
+      'CORS_ORIGINS must be origins like https://shop.example, separated by commas',
+    ],
+    [
+      { DATABASE_URL, CORS_ORIGINS: 'https://shop.example/' },
+      'CORS_ORIGINS must be origins like https://shop.example, separated by commas',
+    ],
     [{ DATABASE_URL, PORT: '' }, 'PORT must be an integer from 0 to 65535'],
     [
       { DATABASE_URL, BOOTSTRAP_API_KEY: 'secret' },
       'BOOTSTRAP_API_KEY must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)',
     ],
-    [{ DATABASE_URL, REQUEST_DEADLINE_MS: '1800' }, 'DATABASE_QUERY_TIMEOUT_MS must be less than REQUEST_DEADLINE_MS'],
+    [{ DATABASE_URL, REQUEST_DEADLINE_MS: '10000' }, 'REQUEST_DEADLINE_MS must be less than REQUEST_TIMEOUT_MS'],
   ])('refuses %j in one line that names the setting and the rule, never the value', (source, message) => {
     expect(() => readEnvironment(source)).toThrow(new SettingError(message));
     expect(message).not.toContain('secret');

@@ -44,6 +44,13 @@ function bearerToken(text: string): string {
   return text;
 }
 
+function originList(text: string): string[] {
+  const origins = text.split(',').filter((part) => part !== '');
+  const isOrigin = (origin: string) => URL.canParse(origin) && new URL(origin).origin === origin;
+  if (!origins.every(isOrigin)) throw new Error('must be origins like https://shop.example, separated by commas');
+  return origins;
+}
+
 function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T): Setting<T> {
   return fallback === undefined ? { meaning, read } : { meaning, default: fallback, read };
 }
@@ -67,19 +74,17 @@ export const settings = {
     '0',
     integer(0, 100_000_000),
   ),
+  CORS_ORIGINS: setting(
+    'Origins whose pages a browser lets call the service, separated by commas; empty is none',
+    '',
+    originList,
+  ),
+  DOCS: setting('Whether Swagger UI and the OpenAPI document are served: on, off', 'on', oneOf('on', 'off')),
   DATABASE_POOL_SIZE: setting(
     'Connections for everything but the two dedicated ones (admission, updates)',
     '4',
     integer(1, 100),
   ),
-  DATABASE_CONNECT_TIMEOUT_MS: setting(
-    'Bound on getting a connection, waiting for a free one included',
-    '1000',
-    integer(50, 60_000),
-  ),
-  DATABASE_LOCK_TIMEOUT_MS: setting('Bound on waiting for a lock', '500', integer(10, 60_000)),
-  DATABASE_STATEMENT_TIMEOUT_MS: setting('Bound on a statement, kept by PostgreSQL', '1500', integer(50, 60_000)),
-  DATABASE_QUERY_TIMEOUT_MS: setting('Bound on a statement, kept by the service', '2000', integer(50, 60_000)),
   REQUEST_DEADLINE_MS: setting('Bound on what a request waits for the database in all', '2500', integer(100, 60_000)),
   MAX_WAITING_REQUESTS: setting(
     'Requests that may wait for the database at once; more are refused with 503',
@@ -111,14 +116,8 @@ type Values = { readonly [Name in SettingName]: ReturnType<(typeof settings)[Nam
 
 /** Each bound must be shorter than the one around it, or the outer one hides what the inner one would have told. */
 const RISING: readonly (readonly SettingName[])[] = [
-  [
-    'DATABASE_LOCK_TIMEOUT_MS',
-    'DATABASE_STATEMENT_TIMEOUT_MS',
-    'DATABASE_QUERY_TIMEOUT_MS',
-    'REQUEST_DEADLINE_MS',
-    'REQUEST_TIMEOUT_MS',
-  ],
-  ['DATABASE_CONNECT_TIMEOUT_MS', 'REQUEST_DEADLINE_MS', 'DRAIN_TIMEOUT_MS'],
+  ['REQUEST_DEADLINE_MS', 'REQUEST_TIMEOUT_MS'],
+  ['REQUEST_DEADLINE_MS', 'DRAIN_TIMEOUT_MS'],
   ['HEADERS_TIMEOUT_MS', 'REQUEST_TIMEOUT_MS'],
 ];
 

@@ -1,12 +1,11 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { runningPostgres, startPostgres } from '../dev/embedded-postgres.ts';
-import { isAlive } from '../dev/process-tree.ts';
+import { isAlive, runningPostgres, startPostgres } from '../dev/embedded-postgres.ts';
 
 describe('the embedded PostgreSQL', () => {
   let parent: string;
@@ -51,10 +50,10 @@ describe('the embedded PostgreSQL', () => {
     const one = await startPostgres(folder, { fsync: false });
     await query(one.url, 'CREATE TABLE kept AS SELECT 9007199254740993 AS id');
     await one.stop();
-    expect(await runningPostgres(folder)).toBeUndefined();
+    expect(runningPostgres(folder)).toBeUndefined();
 
     const two = await startPostgres(folder, { fsync: false });
-    expect(await runningPostgres(folder)).toBe(two.url);
+    expect(runningPostgres(folder)).toBe(two.url);
     expect(await query(two.url, 'SELECT id FROM kept')).toEqual([{ id: '9007199254740993' }]);
     await two.stop();
   });
@@ -79,7 +78,7 @@ describe('the embedded PostgreSQL', () => {
   it('is refused to a second process while the first one lives, and the first one is not harmed', async () => {
     const server = await startPostgres(folder, { fsync: false });
     await expect(startPostgres(folder, { fsync: false })).rejects.toThrow(
-      `another process is already using the database in ${folder}`,
+      `another process is already using the database in ${folder} (PostgreSQL is process ${server.pid})`,
     );
     expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
     await server.stop();
@@ -112,18 +111,6 @@ describe('the embedded PostgreSQL', () => {
     }, 8_000);
   });
 
-  it('is taken over when it has outlived its owner after all', async () => {
-    const { owner, pid } = await startElsewhere();
-    for (const guard of childrenOf(Number(owner.pid)).filter((child) => child !== pid)) process.kill(guard, 'SIGKILL');
-    owner.kill('SIGKILL');
-    await once(owner, 'exit');
-
-    const server = await startPostgres(folder, { fsync: false });
-    expect(server.pid).toBe(pid);
-    await server.stop();
-    expect(await runningPostgres(folder)).toBeUndefined();
-  });
-
   it('recovers after a kill of all its processes', async () => {
     const server = await startPostgres(folder);
     await query(server.url, 'CREATE TABLE acknowledged ()');
@@ -146,6 +133,30 @@ describe('the embedded PostgreSQL', () => {
     const again = await startPostgres(folder, { fsync: false });
     other.kill();
     await again.stop();
+  });
+
+  it.each(['', 'rubbish\n'])('says in one line what to do about a process file of %j', async (text) => {
+    const note = join(folder, 'data', 'postmaster.pid');
+    writeFileSync(note, text);
+    const startedAt = performance.now();
+    await expect(startPostgres(folder, { fsync: false })).rejects.toThrow(
+      `${note} is damaged, as after a power cut: remove that file, and start again`,
+    );
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    rmSync(note);
+    await (await startPostgres(folder, { fsync: false })).stop();
+  });
+
+  it('says at once that a folder was copied from a running server', async () => {
+    const server = await startPostgres(folder, { fsync: false });
+    const copy = join(parent, 'copy');
+    execFileSync('cp', ['-a', folder, copy]);
+    const startedAt = performance.now();
+    await expect(startPostgres(copy, { fsync: false })).rejects.toThrow(
+      `${copy} was copied from ${folder} while that was running, so it may be incomplete`,
+    );
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    await server.stop();
   });
 
   function childrenOf(pid: number): number[] {

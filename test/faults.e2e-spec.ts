@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildIfStale } from './faults/build.ts';
+import { damagedTls, readByCodeControl } from './faults/scenarios/damage.ts';
 import { sigterm } from './faults/scenarios/drain.ts';
+import { hostilePipelines, parallelPipelinesControl } from './faults/scenarios/pipelines.ts';
 import { faultsInARow } from './faults/scenarios/soak.ts';
 import { staleListControl } from './faults/scenarios/truth.ts';
 import { SeededRandom } from './faults/seeded-random.ts';
@@ -24,6 +26,10 @@ describe(`two services under fault (FAULTS_SEED=${SEED})`, { timeout: 60_000 }, 
     ['finds a list that is out of date', staleListControl],
     ['keep every promise through one fault after the other', faultsInARow],
     ['lose no request to SIGTERM', sigterm],
+    ['answer hostile pipelines in order, and keep nothing of them', hostilePipelines],
+    ['finds requests of one connection served beside each other', parallelPipelinesControl],
+    ['tell what became of each update when TLS is damaged', damagedTls],
+    ['finds a service that reads errors by their code', readByCodeControl],
   ])('%s', async (_, scenario) => {
     const notes: string[] = [];
     const random = new SeededRandom(SEED);

@@ -91,4 +91,62 @@ describe('migrations', () => {
     expect(await applyMigrations(database.url)).toEqual([]);
     expect(await pendingMigrations(rows)).toEqual([]);
   });
+
+  describe('of a history that logical replication copied without its sequence', () => {
+    const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')`;
+    const next = async () =>
+      Number((await client.query<{ id: string }>(`SELECT nextval(${SEQUENCE}) AS id`)).rows[0]?.id);
+
+    beforeEach(async () => {
+      await applyMigrations(database.url);
+      await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
+    });
+
+    it('let its ids go on after the highest', async () => {
+      await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
+      await applyMigrations(database.url);
+      expect(await next()).toBe(5_001);
+    });
+
+    it('never take them back', async () => {
+      for (let ids = 0; ids < 10; ids++) await next();
+      await applyMigrations(database.url);
+      expect(await next()).toBe(14);
+    });
+
+    it('can do so while updates go on', async () => {
+      await client.query(
+        `INSERT INTO stock_change (pet_id, id, changed_by) SELECT 9, n, 'there' FROM generate_series(100, 3000) n`,
+      );
+      let isOver = false;
+      const ids: number[] = [];
+      const writers = Array.from({ length: 4 }, async (_, pet) => {
+        const writer = new Client({ connectionString: database.url });
+        await writer.connect();
+        while (!isOver) {
+          const { rows } = await writer.query<{ id: string }>(
+            `INSERT INTO stock_change (pet_id, changed_by) VALUES (${pet}, 'here') RETURNING id`,
+          );
+          ids.push(Number(rows[0]?.id));
+        }
+        await writer.end();
+      });
+      for (let run = 0; run < 10; run++) await applyMigrations(database.url);
+      isOver = true;
+      await Promise.all(writers);
+      expect(new Set(ids).size).toBe(ids.length);
+      expect(await next()).toBeGreaterThan(Math.max(3_000, ...ids));
+    });
+
+    it('wait for no one for long, and can be run again', async () => {
+      await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
+      await client.query(`BEGIN; INSERT INTO stock_change (pet_id, changed_by) VALUES (2, 'an import')`);
+      const startedAt = performance.now();
+      await expect(applyMigrations(database.url)).rejects.toMatchObject({ code: '55P03' });
+      expect(performance.now() - startedAt).toBeLessThan(3_000);
+      await client.query('COMMIT');
+      await applyMigrations(database.url);
+      expect(await next()).toBe(5_001);
+    });
+  });
 });

@@ -40,8 +40,8 @@ describe('/openapi.json', () => {
         ]),
       ]),
     ).toEqual([
-      ['/v1/inventory', [['get', 'listInventory']]],
-      ['/v1/inventory/{petId}', [['patch', 'updateInventory']]],
+      ['/inventory', [['get', 'listInventory']]],
+      ['/inventory/{petId}', [['patch', 'updateInventory']]],
     ]);
   });
 });

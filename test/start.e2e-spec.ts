@@ -5,7 +5,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { isAlive } from '../dev/process-tree.ts';
+import { isAlive } from '../dev/embedded-postgres.ts';
 import { applyMigrations } from '../src/database/migrations.ts';
 import { createDatabase } from './support/database.ts';
 
@@ -117,7 +117,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     const second = start();
     expect(await second.exitCode).toBe(1);
     expect(second.output()).toBe(
-      `another process is already using the database in ${join(project, '.data/postgres')}\n`,
+      `another process is already using the database in ${join(project, '.data/postgres')} (PostgreSQL is process ${postmaster()})\n`,
     );
     expect((await list()).status).toBe(200);
     started.process.kill('SIGINT');

@@ -1,6 +1,11 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type QuantityUpdate, QuantityUpdates } from '../src/inventory/quantity-updates.ts';
+import { readEnvironment } from '../src/environment.ts';
+import { outcomeOf } from '../src/errors/database-failure.ts';
+import { type QuantityUpdate, QuantityUpdates, updateStatement } from '../src/inventory/quantity-updates.ts';
 import { type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
@@ -143,8 +148,8 @@ describe('updates', () => {
 
     it('give up at their deadline, having written nothing', async () => {
       const startedAt = performance.now();
-      await expect(ask({ petId: 1n, quantity: 100 }, 300)).rejects.toThrow();
-      expect(performance.now() - startedAt).toBeLessThan(700);
+      await expect(ask({ petId: 1n, quantity: 100 }, 900)).rejects.toThrow();
+      expect(performance.now() - startedAt).toBeLessThan(1_300);
       await holder.query('ROLLBACK');
       await holder.end();
       expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 2 }]);
@@ -168,6 +173,76 @@ describe('updates', () => {
         AND id > (SELECT max(id) FROM stock_change WHERE changed_by LIKE 'sql:%')`,
     );
     expect(changes).toBe(2 * rounds * pets.length);
+  });
+
+  it('are not left under way at their deadlines by a lock on their table', async () => {
+    await service.stock([1, 1]);
+    const holder = new Client({ connectionString: service.databaseUrl });
+    await holder.connect();
+    await holder.query('BEGIN; LOCK TABLE stock_change');
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, async (_, at) => {
+        await pause(40 * at);
+        return ask({ petId: 1n, requestId: 'late' }, 1_000 + 83 * at).catch(outcomeOf);
+      }),
+    );
+    await holder.query('ROLLBACK');
+    await holder.end();
+    expect(outcomes).toEqual(outcomes.map(() => 'not_applied'));
+    expect(await ask({ petId: 1n, quantity: 7 })).toMatchObject({ outcome: 'done' });
+    expect((await historyOf(1)).filter((row) => row['request_id'] === 'late')).toEqual([]);
+  });
+
+  it('make their commit durable and hear of it whatever the session says, which may be another one at a pooler', async () => {
+    await service.stock([31, 0], [32, 0]);
+    await service.sql(
+      `CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+         PERFORM set_config('test.settings', current_setting('synchronous_commit') || ' ' || current_setting('client_min_messages'), false);
+         RETURN NULL; END $$;
+       CREATE TRIGGER tell AFTER INSERT ON stock_change EXECUTE FUNCTION tell()`,
+    );
+    try {
+      for (const pets of [[31n], [31n, 32n]]) {
+        for (const [before, during] of [
+          ['off', 'on'],
+          ['remote_write', 'remote_write'],
+        ]) {
+          await service.sql(`SET client_min_messages = error; SET synchronous_commit = ${String(before)}`);
+          const { sql, args } = updateStatement(
+            pets.map((petId) => ({ petId, quantity: 1, onlyIf: null, changedBy: 'key:test', requestId: 'request' })),
+          );
+          await service.sql(sql, args);
+          const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings`);
+          expect(told).toEqual({ settings: `${String(during)} warning` });
+        }
+      }
+    } finally {
+      await service.sql('DROP TRIGGER tell ON stock_change; DROP FUNCTION tell; RESET ALL');
+    }
+  });
+
+  it('whose ids in the history are taken already are never a fault of ours, and are done once the ids are free', async () => {
+    await service.stock([41, 0]);
+    const sequence = `pg_get_serial_sequence('stock_change', 'id')`;
+    const [{ last } = {}] = await service.sql(`SELECT max(id) AS last FROM stock_change`);
+    await service.sql(
+      `INSERT INTO stock_change (pet_id, id, quantity_before, quantity_after, changed_by)
+       SELECT 41, $1::bigint + n, 0, 0, 'test' FROM generate_series(1, 1000) n`,
+      [last],
+    );
+    expect(await ask({ petId: 41n, quantity: 1 }, 1_500).catch(outcomeOf)).toBe('not_applied');
+    await service.sql(`SELECT setval(${sequence}, max(id)) FROM stock_change`);
+    expect(await ask({ petId: 41n, quantity: 2 })).toMatchObject({ outcome: 'done' });
+  });
+
+  it('whose session is cut while it begins are surely not applied', async () => {
+    const server = createServer((socket) => socket.once('data', () => socket.resetAndDestroy()));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const url = `postgresql://me:it@127.0.0.1:${(server.address() as AddressInfo).port}/db`;
+    const cutOff = new QuantityUpdates(readEnvironment({ DATABASE_URL: url }));
+    expect(await ask({ petId: 1n }, 1_000, cutOff).catch(outcomeOf)).toBe('not_applied');
+    await cutOff.onApplicationShutdown();
+    server.close();
   });
 
   it('fail with their batch when its connection dies, and the next are well again', async () => {

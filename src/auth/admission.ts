@@ -121,12 +121,17 @@ export class AdmissionService implements OnApplicationShutdown {
     return { state, keyId, scopes: scopes.split(' ') };
   }
 
-  /** Best effort and beside the request. By the database's clock, with which it is compared. */
+  /**
+   * Best effort and beside the request, so it waits neither for the disk nor for a standby. By the database's clock, with
+   * which it is compared.
+   */
   #noteUse(keyId: string): void {
     const now = performance.now();
     const notedAt = this.#notedAt.get(keyId);
     if (notedAt !== undefined && now - notedAt < NOTE_USE_EVERY_MINUTES * 60_000) return;
     this.#notedAt.set(keyId, now);
-    this.prisma.$executeRaw`UPDATE api_key SET last_used_at = now() WHERE id = ${keyId}`.catch(() => undefined);
+    this.prisma.$executeRaw`
+      UPDATE api_key SET last_used_at = now()
+       WHERE id = ${keyId} AND set_config('synchronous_commit', 'off', true) = 'off'`.catch(() => undefined);
   }
 }

@@ -1,28 +1,25 @@
-import {
-  type CanActivate,
-  type ExecutionContext,
-  Injectable,
-  SetMetadata,
-  UseGuards,
-  applyDecorators,
-} from '@nestjs/common';
+import { type CanActivate, type ExecutionContext, Injectable, SetMetadata, applyDecorators } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
-import type { Response } from 'express';
 import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
+import type { Request, Response } from 'express';
+import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
-import type { ApiRequest } from '../http/api-request.js';
+import { ERRORS } from '../errors/error-code.js';
+import { type ApiRequest, headerValues, inContext } from '../http/api-request.js';
 import { BearerStrategy, NotAdmitted } from './bearer.strategy.js';
 import { RateLimit } from './rate-limit.js';
-import type { Scope } from './scopes.js';
+import { type Scope, lacksScope } from './scopes.js';
 
 /** Name of the security scheme in the OpenAPI document. */
 export const API_KEY_SCHEME = 'apiKey';
 
-const SCOPE = 'auth:scope';
+const ACCESS = 'auth:access';
+const PUBLIC = 'public';
 const CHALLENGE = 'Bearer realm="inventory"';
 
 /**
- * Lets a request in when its bearer key is live and has the handler's scope.
+ * Stands before every handler. It lets a request in when its bearer key is live and has the handler's scope; a handler
+ * that names none lets nobody in.
  *
  * @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), `too_many_requests`, `forbidden`,
  * `service_unavailable`
@@ -30,31 +27,30 @@ const CHALLENGE = 'Bearer realm="inventory"';
 @Injectable()
 export class AuthGuard implements CanActivate {
   constructor(
+    private readonly environment: Environment,
     private readonly bearer: BearerStrategy,
     private readonly reflector: Reflector,
     private readonly rateLimit: RateLimit,
   ) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const request = context.switchToHttp().getRequest<ApiRequest>();
-    const scope = this.reflector.get<Scope | undefined>(SCOPE, context.getHandler());
-    const { verdict, moment } = await this.#admit(request);
-    if (verdict.state !== 'live') throw new Error('only live keys are admitted');
-    request.keyId = verdict.keyId;
+    const needed = this.reflector.get<Scope | typeof PUBLIC | undefined>(ACCESS, context.getHandler());
+    if (needed === PUBLIC) return true;
+    const http = context.switchToHttp();
+    const request = inContext(http.getRequest<Request>());
+    request.deadline = request.arrivedAt + this.environment.REQUEST_DEADLINE_MS;
+    const { keyId, scopes, moment } = await this.#admit(request);
+    request.keyId = keyId;
     request.moment = moment;
-    this.rateLimit.charge(verdict.keyId, context.switchToHttp().getResponse<Response>());
-    if (scope === undefined || !verdict.scopes.includes(scope)) {
-      const challenge = `${CHALLENGE}, error="insufficient_scope"${scope ? `, scope="${scope}"` : ''}`;
-      throw new ApiError('forbidden', `The API key lacks the scope ${scope ?? 'for this'}.`, {
-        'WWW-Authenticate': challenge,
-      });
-    }
+    this.rateLimit.charge(keyId, http.getResponse<Response>());
+    if (needed === undefined) throw insufficient(ERRORS.forbidden.message);
+    if (!scopes.includes(needed)) throw insufficient(lacksScope(needed), `, scope="${needed}"`);
     return true;
   }
 
   async #admit(request: ApiRequest) {
     try {
-      const headers = request.authorizationHeaders;
+      const headers = headerValues(request, 'authorization');
       if (headers.length > 1) throw new NotAdmitted('malformed_header');
       return await this.bearer.authenticate(headers[0], request.deadline);
     } catch (error) {
@@ -62,17 +58,27 @@ export class AuthGuard implements CanActivate {
       request.refusal = error.refusal;
       if (error.keyId !== undefined) request.keyId = error.keyId;
       const challenge = error.refusal === 'no_key' ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
-      throw new ApiError('unauthorized', 'The API key is missing or invalid.', { 'WWW-Authenticate': challenge });
+      throw new ApiError('unauthorized', undefined, { 'WWW-Authenticate': challenge });
     }
   }
 }
 
-/** Guards a handler, and says so in the document: a live bearer key with this scope is needed. */
+function insufficient(message: string, scope = ''): ApiError {
+  return new ApiError('forbidden', message, {
+    'WWW-Authenticate': `${CHALLENGE}, error="insufficient_scope"${scope}`,
+  });
+}
+
+/** Opens a handler to whoever has a live bearer key with this scope, and says so in the document. */
 export function RequireScope(scope: Scope): MethodDecorator {
   return applyDecorators(
-    SetMetadata(SCOPE, scope),
-    UseGuards(AuthGuard),
+    SetMetadata(ACCESS, scope),
     ApiSecurity(API_KEY_SCHEME),
     ApiExtension('x-required-scope', scope),
   );
+}
+
+/** Opens a handler to everybody. */
+export function Public(): MethodDecorator {
+  return SetMetadata(ACCESS, PUBLIC);
 }

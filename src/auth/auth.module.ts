@@ -1,4 +1,5 @@
 import { Global, Module } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
 import { AdmissionService } from './admission.js';
 import { AuthGuard } from './auth.guard.js';
 import { BearerStrategy } from './bearer.strategy.js';
@@ -6,7 +7,6 @@ import { RateLimit } from './rate-limit.js';
 
 @Global()
 @Module({
-  providers: [AdmissionService, BearerStrategy, RateLimit, AuthGuard],
-  exports: [AdmissionService, BearerStrategy, RateLimit, AuthGuard],
+  providers: [AdmissionService, BearerStrategy, RateLimit, { provide: APP_GUARD, useClass: AuthGuard }],
 })
 export class AuthModule {}

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
-import { type Admission, AdmissionService } from './admission.js';
+import { type Admission, AdmissionService, type Moment } from './admission.js';
 
 /** Why a request was not let in. For the log alone: to the caller all of them look the same. */
 export const REFUSALS = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
@@ -14,6 +14,13 @@ export class NotAdmitted extends Error {
   ) {
     super(refusal);
   }
+}
+
+/** A request that is let in. */
+export interface Admitted {
+  readonly keyId: string;
+  readonly scopes: readonly string[];
+  readonly moment: Moment;
 }
 
 /** What passport calls on a strategy while it authenticates one request. */
@@ -49,12 +56,11 @@ export class BearerStrategy {
    * @param deadline on the clock of `performance.now()`
    * @throws NotAdmitted, or ApiError `service_unavailable`
    */
-  authenticate(header: string | undefined, deadline: number): Promise<Admission> {
+  authenticate(header: string | undefined, deadline: number): Promise<Admitted> {
     return new Promise((resolve, reject) => {
       const attempt = Object.assign(Object.create(this.#strategy) as Strategy<VerifyFunctionWithRequest> & Attempt, {
-        success: (admission: Admission) => {
-          const { verdict } = admission;
-          if (verdict.state === 'live') resolve(admission);
+        success: ({ verdict, moment }: Admission) => {
+          if (verdict.state === 'live') resolve({ keyId: verdict.keyId, scopes: verdict.scopes, moment });
           else if (verdict.state === 'unknown') reject(new NotAdmitted('unknown_key'));
           else reject(new NotAdmitted(`${verdict.state}_key`, verdict.keyId));
         },

@@ -1,4 +1,5 @@
-import pg from 'pg';
+import type pg from 'pg';
+import { connectionConfig, cut, openConnection, schemaOf } from '../database/connection-config.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readEnvironment } from '../environment.js';
 
@@ -6,29 +7,27 @@ const connectTimeoutMs = 5_000;
 /** For what answers at once; the long statements of import, export and history set their own. */
 const statementTimeoutMs = 30_000;
 
-function optionsFor(command: string): pg.ClientConfig {
-  return {
-    connectionString: readEnvironment().DATABASE_URL,
-    application_name: `inventory ${command}`,
+/** A client may be slow to send what it imports, so its transactions have no bound. */
+const settings = { idle_in_transaction_session_timeout: '0' };
+
+function configFor(command: string, databaseUrl: string) {
+  const bounds = {
     connectionTimeoutMillis: connectTimeoutMs,
     statement_timeout: statementTimeoutMs,
     lock_timeout: connectTimeoutMs,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
   };
+  return connectionConfig(databaseUrl, command, bounds, settings);
 }
 
 /** Runs work on one database connection of its own. When the work fails the connection is cut, not wound down. */
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client(optionsFor(command));
-  client.on('error', () => undefined); // the statement under way is rejected with the same error
-  await client.connect();
+  const client = await openConnection(configFor(command, readEnvironment().DATABASE_URL));
   try {
     const result = await work(client);
     await client.end();
     return result;
   } catch (error) {
-    (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+    cut(client);
     throw error;
   }
 }
@@ -39,7 +38,9 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
     import('../generated/prisma/client.js'),
     import('@prisma/adapter-pg'),
   ]);
-  const prisma = new PrismaClient({ adapter: new PrismaPg({ ...optionsFor(command), max: 1 }) });
+  const { DATABASE_URL } = readEnvironment();
+  const config = { ...configFor(command, DATABASE_URL), max: 1 };
+  const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaOf(DATABASE_URL) }) });
   try {
     return await work(prisma);
   } finally {

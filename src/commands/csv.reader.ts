@@ -1,5 +1,5 @@
 import { CsvError, parse } from 'csv-parse';
-import { type Problems, quoteName } from './problems.js';
+import { type Problems, quote } from './problems.js';
 import { MEMBERS, type Member, type StockLine } from './stock.line.js';
 
 /** No sound line is longer; a quote that is never closed must not gather the whole file in memory. */
@@ -60,7 +60,7 @@ function readHeader(names: string[], line: number, problems: Problems): Columns 
       problems.add(line, `column ${name} ${times === 0 ? 'is missing' : 'is there twice'} in the header`);
   }
   for (const name of new Set(names)) {
-    if (!(MEMBERS as readonly string[]).includes(name)) problems.add(line, `column ${quoteName(name)} is unknown`);
+    if (!(MEMBERS as readonly string[]).includes(name)) problems.add(line, `column ${quote(name)} is unknown`);
   }
   if (problems.count > before) return 'broken';
   const [petId, quantity, status] = MEMBERS.map((name) => names.indexOf(name)) as [number, number, number];

@@ -8,6 +8,7 @@ export class Failure extends Error {}
 /** What to say of a SQLSTATE, where PostgreSQL's own words do not tell what to do. */
 const ADVICE: Readonly<Record<string, string>> = {
   '42P01': 'the database has no inventory tables, or not the newest; run "inventory migrate" first',
+  '25006': 'the database is a standby, which has not all; DATABASE_URL has to lead to the primary',
   '55P03': 'another transaction holds what this needs and did not let go in time; nothing was written, try again',
   '40P01': 'another transaction and this one waited for each other; nothing was written, try again',
   '57014': 'the database cut the statement off because it took too long; nothing was written',
@@ -21,11 +22,15 @@ const NETWORK: Readonly<Record<string, string>> = {
   ENETUNREACH: 'no route to its network',
   ETIMEDOUT: 'it did not answer in time',
   ECONNRESET: 'it cut the connection',
-  DatabaseNotReachable: 'there is no such host, or nothing listens there', // Prisma's word for all of them
+  // Prisma's words
+  DatabaseNotReachable: 'there is no such host, or nothing listens there',
+  ConnectionClosed: 'it cut the connection',
+  SocketTimeout: 'it did not answer in time',
 };
 
 /** The driver has no code for it. */
 const CONNECT_TIMEOUT = /^timeout expired$|timeout exceeded when trying to connect|connection timeout/i;
+const LOST = /^Connection terminated|^Query read timeout|^timeout expired$|connection timeout/i;
 
 interface ErrorFacts {
   code?: string;
@@ -49,6 +54,12 @@ export function describeFailure(error: unknown): string {
     return 'the connection to the database was lost; check DATABASE_URL and the database';
   const firstLine = message.trim().split('\n', 1)[0] ?? '';
   return ADVICE[code ?? ''] ?? `${firstLine}${code === undefined ? '' : ` (${code})`}`;
+}
+
+/** Whether the database may answer again by itself: away, starting, demoted, out of room, or held up. */
+export function isAway(error: unknown): boolean {
+  const { code = '', message } = rootOf(error as ErrorFacts);
+  return code in NETWORK || /^(08|25006|53|55P03|57|58)/.test(code) || LOST.test(message);
 }
 
 /** Prisma and Node wrap what the driver said; the innermost error is the one that tells something. */

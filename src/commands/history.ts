@@ -1,17 +1,20 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { StockChange } from '../generated/prisma/client.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withPrisma } from './connection.js';
 import { Failure } from './failure.js';
 import { judgeHistory, pruneBefore } from './history.chain.js';
+import { beforeLatest, readChanges } from './history.feed.js';
 import { MOMENT_FORM, parseMoment } from './moment.js';
-import { note, print, printJson, printTable } from './output.js';
+import { note, print, printJson, printJsonLine, printTable } from './output.js';
 
 const SHOWN_BROKEN = 20;
 
 interface ShowOptions {
   readonly since?: Date;
   readonly limit: number;
+  readonly after?: bigint;
+  readonly follow?: boolean;
   readonly verify?: true;
   readonly json?: true;
 }
@@ -27,18 +30,26 @@ export function addHistory(program: Command): void {
   history
     .command('show', { isDefault: true }) // so that a negative petId is taken for one: only a leaf command does
     .description(
-      'Shows the changes of a pet, newest first, or checks the history of all pets. The word "show" can be left out.',
+      'Shows the changes of a pet or of all pets, newest first; follows them; or checks them. The word "show" can be left out.',
     )
-    .argument('[petId]', 'the pet whose changes to show', readPetId)
+    .argument('[petId]', 'the pet whose changes to show (default: all pets)', readPetId)
     .option('--since <when>', `only changes since then: ${MOMENT_FORM}`, readPast)
-    .option('--limit <count>', 'at most so many changes', readLimit, 50)
+    .option('--limit <count>', 'at most so many changes; with --follow, so many old ones first', readLimit, 50)
+    .addOption(
+      new Option('--after <id>', 'all changes of all pets behind this one, oldest first')
+        .argParser(readChangeId)
+        .conflicts(['since', 'limit', 'verify']),
+    )
+    .addOption(new Option('--follow', 'go on with the changes of all pets as they come').conflicts(['since', 'verify']))
     .option('--verify', 'check that the changes of every pet link up and end in its present stock')
-    .option('--json', 'as JSON')
+    .option('--json', 'as JSON; with --after and --follow an object a line')
+    .addHelpText('after', showExamples)
     .action(async (petId: bigint | undefined, options: ShowOptions, command: Command) => {
-      if ((petId === undefined) === (options.verify === undefined)) {
-        command.error('error: give either a petId or --verify');
+      const isFeed = options.after !== undefined || options.follow === true;
+      if (petId !== undefined && (isFeed || options.verify)) {
+        command.error('error: --verify, --after and --follow are for all pets: leave the petId out');
       }
-      await (petId === undefined ? verify(options) : show(petId, options));
+      await (isFeed ? feed(options) : options.verify ? verify(options) : show(petId, options));
     });
   history
     .command('prune')
@@ -59,10 +70,20 @@ Examples:
   inventory history prune --before 365d
 `;
 
-async function show(petId: bigint, { since, limit, json }: ShowOptions): Promise<void> {
+const showExamples = `
+With --after or --follow every change comes once, by rising id, when nothing can come before it any more. Keep the id of
+the last line that you have dealt with: --after goes on behind it. --follow waits for a database that goes away.
+
+Examples:
+  inventory history 42 --since 7d
+  inventory history --after 0 --json > changes.ndjson
+  inventory history --follow --json --after "$last" | while read -r change; do ...; done
+`;
+
+async function show(petId: bigint | undefined, { since, limit, json }: ShowOptions): Promise<void> {
   const changes = await withPrisma('history', (prisma) =>
     prisma.stockChange.findMany({
-      where: { petId, ...(since && { changedAt: { gte: since } }) },
+      where: { ...(petId !== undefined && { petId }), ...(since && { changedAt: { gte: since } }) },
       orderBy: { id: 'desc' },
       take: limit,
     }),
@@ -71,21 +92,42 @@ async function show(petId: bigint, { since, limit, json }: ShowOptions): Promise
     printJson(changes);
     return;
   }
+  const columns = ['id', 'pet', 'when', 'before', 'after', 'by', 'request'];
+  const from = petId === undefined ? 0 : columns.indexOf('when');
   printTable(
-    ['when', 'before', 'after', 'by', 'request'],
-    changes.map((change) => [
-      change.changedAt.toISOString(),
-      stock(change.quantityBefore, change.statusBefore),
-      stock(change.quantityAfter, change.statusAfter),
-      change.changedBy,
-      change.requestId ?? '-',
-    ]),
+    columns.slice(from),
+    changes.map((change) => cells(change).slice(from)),
   );
+}
+
+async function feed({ after, limit, follow = false, json }: ShowOptions): Promise<void> {
+  if (follow) for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(0));
+  await withPrisma('history', async (prisma) => {
+    for await (const changes of readChanges(prisma, after ?? (await beforeLatest(prisma, limit)), follow)) {
+      for (const change of changes) {
+        if (json) printJsonLine(change);
+        else print(cells(change).join('  '));
+      }
+    }
+  });
+}
+
+function cells(change: StockChange): string[] {
+  return [
+    String(change.id),
+    String(change.petId),
+    change.changedAt.toISOString(),
+    stock(change.quantityBefore, change.statusBefore),
+    stock(change.quantityAfter, change.statusAfter),
+    change.changedBy,
+    change.requestId ?? '-',
+  ];
 }
 
 async function verify({ json }: ShowOptions): Promise<void> {
   const verdict = await withConnection('history', judgeHistory);
   const { pets, brokenPets, broken } = verdict;
+  if (pets === 0) throw new Failure('there is nothing to verify: the stock and its history are empty');
   if (json) printJson(verdict);
   else if (brokenPets === 0) print(`the history of all ${pets} pets is whole`);
   else for (const { petId, faults } of broken.slice(0, SHOWN_BROKEN)) print(`pet ${petId}: ${faults.join('; ')}`);
@@ -98,6 +140,11 @@ function stock(quantity: StockChange['quantityAfter'], status: StockChange['stat
 
 function readPetId(text: string): bigint {
   if (!isPetId(text)) throw new InvalidArgumentError('It must be an int64 in plain digits.');
+  return BigInt(text);
+}
+
+function readChangeId(text: string): bigint {
+  if (!isPetId(text) || text.startsWith('-')) throw new InvalidArgumentError('It must be the id of a change, or 0.');
   return BigInt(text);
 }
 

@@ -1,9 +1,11 @@
 import { type Command, Option } from 'commander';
+import { hostname, userInfo } from 'node:os';
+import { basename } from 'node:path';
 import type { Client } from 'pg';
 import { withConnection } from './connection.js';
 import { Failure } from './failure.js';
 import { note, printJson } from './output.js';
-import { Problems } from './problems.js';
+import { Problems, withoutControls } from './problems.js';
 import { type Progress, showProgress } from './progress.js';
 import { type Format, FORMATS, formatOf, openStockFile, readers, type StockFile } from './stock-file.js';
 import { checkLine } from './stock.line.js';
@@ -17,8 +19,13 @@ import {
   type Summary,
 } from './stock.merge.js';
 
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+const INTERRUPTED = 130;
+const LONGEST_SIGNATURE = 200;
+
 interface ImportOptions {
   readonly format?: Format;
+  readonly by?: string;
   readonly missing: Missing;
   readonly dryRun?: true;
   readonly quiet?: true;
@@ -39,6 +46,7 @@ export function addImport(program: Command): void {
         .choices(['keep', 'remove'])
         .default('keep'),
     )
+    .option('--by <who>', 'who imports what, for the history (default: user@host and the name of the file)')
     .option('--dry-run', 'check the file and say what would change, without changing it')
     .option('--quiet', 'no progress and no summary, only errors')
     .option('--json', 'the summary as JSON on standard output')
@@ -66,10 +74,14 @@ Examples:
 `;
 
 async function showImport(name: string, options: ImportOptions): Promise<void> {
+  const startedAt = performance.now();
   const summary = await importStock(name, options);
+  const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
   const { added, changed, unchanged, removed } = summary;
   const would = options.dryRun ? 'dry run, nothing was written: ' : '';
-  if (!options.quiet) note(`${would}${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed`);
+  if (!options.quiet) {
+    note(`${would}${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed in ${seconds} s`);
+  }
   if (options.json) printJson({ ...summary, dryRun: options.dryRun === true });
 }
 
@@ -84,6 +96,17 @@ export async function importStock(name: string, options: ImportOptions): Promise
   if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
   const file = await openStockFile(name);
   const progress = showProgress(options.quiet === true);
+  let committing = false;
+  const interrupt = () => {
+    progress.end();
+    note(
+      committing
+        ? 'interrupted during the commit: "inventory history" tells whether it happened'
+        : 'interrupted: nothing was changed',
+    );
+    process.exit(INTERRUPTED);
+  };
+  for (const signal of SIGNALS) process.once(signal, interrupt);
   try {
     return await withConnection('import', async (client) => {
       await beginImport(client);
@@ -92,11 +115,13 @@ export async function importStock(name: string, options: ImportOptions): Promise
         throw new Failure('the file has no pet; it would remove them all');
       progress.stage(options.dryRun ? 'comparing' : 'writing');
       if (options.dryRun) return await compareIncoming(client, options.missing);
-      const summary = await mergeIncoming(client, options.missing, total);
+      const summary = await mergeIncoming(client, options.missing, total, signature(options.by ?? whoAndWhat(name)));
+      committing = true;
       await client.query('COMMIT');
       return summary;
     });
   } finally {
+    for (const signal of SIGNALS) process.off(signal, interrupt);
     file.close();
     progress.end();
   }
@@ -124,4 +149,20 @@ async function copySoundLines(client: Client, file: StockFile, format: Format, p
   await refuseDuplicates(client, problems);
   if (problems.count > 0) throw problems.asFailure();
   return total;
+}
+
+function signature(who: string): string {
+  return withoutControls(`command:import ${who}`).slice(0, LONGEST_SIGNATURE);
+}
+
+function whoAndWhat(name: string): string {
+  return `${userName()}@${hostname()} ${name === '-' ? '-' : basename(name)}`;
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.() ?? '?'}`; // a container's user may have no name
+  }
 }

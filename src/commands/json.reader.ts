@@ -1,5 +1,5 @@
 import { JsonArrayScanner, type JsonItem } from './json-array.scanner.js';
-import { type Problems, quoteName } from './problems.js';
+import { type Problems, quote } from './problems.js';
 import { MEMBERS, type StockLine } from './stock.line.js';
 
 /** No sound pet is longer; what is never closed must not gather the whole file in memory. */
@@ -61,7 +61,7 @@ function readItem({ text, line }: JsonItem, problems: Problems): StockLine | und
   }
   const { petId, quantity, status, ...others } = item as Record<string, unknown>;
   const unknown = Object.keys(others);
-  for (const name of unknown) problems.add(line, `member ${quoteName(name)} is unknown`);
+  for (const name of unknown) problems.add(line, `member ${quote(name)} is unknown`);
   const sound = unknown.length === 0 && MEMBERS.every((name) => name in item);
   // JSON.parse lets the last of two equal members win. In a sound item each colon belongs to a member.
   if (sound && text.split(':').length - 1 > MEMBERS.length)
@@ -86,9 +86,9 @@ function keepDigits(name: string, value: unknown, context?: { source?: string })
   return name === 'petId' && typeof value === 'number' ? new Digits(context?.source ?? '') : value;
 }
 
-/** The value in the form in which the rules want it; what has the wrong type becomes a text that no rule takes. */
+/** The value in the form in which the rules want it; what has the wrong type as JSON, which no rule takes. */
 function textOf(value: unknown): string | undefined {
   if (value === undefined) return undefined;
   if (value instanceof Digits) return value.text;
-  return typeof value === 'number' ? String(value + 0) : 'not a number';
+  return typeof value === 'number' ? String(value + 0) : JSON.stringify(value);
 }

@@ -34,7 +34,13 @@ export class Problems {
   }
 }
 
-/** A name from the file, made harmless for terminals and short. */
-export function quoteName(name: string): string {
-  return JSON.stringify(name.length > 40 ? `${name.slice(0, 40)}…` : name);
+/** A name or value from the file, made harmless for terminals and short. JSON that is text already stays as it is. */
+export function quote(text: string): string {
+  const short = text.length > 40 ? `${text.slice(0, 40)}…` : text;
+  return withoutControls(short.startsWith('"') ? short : JSON.stringify(short));
+}
+
+/** Control and format characters, which could steer a terminal, replaced. */
+export function withoutControls(text: string): string {
+  return text.replace(/\p{C}/gu, '\ufffd');
 }

@@ -1,6 +1,6 @@
 import { PetStatus } from '../generated/prisma/enums.js';
 import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from '../inventory/stock.limits.js';
-import type { Problems } from './problems.js';
+import { type Problems, quote } from './problems.js';
 
 /** The members of a stock line, in the order in which export writes them. */
 export const MEMBERS = ['petId', 'quantity', 'status'] as const;
@@ -17,13 +17,15 @@ const RULES: Readonly<Record<Member, { holds: (text: string) => boolean; rule: s
   status: { holds: (text) => STATUSES.has(text), rule: `must be one of ${[...STATUSES].join(', ')}` },
 };
 
-/** Notes every rule that a line breaks; true when it keeps them all. */
+/** Notes every rule that a line breaks, with the value and its pet; true when it keeps them all. */
 export function checkLine(line: StockLine, problems: Problems): boolean {
   let sound = true;
   for (const member of MEMBERS) {
     const text = line[member];
     if (text !== undefined && RULES[member].holds(text)) continue;
-    problems.add(line.line, `${member} ${text === undefined || text === '' ? 'is missing' : RULES[member].rule}`);
+    const fault = text === undefined || text === '' ? 'is missing' : `${RULES[member].rule}, not ${quote(text)}`;
+    const pet = member === 'petId' || !isPetId(line.petId ?? '') ? '' : ` (pet ${line.petId})`;
+    problems.add(line.line, `${member} ${fault}${pet}`);
     sound = false;
   }
   return sound;

@@ -17,9 +17,6 @@ export type Missing = 'keep' | 'remove';
 
 const TOLD_DUPLICATES = 20;
 
-/** How this command signs its history rows. */
-const changedBy = 'command:import';
-
 /** Imports take turns; one may wait this long for the one before it. */
 const importLockTimeoutMs = 60_000;
 /** Anyone else who holds a row that changes has this long to let go. */
@@ -90,17 +87,23 @@ export async function compareIncoming(client: Client, missing: Missing): Promise
  * who came in between has left, and so that history ids rise in the order of the changes.
  *
  * @param total pets in the file
+ * @param changedBy how the history rows are signed
  */
-export async function mergeIncoming(client: Client, missing: Missing, total: number): Promise<Summary> {
+export async function mergeIncoming(
+  client: Client,
+  missing: Missing,
+  total: number,
+  changedBy: string,
+): Promise<Summary> {
   await client.query(`
     SET LOCAL lock_timeout = ${importLockTimeoutMs};
     SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0));
     SET LOCAL lock_timeout = ${rowLockTimeoutMs};
     SET LOCAL "inventory.history" = 'written';
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
-  const added = await count(client, addNew);
-  const changed = added === total ? 0 : await count(client, changeDifferent);
-  const removed = missing === 'remove' ? await count(client, removeMissing) : 0;
+  const added = await count(client, addNew, changedBy);
+  const changed = added === total ? 0 : await count(client, changeDifferent, changedBy);
+  const removed = missing === 'remove' ? await count(client, removeMissing, changedBy) : 0;
   return { added, changed, unchanged: total - added - changed, removed };
 }
 
@@ -113,7 +116,7 @@ const addNew = `
      ORDER BY s.pet_id
     RETURNING pet_id, quantity, status)
   INSERT INTO stock_change (pet_id, quantity_after, status_after, changed_at, changed_by)
-  SELECT pet_id, quantity, status, statement_timestamp(), '${changedBy}' FROM added`;
+  SELECT pet_id, quantity, status, statement_timestamp(), $1 FROM added`;
 
 const changeDifferent = `
   WITH old AS MATERIALIZED (
@@ -125,15 +128,15 @@ const changeDifferent = `
   changed AS (
     UPDATE inventory_item i SET quantity = old.quantity, status = old.status FROM old WHERE i.pet_id = old.pet_id)
   INSERT INTO stock_change (pet_id, quantity_before, status_before, quantity_after, status_after, changed_at, changed_by)
-  SELECT pet_id, quantity_before, status_before, quantity, status, statement_timestamp(), '${changedBy}' FROM old`;
+  SELECT pet_id, quantity_before, status_before, quantity, status, statement_timestamp(), $1 FROM old`;
 
 const removeMissing = `
   WITH removed AS (
     DELETE FROM inventory_item i WHERE NOT EXISTS (SELECT FROM incoming s WHERE s.pet_id = i.pet_id)
     RETURNING pet_id, quantity, status)
   INSERT INTO stock_change (pet_id, quantity_before, status_before, changed_at, changed_by)
-  SELECT pet_id, quantity, status, statement_timestamp(), '${changedBy}' FROM removed`;
+  SELECT pet_id, quantity, status, statement_timestamp(), $1 FROM removed`;
 
-async function count(client: Client, statement: string): Promise<number> {
-  return (await client.query(statement)).rowCount ?? 0;
+async function count(client: Client, statement: string, changedBy: string): Promise<number> {
+  return (await client.query(statement, [changedBy])).rowCount ?? 0;
 }

@@ -1,13 +1,22 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
-import { Client, DatabaseError } from 'pg';
+import { type Client, DatabaseError } from 'pg';
+// With their own extensions: what a developer's machine runs has this file from its source.
+import { connectionConfig, openConnection } from './connection-config.ts';
+import { mendHistory } from './history-mending.ts';
 
 // Two levels up from src/database and from dist/database alike.
 const migrationsFolder = new URL('../../prisma/migrations/', import.meta.url);
 
-const connectTimeoutMs = 5_000;
 const lockTimeoutMs = 60_000;
 const migrationTimeoutMs = 15 * 60_000;
+const bounds = {
+  connectionTimeoutMillis: 5_000,
+  lock_timeout: lockTimeoutMs,
+  statement_timeout: migrationTimeoutMs,
+  query_timeout: migrationTimeoutMs,
+};
+const settings = { idle_in_transaction_session_timeout: '0' };
 
 /** The key of Prisma's own advisory lock, so that its CLI and this runner wait for each other. */
 const prismaLockKey = 72707369;
@@ -42,7 +51,8 @@ export class MigrationError extends Error {}
 
 /**
  * Brings a database to the newest schema: applies, in order of their names, the migrations in `prisma/migrations` that it
- * lacks. Any number of processes may call this at once; one works and the others wait for it, at most 60 s.
+ * lacks, and sets right what replication left wrong in the history. Any number of processes may call this at once; one works
+ * and the others wait for it, at most 60 s.
  *
  * A migration and its row in `_prisma_migrations` are one transaction, so one that fails or is interrupted leaves nothing
  * behind and can simply be run again. Migrations in the database that are not in the folder are left alone: a rollback of
@@ -53,22 +63,13 @@ export class MigrationError extends Error {}
  * @throws {MigrationError} when an earlier one is marked as failed, was edited after it was applied, or fails now
  */
 export async function applyMigrations(connectionString: string): Promise<string[]> {
-  const client = new Client({
-    connectionString,
-    application_name: 'inventory-migrations',
-    connectionTimeoutMillis: connectTimeoutMs,
-    query_timeout: migrationTimeoutMs,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-  });
-  client.on('error', () => undefined); // the query under way is rejected with the same error
-  await client.connect();
+  const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds, settings));
   try {
-    await client.query(`SET lock_timeout = ${lockTimeoutMs}`);
     await takeLock(client);
     await client.query(createRegister);
     const pending = await refuseOrList(client);
     for (const migration of pending) await apply(client, migration);
+    await mendHistory(client);
     await takeOverHistory(client);
     return pending.map(({ name }) => name);
   } finally {

@@ -1,9 +1,10 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaPg } from '@prisma/adapter-pg';
-import pg from 'pg';
+import type pg from 'pg';
 import { Environment } from '../environment.js';
 import { PrismaClient } from '../generated/prisma/client.js';
-import { FIXED_PLANS, connectionOptions } from './session.js';
+import { schemaOf } from './connection-config.js';
+import { createPool } from './session.js';
 import { statementName } from './statement-run.js';
 
 /** The ordinary Prisma client, for everything that is not on every request's path. */
@@ -12,13 +13,10 @@ export class PrismaService extends PrismaClient implements OnApplicationShutdown
   readonly pool: pg.Pool;
 
   constructor(environment: Environment) {
-    const pool = new pg.Pool({
-      ...connectionOptions(environment, 'pool'),
-      ...FIXED_PLANS,
-      max: environment.DATABASE_POOL_SIZE,
-    });
+    const pool = createPool(environment);
+    const schema = schemaOf(environment.DATABASE_URL);
     super({
-      adapter: new PrismaPg(pool, { disposeExternalPool: true, statementNameGenerator: statementName }),
+      adapter: new PrismaPg(pool, { disposeExternalPool: true, schema, statementNameGenerator: statementName }),
     });
     this.pool = pool;
   }

@@ -51,12 +51,14 @@ export class RoundTrip<Call, Answer> {
   /** Calls of the trip before. */
   #justArrived = 0;
   #departure: NodeJS.Immediate | undefined;
+  #isOpening = false;
   #sweeper: NodeJS.Timeout | undefined;
 
   /**
    * @param run sends one statement for all calls; answers in the order of the calls
    * @param options.maxCalls most calls on one trip
    * @param options.maxWaiting most calls that wait; one more is refused with {@link TooManyWaiting}
+   * @param options.open makes the way free where it is not, before any call counts as sent; when it fails, so do all who wait
    * @param options.notSentWithinMs a call with less than this left until its deadline is not sent any more, so that the
    *   deadline does not meet it under way and leave its outcome unknown; default 0
    * @param options.inHalves for trips that keep the database busy in proportion to their calls: at most half of those who
@@ -70,6 +72,7 @@ export class RoundTrip<Call, Answer> {
     private readonly options: {
       readonly maxCalls: number;
       readonly maxWaiting: number;
+      readonly open?: () => Promise<void> | undefined;
       readonly notSentWithinMs?: number;
       readonly inHalves?: boolean;
       readonly queue?: (call: Call) => { readonly of: unknown; readonly alone: boolean };
@@ -90,7 +93,7 @@ export class RoundTrip<Call, Answer> {
   }
 
   #departSoon(): void {
-    if (this.#underWay.length > 0 || this.#waiting.length === 0) return;
+    if (this.#underWay.length > 0 || this.#isOpening || this.#waiting.length === 0) return;
     this.#departure ??= setImmediate(() => {
       this.#departure = undefined;
       this.#depart();
@@ -98,11 +101,31 @@ export class RoundTrip<Call, Answer> {
   }
 
   #depart(): void {
+    if (this.#waiting.length === 0) return;
+    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
+    const opening = this.options.open?.();
+    if (!opening) {
+      this.#leave();
+      return;
+    }
+    const beganAt = performance.now();
+    this.#isOpening = true;
+    void opening
+      .catch((reason: unknown) => {
+        this.#tell(this.#waiting.length, beganAt, true);
+        for (const each of this.#waiting.splice(0)) each.reject(reason);
+      })
+      .then(() => {
+        this.#isOpening = false;
+        this.#leave();
+      });
+  }
+
+  #leave(): void {
     this.#dismiss(performance.now() + (this.options.notSentWithinMs ?? 0));
     const travellers = this.#board();
     if (travellers.length === 0) return;
     this.#underWay = travellers;
-    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
     for (const each of travellers) each.sent = true;
     const departedAt = performance.now();
     this.run(travellers.map((each) => each.call)).then(

@@ -1,75 +1,122 @@
-import { PrismaPg } from '@prisma/adapter-pg';
-import type pg from 'pg';
+import pg from 'pg';
 import type { Environment } from '../environment.js';
+import { connectionConfig, type Prepare } from './connection-config.js';
+import { NotApplied } from './not-applied.js';
 import type { StatementRun } from './statement-run.js';
+import { boundsOfRequest } from './time-bounds.js';
 
 /** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
 export class UnconfirmedCommit extends Error {
   override message = 'the commit is not confirmed by the synchronous standby';
 }
 
-/** Options of a connection that hold wherever the service connects; all waits bounded. */
-export function connectionOptions(environment: Environment, name: string): pg.PoolConfig {
-  return {
-    connectionString: environment.DATABASE_URL,
-    application_name: `inventory ${name}`,
-    connectionTimeoutMillis: environment.DATABASE_CONNECT_TIMEOUT_MS,
-    lock_timeout: environment.DATABASE_LOCK_TIMEOUT_MS,
-    statement_timeout: environment.DATABASE_STATEMENT_TIMEOUT_MS,
-    query_timeout: environment.DATABASE_QUERY_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: 5_000,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    maxLifetimeSeconds: 1_800,
-  };
-}
+/** The function of PostgreSQL that tells of such a commit. Its words depend on the server's language. */
+const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
+
+/** How long a transaction that waits for its client may stay open, and how long a connection lives. */
+const IDLE_IN_TRANSACTION = { idle_in_transaction_session_timeout: '5000' };
+const MAX_LIFETIME_SECONDS = 1_800;
 
 /**
  * For statements that look rows up by their keys, or read them in the order of these, and nothing else. PostgreSQL would
  * plan them anew each time, which costs as much as running them; and a plan made while a table was small must not scan
  * it when it has grown.
  */
-export const FIXED_PLANS: pg.PoolConfig = {
-  options: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off',
-};
+const FIXED_PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' };
 
-/**
- * One database connection for one hot statement at a time. Prisma's driver adapter opens it; the statements go to the
- * driver itself. It connects when first used, and again after a failure.
- */
+/** The pool of everything that is not on every request's path. */
+export function createPool(environment: Environment): pg.Pool {
+  const { DATABASE_URL, DATABASE_POOL_SIZE, REQUEST_DEADLINE_MS } = environment;
+  return new pg.Pool({
+    ...connectionConfig(DATABASE_URL, 'pool', boundsOfRequest(REQUEST_DEADLINE_MS), {
+      ...IDLE_IN_TRANSACTION,
+      ...FIXED_PLANS,
+    }),
+    max: DATABASE_POOL_SIZE,
+    maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
+  });
+}
+
+interface SessionOptions extends Pick<pg.PoolConfig, 'max' | 'statement_timeout' | 'query_timeout'> {
+  readonly prepare?: Prepare;
+}
+
+/** One database connection for one hot statement at a time. It connects when first used, and again after a failure. */
 export class Session {
-  readonly #adapter: Promise<Awaited<ReturnType<PrismaPg['connect']>>>;
+  readonly #pool: pg.Pool;
   #unconfirmedCommits = 0;
 
-  constructor(environment: Environment, name: string, options: pg.PoolConfig = {}) {
-    const config = {
-      ...connectionOptions(environment, name),
-      max: 1,
+  constructor({ DATABASE_URL, REQUEST_DEADLINE_MS }: Environment, name: string, options: SessionOptions = {}) {
+    const { prepare, max = 1, ...longer } = options;
+    const bounds = { ...boundsOfRequest(REQUEST_DEADLINE_MS), ...longer };
+    const settings = { ...IDLE_IN_TRANSACTION, ...FIXED_PLANS };
+    this.#pool = new pg.Pool({
+      ...connectionConfig(DATABASE_URL, name, bounds, settings, prepare),
+      max,
       idleTimeoutMillis: 0,
-      ...FIXED_PLANS,
-      ...options,
-    };
-    this.#adapter = new PrismaPg(config).connect();
-    void this.#adapter.then((adapter) => {
-      adapter.underlyingDriver().on('connect', (client) => client.on('notice', (notice) => this.#note(notice)));
+      maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
+    });
+    this.#pool.on('error', () => undefined); // of an idle connection; the next statement takes another one
+    this.#pool.on('connect', (client) => {
+      client.on('error', () => undefined); // the statement under way is rejected with the same error
+      client.on('notice', ({ routine }) => {
+        if (routine === UNCONFIRMED_COMMIT) this.#unconfirmedCommits++;
+      });
     });
   }
 
-  /** @throws what the driver failed with */
+  /**
+   * Connects where that is still to be done, so that the next statement is sent at once.
+   *
+   * @returns nothing when there is nothing to wait for
+   * @throws NotApplied
+   */
+  open(): Promise<void> | undefined {
+    return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
+  }
+
+  /** @throws NotApplied when the statement was not sent, else what the driver failed with */
   async run<Run extends StatementRun>(run: Run): Promise<Run> {
+    const client = await this.#connect();
     const unconfirmedBefore = this.#unconfirmedCommits;
-    const adapter = await this.#adapter;
-    // Its type is that of a client's query, which hands the run back at once.
-    await (adapter.underlyingDriver().query(run) as unknown as Promise<unknown>);
+    const { promise, resolve, reject }: PromiseWithResolvers<void> = Promise.withResolvers();
+    run.callback = (error) => (error ? reject(error) : resolve());
+    try {
+      client.query(run);
+      await promise;
+    } catch (error) {
+      client.release(true);
+      throw run.isSent ? error : notSent(error);
+    }
+    client.release();
     if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return run;
   }
 
-  async close(): Promise<void> {
-    await (await this.#adapter).dispose();
+  async #connect(): Promise<pg.PoolClient> {
+    try {
+      return await this.#pool.connect();
+    } catch (error) {
+      throw notSent(error);
+    }
   }
 
-  #note(notice: { code?: string | undefined; message?: string | undefined }): void {
-    if (notice.code === '01000' && notice.message?.includes('synchronous replication')) this.#unconfirmedCommits++;
+  async close(): Promise<void> {
+    await this.#pool.end();
   }
+}
+
+/** What may pass is told apart from a fault of this program, which is left as it is. */
+function notSent(error: unknown): unknown {
+  return isFaultOfOurs(error)
+    ? error
+    : new NotApplied('no database session could be used; nothing was sent', { cause: error });
+}
+
+/** JavaScript's own errors come from a mistake in a program, which no other attempt mends. */
+export function isFaultOfOurs(error: unknown): boolean {
+  return (
+    !(error instanceof Error) ||
+    [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind)
+  );
 }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { Connection, Submittable } from 'pg';
 
 /** A row's columns as PostgreSQL wrote them. */
@@ -9,11 +10,11 @@ export interface Statement {
   readonly args: (string | null)[];
 }
 
-/** Names are given by statement text, so that a name can never run another statement's plan. */
+/** Names depend on the statement's text alone, so that in a session that processes share none can run another's plan. */
 const statementNames = new Map<string, string>();
 export function statementName({ sql }: Pick<Statement, 'sql'>): string {
   let name = statementNames.get(sql);
-  if (name === undefined) statementNames.set(sql, (name = `inventory_${statementNames.size}`));
+  if (name === undefined) statementNames.set(sql, (name = `inventory_${hash('sha256', sql).slice(0, 32)}`));
   return name;
 }
 
@@ -26,6 +27,8 @@ const prepared = new WeakMap<Connection, Set<string>>();
  */
 export class StatementRun<Row extends TextRow = TextRow> implements Submittable {
   readonly rows: Row[] = [];
+  /** Whether PostgreSQL may have got any of it. */
+  isSent = false;
   /** The driver's: called once, at the end. */
   declare callback: (error: Error | null, run?: unknown) => void;
 
@@ -44,6 +47,7 @@ export class StatementRun<Row extends TextRow = TextRow> implements Submittable 
       connection.execute({}, true);
     }
     connection.sync();
+    this.isSent = true;
     connection.stream.uncork();
     return null;
   }

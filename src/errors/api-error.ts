@@ -1,4 +1,4 @@
-import { type ErrorCode, STATUS_OF } from './error-code.js';
+import { ERRORS, type ErrorCode } from './error-code.js';
 
 /**
  * A refusal or failure as the client sees it.
@@ -8,17 +8,18 @@ export class ApiError extends Error {
   readonly status: number;
 
   /**
+   * @param message what this case says; without one, what the code usually says
    * @param headers what this answer carries beside the body, such as `Allow`
    * @param cause for the log alone
    */
   constructor(
     readonly code: ErrorCode,
-    message: string,
+    message: string = ERRORS[code].message,
     readonly headers: Readonly<Record<string, string>> = {},
     cause?: unknown,
   ) {
     super(message, { cause });
-    this.status = STATUS_OF[code];
+    this.status = ERRORS[code].status;
   }
 
   /** The Error body, section 7 of the specification. */
@@ -30,11 +31,10 @@ export class ApiError extends Error {
 /** Seconds after which a client may try again: the time a restarted database usually needs. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
-export function unavailable(message: string, cause?: unknown): ApiError {
+export function unavailable(message?: string, cause?: unknown): ApiError {
   return new ApiError('service_unavailable', message, RETRY_AFTER, cause);
 }
 
 export function outcomeUnknown(cause: unknown): ApiError {
-  const message = 'The update may or may not have happened: read the stock, or repeat the request with If-Match.';
-  return new ApiError('outcome_unknown', message, RETRY_AFTER, cause);
+  return new ApiError('outcome_unknown', undefined, RETRY_AFTER, cause);
 }

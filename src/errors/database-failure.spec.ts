@@ -1,12 +1,19 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { DriverAdapterError } from '@prisma/driver-adapter-utils';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
+import { postgresBinaries } from '../../dev/postgres-binaries.js';
+import { NotApplied } from '../database/not-applied.js';
 import { DeadlinePassed, TooManyWaiting } from '../database/round-trip.js';
 import { UnconfirmedCommit } from '../database/session.js';
+import { Prisma } from '../generated/prisma/client.js';
 import { ApiError } from './api-error.js';
-import { outcomeOf, readFailure, writeFailure } from './database-failure.js';
+import { outcomeOf, outcomeOfSqlstate, readFailure, writeFailure } from './database-failure.js';
 
-const sqlstate = (originalCode: string) =>
+const databaseError = (code: string) => Object.assign(new pg.DatabaseError('secret', 0, 'error'), { code });
+const socket = (code: string) => Object.assign(new Error('secret'), { code, syscall: 'connect', errno: -1 });
+const adapter = (originalCode: string) =>
   new DriverAdapterError({
     kind: 'postgres',
     originalCode,
@@ -17,72 +24,105 @@ const sqlstate = (originalCode: string) =>
     column: undefined,
     hint: undefined,
   });
-const databaseError = (code: string) => Object.assign(new pg.DatabaseError('secret', 0, 'error'), { code });
-const socket = (code: string) => Object.assign(new Error('secret'), { code, syscall: 'connect', errno: -1 });
+const prisma = (originalCode: string) =>
+  new Prisma.PrismaClientKnownRequestError('secret', {
+    code: 'P2010',
+    clientVersion: '7',
+    meta: { driverAdapterError: adapter(originalCode) },
+  });
 
 describe('outcomeOf', () => {
   it.each([
     ['too many waiting', new TooManyWaiting(), 'not_applied'],
+    ['a session that could not begin, whatever kept it', new NotApplied('', { cause: socket('EPIPE') }), 'not_applied'],
     ['a deadline before the statement was sent', new DeadlinePassed(false), 'not_applied'],
     ['a deadline after', new DeadlinePassed(true), 'unknown'],
     ['a commit that no standby confirmed', new UnconfirmedCommit(), 'unknown'],
-    ['connection refused', new DriverAdapterError({ kind: 'DatabaseNotReachable' }), 'not_applied'],
+    ['a SQLSTATE from the driver', databaseError('25006'), 'not_applied'],
+    ['a SQLSTATE from the adapter', adapter('25006'), 'not_applied'],
+    ['a SQLSTATE from Prisma', prisma('25006'), 'not_applied'],
+    ['a mistake that Prisma passes on', prisma('42601'), 'ours'],
+    [
+      'a query that Prisma does not understand',
+      new Prisma.PrismaClientValidationError('', { clientVersion: '7' }),
+      'ours',
+    ],
     ['connection reset', new DriverAdapterError({ kind: 'ConnectionClosed' }), 'unknown'],
-    ['socket timeout', new DriverAdapterError({ kind: 'SocketTimeout' }), 'unknown'],
-    ['no route while connecting', socket('EHOSTUNREACH'), 'not_applied'],
-    ['a certificate that has expired', socket('CERT_HAS_EXPIRED'), 'not_applied'],
-    ['a server without TLS', new Error('The server does not support SSL connections'), 'not_applied'],
-    ['read-only, from the driver itself', databaseError('25006'), 'not_applied'],
-    ['terminated, from the driver itself', databaseError('57P01'), 'unknown'],
-    ['a syntax error, from the driver itself', databaseError('42601'), 'ours'],
     ['broken pipe', socket('EPIPE'), 'unknown'],
-    ['no free connection in time', new Error('timeout exceeded when trying to connect'), 'not_applied'],
-    ['no connection in time', new Error('Connection terminated due to connection timeout'), 'not_applied'],
     ['no answer in time', new Error('Query read timeout'), 'unknown'],
-    ['the socket closed', new Error('Connection terminated unexpectedly'), 'unknown'],
-    ['starting up', sqlstate('57P03'), 'not_applied'],
-    ['too many connections', sqlstate('53300'), 'not_applied'],
-    ['disk full', sqlstate('53100'), 'not_applied'],
-    ['read-only', sqlstate('25006'), 'not_applied'],
-    ['lock timeout', sqlstate('55P03'), 'not_applied'],
-    ['statement timeout', sqlstate('57014'), 'not_applied'],
-    ['deadlock', sqlstate('40P01'), 'not_applied'],
-    ['serialization failure', sqlstate('40001'), 'not_applied'],
-    ['statement completion unknown', sqlstate('40003'), 'unknown'],
-    ['terminated by an administrator', sqlstate('57P01'), 'unknown'],
-    ['crash of another backend', sqlstate('57P02'), 'unknown'],
-    ['a plan made before a migration', sqlstate('0A000'), 'not_applied'],
-    ['an internal error of PostgreSQL', sqlstate('XX000'), 'unknown'],
-    ['a CHECK violation', sqlstate('23514'), 'ours'],
-    ['a syntax error', sqlstate('42601'), 'ours'],
     ['a bug', new TypeError('undefined is not a function'), 'ours'],
     ['a thrown string', 'oops', 'ours'],
+    ['nothing at all', undefined, 'ours'],
   ])('reads %s', (_name, error, outcome) => {
     expect(outcomeOf(error)).toBe(outcome);
+  });
+
+  // Of a session that was up, a code of the socket or of TLS says nothing about what PostgreSQL did before.
+  it.each(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC', 'EMFILE'])(
+    'takes %s for unknown where a statement may have been sent',
+    (code) => {
+      expect(outcomeOf(socket(code))).toBe('unknown');
+    },
+  );
+});
+
+describe('the table of SQLSTATEs', () => {
+  const list = readFileSync(join(postgresBinaries(), 'share', 'postgresql', 'errcodes.txt'), 'utf8');
+  const codes = [...new Set([...list.matchAll(/^([0-9A-Z]{5}) /gm)].map(([, code = '']) => code))];
+  const having = (outcome: string) => codes.filter((code) => outcomeOfSqlstate(code) === outcome).sort();
+
+  it('decides all of PostgreSQL 18', () => {
+    expect(codes.length).toBeGreaterThan(250);
+    expect(having('not_applied').join(' ')).toBe(
+      [
+        '08001 08004 0A000 23505 25006 25P03 25P04 26000 28000 28P01 3D000 3F000 40000 40001 40002 40P01 42P01 42P05',
+        '53000 53100 53200 53300 53400 55000 55006 55P02 55P03 55P04 57014 57P03 57P04 57P05',
+      ].join(' '),
+    );
+    expect(
+      having('unknown')
+        .filter((code) => !code.startsWith('HV'))
+        .join(' '),
+    ).toBe(
+      [
+        '08000 08003 08006 08007 08P01 40003 57000 57P01 57P02 58000 58030 58P01 58P02 58P03 F0000 F0001',
+        'XX000 XX001 XX002',
+      ].join(' '),
+    );
+    expect([...new Set(having('ours').map((code) => code.slice(0, 2)))].join(' ')).toBe(
+      '00 01 02 03 09 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 27 2B 2D 2F 34 38 39 3B 42 44 54 P0',
+    );
+  });
+
+  it('takes what it does not know for unknown', () => {
+    expect(outcomeOfSqlstate('ZZ000')).toBe('unknown');
   });
 });
 
 describe('the answer', () => {
   it('to a failed read is service_unavailable, even when a write would be in doubt', () => {
-    expect(readFailure(sqlstate('57P01'))).toMatchObject({
+    expect(readFailure(databaseError('57P01'))).toMatchObject({
       code: 'service_unavailable',
       headers: { 'Retry-After': '1' },
     });
   });
 
   it('to a write in doubt is outcome_unknown', () => {
-    expect(writeFailure(sqlstate('57P01'))).toMatchObject({ code: 'outcome_unknown', headers: { 'Retry-After': '1' } });
+    expect(writeFailure(databaseError('57P01'))).toMatchObject({
+      code: 'outcome_unknown',
+      headers: { 'Retry-After': '1' },
+    });
   });
 
   it('to a write that surely failed is service_unavailable', () => {
-    expect(writeFailure(sqlstate('53100'))).toMatchObject({
+    expect(writeFailure(databaseError('53100'))).toMatchObject({
       code: 'service_unavailable',
       headers: { 'Retry-After': '1' },
     });
   });
 
   it('says nothing of what the database said', () => {
-    for (const error of [sqlstate('53100'), sqlstate('57P01'), socket('ECONNREFUSED')]) {
+    for (const error of [databaseError('53100'), databaseError('57P01'), socket('ECONNREFUSED')]) {
       expect((writeFailure(error) as ApiError).body()).not.toContain('secret');
     }
   });

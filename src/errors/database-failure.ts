@@ -1,7 +1,8 @@
 import pg from 'pg';
 import { NotApplied } from '../database/not-applied.js';
 import { DeadlinePassed, TooManyWaiting } from '../database/round-trip.js';
-import { UnconfirmedCommit } from '../database/session.js';
+import { isFaultOfOurs } from '../database/session.js';
+import { Prisma } from '../generated/prisma/client.js';
 import { type ApiError, outcomeUnknown, unavailable } from './api-error.js';
 
 /**
@@ -10,74 +11,61 @@ import { type ApiError, outcomeUnknown, unavailable } from './api-error.js';
  */
 export type Outcome = 'not_applied' | 'unknown' | 'ours';
 
-/** SQLSTATEs and classes (two characters) after which PostgreSQL has surely not committed. The longest match wins. */
+/**
+ * What each class of SQLSTATE (its first two characters), and each code that differs from its class, means after a statement
+ * was sent. The longest prefix wins. An ERROR ends its transaction, so it is `not_applied` where trying again may help,
+ * and `ours` where it cannot. What can come after the commit, or from a pooler about its own connections, is `unknown`,
+ * and so is a class that is not here.
+ */
 const OUTCOME_OF_SQLSTATE: Readonly<Record<string, Outcome>> = {
-  '08': 'unknown', // connection exceptions
-  '08001': 'not_applied', // could not connect
-  '08004': 'not_applied', // connection rejected
-  '0A000': 'not_applied', // "cached plan must not change result type": a migration ran, the next connection plans anew
-  '25006': 'not_applied', // read-only: a standby, or a primary that was demoted
-  '26000': 'not_applied', // a pooler's server lost the prepared statement
-  '28': 'not_applied', // not let in
-  '3D000': 'not_applied', // the database is not there (yet)
-  '40': 'not_applied', // serialization failure, deadlock
+  // The statement is wrong, or its data, or what somebody added to the tables.
+  ...each('ours', '00 01 02 03 09 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 27 2B 2D 2F 34 38 39 3B 42 44 54 P0'),
+  // The history's identity lags behind replicated rows; each attempt takes the next, and "inventory migrate" sets it right.
+  '23505': 'not_applied',
+  // A standby or a primary that was demoted; sessions ended while they waited for their client, or before their commit.
+  ...each('not_applied', '25006 25P03 25P04'),
+  // A migration or a pooler took away what this session had planned; the next one plans anew.
+  ...each('not_applied', '0A 26 42P05'),
+  // Not let in; the database, the schema or the tables are not there (yet).
+  ...each('not_applied', '28 3D 3F 42P01'),
+  // Serialization failure, deadlock; no disk, memory or connection left; a lock that is held, an object in use.
+  ...each('not_applied', '40 53 55'),
   '40003': 'unknown', // statement completion unknown
-  '42P01': 'not_applied', // the tables are not there (yet)
-  '42P05': 'not_applied', // a pooler's server already has the prepared statement
-  '53': 'not_applied', // out of disk, memory or connections
-  '55P03': 'not_applied', // lock not available
-  '57014': 'not_applied', // statement timeout
-  '57P01': 'unknown', // terminated by an administrator
-  '57P02': 'unknown', // crash shutdown
-  '57P03': 'not_applied', // starting up
-  '57P05': 'unknown', // idle session timeout
-  '58': 'not_applied', // I/O error
-  XX: 'unknown', // internal error
+  // Lost connections, shutdowns: before the commit or after it.
+  ...each('unknown', '08 57'),
+  ...each('not_applied', '08001 08004'), // could not connect, connection rejected
+  // Statement timeout; starting up; the database was dropped, or the session idle, before the statement was read.
+  ...each('not_applied', '57014 57P03 57P04 57P05'),
+  // I/O errors, which poolers also use for theirs; configuration; another server's part of a commit; internal errors.
+  ...each('unknown', '58 F0 HV XX'),
 };
 
-/** What the driver says in plain words, without a code. */
-const NOT_APPLIED_MESSAGE =
-  /^(timeout exceeded when trying to connect|Connection terminated due to connection timeout|Cannot use a pool after calling end on the pool|The server does not support SSL connections|There was an error establishing an SSL connection)/;
+function each(outcome: Outcome, sqlstates: string): Record<string, Outcome> {
+  return Object.fromEntries(sqlstates.split(' ').map((sqlstate) => [sqlstate, outcome]));
+}
 
-const NOT_CONNECTED = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EMFILE',
-  'ENFILE',
-]);
+/** What a failed statement means by its SQLSTATE. */
+export function outcomeOfSqlstate(sqlstate: string): Outcome {
+  return OUTCOME_OF_SQLSTATE[sqlstate] ?? OUTCOME_OF_SQLSTATE[sqlstate.slice(0, 2)] ?? 'unknown';
+}
 
-/** What a TLS handshake fails with: nothing was sent yet. */
-const TLS_FAILED = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH)/;
-
-/** Kinds by which Prisma's driver adapter replaces the driver's own error. */
-const OUTCOME_OF_KIND: Readonly<Record<string, Outcome>> = {
-  DatabaseNotReachable: 'not_applied',
-  TlsConnectionError: 'not_applied',
-  ConnectionClosed: 'unknown',
-  SocketTimeout: 'unknown',
-};
-
-/** Reads a database error of any layer: the round trip, Prisma's adapter, the driver, the socket. */
+/** Reads a database error of any layer: the round trip, the session, the driver, Prisma. */
 export function outcomeOf(error: unknown): Outcome {
   if (error instanceof NotApplied) return 'not_applied';
   if (error instanceof DeadlinePassed) return error.sent ? 'unknown' : 'not_applied';
-  if (error instanceof UnconfirmedCommit) return 'unknown';
-  if (!(error instanceof Error)) return 'ours';
+  if (isFaultOfOurs(error) || error instanceof Prisma.PrismaClientValidationError) return 'ours';
+  const sqlstate = sqlstateOf(error);
+  return sqlstate === undefined ? 'unknown' : outcomeOfSqlstate(sqlstate);
+}
 
-  const { cause, code } = error as { cause?: { originalCode?: string; kind?: string }; code?: unknown };
-  const sqlstate = error instanceof pg.DatabaseError ? error.code : cause?.originalCode;
-  if (sqlstate !== undefined) {
-    return OUTCOME_OF_SQLSTATE[sqlstate] ?? OUTCOME_OF_SQLSTATE[sqlstate.slice(0, 2)] ?? 'ours';
-  }
-  const ofKind = OUTCOME_OF_KIND[cause?.kind ?? ''];
-  if (ofKind !== undefined) return ofKind;
-  if (typeof code === 'string') return NOT_CONNECTED.has(code) || TLS_FAILED.test(code) ? 'not_applied' : 'unknown';
-  if (NOT_APPLIED_MESSAGE.test(error.message)) return 'not_applied';
-  // "Connection terminated unexpectedly", "Query read timeout" and whatever a later driver may say.
-  return error.constructor === Error ? 'unknown' : 'ours';
+/** Prisma keeps what its adapter made of the driver's error in `meta`, and the adapter keeps the code. */
+function sqlstateOf(error: unknown): string | undefined {
+  if (error instanceof pg.DatabaseError) return error.code;
+  const { cause, meta } = error as {
+    cause?: { originalCode?: string };
+    meta?: { driverAdapterError?: { cause?: { originalCode?: string } } };
+  };
+  return (meta?.driverAdapterError?.cause ?? cause)?.originalCode;
 }
 
 /** The answer when reading failed: reading has no outcome to be unsure of. */
@@ -102,8 +90,6 @@ export function isOverload(error: unknown): boolean {
   return error instanceof TooManyWaiting;
 }
 
-function messageOf(error: unknown): string {
-  return isOverload(error)
-    ? 'The service is handling as many requests as it can; nothing was written.'
-    : 'The database cannot be used at the moment; nothing was written.';
+function messageOf(error: unknown): string | undefined {
+  return isOverload(error) ? 'The service is handling as many requests as it can; nothing was written.' : undefined;
 }

@@ -1,23 +1,32 @@
-/** Every `code` with its status. Part of the interface: none is renamed, removed or given another status within version 1. */
-export const STATUS_OF = {
-  bad_request: 400,
-  validation_failed: 400,
-  unauthorized: 401,
-  forbidden: 403,
-  not_found: 404,
-  method_not_allowed: 405,
-  request_timeout: 408,
-  precondition_failed: 412,
-  payload_too_large: 413,
-  uri_too_long: 414,
-  unsupported_media_type: 415,
-  too_many_requests: 429,
-  header_fields_too_large: 431,
-  internal_error: 500,
+/**
+ * Every `code` with its status and what it usually says. Codes are part of the interface: none is renamed, removed or given
+ * another status within version 1. A message is for people and may change.
+ */
+export const ERRORS = {
+  bad_request: { status: 400, message: 'The request is not well-formed HTTP/1.1.' },
+  validation_failed: { status: 400, message: 'The request breaks a rule.' },
+  unauthorized: { status: 401, message: 'The API key is missing or invalid.' },
+  forbidden: { status: 403, message: 'No API key may do this.' },
+  not_found: { status: 404, message: 'There is no pet with this petId.' },
+  method_not_allowed: { status: 405, message: 'This path does not take this method.' },
+  request_timeout: { status: 408, message: 'The request did not arrive in time.' },
+  precondition_failed: { status: 412, message: 'The stock has changed: If-Match does not hold.' },
+  payload_too_large: { status: 413, message: 'The body is too large.' },
+  uri_too_long: { status: 414, message: 'The request target is too long.' },
+  unsupported_media_type: { status: 415, message: 'The body must be application/json in UTF-8.' },
+  too_many_requests: { status: 429, message: 'Too many requests.' },
+  header_fields_too_large: { status: 431, message: 'The headers are larger than 8 KiB.' },
+  internal_error: { status: 500, message: 'The service failed; its log says why.' },
   /** Nothing was written. */
-  service_unavailable: 503,
+  service_unavailable: {
+    status: 503,
+    message: 'The database cannot be used at the moment; nothing was written.',
+  },
   /** The write may or may not have happened. */
-  outcome_unknown: 503,
-} as const;
+  outcome_unknown: {
+    status: 503,
+    message: 'The update may or may not have happened: read the stock, or repeat the request with If-Match.',
+  },
+} as const satisfies Readonly<Record<string, { readonly status: number; readonly message: string }>>;
 
-export type ErrorCode = keyof typeof STATUS_OF;
+export type ErrorCode = keyof typeof ERRORS;

@@ -1,22 +1,21 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { type ErrorCode, STATUS_OF } from './error-code.js';
+import { ERRORS } from './error-code.js';
 
 /** The body of every answer from 400 on, section 7 of the specification. */
 @ApiSchema({ name: 'Error', description: 'Why a request was refused or failed.' })
 export class ErrorBody {
   @ApiProperty({
     type: 'string',
-    enum: Object.keys(STATUS_OF),
-    description: 'What went wrong, for programs. A code never changes its meaning.',
-    example: 'not_found' satisfies ErrorCode,
+    examples: Object.keys(ERRORS),
+    description: 'What went wrong, for programs. A code never changes its meaning; new ones may come.',
   })
-  code!: ErrorCode;
+  code!: string;
 
   @ApiProperty({
     type: 'string',
     minLength: 1,
     description: 'What went wrong, for people. The wording may change.',
-    example: 'There is no pet with this petId.',
+    example: ERRORS.not_found.message,
   })
   message!: string;
 
@@ -25,7 +24,7 @@ export class ErrorBody {
     minimum: 400,
     maximum: 599,
     description: 'The HTTP status of the answer once more.',
-    example: STATUS_OF.not_found,
+    example: ERRORS.not_found.status,
   })
   status!: number;
 }

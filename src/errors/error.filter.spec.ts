@@ -1,18 +1,19 @@
 import { HttpException, NotFoundException, PayloadTooLargeException } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
 import { ApiError } from './api-error.js';
-import { STATUS_OF } from './error-code.js';
+import { ERRORS, type ErrorCode } from './error-code.js';
 import { asApiError } from './error.filter.js';
 
 describe('an ApiError', () => {
   it('leaves as it is', () => {
-    const error = new ApiError('not_found', 'There is no pet with this petId.');
+    const error = new ApiError('not_found');
     expect(asApiError(error)).toBe(error);
   });
 
-  it('has a body whose status is that of its code', () => {
-    for (const [code, status] of Object.entries(STATUS_OF) as [keyof typeof STATUS_OF, number][]) {
-      expect(JSON.parse(new ApiError(code, 'm').body())).toEqual({ code, message: 'm', status });
+  it('has a body with the status of its code, and the message of its code or its own', () => {
+    for (const [code, { status, message }] of Object.entries(ERRORS)) {
+      expect(JSON.parse(new ApiError(code as ErrorCode).body())).toEqual({ code, message, status });
+      expect(JSON.parse(new ApiError(code as ErrorCode, 'm').body())).toEqual({ code, message: 'm', status });
     }
   });
 });

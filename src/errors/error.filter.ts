@@ -3,7 +3,7 @@ import type { Response } from 'express';
 import type { ApiRequest } from '../http/api-request.js';
 import { ApiError } from './api-error.js';
 import { answerError } from './error.answer.js';
-import { type ErrorCode, STATUS_OF } from './error-code.js';
+import { ERRORS, type ErrorCode } from './error-code.js';
 
 /** Whatever is thrown while a request is handled leaves through here, as an Error. */
 @Catch()
@@ -19,9 +19,9 @@ export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
   const status = thrown instanceof HttpException ? thrown.getStatus() : statusOf(thrown);
   if (status < 400 || status >= 500) {
-    return new ApiError('internal_error', 'The service failed; its log says why.', {}, thrown);
+    return new ApiError('internal_error', undefined, {}, thrown);
   }
-  const code = (Object.keys(STATUS_OF) as ErrorCode[]).find((each) => STATUS_OF[each] === status) ?? 'bad_request';
+  const code = (Object.keys(ERRORS) as ErrorCode[]).find((each) => ERRORS[each].status === status) ?? 'bad_request';
   return new ApiError(code, 'The request was refused.', {}, thrown);
 }
 
@@ -29,5 +29,5 @@ export function asApiError(thrown: unknown): ApiError {
 function statusOf(thrown: unknown): number {
   const status: unknown =
     typeof thrown === 'object' && thrown !== null && 'status' in thrown ? thrown.status : undefined;
-  return typeof status === 'number' ? status : STATUS_OF.internal_error;
+  return typeof status === 'number' ? status : ERRORS.internal_error.status;
 }

@@ -1,5 +1,5 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { ApiRequest } from './api-request.js';
+import { inContext } from './api-request.js';
 
 /** What every answer has, beside `X-Request-Id`. Helmet puts its own in their place where a browser page is served. */
 export const HEADERS_ON_EVERY_ANSWER = {
@@ -18,12 +18,13 @@ export interface AnswerHead {
  * set some already, Node.js has to merge them, so the common ones are set too, unless they are there.
  */
 export function allHeaders(response: ServerResponse, own: OutgoingHttpHeaders = {}): OutgoingHttpHeaders {
-  const { id } = response.req as ApiRequest;
+  const { id } = inContext(response.req);
   const common = { 'X-Request-Id': id, ...HEADERS_ON_EVERY_ANSWER };
   const alreadySet = response.getHeaderNames();
   if (alreadySet.length === 0) return { ...common, ...own };
   for (const [name, value] of Object.entries(common)) {
     if (!response.hasHeader(name)) response.setHeader(name, value);
   }
-  return own;
+  const vary = response.getHeader('Vary');
+  return vary && own['Vary'] ? { ...own, Vary: `${String(vary)}, ${String(own['Vary'])}` } : own;
 }

@@ -1,18 +1,19 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type { Request } from 'express';
 import type { Moment } from '../auth/admission.js';
+import { KEY_PREFIX } from '../auth/api-key.format.js';
 import type { Refusal } from '../auth/bearer.strategy.js';
 import type { ApiError } from '../errors/api-error.js';
 
-/** A request as the service knows it, from the front door on. */
+/** A request with its context: what the service knows of it. */
 export interface ApiRequest extends Request {
   /** The caller's `X-Request-Id` where it is well formed, otherwise a new one. */
   id: string;
-  /** On the clock of `performance.now()`, like {@link deadline}. */
+  /** When its turn came on its connection, on the clock of `performance.now()`, like {@link deadline}. */
   arrivedAt: number;
-  /** Until when the request may wait for the database. */
+  /** Until when the request may wait for the database; set by the guard. */
   deadline: number;
-  /** Every `Authorization` header; Node.js itself keeps only the first. */
-  authorizationHeaders: readonly string[];
   /** Public id of the presented key, where the database knows it. */
   keyId: string | undefined;
   /** What had been committed when the request was let in; set by the guard. */
@@ -25,4 +26,33 @@ export interface ApiRequest extends Request {
   refusal: Refusal | undefined;
   /** What the request failed with, for the log. */
   failure: unknown;
+}
+
+/** Of the caller's `X-Request-Id`s, those that are taken over. */
+export const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** The request with its context. Whoever asks first makes it, and needs nothing but the request. */
+export function inContext(incoming: IncomingMessage): ApiRequest {
+  const request = incoming as ApiRequest;
+  if ((request.arrivedAt as number | undefined) === undefined) {
+    const given = request.headers['x-request-id'];
+    request.id = isRequestId(given) ? given : randomUUID();
+    request.arrivedAt = performance.now();
+  }
+  return request;
+}
+
+/** One that holds a key is not taken over: ids go into the log and the history. */
+function isRequestId(given: string | string[] | undefined): given is string {
+  return typeof given === 'string' && REQUEST_ID.test(given) && !given.includes(KEY_PREFIX);
+}
+
+/** All values of a header as they were sent; of most headers `headers` has the first one or all joined. */
+export function headerValues({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>, name: string): string[] {
+  const values: string[] = [];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const present = rawHeaders[at] ?? '';
+    if (present.length === name.length && present.toLowerCase() === name) values.push(rawHeaders[at + 1] ?? '');
+  }
+  return values;
 }

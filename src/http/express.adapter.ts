@@ -6,15 +6,14 @@ import {
   createServer,
 } from 'node:http';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, {
-  type Express,
-  type Request as ExpressRequest,
-  type RequestHandler,
-  type Response as ExpressResponse,
-} from 'express';
+import express, { type Express, type RequestHandler } from 'express';
 import type { Environment } from '../environment.js';
+import { answerError } from '../errors/error.answer.js';
 import { type AnswerHead, allHeaders } from './answer-headers.js';
+import { inContext } from './api-request.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
+import { validateHead } from './request-head.js';
+import { inTurn, othersWait } from './request-turns.js';
 
 /** Head of a request, all headers together. */
 const MAX_HEAD_BYTES = 8_192;
@@ -22,11 +21,8 @@ const CONNECTIONS_CHECKED_EVERY_MS = 1_000;
 
 /** Express and the Node.js server under it, told what this service wants of them. */
 export class InventoryExpressAdapter extends ExpressAdapter {
-  #frontDoor: RequestHandler = (_request, _response, next) => {
-    next();
-  };
-
   #addLastRoutes: () => void = () => undefined;
+  #isDraining: () => boolean = () => false;
 
   constructor(
     private readonly environment: Environment,
@@ -47,7 +43,19 @@ export class InventoryExpressAdapter extends ExpressAdapter {
    */
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
-    class Request extends IncomingMessage {}
+    class Request extends IncomingMessage {
+      /** Whether it asks for another protocol. What comes in one packet with it and behind it is lost to the parser. */
+      isLast?: boolean;
+
+      /** Set by Node.js, which would let go of the connection and of the responses that wait on it where it is true. */
+      get upgrade(): boolean {
+        return false;
+      }
+
+      set upgrade(asked: boolean | null) {
+        if (asked) this.isLast = true;
+      }
+    }
     class Response extends ServerResponse<Request> implements AnswerHead {
       head: OutgoingHttpHeaders | undefined;
 
@@ -68,20 +76,23 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         IncomingMessage: Request,
         ServerResponse: Response,
         maxHeaderSize: MAX_HEAD_BYTES,
-        requireHostHeader: false, // the front door asks for it, and answers with an Error
+        requireHostHeader: false, // validateHead asks for it, and answers with an Error
         headersTimeout: environment.HEADERS_TIMEOUT_MS,
         requestTimeout: environment.REQUEST_TIMEOUT_MS,
         keepAliveTimeout: environment.KEEP_ALIVE_TIMEOUT_MS,
         connectionsCheckingInterval: CONNECTIONS_CHECKED_EVERY_MS,
         noDelay: true,
       },
-      (request, response) => {
-        this.#frontDoor(request as ExpressRequest, response as unknown as ExpressResponse, () => {
-          app(request, response);
-        });
-      },
+      inTurn((request, response) => {
+        const closes = (request as Request).isLast ?? (this.#isDraining() && !othersWait(request));
+        if (closes) response.shouldKeepAlive = false;
+        // In front of Express, which answers some request targets with a page of its own before any middleware.
+        const fault = validateHead(inContext(request));
+        if (fault) answerError(request, response, fault);
+        else app(request, response);
+      }),
     );
-    server.maxHeadersCount = 0; // beyond a count Node.js would drop headers in silence; the front door refuses
+    server.maxHeadersCount = 0; // beyond a count Node.js would drop headers in silence; validateHead refuses
     // A client that has sent all it wants to send may say so, and still gets its answer.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.timeout = environment.SOCKET_TIMEOUT_MS;
@@ -90,9 +101,9 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     this.setHttpServer(server);
   }
 
-  /** In front of Express, which answers some request targets with a page of its own before any middleware. */
-  enterThrough(frontDoor: RequestHandler): void {
-    this.#frontDoor = frontDoor;
+  /** As long as it is so, an answer closes its connection, unless others wait behind it. */
+  closesWhile(isDraining: () => boolean): void {
+    this.#isDraining = isDraining;
   }
 
   /** Express tries routes in the order in which they were added: what is asked for seldom comes behind the rest. */

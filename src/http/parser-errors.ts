@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
 import { ApiError } from '../errors/api-error.js';
 import { LINGER_MS, errorHeaders } from '../errors/error.answer.js';
 import type { ApiRequest } from './api-request.js';
-import { HEADERS_ON_EVERY_ANSWER } from './answer-headers.js';
+import { type AnswerHead, HEADERS_ON_EVERY_ANSWER } from './answer-headers.js';
 import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
+import type { Connection } from './request-turns.js';
 
 interface ParserError extends Error {
   readonly code?: string;
@@ -13,42 +14,34 @@ interface ParserError extends Error {
   readonly rawPacket?: Buffer;
 }
 
-/** Of a connection, the request that was parsed last and its response. */
-interface Parsing {
-  readonly parser?: { readonly incoming?: (ApiRequest & { readonly res?: ServerResponse }) | null } | null;
-}
-
 /** Emitted by the server for each request that is refused before there is one for the application. */
 export const REFUSED = 'refused';
 export interface Refused {
   /** Told to the client as `X-Request-Id`. */
   readonly id: string;
+  /** The client's. */
+  readonly address: string | undefined;
   readonly error: ApiError;
 }
 
 /** Answers with an Error what Node.js refuses before there is a request, and says so instead of just hanging up. */
 export function answerParserErrors(server: Server): void {
-  const failed = new WeakSet<Duplex>();
-  server.on('clientError', (error: ParserError, socket: Duplex & Parsing) => {
+  const failed = new WeakSet<Connection>();
+  server.on('clientError', (error: ParserError, socket: Connection) => {
     if (error.code === 'ECONNRESET') socket.destroy();
     if (socket.destroyed || failed.has(socket)) return; // each further packet fails anew
     failed.add(socket);
-    const last = socket.parser?.incoming;
+    const last = socket.lastRequest;
     if (!last?.res) refuse(server, socket, readParserError(error));
     else if (last.complete)
-      afterAnswer(last.res, () => {
-        refuse(server, socket, readParserError(error));
+      afterAnswer(last.res, (response) => {
+        if (!saysClose(response)) refuse(server, socket, readParserError(error));
       });
     else if (last.res.headersSent)
       afterAnswer(last.res, () => {
         socket.destroy();
       });
     else failBody(last, last.res, readParserError(error));
-  });
-  server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
-    socket.on('error', () => undefined); // Node.js has let go of this connection
-    const allow = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
-    refuse(server, socket, new ApiError('method_not_allowed', 'This service is no proxy.', allow));
   });
 }
 
@@ -62,10 +55,21 @@ export function answerExpectations(server: Server): void {
   }
 }
 
-/** What is wrong behind a request must not be taken for its answer, nor come before it. */
-function afterAnswer(response: ServerResponse, act: () => void): void {
-  if (response.writableFinished) act();
-  else response.once('finish', act);
+/**
+ * What is wrong behind a request must not be taken for its answer, nor come before it. Node.js closes the connection when
+ * the last answer is written, where the client has said that it sends no more: this comes just before.
+ */
+function afterAnswer(response: ServerResponse, act: (response: ServerResponse & Partial<AnswerHead>) => void): void {
+  if (response.writableFinished) act(response);
+  else
+    response.prependOnceListener('finish', () => {
+      act(response);
+    });
+}
+
+/** Behind an answer that closes the connection nothing is answered any more. */
+function saysClose({ shouldKeepAlive, head }: ServerResponse & Partial<AnswerHead>): boolean {
+  return !shouldKeepAlive || head?.['Connection'] === 'close';
 }
 
 /** The head was good, so the request gets its own answer; whoever reads its body learns what is wrong with that. */
@@ -78,23 +82,20 @@ function failBody(request: ApiRequest, response: ServerResponse, fault: ApiError
 function readParserError({ code, rawPacket }: ParserError): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW') {
     const [, target = ''] = /^[A-Z]+ (\S*)/.exec(rawPacket?.toString('latin1') ?? '') ?? [];
-    return target.length > MAX_TARGET_LENGTH
-      ? targetTooLong()
-      : new ApiError('header_fields_too_large', 'The headers are larger than 8 KiB.');
+    return target.length > MAX_TARGET_LENGTH ? targetTooLong() : new ApiError('header_fields_too_large');
   }
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') {
     return new ApiError('payload_too_large', 'The chunk extensions are too large.');
   }
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return new ApiError('request_timeout', 'The request did not arrive in time.');
-  return new ApiError('bad_request', 'The request is not well-formed HTTP/1.1.');
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new ApiError('request_timeout');
+  return new ApiError('bad_request');
 }
 
 /** Ends the connection with an Error. Closing at once, with the client's data unread, could take the Error with it. */
-function refuse(server: Server, socket: Duplex, error: ApiError): void {
+function refuse(server: Server, socket: Connection, error: ApiError): void {
   if (!socket.writable) return;
   const id = randomUUID();
-  server.emit(REFUSED, { id, error } satisfies Refused);
+  server.emit(REFUSED, { id, address: (socket as Socket).remoteAddress, error } satisfies Refused);
   const body = error.body();
   const headers = {
     'X-Request-Id': id,

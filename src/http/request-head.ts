@@ -1,5 +1,5 @@
 import { ApiError } from '../errors/api-error.js';
-import type { ApiRequest } from './api-request.js';
+import { type ApiRequest, headerValues } from './api-request.js';
 
 const MAX_HEADERS = 64;
 /** In characters. */
@@ -7,21 +7,24 @@ export const MAX_TARGET_LENGTH = 2_048;
 
 /** Of `http://host/path`, what is before the path. */
 const ORIGIN = /^https?:\/\/[^/?\\]+(?=[/?]|$)/i;
+/** All methods of the service. */
+const ALLOW = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
 const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
 
 /**
- * Judges what Node.js lets pass of a request line and its headers, and notes every `Authorization` header.
+ * Validates what Node.js lets pass of a request line and its headers.
  *
- * @returns `header_fields_too_large`, `uri_too_long` or `bad_request`, or undefined when all is well
+ * @returns `header_fields_too_large`, `uri_too_long`, `bad_request`, or `method_not_allowed` for `CONNECT`, whose target is
+ * no path; undefined when all is well
  */
-export function judgeHead(request: ApiRequest): ApiError | undefined {
+export function validateHead(request: ApiRequest): ApiError | undefined {
   const { rawHeaders } = request;
   if (rawHeaders.length > 2 * MAX_HEADERS) {
     return new ApiError('header_fields_too_large', `More than ${MAX_HEADERS} headers.`);
   }
   if (request.url.length > MAX_TARGET_LENGTH) return targetTooLong();
   if (request.httpVersionMajor !== 1) return new ApiError('bad_request', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.');
-  return judgeHeaders(request) ?? judgeTarget(request);
+  return validateHeaders(request) ?? validateTarget(request);
 }
 
 export function targetTooLong(): ApiError {
@@ -29,25 +32,14 @@ export function targetTooLong(): ApiError {
 }
 
 /** RFC 9112 section 3.2: one Host, and a well-formed one; section 6.1: no transfer coding that is not understood. */
-function judgeHeaders(request: ApiRequest): ApiError | undefined {
-  const { rawHeaders } = request;
-  let hosts = 0;
-  const authorizationHeaders: string[] = [];
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at] ?? '';
-    if (name.length === 4 && name.toLowerCase() === 'host') {
-      hosts++;
-      if (!HOST.test(rawHeaders[at + 1] ?? '')) return new ApiError('bad_request', 'The Host header is malformed.');
-    } else if (name.length === 13 && name.toLowerCase() === 'authorization') {
-      authorizationHeaders.push(rawHeaders[at + 1] ?? '');
-    }
-  }
-  request.authorizationHeaders = authorizationHeaders;
+function validateHeaders(request: ApiRequest): ApiError | undefined {
+  const hosts = headerValues(request, 'host');
+  if (!hosts.every((host) => HOST.test(host))) return new ApiError('bad_request', 'The Host header is malformed.');
   const coding = request.headers['transfer-encoding'];
   if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
     return new ApiError('bad_request', 'The only transfer coding taken is chunked.');
   }
-  return hosts === 1 || (hosts === 0 && request.httpVersionMinor === 0)
+  return hosts.length === 1 || (hosts.length === 0 && request.httpVersionMinor === 0)
     ? undefined
     : new ApiError('bad_request', 'Exactly one Host header is required.');
 }
@@ -56,8 +48,9 @@ function judgeHeaders(request: ApiRequest): ApiError | undefined {
  * Leaves the path of the target in `request.url`, to be compared as it was sent: with each `%` encoded once more, what
  * Express decodes is the text itself. `*` stands for the service as a whole (RFC 9112 section 3.2.4).
  */
-function judgeTarget(request: ApiRequest): ApiError | undefined {
+function validateTarget(request: ApiRequest): ApiError | undefined {
   let { url } = request;
+  if (request.method === 'CONNECT') return new ApiError('method_not_allowed', 'This service is no proxy.', ALLOW);
   if (!url.startsWith('/') && !(url === '*' && request.method === 'OPTIONS')) {
     const [origin] = ORIGIN.exec(url) ?? [];
     if (origin === undefined) return malformedTarget();

@@ -3,7 +3,8 @@ import { IsInt, Max, Min } from 'class-validator';
 import { MAX_QUANTITY } from './stock.limits.js';
 
 /** One message for every way to break the rule. */
-const RULE = { message: `$property must be an integer from 0 to ${MAX_QUANTITY}` };
+export const QUANTITY_RULE = `quantity must be an integer from 0 to ${MAX_QUANTITY}`;
+const RULE = { message: QUANTITY_RULE };
 
 /** The body of an update, section 2 of the specification. */
 @ApiSchema({ description: 'What to set.', additionalProperties: false } as ApiSchemaOptions)

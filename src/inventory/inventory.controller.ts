@@ -4,8 +4,8 @@ import type { Response } from 'express';
 import { RequireScope } from '../auth/auth.guard.js';
 import { API_PREFIX } from '../http/api-prefix.js';
 import type { ApiRequest } from '../http/api-request.js';
-import { entityTags } from '../http/entity-tags.js';
 import { readJsonBody } from '../http/json-body.js';
+import { readIfMatch } from './if-match.js';
 import { itemAsJson, itemTag } from './inventory-item.dto.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
@@ -37,12 +37,13 @@ export class InventoryController {
     @Req() request: ApiRequest,
     @Res() response: Response,
   ): Promise<void> {
+    const ifMatch = readIfMatch(request.headers['if-match']);
     const { quantity } = await readJsonBody(request, response, InventoryUpdate);
     const item = await this.inventory.setQuantity(
       {
         petId,
         quantity,
-        onlyIf: itemTagsOf(request.headers['if-match']),
+        onlyIf: ifMatch,
         changedBy: `key:${request.keyId}`,
         requestId: request.id,
       },
@@ -57,10 +58,4 @@ export class InventoryController {
     });
     response.end(body, 'latin1');
   }
-}
-
-/** `If-Match: *` holds for every pet that exists, as no condition does. Weak tags never match (RFC 9110 section 13.1.1). */
-function itemTagsOf(ifMatch: string | undefined): readonly string[] | null {
-  const tags = ifMatch === undefined ? '*' : entityTags(ifMatch);
-  return tags === '*' ? null : tags.filter((tag) => !tag.weak).map((tag) => tag.opaque);
 }

@@ -8,6 +8,6 @@ import { QuantityUpdates } from './quantity-updates.js';
 @Module({
   controllers: [InventoryController],
   providers: [InventoryService, ListCache, ListResponses, QuantityUpdates],
-  exports: [ListCache],
+  exports: [ListCache, QuantityUpdates],
 })
 export class InventoryModule {}

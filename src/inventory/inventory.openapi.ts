@@ -1,10 +1,14 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
+import { lacksScope } from '../auth/scopes.js';
+import { ENTITY_TAG_LIST } from '../http/entity-tags.js';
+import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { ErrorResponse, FailsWith } from '../openapi/error-responses.js';
 import { REQUEST_ID, entityTag } from '../openapi/headers.js';
 import { Stability } from '../openapi/stability.js';
+import { IF_MATCH_RULE } from './if-match.js';
 import { InventoryItem, PET_ID_SCHEMA } from './inventory-item.dto.js';
-import { InventoryUpdate } from './inventory-update.dto.js';
+import { InventoryUpdate, QUANTITY_RULE } from './inventory-update.dto.js';
 
 const LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const ITEM = { petId: 1, quantity: 12, status: 'available' };
@@ -35,6 +39,7 @@ export function ListInventoryDocs(): MethodDecorator {
       required: false,
       description: 'An `ETag` from before: while the list is still the same, the answer is 304 without a body.',
       schema: { type: 'string' },
+      example: LIST_TAG,
     }),
     ApiResponse({
       status: 200,
@@ -49,7 +54,8 @@ export function ListInventoryDocs(): MethodDecorator {
       description: 'The list is still the one you have.',
       headers: { ...REQUEST_ID, ...tag },
     }),
-    FailsWith('bad_request', ...ANY_REQUEST, 'forbidden', 'service_unavailable'),
+    FailsWith('bad_request', ...ANY_REQUEST, 'service_unavailable'),
+    ErrorResponse(['forbidden'], { messages: { forbidden: lacksScope('inventory:read') } }),
   );
 }
 
@@ -67,6 +73,15 @@ export function UpdateInventoryDocs(): MethodDecorator {
         'This operation is **experimental**: the shape of its request may change before it is stable.',
     }),
     ApiParam({ name: 'petId', description: 'Identifier of the pet, in plain decimal digits.', schema: PET_ID_SCHEMA }),
+    ApiHeader({
+      name: 'If-Match',
+      required: false,
+      description:
+        'The states to update from: the tag of the item as you saw it, in double quotes, or several with commas between ' +
+        'them. `*` stands for any state.',
+      schema: { type: 'string', pattern: ENTITY_TAG_LIST.source },
+      example: ITEM_TAG,
+    }),
     ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),
     ApiResponse({
       status: 200,
@@ -75,12 +90,13 @@ export function UpdateInventoryDocs(): MethodDecorator {
       type: InventoryItem,
       example: ITEM,
     }),
-    FailsWith(...ANY_REQUEST, 'not_found', 'payload_too_large', 'unsupported_media_type'),
+    FailsWith(...ANY_REQUEST, 'not_found', 'unsupported_media_type'),
     ErrorResponse(['bad_request', 'validation_failed'], {
       description: 'The request is malformed, or breaks a rule that `message` names. Nothing was written.',
-      messages: { bad_request: 'The body is not JSON.' },
+      messages: { bad_request: IF_MATCH_RULE, validation_failed: `${QUANTITY_RULE}.` },
     }),
-    ErrorResponse(['forbidden'], { messages: { forbidden: 'The API key lacks the scope inventory:write.' } }),
+    ErrorResponse(['payload_too_large'], { messages: { payload_too_large: BODY_TOO_LARGE } }),
+    ErrorResponse(['forbidden'], { messages: { forbidden: lacksScope('inventory:write') } }),
     ErrorResponse(['precondition_failed'], {
       description: 'The pet is in another state than `If-Match` asks for. Nothing was written.',
       headers: entityTag('The tag of the item as it is.', '"available-9"'),

@@ -40,11 +40,9 @@ export class InventoryService {
       case 'done':
         return result.item;
       case 'absent':
-        throw new ApiError('not_found', 'There is no pet with this petId.');
+        throw new ApiError('not_found');
       case 'precondition_failed':
-        throw new ApiError('precondition_failed', 'The stock has changed: If-Match does not hold.', {
-          ETag: `"${itemTag(result.item)}"`,
-        });
+        throw new ApiError('precondition_failed', undefined, { ETag: `"${itemTag(result.item)}"` });
     }
   }
 

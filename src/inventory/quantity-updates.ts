@@ -1,18 +1,17 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import type { ClientBase } from 'pg';
 import { NotApplied } from '../database/not-applied.js';
 import { RoundTrip } from '../database/round-trip.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
-import { StatementRun, arrayLiteral } from '../database/statement-run.js';
+import { type Statement, StatementRun, arrayLiteral } from '../database/statement-run.js';
+import { boundsOfRequest, leastTimeToSend } from '../database/time-bounds.js';
 import { Environment } from '../environment.js';
 import { isOverload, outcomeOf } from '../errors/database-failure.js';
 import type { PetStatus } from '../generated/prisma/enums.js';
 import type { InventoryItem } from './inventory-item.dto.js';
 
 const MOST_PER_STATEMENT = 500;
-
-/** A statement takes some milliseconds, on a busy database some dozens. */
-const NOT_SENT_WITHIN_MS = 100;
 
 /** One update as asked for. */
 export interface QuantityUpdate {
@@ -40,16 +39,35 @@ type JudgedRow = readonly [n: string, holds: 't' | 'f', status: PetStatus, prese
 /** The row is locked by someone else. Nothing was written. */
 class RowBusy extends NotApplied {}
 
+/** Commits wait for a synchronous standby that does not confirm them. Nothing was sent. */
+class CommitsHeld extends NotApplied {
+  override message = 'sessions that were given up still wait for the synchronous standby';
+}
+
+/** From so many on no update is sent: each would cost PostgreSQL another of its connections. */
+const MOST_HELD = 4;
+
+/** Sessions of updates that still wait for a standby's confirmation, long after the service has given them up. */
+const HELD = `
+  SELECT count(*)::int AS held FROM pg_stat_activity
+   WHERE application_name = 'inventory updates' AND usename = session_user AND datname = current_database()
+     AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
+
 /**
  * All updates of a batch: lock what can be had at once, take the updates whose precondition holds, write the last of
  * each pet and a history row for every one. A row that someone else holds is skipped, so the statement never waits for
  * a row, and deadlocks cannot arise; pets that are not locked, or not there, have no row in the answer. Setting
- * `inventory.history` makes the table's own history trigger stand aside; `inventory.recorded_in` vouches for it.
+ * `inventory.history` makes the table's own history trigger stand aside, and `inventory.recorded_in`
+ * vouches for it. The other settings make the commit durable, and tell
+ * when no standby confirmed it: here and not in the session, which a pooler may swap.
  */
 const update = (asked: string, pets: string) => `
-  WITH asked AS MATERIALIZED (
-    SELECT *, set_config('inventory.history', 'written', true),
-           set_config('inventory.recorded_in', pg_current_xact_id()::text, true) FROM ${asked}
+  WITH settings AS MATERIALIZED (
+    SELECT set_config('inventory.history', 'written', true),
+           set_config('inventory.recorded_in', pg_current_xact_id()::text, true), set_config('client_min_messages', 'warning', true),
+           CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
+  ), asked AS MATERIALIZED (
+    SELECT asked.* FROM settings, ${asked}
         AS asked (n, pet_id, quantity, quantity_before, is_last, only_if, changed_by, request_id)
   ), locked AS MATERIALIZED (
     SELECT pet_id, quantity, status FROM inventory_item WHERE ${pets} FOR NO KEY UPDATE SKIP LOCKED
@@ -84,14 +102,18 @@ export class QuantityUpdates implements OnApplicationShutdown {
   readonly #session: Session;
   readonly #trip: RoundTrip<QuantityUpdate, Answer>;
   readonly #existing: RoundTrip<bigint, boolean>;
+  readonly #queryTimeoutMs: number;
+  #heldCommits = 0;
 
   constructor(environment: Environment) {
-    this.#session = new Session(environment, 'updates');
+    this.#queryTimeoutMs = boundsOfRequest(environment.REQUEST_DEADLINE_MS).query_timeout;
+    this.#session = new Session(environment, 'updates', { prepare: (client) => this.#refuseWhileHeld(client) });
     this.#trip = new RoundTrip((updates) => this.#apply(updates), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
-      notSentWithinMs: NOT_SENT_WITHIN_MS,
+      open: () => this.#session.open(),
+      notSentWithinMs: leastTimeToSend(environment.REQUEST_DEADLINE_MS),
       inHalves: true,
       // Of several updates of a pet each is judged and recorded after the one before. A precondition is judged against
       // the row as it was before the statement, so an update that has one is the only one of its pet.
@@ -123,18 +145,24 @@ export class QuantityUpdates implements OnApplicationShutdown {
     );
   }
 
+  /** Commits that waited for a standby, given up, when a session of updates last began. */
+  get heldCommits(): number {
+    return this.#heldCommits;
+  }
+
   async onApplicationShutdown(): Promise<void> {
     await this.#session.close();
   }
 
+  /** PostgreSQL keeps the server process of a waiting commit though its client has left, until the standby confirms it. */
+  async #refuseWhileHeld(client: ClientBase): Promise<void> {
+    const { rows } = await client.query<{ held: number }>(HELD, [this.#queryTimeoutMs]);
+    this.#heldCommits = rows[0]?.held ?? 0;
+    if (this.#heldCommits >= MOST_HELD) throw new CommitsHeld();
+  }
+
   async #apply(updates: readonly QuantityUpdate[]): Promise<Answer[]> {
-    const rows = askedRows(updates);
-    const [one, ...others] = rows;
-    const statement =
-      one && others.length === 0
-        ? { sql: UPDATE_ONE, args: one.map((value) => (value === null ? null : String(value))) }
-        : { sql: UPDATE, args: COLUMNS.map((column) => arrayLiteral(rows.map((row) => row[column]))) };
-    const run = await this.#session.run(new StatementRun<JudgedRow>([statement]));
+    const run = await this.#session.run(new StatementRun<JudgedRow>([updateStatement(updates)]));
     const judged = new Map(run.rows.map((row) => [Number(row[0]), row]));
     return updates.map(({ petId, quantity }, n) => {
       const [, holds, status, present] = judged.get(n) ?? [];
@@ -160,6 +188,15 @@ export class QuantityUpdates implements OnApplicationShutdown {
     const existing = new Set(rows.map(([petId]) => petId));
     return pets.map((petId) => existing.has(String(petId)));
   }
+}
+
+/** The statement for a batch. */
+export function updateStatement(updates: readonly QuantityUpdate[]): Statement {
+  const rows = askedRows(updates);
+  const [one, ...others] = rows;
+  return one && others.length === 0
+    ? { sql: UPDATE_ONE, args: one.map((value) => (value === null ? null : String(value))) }
+    : { sql: UPDATE, args: COLUMNS.map((column) => arrayLiteral(rows.map((row) => row[column]))) };
 }
 
 type AskedRow = readonly [

@@ -2,6 +2,7 @@ import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import { stringify } from 'yaml';
 import { API_KEY_SCHEME } from '../auth/auth.guard.js';
+import { API_PREFIX } from '../http/api-prefix.js';
 import { COMMON_HEADERS } from './headers.js';
 
 /** Version of the interface, section 9 of the specification; not that of the package. */
@@ -25,13 +26,7 @@ export function describeApi(app: INestApplication): OpenAPIObject {
     .setVersion(INTERFACE_VERSION)
     .setDescription(DESCRIPTION)
     .setLicense('MIT', 'https://spdx.org/licenses/MIT.html')
-    .addServer('/', 'This service')
-    .addServer('https://{productionHost}', 'Production', {
-      productionHost: { default: 'inventory.petstore.example', description: 'Name of the production environment.' },
-    })
-    .addServer('https://{stagingHost}', 'Staging', {
-      stagingHost: { default: 'inventory.staging.petstore.example', description: 'Name of the staging environment.' },
-    })
+    .addServer(`/${API_PREFIX}`, 'The service that this document came from')
     .addTag('Inventory', 'What is in the store, and how many.')
     .addSecurity(API_KEY_SCHEME, {
       type: 'http',
@@ -46,9 +41,14 @@ export function describeApi(app: INestApplication): OpenAPIObject {
     info: { ...document.info, contact: { name: 'The operators of the store' } },
     servers: document.servers ?? [],
     tags: document.tags ?? [],
-    paths: document.paths,
+    paths: relativeToServer(document.paths),
     components: { ...document.components, headers: COMMON_HEADERS },
   };
+}
+
+/** Section 9 of the specification: the version belongs to the base address, not to the paths. */
+function relativeToServer(paths: OpenAPIObject['paths']): OpenAPIObject['paths'] {
+  return Object.fromEntries(Object.entries(paths).map(([path, item]) => [path.slice(`/${API_PREFIX}`.length), item]));
 }
 
 type Schema = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>[string];

@@ -1,8 +1,8 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiResponse } from '@nestjs/swagger';
 import { ErrorBody } from '../errors/error.dto.js';
-import { type ErrorCode, STATUS_OF } from '../errors/error-code.js';
-import { MAX_BODY_BYTES } from '../http/json-body.js';
+import { ERRORS, type ErrorCode } from '../errors/error-code.js';
+import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { CHALLENGE, type HeaderDocs, REQUEST_ID, RETRY_AFTER } from './headers.js';
 
 /** What each status means to a client of any operation. */
@@ -12,32 +12,13 @@ const ANSWERS: Readonly<Record<number, { readonly description: string; readonly 
   403: { description: 'The API key is good but lacks the scope of this operation.', headers: CHALLENGE },
   404: { description: 'The requested resource could not be found.' },
   408: { description: 'The request did not arrive in time. Send it again on a new connection.' },
-  413: { description: `The body is larger than ${MAX_BODY_BYTES} bytes.` },
+  413: { description: BODY_TOO_LARGE },
   414: { description: 'The request target is too long.' },
   415: { description: 'The body is not `application/json` in UTF-8, or has a `Content-Encoding`.' },
   429: { description: 'Too many requests with this key: wait before the next.', headers: RETRY_AFTER },
   431: { description: 'The header fields are too many or too large.' },
   500: { description: 'The service failed. Its log, under the `X-Request-Id`, says why.' },
   503: { description: 'Try again after `Retry-After`: nothing was written.', headers: RETRY_AFTER },
-};
-
-const EXAMPLE_MESSAGE: Readonly<Record<ErrorCode, string>> = {
-  bad_request: 'The request is not well-formed HTTP/1.1.',
-  validation_failed: 'quantity must be an integer from 0 to 2147483647.',
-  unauthorized: 'The API key is missing or invalid.',
-  forbidden: 'The API key lacks the scope inventory:read.',
-  not_found: 'There is no pet with this petId.',
-  method_not_allowed: 'This path takes GET, HEAD, OPTIONS only.',
-  request_timeout: 'The request did not arrive in time.',
-  precondition_failed: 'The stock has changed: If-Match does not hold.',
-  payload_too_large: `The body is larger than ${MAX_BODY_BYTES} bytes.`,
-  uri_too_long: 'The request target is too long.',
-  unsupported_media_type: 'The body must be application/json in UTF-8.',
-  too_many_requests: 'Too many requests.',
-  header_fields_too_large: 'The headers are larger than 8 KiB.',
-  internal_error: 'The service failed; its log says why.',
-  service_unavailable: 'The database cannot be used at the moment; nothing was written.',
-  outcome_unknown: 'The update may or may not have happened: read the stock, or repeat the request with If-Match.',
 };
 
 interface Particulars {
@@ -61,7 +42,7 @@ export function ErrorResponse(
   codes: readonly [ErrorCode, ...ErrorCode[]],
   { description, headers, messages }: Particulars = {},
 ): MethodDecorator {
-  const status = STATUS_OF[codes[0]];
+  const status = ERRORS[codes[0]].status;
   const usual = ANSWERS[status];
   return ApiResponse({
     status,
@@ -70,7 +51,7 @@ export function ErrorResponse(
     type: ErrorBody,
     examples: Object.fromEntries(
       codes.map((code) => {
-        const message = messages?.[code] ?? EXAMPLE_MESSAGE[code];
+        const message = messages?.[code] ?? ERRORS[code].message;
         return [code, { summary: code, value: { code, message, status } }];
       }),
     ),

@@ -1,5 +1,5 @@
 import type { ApiResponseOptions } from '@nestjs/swagger';
-import { REQUEST_ID as REQUEST_ID_FORM } from '../http/front-door.js';
+import { REQUEST_ID as REQUEST_ID_FORM } from '../http/api-request.js';
 
 export type HeaderDocs = NonNullable<ApiResponseOptions['headers']>;
 

@@ -1,3 +1,5 @@
+import { ApiError } from '../errors/api-error.js';
+
 const LONGEST_CAUSE_CHAIN = 5;
 
 /** What must never be in the log, wherever an error's text may have it from. */
@@ -21,7 +23,10 @@ export function withoutSecrets(text: string): string {
   return SECRETS.reduce((clean, [secret, instead]) => clean.replace(secret, instead), text);
 }
 
-/** Describes whatever was thrown, its causes included. Of an error's other members only `code` is taken. */
+/**
+ * Describes whatever was thrown, its causes included. Of an error's other members only `code` is taken. A refusal that the
+ * service decided on has no stack: it tells nothing that its message does not.
+ */
 export function describeFailure(thrown: unknown, depth = 0): FailureText {
   if (!(thrown instanceof Error)) return { type: typeof thrown, message: withoutSecrets(asText(thrown)) };
   const { code, cause } = thrown as { code?: unknown; cause?: unknown };
@@ -30,7 +35,7 @@ export function describeFailure(thrown: unknown, depth = 0): FailureText {
     type: thrown.constructor.name,
     message: withoutSecrets(thrown.message),
     ...(typeof code === 'string' && { code }),
-    ...(thrown.stack !== undefined && { stack: withoutSecrets(thrown.stack) }),
+    ...(thrown.stack !== undefined && !(thrown instanceof ApiError) && { stack: withoutSecrets(thrown.stack) }),
     ...(inner !== undefined && depth < LONGEST_CAUSE_CHAIN && { cause: describeFailure(inner, depth + 1) }),
   };
 }

@@ -1,5 +1,6 @@
 import { Controller, Get, Header } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
+import { Public } from '../auth/auth.guard.js';
 import { unavailable } from '../errors/api-error.js';
 import { Readiness } from './readiness.js';
 
@@ -10,12 +11,14 @@ export class HealthController {
 
   /** Never touches the database: a slow database is no reason to restart the service. */
   @Get('live')
+  @Public()
   @Header('Cache-Control', 'no-store')
   live(): { status: 'ok' } {
     return { status: 'ok' };
   }
 
   @Get('ready')
+  @Public()
   @Header('Cache-Control', 'no-store')
   async ready(): Promise<{ status: 'ok' }> {
     const obstacle = await this.readiness.obstacle();

@@ -4,7 +4,14 @@ import { Injectable, type LoggerService } from '@nestjs/common';
 import { type DestinationStream, pino } from 'pino';
 import { Environment } from '../environment.js';
 import { describeFailure } from './failure.text.js';
-import { LogLines } from './log.lines.js';
+import { terminalOptions } from './log-terminal.js';
+
+/** Writing line by line would cost more than making the lines. */
+const WRITTEN_FROM_BYTES = 8_192;
+const WRITTEN_AFTER_MS = 100;
+
+/** While standard output is not read the lines wait in memory, up to here. */
+const MAX_WAITING_BYTES = 16 * 2 ** 20;
 
 /** A reader of standard output that has stopped reading must not keep the process from ending. */
 const FLUSHED_WITHIN_MS = 1_000;
@@ -18,12 +25,18 @@ type Line = [message: string] | [fields: object, message: string];
  */
 @Injectable()
 export class Log implements LoggerService {
-  readonly #lines: LogLines | undefined;
+  /** Where JSON goes; written on exit, too. Nothing when the log is silent or for a terminal. */
+  readonly #output: ReturnType<typeof pino.destination> | undefined;
   readonly #pino: pino.Logger;
+  #dropped = 0;
 
   constructor({ LOG_LEVEL }: Environment) {
     const forPeople = LOG_LEVEL === 'silent' ? undefined : terminal();
-    this.#lines = LOG_LEVEL === 'silent' || forPeople ? undefined : new LogLines();
+    if (LOG_LEVEL !== 'silent' && !forPeople) {
+      const limits = { minLength: WRITTEN_FROM_BYTES, periodicFlush: WRITTEN_AFTER_MS, maxLength: MAX_WAITING_BYTES };
+      this.#output = pino.destination({ dest: 1, sync: false, ...limits });
+      this.#output.on('drop', () => this.#dropped++);
+    }
     this.#pino = pino(
       {
         level: LOG_LEVEL,
@@ -32,7 +45,7 @@ export class Log implements LoggerService {
         formatters: { level: (level) => ({ level }) },
         serializers: { err: (error: unknown) => describeFailure(error) },
       },
-      forPeople ?? this.#lines ?? { write: () => undefined },
+      forPeople ?? this.#output ?? { write: () => undefined },
     );
   }
 
@@ -43,7 +56,7 @@ export class Log implements LoggerService {
 
   /** Lines that were lost because nobody read them. */
   get dropped(): number {
-    return this.#lines?.dropped ?? 0;
+    return this.#dropped;
   }
 
   /**
@@ -51,7 +64,7 @@ export class Log implements LoggerService {
    * `JSON.stringify` takes a third of pino's time for one.
    */
   write(level: Level, line: { readonly msg: string }): void {
-    if (this.#lines) this.#lines.write(`{"level":"${level}"${time()},${JSON.stringify(line).slice(1)}\n`);
+    if (this.#output) this.#output.write(`{"level":"${level}"${time()},${JSON.stringify(line).slice(1)}\n`);
     else this.#pino[level](line);
   }
 
@@ -78,7 +91,11 @@ export class Log implements LoggerService {
 
   /** Resolves when all lines so far are written, at most after a second. */
   async flush(): Promise<void> {
-    await Promise.race([this.#lines?.flush(), pause(FLUSHED_WITHIN_MS, undefined, { ref: false })]);
+    const written = new Promise<void>((resolve) => {
+      if (this.#output) this.#output.flush(() => resolve());
+      else resolve();
+    });
+    await Promise.race([written, pause(FLUSHED_WITHIN_MS, undefined, { ref: false })]);
   }
 }
 
@@ -100,7 +117,7 @@ function terminal(): DestinationStream | undefined {
   if (!process.stdout.isTTY) return undefined;
   try {
     const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
-    return pretty({ sync: true, singleLine: true, translateTime: 'HH:MM:ss.l' });
+    return pretty(terminalOptions);
   } catch {
     return undefined;
   }

@@ -4,8 +4,9 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import { REFUSALS } from '../auth/bearer.strategy.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { type TripEnd, tripEnds } from '../database/round-trip.js';
-import { STATUS_OF } from '../errors/error-code.js';
+import { ERRORS } from '../errors/error-code.js';
 import { ListCache } from '../inventory/list-cache.js';
+import { QuantityUpdates } from '../inventory/quantity-updates.js';
 import { Log } from './log.js';
 
 /** Seconds. Finer below 5 ms than is usual, for that is where this service's answers are. */
@@ -62,7 +63,7 @@ export class Metrics implements OnApplicationShutdown {
   );
   readonly #tripFailures = this.#counter('inventory_round_trip_failures_total', 'Round trips that failed.', ['trip']);
 
-  constructor({ pool }: PrismaService, list: ListCache, log: Log) {
+  constructor({ pool }: PrismaService, list: ListCache, updates: QuantityUpdates, log: Log) {
     collectDefaultMetrics({ register: this.#registry });
     this.#gauge('http_server_active_requests', 'Requests under way.', () => this.activeRequests);
     this.#total('inventory_list_readings_total', 'Times the whole stock was read.', () => list.readings);
@@ -76,12 +77,17 @@ export class Metrics implements OnApplicationShutdown {
     );
     this.#gauge('inventory_database_pool_idle', 'Connections of the pool not in use.', () => pool.idleCount);
     this.#gauge('inventory_database_pool_waiting', 'Calls that wait for the pool.', () => pool.waitingCount);
+    this.#gauge(
+      'inventory_held_commits',
+      'Commits given up that still wait for a synchronous standby, of all processes, when this one last looked.',
+      () => updates.heldCommits,
+    );
     this.#total('inventory_log_lines_dropped_total', 'Log lines lost as nobody read them.', () => log.dropped);
     new Gauge({ name: 'inventory_build_info', help: 'Always 1.', labelNames: ['version'], registers: [this.#registry] })
       .labels(version)
       .set(1);
     // From the start, so that the first one is a rise.
-    for (const code of Object.keys(STATUS_OF))
+    for (const code of Object.keys(ERRORS))
       for (const counter of [this.#errors, this.#malformed]) counter.labels(code).inc(0);
     for (const reason of REFUSALS) this.#unauthorized.labels(reason).inc(0);
     tripEnds.subscribe(this.#tripEnded);

@@ -1,9 +1,10 @@
 import type { Server, ServerResponse } from 'node:http';
+import { type Socket, isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
 import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
 import type { AnswerHead } from '../http/answer-headers.js';
-import type { ApiRequest } from '../http/api-request.js';
+import { type ApiRequest, inContext } from '../http/api-request.js';
 import { REFUSED, type Refused } from '../http/parser-errors.js';
 import { describeFailure } from './failure.text.js';
 import { type Level, Log } from './log.js';
@@ -14,6 +15,8 @@ const UNMATCHED = 'unmatched';
 
 /** The status of a request whose connection broke before there was one, as nginx writes it. */
 const CLIENT_GONE = 499;
+
+const MAX_CLAIMED_ADDRESSES = 5;
 
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
@@ -39,8 +42,10 @@ export class RequestWatch {
       this.#ended(request, response);
     };
     function close(this: Answer): void {
-      ended(this.req as ApiRequest, this);
+      ended(inContext(this.req), this);
     }
+    // Asked for once, Node.js remembers it beyond the end of the connection, when the line is written.
+    server.on('connection', (socket: Socket) => socket.remoteAddress);
     server.prependListener('request', (_request, response: Answer) => {
       this.metrics.activeRequests++;
       response.on('close', close);
@@ -67,6 +72,8 @@ export class RequestWatch {
       requestId: request.id,
       traceId: traceIdOf(request.headers['traceparent']),
       keyId: request.keyId,
+      address: request.socket.remoteAddress,
+      forwardedFor: claimedAddresses(request.headers['x-forwarded-for']),
       method,
       route,
       status,
@@ -81,9 +88,9 @@ export class RequestWatch {
     this.log.write(level, line);
   }
 
-  #refused({ id, error }: Refused): void {
+  #refused({ id, address, error }: Refused): void {
     this.metrics.requestMalformed(error.code);
-    this.log.warn({ requestId: id, status: error.status, code: error.code }, 'malformed request');
+    this.log.warn({ requestId: id, address, status: error.status, code: error.code }, 'malformed request');
   }
 }
 
@@ -92,9 +99,16 @@ function traceIdOf(traceparent: string | readonly string[] | undefined): string 
   return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;
 }
 
-/** Probes come every second and say nothing as long as they succeed. */
+/** What the client, or a proxy, claims: the last addresses, which the nearest proxies wrote. Nothing else goes into the log. */
+function claimedAddresses(forwardedFor: string | readonly string[] | undefined): string | undefined {
+  if (forwardedFor === undefined) return undefined;
+  const claims = String(forwardedFor).split(',').slice(-MAX_CLAIMED_ADDRESSES);
+  return claims.map((claim) => (isIP(claim.trim()) ? claim.trim() : 'invalid')).join(', ');
+}
+
+/** Probes come every second; what they find is logged when it changes. */
 function levelOf(status: number, route: string): Level {
+  if (route.startsWith('/health/')) return 'debug';
   if (status >= 500) return 'error';
-  if (status >= 400) return 'warn';
-  return route.startsWith('/health/') ? 'debug' : 'info';
+  return status >= 400 ? 'warn' : 'info';
 }

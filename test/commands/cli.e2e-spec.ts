@@ -40,8 +40,11 @@ describe('inventory', () => {
       ['bogus'],
       ['import'],
       ['import', 'x.csv', '--missing', 'maybe'],
-      ['history'],
       ['history', '01'],
+      ['history', '1', '--follow'],
+      ['history', '--after', '-1'],
+      ['history', '--follow', '--since', '1h'],
+      ['history', '--verify', '--after', '1'],
     ];
     const outcomes = await Promise.all(wrong.map((args) => inventory('postgresql://127.0.0.1:1/x', args)));
     expect(outcomes.map(({ code, stdout }) => ({ code, stdout }))).toEqual(wrong.map(() => ({ code: 2, stdout: '' })));

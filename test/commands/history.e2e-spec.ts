@@ -95,6 +95,28 @@ describe('inventory history', () => {
     expect(none).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
   });
 
+  it('shows the newest changes of all pets', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (-9223372036854775808, 5, 'available'), (7, 6, 'sold')`);
+    const [table, json, since] = await Promise.all([
+      store.inventory('history', '--limit', '1'),
+      store.inventory('history', '--json'),
+      store.inventory('history', '--since', '2020-01-01', '--limit', '1', '--json'),
+    ]);
+    expect(table.stdout).toMatch(
+      /^id +pet +when +before +after +by +request\n\d+ +7 +\S+Z +absent +6 sold +sql:postgres +-\n$/,
+    );
+    expect((JSON.parse(json.stdout) as { quantityAfter: number }[]).map((change) => change.quantityAfter)).toEqual([
+      6, 5,
+    ]);
+    expect(json.stdout).toContain('"petId": -9223372036854775808,');
+    expect(JSON.parse(since.stdout)).toHaveLength(1);
+  });
+
+  it('--verify of an empty store says that there is nothing to verify', async () => {
+    const stderr = 'error: there is nothing to verify: the stock and its history are empty\n';
+    expect(await verify()).toEqual({ code: 1, stdout: '', stderr });
+  });
+
   it('--verify finds changes that escaped, and says of which pets', async () => {
     await store.sql(`INSERT INTO inventory_item SELECT n, 5, 'available' FROM generate_series(1, 6) n`);
     await store.sql(`BEGIN; SET LOCAL "inventory.history" = 'written'; UPDATE inventory_item SET quantity = 6 WHERE pet_id IN (2, 5);

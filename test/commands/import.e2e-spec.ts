@@ -1,11 +1,14 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { once } from 'node:events';
+import { hostname, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { importStock } from '../../src/commands/import.ts';
 import { SeededRandom } from '../faults/seeded-random.ts';
 import { malformedFiles } from './malformed-stock.ts';
+import { startInventory } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -70,7 +73,7 @@ describe('inventory import', () => {
         quantity_after: 1,
         status_before: null,
         status_after: 'sold',
-        changed_by: 'command:import',
+        changed_by: `command:import ${userInfo().username}@${hostname()} some.csv`,
       },
       {
         pet_id: '9007199254740993',
@@ -78,7 +81,7 @@ describe('inventory import', () => {
         quantity_after: 4,
         status_before: 'pending',
         status_after: 'sold',
-        changed_by: 'command:import',
+        changed_by: `command:import ${userInfo().username}@${hostname()} some.csv`,
       },
     ]);
   });
@@ -87,7 +90,7 @@ describe('inventory import', () => {
     const before = await lastChange();
     const path = await file('one.csv', `${header}7,12,available\n`);
     const { stderr } = await store.inventory('import', path, '--missing', 'remove');
-    expect(stderr).toBe('checking\nwriting\n0 added, 0 changed, 1 unchanged, 3 removed\n');
+    expect(stderr).toMatch(/checking\nwriting\n0 added, 0 changed, 1 unchanged, 3 removed in \d+\.\d s\n$/);
     expect(await store.stock()).toBe('7,12,available\n');
     expect(await changesSince(before)).toMatchObject([
       {
@@ -133,7 +136,7 @@ describe('inventory import', () => {
     ]);
     const summaries = [];
     for (const path of paths) summaries.push(await store.inventory('import', path, '--missing', 'remove'));
-    expect(summaries.map(({ stderr }) => stderr.split('\n')[2])).toEqual([
+    expect(summaries.map(({ stderr }) => /^(.* removed) in [\d.]+ s$/m.exec(stderr)?.[1])).toEqual([
       '4 added, 0 changed, 0 unchanged, 0 removed',
       '0 added, 0 changed, 4 unchanged, 0 removed',
       '0 added, 0 changed, 4 unchanged, 0 removed',
@@ -179,15 +182,55 @@ describe('inventory import', () => {
     const told = stderr.split('\n').slice(1); // after "checking"
     expect(code).toBe(1);
     expect(told.slice(0, 5)).toEqual([
-      'error: line 3: quantity must be an integer from 0 to 2147483647',
-      'line 3: status must be one of available, pending, sold',
-      'line 5: quantity must be an integer from 0 to 2147483647',
-      'line 5: status must be one of available, pending, sold',
-      'line 7: quantity must be an integer from 0 to 2147483647',
+      'error: line 3: quantity must be an integer from 0 to 2147483647, not "-1" (pet 1)',
+      'line 3: status must be one of available, pending, sold, not "gone" (pet 1)',
+      'line 5: quantity must be an integer from 0 to 2147483647, not "-1" (pet 3)',
+      'line 5: status must be one of available, pending, sold, not "gone" (pet 3)',
+      'line 7: quantity must be an integer from 0 to 2147483647, not "-1" (pet 5)',
     ]);
     expect(told).toContain('line 10: petId is the same as in line 2');
     expect(told.slice(20)).toEqual(['… and 66 more', '86 problems in the file; nothing was written', '']);
     expect(await store.stock()).toBe(old);
+  });
+
+  it('tells the wrong value of any type and its pet, short and without what could steer a terminal', async () => {
+    const items = [
+      `{"petId":"5","quantity":1,"status":"sold"}`,
+      `{"petId":6,"quantity":[1],"status":"\\u001b[2J\\u009b${'x'.repeat(50)}"}`,
+      `{"petId":7,"quantity":null}`,
+    ];
+    const { stderr } = await store.inventoryReading(items.join('\n'), 'import', '-', '--format', 'ndjson');
+    expect(stderr.split('\n').slice(1, -2)).toEqual([
+      'error: line 1: petId must be an integer from -9223372036854775808 to 9223372036854775807, in plain digits, not "5"',
+      'line 2: quantity must be an integer from 0 to 2147483647, not "[1]" (pet 6)',
+      `line 2: status must be one of available, pending, sold, not "\\u001b[2J\ufffd${'x'.repeat(35)}…" (pet 6)`,
+      'line 3: quantity must be an integer from 0 to 2147483647, not "null" (pet 7)',
+      'line 3: status is missing (pet 7)',
+    ]);
+  });
+
+  it('signs its changes with what the operator says, on one short line', async () => {
+    const before = await lastChange();
+    const outcome = await store.inventoryReading(
+      `${header}8,1,sold\n`,
+      ...['import', '-', '--format', 'csv', '--by', `night shift\u001b[2J\n${'x'.repeat(300)}`],
+    );
+    expect(outcome.code).toBe(0);
+    const [change] = await changesSince(before);
+    expect(change?.['changed_by']).toBe(`command:import night shift\ufffd[2J\ufffd${'x'.repeat(300)}`.slice(0, 200));
+  });
+
+  it('says after Ctrl-C that nothing was changed, and nothing is', async () => {
+    const before = await lastChange();
+    const child = startInventory(store.url, ['import', '-', '--format', 'csv']);
+    child.stdin.write(`${header}8,1,sold\n`);
+    const loading = `SELECT FROM pg_stat_activity WHERE application_name = 'inventory import' AND query LIKE 'COPY incoming%'
+      AND datname = current_database()`;
+    await expect.poll(() => store.sql(loading), { timeout: 10_000 }).toHaveLength(1);
+    child.kill('SIGINT');
+    const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
+    expect({ code: child.exitCode, stderr }).toEqual({ code: 130, stderr: 'interrupted: nothing was changed\n' });
+    expect(await changesSince(before)).toEqual([]);
   });
 
   it('refuses 200 malformed files, each with a precise message, and changes nothing', { timeout: 60_000 }, async () => {
@@ -197,13 +240,15 @@ describe('inventory import', () => {
     const random = new SeededRandom(seed);
     const files = malformedFiles(200, () => random.next());
     expect(files.length).toBeGreaterThanOrEqual(200);
-    for (const [at, { format, text, problem }] of files.entries()) {
-      const path = await file(`malformed-${at}.${format}`, text);
+    for (const [at, { format, text: content, problem }] of files.entries()) {
+      const path = await file(`malformed-${at}.${format}`, content);
       const failure = await importStock(path, { missing: 'remove', quiet: true }).catch(
         (error: unknown) => error as Error,
       );
       const message = failure instanceof Error ? failure.message : 'it was imported';
-      expect({ text, told: message.split('\n')[0] }).toEqual({ text, told: problem });
+      const told = message.split('\n')[0]?.replace(/(, not .+?)?( \(pet -?\d+\))?$/, '');
+      expect({ content, told }).toEqual({ content, told: problem });
+      if (problem.includes('must be an integer')) expect(message).toContain(', not ');
     }
     expect(await store.stock()).toBe(old);
     expect(await changesSince(before)).toEqual([]);

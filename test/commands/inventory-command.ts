@@ -18,6 +18,11 @@ export interface Outcome {
   readonly stderr: string;
 }
 
+/** How a script of a test's own starts the command. */
+export function inventoryCommand(): { command: string; args: readonly string[] } {
+  return { command: process.execPath, args: ['--import', preload, command] };
+}
+
 /** Starts the real `inventory` command, from its source so that no build can be stale, as a process of its own. */
 export function startInventory(
   databaseUrl: string,

@@ -8,7 +8,8 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const run = promisify(execFile);
 
 /** `docker compose` where the plugin is there, else the docker-compose that came before it. */
-const [compose = 'docker', ...plugin] = hasComposePlugin() ? ['docker', 'compose'] : ['docker-compose'];
+export const composeCommand = hasComposePlugin() ? ['docker', 'compose'] : ['docker-compose'];
+const [compose = 'docker', ...plugin] = composeCommand;
 
 function hasComposePlugin(): boolean {
   try {

@@ -1,4 +1,4 @@
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type TestService, startService } from '../support/service.ts';
@@ -6,6 +6,8 @@ import { areHere, contractFolder, documentFile, run, tool } from './tools.ts';
 
 const OPENAPI_GENERATOR = '7.17.0';
 const generated = join(contractFolder, 'generated');
+const OAPI_CODEGEN = 'v2.8.2';
+const hasGo = await areHere('go');
 const hasJavaAndPython = await areHere('mvn', 'java', 'python3');
 
 let service: TestService;
@@ -34,9 +36,9 @@ describe('TypeScript clients that are generated from the document, compiled stri
   }, 120_000);
 
   it.each(['hey-api', 'openapi-fetch', 'swagger-typescript-api'])(
-    '%s lists, updates and reads an Error',
+    '%s lists, updates from the state it saw, and reads Errors',
     async (name) => {
-      await listUpdateAndReadError(process.execPath, `${folder}/compiled/clients/${name}.js`);
+      await listUpdateAndReadErrors(process.execPath, [`${folder}/compiled/clients/${name}.js`]);
     },
   );
 });
@@ -55,8 +57,8 @@ describe.skipIf(!hasJavaAndPython)('a Python client that is generated from the d
     await run(python, ['-m', 'mypy', '--strict', '--cache-dir', `${folder}/.mypy`, program], { PYTHONPATH: folder });
   });
 
-  it('lists, updates and reads an Error', async () => {
-    await listUpdateAndReadError(python, program, { PYTHONPATH: folder });
+  it('lists, updates from the state it saw, and reads Errors', async () => {
+    await listUpdateAndReadErrors(python, [program], { PYTHONPATH: folder });
   });
 
   async function generate(): Promise<void> {
@@ -74,14 +76,32 @@ describe.skipIf(!hasJavaAndPython)('a Python client that is generated from the d
   }
 });
 
-async function listUpdateAndReadError(command: string, program: string, environment = {}): Promise<void> {
-  const settings = { INVENTORY_URL: service.url, INVENTORY_KEY: service.key };
-  expect(JSON.parse(await run(command, [program], { ...settings, ...environment }))).toEqual({
+describe.skipIf(!hasGo)('a Go client that is generated from the document', () => {
+  const folder = join(generated, 'go');
+  const generator = `github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@${OAPI_CODEGEN}`;
+
+  // The first run on a machine downloads and compiles the generator.
+  beforeAll(async () => {
+    await mkdir(folder, { recursive: true });
+    const file = `${folder}/inventory.go`;
+    await run('go', ['run', generator, '-generate=types,client', '-package=inventory', `-o=${file}`, documentFile]);
+  }, 600_000);
+
+  it('compiles, lists, updates from the state it saw, and reads Errors', async () => {
+    await run('go', ['vet', './clients']);
+    await listUpdateAndReadErrors('go', ['run', './clients']);
+  });
+});
+
+async function listUpdateAndReadErrors(command: string, args: readonly string[], environment = {}): Promise<void> {
+  const settings = { INVENTORY_URL: `${service.url}/v1`, INVENTORY_KEY: service.key };
+  expect(JSON.parse(await run(command, args, { ...settings, ...environment }))).toEqual({
     list: [
       { petId: 1, quantity: 12, status: 'available' },
       { petId: 3, quantity: 0, status: 'sold' },
     ],
     updated: { petId: 1, quantity: 13, status: 'available' },
+    changed: 'precondition_failed',
     code: 'not_found',
     status: 404,
   });

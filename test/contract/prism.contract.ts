@@ -18,7 +18,7 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
     url = `http://127.0.0.1:${port}`;
     prism = spawn(
       process.execPath,
-      [tool('prism'), 'proxy', documentFile, service.url, '--errors', '-p', String(port)],
+      [tool('prism'), 'proxy', documentFile, `${service.url}/v1`, '--errors', '-p', String(port)],
       { stdio: 'ignore' },
     );
     await untilListening(url);
@@ -41,14 +41,14 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
   }
 
   it('lists', async () => {
-    const { status, violations, headers } = await call('/v1/inventory');
+    const { status, violations, headers } = await call('/inventory');
     expect({ status, violations }).toEqual({ status: 200, violations: null });
-    const again = await call('/v1/inventory', { headers: { 'If-None-Match': headers.get('etag') ?? '' } });
+    const again = await call('/inventory', { headers: { 'If-None-Match': headers.get('etag') ?? '' } });
     expect(again).toMatchObject({ status: 304, violations: null });
   });
 
   it('updates', async () => {
-    const answer = await call('/v1/inventory/1', {
+    const answer = await call('/inventory/1', {
       method: 'PATCH',
       body: '{"quantity":13}',
       headers: { 'If-Match': '"available-12"' },
@@ -61,9 +61,9 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
   });
 
   it.each([
-    ['a key that is none', 401, '/v1/inventory/1', { Authorization: 'Bearer none' }],
-    ['a pet that is not there', 404, '/v1/inventory/404', {}],
-    ['a precondition that does not hold', 412, '/v1/inventory/1', { 'If-Match': '"sold-0"' }],
+    ['a key that is none', 401, '/inventory/1', { Authorization: 'Bearer none' }],
+    ['a pet that is not there', 404, '/inventory/404', {}],
+    ['a precondition that does not hold', 412, '/inventory/1', { 'If-Match': '"sold-0"' }],
   ])('refuses %s', async (_what, status, path, headers) => {
     const answer = await call(path, { method: 'PATCH', body: '{"quantity":14}', headers });
     expect(answer).toMatchObject({ status, violations: null });

@@ -37,7 +37,7 @@ export async function run(
 export async function areHere(...commands: readonly string[]): Promise<boolean> {
   const found = await Promise.all(
     commands.map((command) =>
-      run(command, ['--version']).then(
+      run(command, [command === 'go' ? 'version' : '--version']).then(
         () => true,
         () => false,
       ),

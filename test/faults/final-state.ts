@@ -21,7 +21,7 @@ export interface Accepted {
   readonly outcome: 'done' | 'unknown';
 }
 
-/** A pet's changes must lead from its first quantity to its last, and each must be an update that was accepted. */
+/** A pet's changes must lead from its first quantity to its last, and each must be an update that was accepted, once. */
 export function brokenHistory(
   petId: number,
   first: number,
@@ -30,6 +30,7 @@ export function brokenHistory(
 ): string[] {
   const broken: string[] = [];
   let held = first;
+  const written = new Set<number>();
   for (const { before, after, requestId } of state.changes.get(petId) ?? []) {
     const sent = accepted.get(after)?.update;
     if (before !== held) broken.push(`${before} → ${after} follows on ${held}`);
@@ -38,6 +39,8 @@ export function brokenHistory(
       broken.push(`${after} was to replace ${sent.expected} only, but replaced ${before}`);
     }
     if (requestId !== `q${after}`) broken.push(`${after} names request ${String(requestId)}`);
+    if (written.has(after)) broken.push(`${after} was written twice`);
+    written.add(after);
     held = after;
   }
   const left = state.quantities.get(petId);

@@ -5,13 +5,14 @@ import { SeededRandom } from './seeded-random.ts';
 import { SIZES, type Size } from './size.ts';
 import type { Figure } from './stage.ts';
 
-const USAGE = `npm run test:faults -- [--seed N] [--only name]... [--medium | --full] [--minutes M] [--list]
+const USAGE = `npm run test:faults -- [--seed N] [--only name]... [--medium | --full] [--minutes M] [--updates N] [--list]
 
   --seed N      the chance of an earlier run
   --only name   this scenario; may be repeated
   --medium      less of everything: under three minutes
   --full        a million operations, thirty interruptions, ten minutes of soak
   --minutes M   how long the soak takes
+  --updates N   how many updates meet damaged TLS
   --list        the names of the scenarios
 `;
 
@@ -22,6 +23,7 @@ const { values: options } = parseArgs({
     medium: { type: 'boolean' },
     full: { type: 'boolean' },
     minutes: { type: 'string' },
+    updates: { type: 'string' },
     list: { type: 'boolean' },
     help: { type: 'boolean', short: 'h' },
   },
@@ -41,9 +43,13 @@ async function run(): Promise<number> {
   const names = options.only ?? Object.keys(SCENARIOS);
   const seed = options.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(options.seed);
   const chosen: Size = options.full ? SIZES.full : options.medium ? SIZES.medium : SIZES.normal;
-  const size = options.minutes === undefined ? chosen : { ...chosen, soakMs: Number(options.minutes) * 60_000 };
+  const size: Size = {
+    ...chosen,
+    ...(options.minutes !== undefined && { soakMs: Number(options.minutes) * 60_000 }),
+    ...(options.updates !== undefined && { damagedUpdates: Number(options.updates) }),
+  };
   const unknown = names.filter((name) => !(name in SCENARIOS));
-  if (unknown.length > 0 || !Number.isInteger(seed) || Number.isNaN(size.soakMs)) {
+  if (unknown.length > 0 || !Number.isInteger(seed) || Number.isNaN(size.soakMs + size.damagedUpdates)) {
     process.stderr.write(`${unknown.length > 0 ? `no scenario ${unknown.join(', ')}\n\n` : ''}${USAGE}`);
     return 2;
   }

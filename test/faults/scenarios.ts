@@ -1,6 +1,7 @@
 import { invalidRequests, stalledReaders } from './scenarios/abuse.ts';
 import { lockedRow } from './scenarios/contention.ts';
 import { killPostgres, killService, lostUpdateControl } from './scenarios/crash.ts';
+import { damagedTls, readByCodeControl } from './scenarios/damage.ts';
 import { sigterm } from './scenarios/drain.ts';
 import {
   cutBeforeAnswer,
@@ -12,6 +13,7 @@ import {
   terminateSessions,
 } from './scenarios/outage.ts';
 import { crowd, overload } from './scenarios/overload.ts';
+import { hostilePipelines, parallelPipelinesControl } from './scenarios/pipelines.ts';
 import { soak } from './scenarios/soak.ts';
 import { longList, noFault, staleListControl } from './scenarios/truth.ts';
 import type { Figure, World } from './stage.ts';
@@ -24,12 +26,14 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'long-list': longList,
   'control-stale-list': staleListControl,
   'control-lost-update': lostUpdateControl,
+  'control-read-by-code': readByCodeControl,
   'kill-service': killService,
   'kill-postgres': killPostgres,
   'restart-postgres': restartPostgres,
   'terminate-sessions': terminateSessions,
   'cut-connections': cutConnections,
   'cut-before-answer': cutBeforeAnswer,
+  'damaged-tls': damagedTls,
   'silent-connections': silentConnections,
   'postgres-down': postgresDown,
   'postgres-frozen': postgresFrozen,
@@ -39,5 +43,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   crowd: crowd,
   'invalid-requests': invalidRequests,
   'stalled-readers': stalledReaders,
+  'hostile-pipelines': hostilePipelines,
+  'control-parallel-pipelines': parallelPipelinesControl,
   soak: soak,
 };

@@ -110,6 +110,16 @@ export class ServiceProcess {
     return this.logLines().filter((line) => /"msg":"(uncaughtException|unhandledRejection)"/.test(line));
   }
 
+  /** How often each request, by its id, is in the log; its level has to be `info`. */
+  loggedRequests(): Map<string, number> {
+    const times = new Map<string, number>();
+    for (const line of this.logLines()) {
+      const [, id] = /"requestId":"([^"]+)".*"msg":"request"/.exec(line) ?? [];
+      if (id !== undefined) times.set(id, (times.get(id) ?? 0) + 1);
+    }
+    return times;
+  }
+
   lastLogLines(): string {
     const last = this.logLines().slice(-5);
     return last.map((line) => line.slice(0, 300)).join('\n');

@@ -16,6 +16,9 @@ export interface Size {
   /** How often the usual load and the crowd's are measured in turn. */
   readonly comparisons: number;
   readonly floodMs: number;
+  readonly pipelines: number;
+  /** Updates while the records of TLS are damaged. */
+  readonly damagedUpdates: number;
   readonly soakMs: number;
   readonly soakFaultEveryMs: number;
 }
@@ -35,6 +38,8 @@ export const SIZES = {
     overloadMs: 2_000,
     comparisons: 1,
     floodMs: 1_000,
+    pipelines: 200,
+    damagedUpdates: 1_000,
     soakMs: 10_000,
     soakFaultEveryMs: 2_000,
   },
@@ -50,6 +55,8 @@ export const SIZES = {
     overloadMs: 4_000,
     comparisons: 1,
     floodMs: 2_000,
+    pipelines: 1_000,
+    damagedUpdates: 8_000,
     soakMs: 12_000,
     soakFaultEveryMs: 3_000,
   },
@@ -64,6 +71,8 @@ export const SIZES = {
     overloadMs: 30_000,
     comparisons: 5,
     floodMs: 10_000,
+    pipelines: 3_000,
+    damagedUpdates: 200_000,
     soakMs: 2 * minute,
     soakFaultEveryMs: 10_000,
   },
@@ -78,6 +87,8 @@ export const SIZES = {
     overloadMs: 30_000,
     comparisons: 5,
     floodMs: 10_000,
+    pipelines: 10_000,
+    damagedUpdates: 200_000,
     soakMs: 10 * minute,
     soakFaultEveryMs: 20_000,
   },

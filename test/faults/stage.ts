@@ -27,6 +27,8 @@ export interface StageOptions {
   readonly services?: number;
   /** Puts a proxy between each service and PostgreSQL. Default false. */
   readonly proxied?: boolean;
+  /** The services speak TLS with PostgreSQL. Default false. */
+  readonly tls?: boolean;
   /** Environment variables of the services beside those they need. */
   readonly settings?: Record<string, string>;
 }
@@ -76,9 +78,10 @@ export class Stage {
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
-    const { pets = 100, services: count = 2, proxied = false, settings = {} } = options;
+    const { pets = 100, services: count = 2, proxied = false, tls = false, settings = {} } = options;
     const folder = mkdtempSync(join(tmpdir(), 'inventory-stage-'));
     const apiKey = randomBytes(24).toString('hex');
+    if (tls) await world.postgres.enableTls();
     const database = await createDatabase(world.postgres.url, `store_${++stages}`);
     const stock = await database.stock(pets);
     const proxies: TcpProxy[] = [];
@@ -86,7 +89,8 @@ export class Stage {
     for (const name of Array.from({ length: count }, (_, index) => `service ${index + 1}`)) {
       const proxy = proxied ? new TcpProxy(world.postgres.port) : undefined;
       if (proxy) proxies.push(proxy);
-      const needed = { DATABASE_URL: database.url(await proxy?.listen()), BOOTSTRAP_API_KEY: apiKey };
+      const url = `${database.url(await proxy?.listen())}${tls ? '?sslmode=no-verify' : ''}`;
+      const needed = { DATABASE_URL: url, BOOTSTRAP_API_KEY: apiKey };
       const log = join(folder, `${name}.log`);
       services.push(await ServiceProcess.onFreePort(name, { LOG_LEVEL: 'error', ...needed, ...settings }, log));
     }

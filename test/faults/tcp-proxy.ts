@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import type { SeededRandom } from './seeded-random.ts';
 
 interface Link {
   readonly near: Socket;
@@ -17,6 +18,9 @@ export class TcpProxy {
   private silent = false;
   private answersToCut = 0;
   private delayMs = 0;
+  private damage: { readonly share: number; readonly random: SeededRandom } | undefined;
+  /** Chunks that {@link damageChunks} has damaged. */
+  damaged = 0;
 
   private readonly targetPort: number;
 
@@ -66,6 +70,16 @@ export class TcpProxy {
     this.delayMs = delayMs;
   }
 
+  /**
+   * From now on some of the chunks, either way and from the first byte of a connection on, have one bit turned over, or
+   * are cut off somewhere and the connection with them.
+   *
+   * @param share of the chunks, 0 to 1
+   */
+  damageChunks(share: number, random: SeededRandom): void {
+    this.damage = { share, random };
+  }
+
   async close(): Promise<void> {
     if (!this.server) return;
     this.cut();
@@ -80,7 +94,7 @@ export class TcpProxy {
     this.links.add(link);
     near.on('data', (chunk: Buffer) => {
       link.writes ||= /\bUPDATE\b/i.test(chunk.toString('latin1'));
-      far.write(chunk);
+      this.forward(link, far, chunk);
     });
     far.on('data', (chunk: Buffer) => {
       this.pass(link, chunk);
@@ -107,7 +121,27 @@ export class TcpProxy {
     } else if (this.delayMs > 0) {
       setTimeout(() => link.near.write(chunk), this.delayMs);
     } else {
-      link.near.write(chunk);
+      this.forward(link, link.near, chunk);
+    }
+  }
+
+  private forward(link: Link, to: Socket, chunk: Buffer): void {
+    if (!this.damage?.random.chance(this.damage.share)) {
+      to.write(chunk);
+      return;
+    }
+    const { random } = this.damage;
+    this.damaged++;
+    const at = random.between(0, chunk.length - 1);
+    if (random.chance(0.5)) {
+      chunk.writeUInt8(chunk.readUInt8(at) ^ (1 << random.between(0, 7)), at);
+      to.write(chunk);
+    } else if (random.chance(0.5)) {
+      this.reset(link);
+    } else {
+      to.end(chunk.subarray(0, at));
+      link.near.destroySoon();
+      link.far.destroySoon();
     }
   }
 

@@ -260,14 +260,15 @@ describe('an expectation', () => {
 });
 
 describe('an upgrade', () => {
-  it.each(['websocket', 'h2c', 'TLS/1.0'])('to %s is ignored', async (protocol) => {
-    const connection = await Connection.open(service.port);
-    connection.send(update(`Connection: Upgrade\r\nUpgrade: ${protocol}\r\nContent-Length: 14\r\n`, FIVE));
-    expect(whole(await connection.answer())).toEqual(updated('1', 5));
-    connection.send(update('Content-Length: 14\r\n', FIVE));
-    expect(whole(await connection.answer())).toEqual(updated('1', 5));
-    connection.destroy();
-  });
+  it.each(['websocket', 'h2c', 'TLS/1.0'])(
+    'to %s is ignored, and is the last request of its connection',
+    async (protocol) => {
+      const connection = await Connection.open(service.port);
+      connection.send(update(`Connection: Upgrade\r\nUpgrade: ${protocol}\r\nContent-Length: 14\r\n`, FIVE));
+      expect(whole(await connection.answer())).toEqual(updated('1', 5));
+      expect(await connection.closed()).toBe('');
+    },
+  );
 });
 
 describe('the process', () => {

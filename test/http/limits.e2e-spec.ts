@@ -15,10 +15,6 @@ let service: TestService;
 beforeAll(async () => {
   service = await startService({
     settings: {
-      DATABASE_LOCK_TIMEOUT_MS: '50',
-      DATABASE_STATEMENT_TIMEOUT_MS: '400',
-      DATABASE_QUERY_TIMEOUT_MS: '500',
-      DATABASE_CONNECT_TIMEOUT_MS: '500',
       REQUEST_DEADLINE_MS: '600',
       HEADERS_TIMEOUT_MS: '500',
       REQUEST_TIMEOUT_MS: '700',

@@ -13,6 +13,7 @@ const FAULTS = [
   ['no key', 'key', refused.noKey],
   ['no scope', 'scope', refused.forbidden('inventory:write')],
   ['petId', 'petId', refused.petId],
+  ['If-Match is malformed', 'ifMatchForm', refused.ifMatch],
   ['media type', 'mediaType', refused.mediaType],
   ['size', 'size', refused.tooLarge],
   ['not UTF-8', 'utf8', refused.notUtf8],
@@ -50,7 +51,8 @@ async function update(...faults: readonly Fault[]): Promise<WholeAnswer> {
   else headers.push(['Host', 'one'], ['Host', 'two']);
   if (!has('key')) headers.push(['Authorization', `Bearer ${key}`]);
   if (has('headers')) headers.push(...Array.from({ length: 70 }, (_, n) => [`X-${n}`, ''] as const));
-  if (has('ifMatch')) headers.push(['If-Match', '"available-8"']);
+  if (has('ifMatchForm')) headers.push(['If-Match', 'available-7']);
+  else if (has('ifMatch')) headers.push(['If-Match', '"available-8"']);
   headers.push(['Content-Type', has('mediaType') ? 'text/plain' : 'application/json']);
   const answer = await ask(service.port, {
     method: has('method') ? 'PUT' : 'PATCH',

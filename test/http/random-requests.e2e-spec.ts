@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { STATUS_OF } from '../../src/errors/error-code.ts';
+import { ERRORS } from '../../src/errors/error-code.ts';
 import { type Answer, Connection, type Question, requestBytes } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
@@ -189,9 +189,9 @@ function judge({ method = '', target = '' }: Question, { status, headers, text }
   expect(headers['content-type']).toBe('application/json; charset=utf-8');
   expect(headers['cache-control']).toBe('no-store');
   if (method === 'HEAD') return;
-  const error = JSON.parse(text) as { code: keyof typeof STATUS_OF; message: string; status: number };
+  const error = JSON.parse(text) as { code: keyof typeof ERRORS; message: string; status: number };
   expect(error).toEqual({ code: error.code, message: expect.any(String) as string, status });
-  expect(STATUS_OF[error.code]).toBe(status);
+  expect(ERRORS[error.code].status).toBe(status);
 }
 
 it(

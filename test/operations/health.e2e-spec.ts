@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { applyMigrations } from '../../src/database/migrations.ts';
 import { PrismaService } from '../../src/database/prisma.service.ts';
@@ -87,14 +88,18 @@ describe('readiness', { timeout: 60_000 }, () => {
     const database = await createDatabase({ migrated: false });
     const starting = startServiceProcess({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
     starting.catch(silent);
-    await pause(2_500);
+    const sql = new Client({ connectionString: database.url });
+    await sql.connect();
+    const sessions = 'SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()';
+    await expect.poll(async () => (await sql.query(sessions)).rowCount, { timeout: 14_000 }).toBeGreaterThan(0);
+    await sql.end();
+    await pause(1_500);
     await applyMigrations(database.url);
     const service = await starting;
-    const notReady = service.lines().filter(({ msg }) => msg === 'not ready yet') as { err?: Error }[];
-    const pending = notReady.filter(({ err }) => err?.message.includes('migrations are pending'));
+    const pending = service.lines().filter(({ msg }) => String(msg).startsWith('not ready: migrations are pending'));
     // Not one for each attempt; but the migrations may be seen to become fewer.
     expect(pending.length).toBeGreaterThan(0);
-    expect(new Set(pending.map(({ err }) => err?.message)).size).toBe(pending.length);
+    expect(new Set(pending.map(({ msg }) => msg)).size).toBe(pending.length);
     expect(await answerOf(service.url, 'ready')).toEqual(OK);
     await service.kill();
     await database.drop();

@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createKey, revokeKey } from '../../src/auth/api-key.store.ts';
@@ -53,7 +54,11 @@ describe('the log', { timeout: 30_000 }, () => {
     const lines = await linesOf(async ({ url, port }) => {
       const headers = { Authorization: `Bearer ${bootstrap}`, 'X-Request-Id': 'mine-1', 'Accept-Encoding': 'identity' };
       await fetch(`${url}/v1/inventory`, {
-        headers: { ...headers, traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01` },
+        headers: {
+          ...headers,
+          traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01`,
+          'X-Forwarded-For': '203.0.113.7, ::1',
+        },
       });
       const update = { method: 'PATCH', body: '{"quantity":1}', headers: { 'Content-Type': 'application/json' } };
       await fetch(`${url}/v1/inventory/77`, { ...update, headers: { ...update.headers, ...headers } });
@@ -64,6 +69,7 @@ describe('the log', { timeout: 30_000 }, () => {
     const always = {
       time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
       durationMs: expect.any(Number) as number,
+      address: '127.0.0.1',
     };
     const keyId = expect.stringMatching(/^[0-9a-z]{8}$/) as string;
     expect(lines).toEqual([
@@ -74,6 +80,7 @@ describe('the log', { timeout: 30_000 }, () => {
         requestId: 'mine-1',
         traceId: TRACE_ID,
         keyId,
+        forwardedFor: '203.0.113.7, ::1',
         method: 'GET',
         route: '/v1/inventory',
         status: 200,
@@ -112,10 +119,63 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(await service.line(({ msg }) => msg === 'malformed request')).toMatchObject({
       level: 'warn',
       requestId,
+      address: '127.0.0.1',
       status: 400,
       code: 'bad_request',
     });
     await service.kill();
+  });
+
+  it('has of what X-Forwarded-For claims the last five addresses, and nothing that is none', async () => {
+    const claims = [
+      ...Array.from({ length: 300 }, (_, n) => `198.51.100.${n % 250}`),
+      'unknown',
+      bootstrap,
+      '203.0.113.7',
+    ];
+    const [line] = await linesOf(({ url }) =>
+      fetch(`${url}/v1/inventory`, { headers: { 'X-Forwarded-For': claims.join(', ') } }),
+    );
+    expect(line).toMatchObject({
+      address: '127.0.0.1',
+      forwardedFor: '198.51.100.48, 198.51.100.49, invalid, invalid, 203.0.113.7',
+    });
+  });
+
+  it('has the address of a client that hung up', async () => {
+    const [line] = await linesOf(async (service) => {
+      const socket = connect(service.port, '127.0.0.1');
+      socket.end('GET /v1/inventory HTTP/1.1\r\nHost: x\r\n\r\n', () => socket.destroy());
+      await service.line(({ msg }) => msg === 'request');
+    });
+    expect(line).toMatchObject({ address: '127.0.0.1' });
+  });
+
+  it('says once that readiness has changed, and of probes nothing but at debug', async () => {
+    const own = await createDatabase();
+    const settings = { DATABASE_URL: own.url, LOG_LEVEL: 'debug' } as const;
+    const service = await start(settings);
+    await sql.query(`ALTER DATABASE "${new URL(own.url).pathname.slice(1)}" ALLOW_CONNECTIONS false`);
+    await sql.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [
+      new URL(own.url).pathname.slice(1),
+    ]);
+    const probe = () => fetch(`${service.url}/health/ready`).then(({ status }) => status);
+    for (let n = 0; n < 3; n++) expect(await probe()).toBe(503);
+    await sql.query(`ALTER DATABASE "${new URL(own.url).pathname.slice(1)}" ALLOW_CONNECTIONS true`);
+    await expect.poll(probe, { timeout: 5_000 }).toBe(200);
+    service.signal('SIGTERM');
+    await service.ended;
+    const told = service.lines().filter(({ msg }) => /^(not )?ready/.test(String(msg)));
+    expect(told.map(({ level, msg, err }) => [level, msg, err])).toEqual([
+      ['info', 'ready', undefined],
+      ['warn', expect.stringMatching(/^not ready: .*not currently accepting connections/), undefined],
+      ['info', 'ready', undefined],
+    ]);
+    const probes = requestLines(service).filter(({ route }) => route === '/health/ready');
+    expect(probes.map(({ level, status }) => [level, status]).slice(0, 3)).toEqual(Array(3).fill(['debug', 503]));
+    expect(service.lines().some(({ level }) => level === 'error')).toBe(false);
+    expect(service.log()).not.toContain('    at ');
+    await own.drop();
   });
 
   it('says why a request was not let in, and which key it had', async () => {

@@ -14,7 +14,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
   let service: TestService;
 
   beforeAll(async () => {
-    service = await startService({ settings: { DATABASE_LOCK_TIMEOUT_MS: '1400' } });
+    service = await startService({ settings: { REQUEST_DEADLINE_MS: '7000' } });
     await service.stock(...Array.from({ length: 20 }, (_, petId) => [petId, 1] as const));
   });
   afterAll(async () => {

@@ -83,7 +83,7 @@ async function check(program: string): Promise<number> {
 
 async function schemathesis(program: string, address: string, key: string): Promise<number> {
   const args = ['--config-file', join(projectFolder, 'schemathesis.toml')];
-  args.push('run', `${address}/openapi.json`, '--url', address, '--checks', 'all');
+  args.push('run', `${address}/openapi.json`, '--url', `${address}/v1`, '--checks', 'all');
   args.push('--header', `Authorization: Bearer ${key}`, '--max-response-time', MAX_RESPONSE_SECONDS, ...wanted);
   const child = spawn(program, args, { cwd: folder, stdio: 'inherit' });
   const [code] = (await once(child, 'exit')) as [number | null];

@@ -1,4 +1,4 @@
-import { type ErrorCode, STATUS_OF } from '../../src/errors/error-code.ts';
+import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
 import type { Answer } from './http-client.ts';
 
 /** An answer without what differs from one to the next or belongs to the connection: such answers are compared whole. */
@@ -27,7 +27,7 @@ export function answer(status: number, headers: Readonly<Record<string, string>>
 }
 
 export function refusal(code: ErrorCode, message: string, headers: Readonly<Record<string, string>> = {}): WholeAnswer {
-  const status = STATUS_OF[code];
+  const status = ERRORS[code].status;
   const body = JSON.stringify({ code, message, status });
   return answer(status, { ...JSON_BODY, 'cache-control': 'no-store', ...headers }, body);
 }
@@ -60,6 +60,7 @@ const NO_KEY = 'The API key is missing or invalid.';
 
 /** Every refusal, word for word. */
 export const refused = {
+  connect: refusal('method_not_allowed', 'This service is no proxy.', { allow: 'GET, HEAD, OPTIONS, PATCH' }),
   noKey: refusal('unauthorized', NO_KEY, { 'www-authenticate': CHALLENGE }),
   badKey: refusal('unauthorized', NO_KEY, { 'www-authenticate': `${CHALLENGE}, error="invalid_token"` }),
   forbidden: (scope: string) =>
@@ -78,6 +79,10 @@ export const refused = {
   mediaType: refusal('unsupported_media_type', 'The body must be application/json in UTF-8.'),
   contentEncoding: refusal('unsupported_media_type', 'The body must not have a Content-Encoding.'),
   tooLarge: refusal('payload_too_large', 'The body is larger than 1024 bytes.'),
+  ifMatch: refusal(
+    'bad_request',
+    'If-Match must be * or a list of entity tags in double quotes, such as "available-12".',
+  ),
   noBody: refusal('bad_request', 'A JSON body is required.'),
   notJson: refusal('bad_request', 'The body is not JSON.'),
   notUtf8: refusal('bad_request', 'The body is not UTF-8.'),

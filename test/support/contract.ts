@@ -19,6 +19,7 @@ interface Response {
   content?: Record<string, unknown>;
 }
 interface Document {
+  servers: [{ url: string }];
   paths: Record<string, Record<string, { responses: Record<string, Response> }>>;
   components: { schemas: Record<string, Schema>; headers: Record<string, Header> };
 }
@@ -31,6 +32,7 @@ interface Answer {
 }
 
 const document = JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8')) as Document;
+const [{ url: base }] = document.servers;
 // The document leaves answers open, for they may get more members in a later release. Today they have none.
 for (const schema of Object.values(document.components.schemas)) {
   if (schema.type === 'object') schema.additionalProperties = false;
@@ -84,7 +86,7 @@ function lowerCased(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
 }
 
 function judge(answer: Answer): string[] {
-  const template = Object.keys(document.paths).find((path) => matches(path, answer.path)) ?? '';
+  const template = Object.keys(document.paths).find((path) => matches(base + path, answer.path)) ?? '';
   const verb = (answer.method === 'HEAD' ? 'GET' : answer.method).toLowerCase();
   const operation = document.paths[template]?.[verb];
   if (!operation) return answer.status < 400 ? [] : judgeBody(answer, '/components/schemas/Error');

@@ -1,10 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { readFileSync, rmSync } from 'node:fs';
+import { chownSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
+import { serverAccount } from '../../dev/postgres-binaries.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
+import { selfSignedCertificate } from './certificate.ts';
 
 /** A PostgreSQL server of a test's own, durable like a real one, to be hurt. */
 export interface FaultyPostgres {
@@ -20,6 +23,8 @@ export interface FaultyPostgres {
   /** From here to {@link thaw} it answers nothing, though the kernel still accepts connections for it. */
   freeze(): void;
   thaw(): void;
+  /** Lets clients speak TLS with it, whose certificate nobody vouches for. */
+  enableTls(): Promise<void>;
   /** Ends it, whatever its state, and removes its data. */
   remove(): Promise<void>;
 }
@@ -51,6 +56,22 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
     },
     thaw() {
       signal('SIGCONT');
+    },
+    async enableTls() {
+      const { certificate, key } = selfSignedCertificate();
+      for (const [name, text] of [
+        ['server.crt', certificate],
+        ['server.key', key],
+      ] as const) {
+        const file = join(folder, 'data', name);
+        writeFileSync(file, text, { mode: 0o600 });
+        if (serverAccount) chownSync(file, serverAccount.uid, serverAccount.gid);
+      }
+      const client = new Client({ connectionString: url });
+      await client.connect();
+      await client.query('ALTER SYSTEM SET ssl = on');
+      await client.query('SELECT pg_reload_conf()');
+      await client.end();
     },
     async remove() {
       await crash().catch(() => undefined); // it may be down already

@@ -1,41 +1,110 @@
 /* global document, SwaggerUIBundle */
 
+/** Of a list that is longer, only the first are shown. */
+const SHOWN_ITEMS = 200;
+/** Longer text is not highlighted: every word of it would become an element. */
+const HIGHLIGHTED_CHARACTERS = 4_096;
+
 const isRounded = (value) => Number.isInteger(value) && !Number.isSafeInteger(value);
 
-/** The document as it is shown: without bounds that a browser would round, and with the one server it can call. */
-function shown(text) {
+/**
+ * The document as it is shown: without bounds that a browser would round, and with headers that start empty, where
+ * Swagger UI would send their examples and keep what is malformed from being tried.
+ */
+function shownDocument(text) {
   const api = JSON.parse(text, (_name, value) => (isRounded(value) ? undefined : value));
-  return JSON.stringify({ ...api, servers: api.servers.slice(0, 1) });
-}
-
-/** Indents JSON and keeps every digit, where the browser can (Chrome 114, Firefox 135, Safari 18.4). */
-function indented(text) {
-  try {
-    const exact = (_name, value, context) => (isRounded(value) ? JSON.rawJSON(context.source) : value);
-    return JSON.stringify(JSON.parse(text, exact), null, 2);
-  } catch {
-    return text;
+  for (const { parameters } of Object.values(api.paths).flatMap(Object.values)) {
+    for (const parameter of parameters) {
+      if (parameter.in === 'header') parameter.schema = { type: 'string' };
+    }
   }
+  return JSON.stringify(api);
 }
 
-/** Swagger UI itself would round a petId beyond 2^53 when it shows an answer. */
-function ExactAnswers({ React: { createElement } }) {
+/** Indents compact JSON by its text alone: parsed, a petId beyond 2^53 would lose digits. */
+function indented(json) {
+  let line = '\n';
+  return json.replace(/"(?:[^"\\]|\\.)*"|\[\]|\{\}|[[\]{},:]/g, (token) => {
+    if (token === '{' || token === '[') return token + (line += '  ');
+    if (token === '}' || token === ']') return (line = line.slice(0, -2)) + token;
+    if (token === ',') return token + line;
+    return token === ':' ? ': ' : token;
+  });
+}
+
+/** What is shown of a response, which is an Error, an item or a list of flat items. */
+function shownResponse(json) {
+  const items = json.split('},{');
+  if (items.length <= SHOWN_ITEMS) return { text: indented(json) };
+  const [shown, all] = [SHOWN_ITEMS, items.length].map((count) => count.toLocaleString('en'));
+  return {
+    text: indented(`${items.slice(0, SHOWN_ITEMS).join('},{')}}]`),
+    note: `The first ${shown} of ${all} are shown; Download has all.`,
+  };
+}
+
+/** The tags that the service gave last: of the list, and of each pet that was updated since. */
+const seen = { list: undefined, json: '', updated: new Map() };
+
+function remember({ url, status, headers, text }) {
+  const tag = headers.etag;
+  const [, petId] = /\/inventory\/(-?\d+)$/.exec(url) ?? [];
+  if (petId !== undefined && tag) seen.updated.set(petId, tag);
+  else if (status === 200 && /\/inventory$/.test(url))
+    Object.assign(seen, { list: tag, json: text, updated: new Map() });
+}
+
+function tagOf(petId) {
+  const [, quantity, status] = new RegExp(`"petId":${petId},"quantity":(\\d+),"status":"(\\w+)"`).exec(seen.json) ?? [];
+  return seen.updated.get(petId) ?? (status && `"${status}-${quantity}"`);
+}
+
+function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
   return {
     wrapComponents: {
+      /** HighlightCode copies and saves the text as it came; what it shows of it is for SyntaxHighlighter to say. */
       responseBody: (Original) => (props) => {
-        if (!/json/.test(props.contentType ?? '')) return createElement(Original, props);
+        if (!/json/.test(props.contentType ?? '')) return h(Original, props);
         const HighlightCode = props.getComponent('HighlightCode', true);
-        return createElement(
-          'div',
+        const code = { className: 'response-json', language: 'json', downloadable: true, canCopy: true };
+        return h(
+          Fragment,
           null,
-          createElement('h5', null, 'Response body'),
-          createElement(
-            HighlightCode,
-            { language: 'json', downloadable: true, fileName: 'answer.json', canCopy: true },
-            indented(props.content),
-          ),
+          h('h5', null, 'Response body'),
+          h(HighlightCode, { ...code, fileName: 'response.json' }, props.content),
         );
       },
+      SyntaxHighlighter:
+        (Original, { getComponent }) =>
+        (props) => {
+          const { className = '', children, renderPlainText } = props;
+          const isResponse = className.includes('response-json');
+          const { text, note } = useMemo(
+            () => (isResponse ? shownResponse(children) : { text: children }),
+            [isResponse, children],
+          );
+          const isLong = text.length > HIGHLIGHTED_CHARACTERS && renderPlainText;
+          return h(
+            Fragment,
+            null,
+            note && h('p', { className: 'shown-of' }, note),
+            isLong
+              ? renderPlainText({ children: text, PlainTextViewer: getComponent('PlainTextViewer') })
+              : h(Original, props, text),
+          );
+        },
+      /** The field of a conditional header offers the tag that holds at the moment. */
+      JsonSchema_string:
+        (Original, { specSelectors }) =>
+        (props) => {
+          const petId = () => specSelectors.parameterValues(['/inventory/{petId}', 'patch']).get('path.petId');
+          const tag = { 'If-None-Match': () => seen.list, 'If-Match': () => tagOf(String(petId())) }[
+            props.description
+          ]?.();
+          if (!tag || props.disabled) return h(Original, props);
+          const take = { type: 'button', className: 'btn current-tag', onClick: () => props.onChange(tag) };
+          return h(Fragment, null, h(Original, { ...props, description: tag }), h('button', take, `Use ${tag}`));
+        },
     },
   };
 }
@@ -44,7 +113,7 @@ SwaggerUIBundle({
   domNode: document.getElementById('docs'),
   url: '/openapi.json',
   presets: [SwaggerUIBundle.presets.apis],
-  plugins: [ExactAnswers],
+  plugins: [InventoryPages],
   deepLinking: true,
   docExpansion: 'list',
   displayRequestDuration: true,
@@ -52,6 +121,10 @@ SwaggerUIBundle({
   showExtensions: true,
   tryItOutEnabled: true,
   validatorUrl: null,
-  responseInterceptor: (response) =>
-    response.url.endsWith('/openapi.json') ? { ...response, text: shown(response.text) } : response,
+  responseInterceptor: (response) => {
+    if (response.url.endsWith('/openapi.json')) return { ...response, text: shownDocument(response.text) };
+    remember(response);
+    // Swagger UI would keep these twice over, each item as an object of its own; the text is all that is shown.
+    return { ...response, body: undefined, obj: undefined };
+  },
 });

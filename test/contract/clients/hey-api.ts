@@ -5,14 +5,10 @@ import { key, report, url } from './outcome.js';
 const client = createClient({ baseUrl: url, auth: key });
 
 const list = await listInventory({ client, throwOnError: true });
-const updated = await updateInventory({
-  client,
-  path: { petId: 1 },
-  headers: { 'If-Match': '"available-12"' },
-  body: { quantity: 13 },
-  throwOnError: true,
-});
+const fromAsSeen = { client, path: { petId: 1 }, headers: { 'If-Match': '"available-12"' }, body: { quantity: 13 } };
+const updated = await updateInventory({ ...fromAsSeen, throwOnError: true });
+const { error: changed } = await updateInventory(fromAsSeen);
 const { error } = await updateInventory({ client, path: { petId: 404 }, body: { quantity: 1 } });
-if (!error) throw new Error('an update of a pet that is not there went through');
+if (!error || !changed) throw new Error('an update that cannot be went through');
 
-report({ list: list.data, updated: updated.data, code: error.code, status: error.status });
+report({ list: list.data, updated: updated.data, changed: changed.code, code: error.code, status: error.status });

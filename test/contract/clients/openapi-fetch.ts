@@ -4,17 +4,15 @@ import { key, report, url } from './outcome.js';
 
 const client = createClient<paths>({ baseUrl: url, headers: { Authorization: `Bearer ${key}` } });
 
-const { data: list } = await client.GET('/v1/inventory');
-const { data: updated } = await client.PATCH('/v1/inventory/{petId}', {
-  params: { path: { petId: 1 } },
-  headers: { 'If-Match': '"available-12"' },
-  body: { quantity: 13 },
-});
-const { error } = await client.PATCH('/v1/inventory/{petId}', {
+const { data: list } = await client.GET('/inventory');
+const fromAsSeen = { params: { path: { petId: 1 }, header: { 'If-Match': '"available-12"' } }, body: { quantity: 13 } };
+const { data: updated } = await client.PATCH('/inventory/{petId}', fromAsSeen);
+const { error: changed } = await client.PATCH('/inventory/{petId}', fromAsSeen);
+const { error } = await client.PATCH('/inventory/{petId}', {
   params: { path: { petId: 404 } },
   body: { quantity: 1 },
 });
 if (!list || !updated) throw new Error('the list or the update failed');
-if (!error) throw new Error('an update of a pet that is not there went through');
+if (!error || !changed) throw new Error('an update that cannot be went through');
 
-report({ list, updated, code: error.code, status: error.status });
+report({ list, updated, changed: changed.code, code: error.code, status: error.status });

@@ -2,14 +2,20 @@ import json
 import os
 
 from inventory_client import ApiClient, Configuration, Error, InventoryApi, InventoryUpdate
-from inventory_client.exceptions import NotFoundException
+from inventory_client.exceptions import ApiException, NotFoundException
 
 configuration = Configuration(host=os.environ["INVENTORY_URL"], access_token=os.environ["INVENTORY_KEY"])
 
 with ApiClient(configuration) as client:
     api = InventoryApi(client)
     stock = api.list_inventory()
-    updated = api.update_inventory(1, InventoryUpdate(quantity=13), _headers={"If-Match": '"available-12"'})
+    updated = api.update_inventory(1, InventoryUpdate(quantity=13), if_match='"available-12"')
+    try:
+        api.update_inventory(1, InventoryUpdate(quantity=13), if_match='"available-12"')
+        raise SystemExit("an update of a pet that has changed went through")
+    except ApiException as refusal:
+        changed = refusal.data
+        assert isinstance(changed, Error)
     try:
         api.update_inventory(404, InventoryUpdate(quantity=1))
         raise SystemExit("an update of a pet that is not there went through")
@@ -20,6 +26,7 @@ with ApiClient(configuration) as client:
 outcome = {
     "list": [item.to_dict() for item in stock],
     "updated": updated.to_dict(),
+    "changed": changed.code,
     "code": error.code,
     "status": error.status,
 }

@@ -1,8 +1,9 @@
-/** What every client reports of the same three calls: it lists, updates, and reads an Error. */
+/** What every client reports of the same four calls: it lists, updates twice from the same state, and reads an Error. */
 export interface Outcome {
   readonly list: readonly { petId: number; quantity: number; status: 'available' | 'pending' | 'sold' }[];
   readonly updated: Outcome['list'][number];
-  readonly code: 'not_found' | 'validation_failed' | (string & {});
+  readonly changed: string;
+  readonly code: string;
   readonly status: number;
 }
 

@@ -6,12 +6,20 @@ import {
 } from '../generated/typescript/swagger-typescript-api.js';
 import { key, report, url } from './outcome.js';
 
-const { v1 } = new Api({ baseUrl: url, baseApiParams: { headers: { Authorization: `Bearer ${key}` } } });
+const { inventory } = new Api({ baseUrl: url, baseApiParams: { headers: { Authorization: `Bearer ${key}` } } });
+/** This generator leaves header parameters to the last argument. */
+const asSeen = { headers: { 'If-Match': '"available-12"' } };
+const asRefused = (response: HttpResponse<InventoryItem, InventoryError>) => response;
 
-const list = await v1.listInventory();
-const updated = await v1.updateInventory(1, { quantity: 13 }, { headers: { 'If-Match': '"available-12"' } });
-const refused = await v1
-  .updateInventory(404, { quantity: 1 })
-  .catch((answer: HttpResponse<InventoryItem, InventoryError>) => answer);
+const list = await inventory.listInventory();
+const updated = await inventory.updateInventory(1, { quantity: 13 }, asSeen);
+const changed = await inventory.updateInventory(1, { quantity: 13 }, asSeen).catch(asRefused);
+const { error } = await inventory.updateInventory(404, { quantity: 1 }).catch(asRefused);
 
-report({ list: list.data, updated: updated.data, code: refused.error.code, status: refused.error.status });
+report({
+  list: list.data,
+  updated: updated.data,
+  changed: changed.error.code,
+  code: error.code,
+  status: error.status,
+});

@@ -58,15 +58,19 @@ export async function killPostgres(world: World): Promise<Figure[]> {
 }
 
 /**
- * A control: PostgreSQL may acknowledge before the log is written out, and its writer of the log sleeps for 10 s. The
- * same kill must lose acknowledged updates, and the check must see it.
+ * A control: a trigger lets PostgreSQL acknowledge before the log is written out, and its writer of the log sleeps for
+ * 10 s. The same kill must lose acknowledged updates, and the check must see it.
  */
 export async function lostUpdateControl(world: World): Promise<Figure[]> {
   const { postgres } = world;
   const stage = await Stage.open(world);
   const { database } = stage;
   try {
-    await database.set('synchronous_commit', 'off');
+    await database.query(
+      `CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS
+       $$ BEGIN PERFORM set_config('synchronous_commit', 'off', true); RETURN NULL; END $$;
+       CREATE TRIGGER forget AFTER INSERT ON stock_change EXECUTE FUNCTION forget()`,
+    );
     await database.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
     await database.query("ALTER SYSTEM SET wal_writer_flush_after = '1GB'");
     await database.query('SELECT pg_reload_conf()');

@@ -1,0 +1,94 @@
+import pg from 'pg';
+import type { TimeBounds } from './time-bounds.js';
+
+/** Settings of a database session by PostgreSQL's names. */
+export type SessionSettings = Readonly<Record<string, string>>;
+
+/**
+ * What the statements rely on, whatever `postgresql.conf`, the database or the role say. docs/decisions/session-settings.md
+ * has why each is here and why others are not; deploy/scale/pooled-role.sql says the same to a pooler's sessions.
+ */
+export const SESSION_SETTINGS: SessionSettings = {
+  default_transaction_isolation: 'read committed',
+  client_min_messages: 'warning',
+  idle_session_timeout: '0',
+  array_nulls: 'on',
+  bytea_output: 'hex',
+  client_encoding: 'UTF8',
+  DateStyle: 'ISO,MDY',
+  standard_conforming_strings: 'on',
+  TimeZone: 'UTC',
+};
+
+/** The two that a session cannot begin with: PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
+const PREPARE = `
+  SELECT CASE WHEN current_setting('transaction_timeout', true) <> '0'
+              THEN set_config('transaction_timeout', '0', false) END,
+         CASE current_setting('synchronous_commit') WHEN 'off'
+              THEN set_config('synchronous_commit', 'on', false) END`;
+
+/** How a new connection is made ready before anything else uses it. */
+export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
+
+/** For a client or a pool, which waits for `onConnect` though its types do not say so. */
+type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: pg.ClientBase): Promise<void> };
+
+/**
+ * How every program of this project connects to PostgreSQL.
+ *
+ * @param databaseUrl its `schema` is where the tables are, `public` by default
+ * @param name follows `inventory` in `application_name`
+ * @param settings beside {@link SESSION_SETTINGS}, or instead of some of them
+ * @param prepare what else a new connection needs
+ */
+export function connectionConfig(
+  databaseUrl: string,
+  name: string,
+  bounds: TimeBounds,
+  settings: SessionSettings = {},
+  prepare?: Prepare,
+): ConnectionConfig {
+  const url = new URL(databaseUrl);
+  const all = { ...SESSION_SETTINGS, search_path: `"${schemaOf(databaseUrl)}"`, ...settings };
+  const own = {
+    application_name: `inventory ${name}`,
+    options: [
+      url.searchParams.get('options') ?? '',
+      ...Object.entries(all).map(([setting, value]) => `-c ${setting}=${value.replaceAll(/[\\ ]/g, '\\$&')}`),
+    ].join(' '),
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    ...bounds,
+  };
+  // What the driver finds in the URL counts more for it than what it is told here.
+  for (const option of Object.keys(own)) url.searchParams.delete(option);
+  const onConnect = async (client: pg.ClientBase): Promise<void> => {
+    try {
+      await client.query(PREPARE);
+      await prepare?.(client);
+    } catch (error) {
+      cut(client); // an orderly end could wait for ever
+      throw error;
+    }
+  };
+  return { connectionString: url.href, ...own, onConnect };
+}
+
+/** The schema that the tables are in. */
+export function schemaOf(databaseUrl: string): string {
+  return new URL(databaseUrl).searchParams.get('schema') ?? 'public';
+}
+
+/** A connection outside of any pool. */
+export async function openConnection(config: ConnectionConfig): Promise<pg.Client> {
+  const client = new pg.Client(config);
+  client.on('error', () => undefined); // the statement under way is rejected with the same error
+  await client.connect();
+  await config.onConnect(client);
+  return client;
+}
+
+/** Ends a connection at once, whatever it is doing. */
+export function cut(client: pg.ClientBase): void {
+  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+}

@@ -1,0 +1,56 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { ApiRequest } from './api-request.js';
+
+/** A connection, and the request whose head came last on it, as long as that is under way. */
+export interface Connection extends Socket {
+  lastRequest?: ApiRequest | undefined;
+}
+
+type Serve = (request: IncomingMessage, response: ServerResponse) => void;
+
+/**
+ * Serves the requests of a connection one at a time: what follows an update sees it (RFC 9112 section 9.3.2), and what
+ * follows the end of the connection is not begun.
+ *
+ * Node.js gives a response the socket once the response before it is written, so that is the turn of its request. Until
+ * then nothing more is read: what waits is what a read or two have brought.
+ */
+export function inTurn(serve: Serve): Serve {
+  return (request, response) => {
+    const socket: Connection = request.socket;
+    socket.lastRequest = Object.assign(request, { res: response }) as ApiRequest;
+    response.on('close', forget);
+    if (response.socket) {
+      serve(request, response);
+      return;
+    }
+    stopReading(socket);
+    response.once('socket', () => {
+      if (!othersWait(request)) readOn(socket);
+      serve(request, response);
+    });
+  };
+}
+
+/** Whether requests wait for the end of this one. */
+export function othersWait(request: IncomingMessage): boolean {
+  return (request.socket as Connection).lastRequest !== request;
+}
+
+/** An idle connection keeps nothing of its requests. A body that is still coming, though its answer is out, belongs to one. */
+function forget(this: ServerResponse): void {
+  const socket: Connection = this.req.socket;
+  if (socket.lastRequest === this.req && this.req.complete) socket.lastRequest = undefined;
+}
+
+/** Node.js itself would resume at the end of each message; the next one's body is read when it is its turn. */
+function stopReading(socket: Socket): void {
+  socket.pause();
+  socket.resume = () => socket;
+}
+
+function readOn(socket: Socket): void {
+  Reflect.deleteProperty(socket, 'resume');
+  socket.resume();
+}

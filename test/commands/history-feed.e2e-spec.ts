@@ -1,0 +1,447 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text as textOf } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SeededRandom } from '../faults/seeded-random.ts';
+import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
+import { startService } from '../support/service.ts';
+import { inventory, inventoryCommand, startInventory } from './inventory-command.ts';
+import { openStore, type Store } from './store.ts';
+
+/** How long the writers of the proof write; `npm run test:feed` takes 30 s. */
+const WRITING_MS = Number(process.env['FEED_SECONDS'] ?? 5) * 1_000;
+const PETS = 200;
+
+/** The history as `--json` writes it, by SQL rather than by the command. */
+const HISTORY_AS_JSON = `
+  SELECT '{"petId":' || pet_id || ',"id":' || id || ',"quantityBefore":' || coalesce(quantity_before::text, 'null')
+         || ',"quantityAfter":' || coalesce(quantity_after::text, 'null')
+         || ',"statusBefore":' || coalesce('"' || status_before || '"', 'null')
+         || ',"statusAfter":' || coalesce('"' || status_after || '"', 'null')
+         || ',"changedAt":"' || to_char(changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+         || '","changedBy":' || to_json(changed_by) || ',"requestId":' || coalesce(to_json(request_id)::text, 'null') || '}' AS line
+    FROM stock_change`;
+
+/** A follower whose whole lines are kept, as a consumer would keep them. */
+interface Follower {
+  readonly child: ChildProcess;
+  readonly lines: string[];
+  readonly arrivals: Map<string, number>;
+  errors: string;
+}
+
+function follow(url: string, ...args: string[]): Follower {
+  const child = startInventory(url, ['history', '--follow', '--json', ...args]);
+  const follower: Follower = { child, lines: [], arrivals: new Map(), errors: '' };
+  let rest = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    const [...whole] = (rest + chunk).split('\n');
+    rest = whole.pop() ?? '';
+    for (const line of whole) follower.arrivals.set(idOf(line), Date.now());
+    follower.lines.push(...whole);
+  });
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => (follower.errors += chunk));
+  return follower;
+}
+
+function idOf(line: string): string {
+  return /"id":(\d+)/.exec(line)?.[1] ?? '';
+}
+
+async function until(condition: () => boolean | Promise<boolean>, what: string, withinMs = 15_000): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await pause(20);
+  }
+}
+
+async function end(follower: Follower, signal: NodeJS.Signals): Promise<number | null> {
+  const { child } = follower;
+  if (child.exitCode === null) {
+    const closed = once(child, 'close');
+    child.kill(signal);
+    await closed;
+  }
+  return child.exitCode;
+}
+
+async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ connectionString: url });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+describe('inventory history --follow', () => {
+  let server: FaultyPostgres;
+  beforeAll(async () => {
+    server = await startFaultyPostgres();
+  });
+  afterAll(() => server.remove());
+
+  it(
+    'prints every change of every writer once and in order, though it is killed and PostgreSQL restarted',
+    { timeout: WRITING_MS + 60_000 },
+    async () => {
+      const service = await startService({ databaseUrl: server.url });
+      await service.stock(...Array.from({ length: PETS }, (_, petId) => [petId, 0] as const));
+      let writing = true;
+      const random = new SeededRandom(20261121);
+
+      /** Transactions of up to 50 ms, a tenth of them rolled back. */
+      async function writeSql(): Promise<void> {
+        while (writing) {
+          await withClient(server.url, async (client) => {
+            while (writing) {
+              await client.query('BEGIN');
+              for (let rows = 0; rows < 3; rows++) {
+                const pet = Math.floor(random.next() * PETS);
+                await client.query('UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = $1', [pet]);
+                if (random.next() < 0.5) await pause(random.next() * 25);
+              }
+              await client.query(random.next() < 0.1 ? 'ROLLBACK' : 'COMMIT');
+            }
+          }).catch(() => pause(50)); // a deadlock, or the restart
+        }
+      }
+      async function writeByService(seed: number): Promise<void> {
+        for (let turn = seed; writing; turn++) {
+          const headers = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json' };
+          const body = JSON.stringify({ quantity: turn });
+          await fetch(`${service.url}/v1/inventory/${turn % PETS}`, { method: 'PATCH', headers, body }).then(
+            (answer) => answer.arrayBuffer(),
+            () => undefined,
+          );
+        }
+      }
+      async function writeByImport(): Promise<void> {
+        for (let turn = 0; writing; turn++) {
+          const lines = Array.from({ length: 2 * PETS }, (_, at) => `${at},${at + turn},available`);
+          await inventory(
+            server.url,
+            ['import', '-', '--format', 'csv'],
+            ['petId,quantity,status', ...lines].join('\n'),
+          );
+          await pause(200);
+        }
+      }
+      const control = { seen: new Set<string>(), last: '0' };
+      async function readBehindLast(): Promise<void> {
+        while (writing) {
+          await withClient(server.url, async (client) => {
+            while (writing) {
+              const { rows } = await client.query<{ id: string }>(
+                'SELECT id FROM stock_change WHERE id > $1 ORDER BY id',
+                [control.last],
+              );
+              for (const { id } of rows) control.seen.add(id);
+              control.last = rows.at(-1)?.id ?? control.last;
+              await pause(10);
+            }
+          }).catch(() => pause(50));
+        }
+      }
+      const commits = new Map<string, number>();
+      async function watchCommits(): Promise<void> {
+        while (writing) {
+          await withClient(server.url, async (client) => {
+            while (writing) {
+              const { rows } = await client.query<{ id: string }>(
+                'SELECT id FROM stock_change ORDER BY id DESC LIMIT 500',
+              );
+              for (const { id } of rows) if (!commits.has(id)) commits.set(id, Date.now());
+              await pause(10);
+            }
+          }).catch(() => pause(50));
+        }
+      }
+      const printed: string[] = [];
+      const arrivals = new Map<string, number>();
+      const errors: string[] = [];
+      const lagsMs: number[] = [];
+      let kills = 0;
+      async function followAndKill(): Promise<void> {
+        for (let last = true; last;) {
+          last = writing;
+          const after = printed.length === 0 ? '0' : idOf(printed.at(-1) ?? '');
+          const follower = follow(server.url, '--after', after);
+          if (writing) await pause(1_500 + random.next() * 3_000);
+          else {
+            const newest = await withClient(server.url, (client) =>
+              client.query<{ id: string }>('SELECT max(id) AS id FROM stock_change'),
+            );
+            await until(
+              () => idOf(follower.lines.at(-1) ?? `"id":${after}`) === newest.rows[0]?.id,
+              'the feed is complete',
+            );
+          }
+          kills++;
+          await end(follower, 'SIGKILL');
+          printed.push(...follower.lines);
+          const upSince = Math.min(...follower.arrivals.values());
+          for (const [id, at] of follower.arrivals) {
+            arrivals.set(id, at);
+            const committedAt = commits.get(id) ?? 0;
+            if (committedAt > upSince) lagsMs.push(at - committedAt);
+          }
+          errors.push(follower.errors);
+        }
+      }
+
+      const followed = followAndKill();
+      const writers = [
+        ...Array.from({ length: 4 }, writeSql),
+        ...[1, 2, 3, 4].map((seed) => writeByService(seed * 37)),
+        writeByImport(),
+        readBehindLast(),
+        watchCommits(),
+      ];
+      await pause(WRITING_MS / 2);
+      await server.crash();
+      await pause(500);
+      await server.restart();
+      await pause(WRITING_MS / 2);
+      writing = false;
+      await Promise.all(writers);
+      await followed;
+
+      const history = await withClient(server.url, (client) =>
+        client.query<{ line: string }>(`${HISTORY_AS_JSON} ORDER BY id`),
+      );
+      const expected = history.rows.map(({ line }) => line);
+      const figures = {
+        changes: expected.length,
+        lost: expected.filter((line) => !arrivals.has(idOf(line))).length,
+        doubled: printed.length - new Set(printed.map(idOf)).size,
+        lostByControl: expected.filter(
+          (line) => !control.seen.has(idOf(line)) && BigInt(idOf(line)) <= BigInt(control.last),
+        ).length,
+        kills,
+        medianLagMs: lagsMs.toSorted((a, b) => a - b)[Math.floor(lagsMs.length / 2)],
+      };
+      console.log('feed', JSON.stringify(figures), errors.filter(Boolean));
+      expect(figures).toMatchObject({ lost: 0, doubled: 0 });
+      expect(printed).toEqual(expected);
+      expect(figures.lostByControl).toBeGreaterThan(0);
+      await service.app.close();
+    },
+  );
+
+  it('waits while PostgreSQL is away, says so once, and goes on', { timeout: 60_000 }, async () => {
+    await withClient(server.url, (client) => client.query(`INSERT INTO inventory_item VALUES (1000000, 1, 'sold')`));
+    const follower = follow(server.url, '--limit', '1');
+    await until(() => follower.lines.length === 1, 'it has begun');
+    await server.stop();
+    await until(() => follower.errors !== '', 'it notices');
+    await pause(3_000);
+    await server.restart();
+    await withClient(server.url, (client) =>
+      client.query(`UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1000000`),
+    );
+    await until(() => follower.lines.length === 2, 'it goes on');
+    expect(follower.lines.map((line) => (JSON.parse(line) as { quantityAfter: number }).quantityAfter)).toEqual([1, 2]);
+    expect(follower.errors).toMatch(/^.*; waiting for it\nthe database answers again\n$/);
+    expect(await end(follower, 'SIGTERM')).toBe(0);
+    expect(follower.errors.split('\n')).toHaveLength(3);
+  });
+
+  it('waits for a prepared transaction, whose lock has changed its holder', { timeout: 60_000 }, async () => {
+    await withClient(server.url, async (client) => {
+      await client.query('ALTER SYSTEM SET max_prepared_transactions = 5');
+      await client.query('ALTER SYSTEM SET wal_level = logical');
+    });
+    await server.stop();
+    await server.restart();
+    await withClient(server.url, async (client) => {
+      await client.query(`INSERT INTO inventory_item SELECT n, 0, 'sold' FROM generate_series(2000001, 2000002) n`);
+      const follower = follow(server.url, '--limit', '1');
+      await until(() => follower.lines.length === 1, 'it has begun');
+      await client.query('BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000001');
+      await withClient(server.url, (other) =>
+        other.query(`UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000002`),
+      );
+      await pause(1_500); // the follower has seen the later change and waits for the earlier one
+      await client.query(`PREPARE TRANSACTION 'order'`);
+      await pause(1_500);
+      expect(follower.lines).toHaveLength(1);
+      await client.query(`COMMIT PREPARED 'order'`);
+      await until(() => follower.lines.length === 3, 'both have come');
+      expect(follower.lines.slice(1).map((line) => (JSON.parse(line) as { petId: number }).petId)).toEqual([
+        2000001, 2000002,
+      ]);
+      await end(follower, 'SIGTERM');
+    });
+  });
+
+  it('is not needed where logical replication is: the rows of stock_change come out whole', async () => {
+    await withClient(server.url, async (client) => {
+      await client.query('CREATE PUBLICATION stock FOR TABLE stock_change');
+      await client.query(`SELECT pg_create_logical_replication_slot('warehouse', 'test_decoding')`);
+      await client.query(`BEGIN; INSERT INTO inventory_item VALUES (-9223372036854775808, 3, 'sold'); COMMIT`);
+      const { rows } = await client.query<{ data: string }>(
+        `SELECT data FROM pg_logical_slot_get_changes('warehouse', NULL, NULL)
+          WHERE data LIKE 'table public.stock_change:%'`,
+      );
+      expect(rows).toHaveLength(1);
+      expect(rows[0]?.data).toMatch(
+        /INSERT: pet_id\[bigint\]:-9223372036854775808 id\[bigint\]:\d+ quantity_before\[integer\]:null quantity_after\[integer\]:3 /,
+      );
+      expect(rows[0]?.data).toContain(`changed_by[text]:'sql:postgres'`);
+      await client.query(`SELECT pg_create_logical_replication_slot('debezium', 'pgoutput')`);
+      await client.query(`UPDATE inventory_item SET quantity = 4 WHERE pet_id = -9223372036854775808`);
+      const { rows: messages } = await client.query<{ kind: string }>(
+        `SELECT chr(get_byte(data, 0)) AS kind
+           FROM pg_logical_slot_get_binary_changes('debezium', NULL, NULL, 'proto_version', '1', 'publication_names', 'stock')`,
+      );
+      expect(messages.map(({ kind }) => kind).join('')).toMatch(/^B.*RI.*C$/); // begin, relation, one insert, commit
+      await client.query(`SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots`);
+      await client.query('DROP PUBLICATION stock');
+    });
+  });
+});
+
+describe('inventory history --after', () => {
+  let store: Store;
+  beforeAll(async () => {
+    store = await openStore();
+    await store.sql(`INSERT INTO inventory_item VALUES (9007199254740993, 0, 'available')`);
+    for (let turn = 1; turn < 10; turn++) await store.sql(`UPDATE inventory_item SET quantity = ${turn}`);
+  });
+  afterAll(() => store.close());
+
+  it('prints what came behind a change, one exact object a line, and ends', async () => {
+    const [json, text, none] = await Promise.all([
+      store.inventory('history', '--after', '8', '--json'),
+      store.inventory('history', '--after', '9'),
+      store.inventory('history', '--after', '10', '--json'),
+    ]);
+    const rows = await store.sql<{ line: string }>(`${HISTORY_AS_JSON} WHERE id > 8 ORDER BY id`);
+    expect(json).toEqual({ code: 0, stdout: rows.map(({ line }) => `${line}\n`).join(''), stderr: '' });
+    expect(json.stdout).toContain('"petId":9007199254740993,');
+    expect(text.stdout).toMatch(
+      /^10 {2}9007199254740993 {2}\S+Z {2}8 available {2}9 available {2}sql:postgres {2}-\n$/,
+    );
+    expect(none).toEqual({ code: 0, stdout: '', stderr: '' });
+  });
+
+  it('refuses a cursor that this database never gave', async () => {
+    const { code, stderr } = await store.inventory('history', '--follow', '--after', '11');
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: 'error: there is no change 11, the newest is 10: was the database restored, or is it another?\n',
+    });
+  });
+
+  it('ends quietly when its reader has had enough or a signal comes', async () => {
+    const reader = startInventory(store.url, ['history', '--follow', '--after', '0']);
+    reader.stdout.destroy();
+    await once(reader, 'close');
+    const interrupted = follow(store.url, '--after', '0');
+    await until(() => interrupted.lines.length === 10, 'it has begun');
+    expect([reader.exitCode, await end(interrupted, 'SIGINT'), interrupted.errors]).toEqual([0, 0, '']);
+  });
+
+  it('costs an idle database less than a statement a second', async () => {
+    const follower = follow(store.url, '--limit', '1');
+    await until(() => follower.lines.length === 1, 'it has begun');
+    await pause(3_000);
+    const transactions = async () => {
+      const sql = 'SELECT xact_commit FROM pg_stat_database WHERE datname = $1';
+      const server = new URL(store.url);
+      const name = server.pathname.slice(1);
+      server.pathname = '/postgres';
+      return withClient(server.href, async (client) =>
+        Number((await client.query<{ xact_commit: string }>(sql, [name])).rows[0]?.xact_commit),
+      );
+    };
+    const before = await transactions();
+    await pause(6_600);
+    expect(((await transactions()) - before) / 6.6).toBeLessThan(1.2); // PostgreSQL counts a second late
+    await end(follower, 'SIGTERM');
+  });
+
+  it('refuses a cursor before what was pruned, and says up to where', async () => {
+    await store.sql(`ALTER TABLE stock_change DISABLE TRIGGER stock_change_append_only`);
+    await store.sql(`UPDATE stock_change SET changed_at = now() - interval '2 days' WHERE id < 5`);
+    await store.sql(`ALTER TABLE stock_change ENABLE TRIGGER stock_change_append_only`);
+    expect((await store.inventory('history', 'prune', '--before', '1d')).stderr).toMatch(/^4 rows /);
+    const [early, sound, latest] = await Promise.all([
+      store.inventory('history', '--after', '3', '--json'),
+      store.inventory('history', '--after', '4', '--json'),
+      store.inventory('history', '--follow', '--after', '0'),
+    ]);
+    const told = (after: number) =>
+      `error: changes behind ${after} are pruned, up to 4; read the stock, then --after 4\n`;
+    expect(early).toEqual({ code: 1, stdout: '', stderr: told(3) });
+    expect(sound.stdout.trim().split('\n')).toHaveLength(6);
+    expect(latest).toEqual({ code: 1, stdout: '', stderr: told(0) });
+  });
+});
+
+describe.skipIf(spawnSync('jq', ['--version']).error)('the recipes of docs/operations.md', () => {
+  it(
+    'call a webhook and send mail on low stock, and go on where they were after a kill',
+    { timeout: 90_000 },
+    async () => {
+      const store = await openStore();
+      const folder = await mkdtemp(join(tmpdir(), 'inventory-recipes-'));
+      const received: string[] = [];
+      let refused = 0;
+      const receiver = createServer((request, response) => {
+        void textOf(request).then((body) => {
+          if (refused++ === 0) response.statusCode = 503;
+          else received.push(body);
+          response.end();
+        });
+      }).listen(0, '127.0.0.1');
+      await once(receiver, 'listening');
+      const { port } = receiver.address() as AddressInfo;
+      const script = async (name: string, content: string) => {
+        await writeFile(join(folder, name), `#!/bin/sh\n${content}\n`, { mode: 0o755 });
+      };
+      const { command, args } = inventoryCommand();
+      await script('inventory', `exec '${command}' ${args.map((arg) => `'${arg}'`).join(' ')} "$@"`);
+      await script('mail', 'cat >> mails');
+      const docs = await readFile('docs/operations.md', 'utf8');
+      const recipe = (title: string) => /```sh\n(.*?)```/s.exec(docs.slice(docs.indexOf(title)))?.[1] ?? '';
+      const env = { ...process.env, PATH: `${folder}:${process.env['PATH'] ?? ''}`, DATABASE_URL: store.url };
+      const run = async (title: string, done: () => boolean) => {
+        const settings = { WEBHOOK_URL: `http://127.0.0.1:${port}/`, MAIL_TO: 'store@example.test' };
+        const child = spawn('sh', ['-c', recipe(title)], { cwd: folder, detached: true, env: { ...env, ...settings } });
+        await until(done, title, 30_000);
+        process.kill(-(child.pid ?? 0), 'SIGKILL');
+        await once(child, 'close');
+      };
+      const quantities = () => received.map((body) => (JSON.parse(body) as { quantityAfter: number }).quantityAfter);
+      const file = (name: string) => (existsSync(join(folder, name)) ? readFileSync(join(folder, name), 'utf8') : '');
+
+      await store.sql(`INSERT INTO inventory_item VALUES (7, 6, 'available')`);
+      await store.sql('UPDATE inventory_item SET quantity = 5');
+      await run('A webhook.', () => file('last-id') === '2\n');
+      await store.sql('UPDATE inventory_item SET quantity = 4');
+      await run('A webhook.', () => file('last-id') === '3\n');
+      expect(quantities()).toEqual([6, 5, 4]);
+
+      await rm(join(folder, 'last-id'));
+      await store.sql('UPDATE inventory_item SET quantity = 3');
+      await run('Mail when', () => file('last-id') === '4\n');
+      expect(file('mails')).toBe('Pet 7 is down to 4.\n');
+      receiver.close();
+      await rm(folder, { recursive: true });
+      await store.close();
+    },
+  );
+});

@@ -1,0 +1,128 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../dev/free-port.ts';
+import { becomesReady, composeCommand } from './compose-project.ts';
+
+const run = promisify(execFile);
+
+/** A clone of what is in this folder, made as a user makes one, in a compose project of its own. */
+let parent: string;
+let clone: string;
+let settings: NodeJS.ProcessEnv;
+let key = '';
+let url = '';
+
+beforeAll(async () => {
+  parent = mkdtempSync(join(tmpdir(), 'inventory-recipes-'));
+  const origin = join(parent, 'origin');
+  clone = join(parent, 'clone');
+  const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    encoding: 'utf8',
+  });
+  for (const file of files.split('\0').filter(Boolean)) {
+    cpSync(file, join(origin, file), { force: true, errorOnExist: false });
+  }
+  await bash(`git init -q && ${commit('first')}`, origin);
+  await bash(`git clone -q '${origin}' '${clone}'`, parent);
+  const port = await freePort();
+  url = `http://localhost:${port}`;
+  settings = { PORT: String(port), COMPOSE_PROJECT_NAME: `inventory-recipes-${randomBytes(4).toString('hex')}` };
+  await bash('docker compose up --detach');
+  await becomesReady(`${url}/health/ready`);
+});
+afterAll(async () => {
+  await bash('docker compose down --volumes --timeout 5');
+  rmSync(parent, { recursive: true, force: true });
+});
+
+const commit = (message: string) =>
+  `git add -A && git -c user.name=trial -c user.email=trial@example.invalid commit -qm '${message}'`;
+
+/** Runs lines of the documents; where compose is no plugin of docker, by the command that came before it. */
+async function bash(lines: string, cwd = clone): Promise<string> {
+  const [command = '', ...rest] = composeCommand;
+  const old = `docker() { if [ "$1" = compose ]; then shift; ${command} "$@"; else command docker "$@"; fi; }\n`;
+  const script = `set -eu\n${rest.length === 0 ? old : ''}${lines}`;
+  const env = { ...process.env, ...settings };
+  const { stdout } = await run('bash', ['-c', script], { cwd, env, maxBuffer: 1 << 26 });
+  return stdout;
+}
+
+/** The shell lines under a heading of docs/operations.md, exactly as they stand there. */
+function recipe(heading: string): string {
+  const [, section = ''] = readFileSync(join(clone, 'docs/operations.md'), 'utf8').split(`\n### ${heading}\n`);
+  const lines = /^```sh\n([^]*?)^```$/m.exec(section.split(/^##/m)[0] ?? '')?.[1];
+  if (!lines) throw new Error(`there are no commands under "${heading}"`);
+  return lines;
+}
+
+async function stock(): Promise<string> {
+  const answer = await fetch(`${url}/v1/inventory`, { headers: { authorization: `Bearer ${key}` } });
+  expect(answer.status).toBe(200);
+  return answer.text();
+}
+
+function setQuantity(quantity: number): Promise<Response> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  return fetch(`${url}/v1/inventory/1`, { method: 'PATCH', headers, body: JSON.stringify({ quantity }) });
+}
+
+describe('docker compose up right after git clone', () => {
+  it('prints a key and a command that works, once', async () => {
+    const told = await bash('docker compose logs --no-color setup');
+    key = /API key +(\S+)/.exec(told)?.[1] ?? '';
+    const [curl = ''] = /curl .*/.exec(told) ?? [];
+    expect(curl).toContain(url);
+    expect(await bash(curl)).toMatch(/^\[\{"petId":1,/);
+    await bash('docker compose up --detach');
+    expect((await bash('docker compose logs --no-color setup')).match(/API key/g)?.length ?? 0).toBeLessThanOrEqual(1);
+    const keys = JSON.parse(await bash('docker compose exec -T inventory inventory keys list --json')) as unknown[];
+    expect(keys).toHaveLength(1);
+  });
+});
+
+describe('with compose', () => {
+  it('imports a file of this machine', async () => {
+    writeFileSync(join(clone, 'stock.csv'), 'petId,quantity,status\n9007199254740993,7,available\n');
+    await bash(recipe('Import a file of this machine'));
+    expect(await stock()).toContain('{"petId":9007199254740993,"quantity":7,"status":"available"}');
+  });
+
+  it('takes a backup and restores it', async ({ skip }) => {
+    const version = await bash('docker compose exec -T postgres pg_dump --version');
+    if (!version.includes(' 18.')) skip(`the postgres image has no pg_dump of its own version: ${version}`);
+    const before = await stock();
+    await bash(recipe('Back up to this machine'));
+    expect((await setQuantity(4711)).status).toBe(200);
+    expect(await stock()).not.toBe(before);
+    await bash(recipe('Restore that backup'));
+    await becomesReady(`${url}/health/ready`);
+    expect(await stock()).toBe(before);
+  });
+
+  it('takes in a new version', async () => {
+    const before = await stock();
+    appendFileSync(join(parent, 'origin/src/main.ts'), "\nprocess.stdout.write('the new version\\n');\n");
+    await bash(commit('second'), join(parent, 'origin'));
+    await bash(recipe('Take in a new version'));
+    await becomesReady(`${url}/health/ready`);
+    expect(await bash('docker compose logs --no-color inventory')).toContain('the new version');
+    expect(await stock()).toBe(before);
+  });
+
+  it('changes the password of the database', async () => {
+    const before = await stock();
+    await bash(recipe('Change the password of the database'));
+    await becomesReady(`${url}/health/ready`);
+    expect(await stock()).toBe(before);
+    const address = 'postgresql://inventory:inventory@postgres/inventory';
+    await expect(
+      bash(`docker compose exec -T -e DATABASE_URL=${address} inventory inventory keys list`),
+    ).rejects.toThrow(/password/);
+  });
+});

@@ -1,0 +1,129 @@
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { startFaultyPostgres } from './support/postgres-server.ts';
+import { type TestService, startService } from './support/service.ts';
+import { startReplicated } from './support/standby.ts';
+
+async function setQuantity({ url, key }: TestService, petId: number, quantity: number): Promise<string> {
+  const response = await fetch(`${url}/v1/inventory/${petId}`, {
+    method: 'PATCH',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'x-request-id': `q${quantity}` },
+    body: JSON.stringify({ quantity }),
+  });
+  const body = (await response.json()) as { code?: string };
+  return body.code ?? String(response.status);
+}
+
+describe('an acknowledged update', () => {
+  it('outlives a crash though the database does without waiting for the disk', async () => {
+    const postgres = await startFaultyPostgres();
+    const sql = async (statement: string) => {
+      const client = new Client({ connectionString: postgres.url });
+      await client.connect();
+      try {
+        return (await client.query<Record<string, unknown>>(statement)).rows;
+      } finally {
+        await client.end();
+      }
+    };
+    // Nothing else may write out what the updates leave in memory.
+    await sql(`ALTER SYSTEM SET wal_writer_delay = '10s'`);
+    await sql(`ALTER SYSTEM SET wal_writer_flush_after = '1GB'`);
+    await sql('ALTER SYSTEM SET autovacuum = off');
+    await sql('SELECT pg_reload_conf()');
+    await sql(`ALTER DATABASE postgres SET synchronous_commit = off`);
+    const service = await startService({ databaseUrl: postgres.url });
+    try {
+      await service.stock([1, 0], [2, 0]);
+      const acknowledged: number[] = [];
+      for (let quantity = 1; quantity <= 30; quantity++) {
+        // Alone, and together in one statement.
+        if ((await setQuantity(service, 1, quantity)) === '200') acknowledged.push(quantity);
+        await Promise.all([1_000, 2_000].map((more) => setQuantity(service, 2, more + quantity)));
+      }
+      await postgres.crash();
+      await postgres.restart();
+      const rows = await sql(
+        `SELECT quantity_after FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 1 ORDER BY id`,
+      );
+      expect(acknowledged).toHaveLength(30);
+      expect(rows.map((row) => row['quantity_after'])).toEqual(acknowledged);
+      const [{ count } = {}] = await sql(
+        `SELECT count(*)::int FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 2`,
+      );
+      expect(count).toBe(60);
+    } finally {
+      await service.stop();
+      await postgres.remove();
+    }
+  }, 30_000);
+});
+
+describe('with a synchronous standby', { timeout: 60_000 }, () => {
+  let replicated: Awaited<ReturnType<typeof startReplicated>>;
+  let service: TestService;
+  const onPrimary = (statement: string) => replicated.primary.sql(statement);
+  const held = () =>
+    onPrimary(`SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name LIKE 'inventory %'`);
+
+  beforeAll(async () => {
+    replicated = await startReplicated();
+    await onPrimary(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 100) n`);
+    // The notice of an unconfirmed commit must come through, in whatever language.
+    await onPrimary(`ALTER DATABASE postgres SET client_min_messages = error`);
+    await onPrimary(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
+    await onPrimary('SELECT pg_reload_conf()');
+    const synchronous = () => onPrimary(`SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
+    await vi.waitFor(async () => expect(await synchronous()).toHaveLength(1), { timeout: 10_000 });
+    service = await startService({ databaseUrl: replicated.primary.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
+  }, 60_000);
+  afterAll(async () => {
+    await service.stop();
+    await replicated.remove();
+  });
+
+  const loseStandby = () =>
+    replicated.standby
+      .sql(`ALTER SYSTEM SET primary_conninfo = ''`)
+      .then(() => replicated.standby.sql('SELECT pg_reload_conf()'))
+      .then(() => expect.poll(() => onPrimary('SELECT FROM pg_stat_replication')).toHaveLength(0));
+  const findStandby = () =>
+    replicated.standby
+      .sql('ALTER SYSTEM RESET primary_conninfo')
+      .then(() => replicated.standby.sql(`ALTER SYSTEM SET primary_conninfo = '${replicated.primary.url}'`))
+      .then(() => replicated.standby.sql('SELECT pg_reload_conf()'));
+
+  it('a commit that it did not confirm is outcome_unknown', async () => {
+    expect(await setQuantity(service, 1, 1)).toBe('200');
+    await loseStandby();
+    const unconfirmed = setQuantity(service, 1, 2);
+    await expect.poll(held).toHaveLength(1);
+    await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+    expect(await unconfirmed).toBe('outcome_unknown');
+    await findStandby();
+    await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
+  });
+
+  it('that is lost, a few sessions wait for it, and further updates are refused until it is back', async () => {
+    await loseStandby();
+    const codes: string[] = [];
+    let most = 0;
+    const from = 1_000;
+    for (let quantity = from; codes.slice(-5).join() !== Array(5).fill('service_unavailable').join(); quantity++) {
+      codes.push(await setQuantity(service, 2 + codes.length, quantity)); // a held commit holds its pet's row, too
+      most = Math.max(most, (await held()).length);
+      expect(codes.length).toBeLessThan(30);
+    }
+    expect(most).toBeLessThanOrEqual(5);
+    expect(new Set(codes)).toEqual(new Set(['outcome_unknown', 'service_unavailable']));
+    const metrics = await fetch(`${service.url}/metrics`, { headers: { authorization: `Bearer ${service.key}` } });
+    expect(/^inventory_held_commits (\d+)$/m.exec(await metrics.text())?.[1]).toMatch(/^[45]$/);
+
+    await findStandby();
+    await expect.poll(() => setQuantity(service, 1, 5_000), { timeout: 15_000 }).toBe('200');
+    const rows = await onPrimary('SELECT request_id FROM stock_change WHERE request_id IS NOT NULL');
+    const written = rows.map((row) => String(row['request_id']));
+    const refused = codes.flatMap((code, at) => (code === 'service_unavailable' ? [`q${from + at}`] : []));
+    expect(written.filter((id) => refused.includes(id))).toEqual([]);
+  });
+});

@@ -1,0 +1,56 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { atLeast, Stage, type Figure, type StageOptions, type World } from '../stage.ts';
+
+/** Of all chunks between a service and PostgreSQL, so that a session lives for some dozen statements. */
+const DAMAGED_SHARE = 0.02;
+
+/** Enough that some of them are hit after their commit. */
+const CONTROL_UPDATES = 4_000;
+
+/** Bits turned over and records cut between the services and PostgreSQL, which speak TLS: before a commit and after it. */
+export async function damagedTls(world: World): Promise<Figure[]> {
+  const { figures, updates, appliedUnknown } = await damage(world, world.size.damagedUpdates);
+  return [
+    ...figures,
+    atLeast('updates', updates, world.size.damagedUpdates),
+    atLeast('unknown outcomes that took place', appliedUnknown, 1),
+  ];
+}
+
+/** A control: services that take any error of TLS for a connection that could not be made write updates twice. */
+export async function readByCodeControl(world: World): Promise<Figure[]> {
+  const preloaded = new URL('../read-by-code.ts', import.meta.url).href;
+  const { violations } = await damage(world, CONTROL_UPDATES, { NODE_OPTIONS: `--import ${preloaded}` });
+  return [atLeast('wrong verdicts found', violations, 1)];
+}
+
+async function damage(world: World, least: number, settings: StageOptions['settings'] = {}) {
+  const stage = await Stage.open(world, { proxied: true, tls: true, settings });
+  const { database } = stage;
+  try {
+    // Nothing crashes here, and the disk would take most of the time.
+    await database.query('ALTER SYSTEM SET fsync = off');
+    await database.query('SELECT pg_reload_conf()');
+    const load = stage.load({ updateShare: 0.95, conditionalShare: 0.3 });
+    let updates = 0;
+    load.onExchange(({ operation }) => {
+      if (operation.kind === 'update') updates++;
+    });
+    for (const proxy of stage.proxies) proxy.damageChunks(DAMAGED_SHARE, world.random);
+    const startedAt = performance.now();
+    load.start();
+    while (updates < least) await sleep(50);
+    await load.stop();
+    const { figures, state } = await stage.verdict();
+    const damaged = stage.proxies.reduce((sum, proxy) => sum + proxy.damaged, 0);
+    world.note(
+      `${damaged} chunks damaged, ${((1_000 * updates) / (performance.now() - startedAt)).toFixed(0)} updates/s`,
+    );
+    const { evidence } = stage;
+    return { figures, updates, violations: evidence.violations, appliedUnknown: evidence.appliedUnknown(state) };
+  } finally {
+    await database.query('ALTER SYSTEM RESET fsync');
+    await database.query('SELECT pg_reload_conf()');
+    await stage.close();
+  }
+}

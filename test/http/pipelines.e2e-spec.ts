@@ -1,0 +1,213 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { Metrics } from '../../src/operations/metrics.ts';
+import { refused, updated, whole } from '../support/answers.ts';
+import { Connection } from '../support/http-client.ts';
+import { type TestService, startService } from '../support/service.ts';
+
+const SCRIPT = 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n';
+const CONNECT = 'CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n';
+
+describe('requests of one connection', () => {
+  let service: TestService;
+  let locker: Client;
+  let requests: IncomingMessage[];
+  let open: Set<ServerResponse>;
+
+  beforeAll(async () => {
+    service = await startService();
+    service.server.prependListener('request', (request, response) => {
+      requests.push(request);
+      open.add(response);
+      response.once('close', () => open.delete(response));
+    });
+    locker = new Client({ connectionString: service.databaseUrl });
+    await locker.connect();
+  });
+  beforeEach(async () => {
+    await service.stock([1, 0], [2, 0]);
+    requests = [];
+    open = new Set();
+  });
+  afterEach(async () => {
+    await locker.query('ROLLBACK');
+    await nothingLeft();
+  });
+  afterAll(async () => {
+    await locker.end();
+    await service.stop();
+  });
+
+  const list = () => `GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n\r\n`;
+
+  function update(petId: number, quantity: number, headers = ''): string {
+    const body = JSON.stringify({ quantity });
+    const head = `PATCH /v1/inventory/${petId} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n${headers}`;
+    return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  }
+
+  async function send(bytes: string): Promise<Connection> {
+    return (await Connection.open(service.port)).send(bytes);
+  }
+
+  /** Keeps updates of pet 1 waiting until the next ROLLBACK. */
+  async function lockPet(): Promise<void> {
+    await locker.query('BEGIN');
+    await locker.query('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
+  }
+
+  async function until(holds: () => boolean): Promise<void> {
+    for (const deadline = performance.now() + 3_000; !holds() && performance.now() < deadline;) await pause(10);
+  }
+
+  /** Every response has ended, and counts as ended. */
+  async function nothingLeft(): Promise<void> {
+    const { app } = service;
+    await until(() => open.size === 0 && app.get(Metrics).activeRequests === 0);
+    expect({ open: open.size, active: app.get(Metrics).activeRequests }).toEqual({ open: 0, active: 0 });
+  }
+
+  const quantities = async () =>
+    (await service.sql<{ quantity: number }>('SELECT quantity FROM inventory_item ORDER BY pet_id')).map(
+      ({ quantity }) => quantity,
+    );
+
+  it('are served one at a time: a list behind an update has it', async () => {
+    for (let quantity = 1; quantity <= 20; quantity++) {
+      const connection = await send(update(1, quantity) + list());
+      expect(whole(await connection.answer())).toEqual(updated('1', quantity));
+      expect(JSON.parse((await connection.answer()).text)).toContainEqual({ petId: 1, quantity, status: 'available' });
+      connection.destroy();
+    }
+  });
+
+  it('are not read on while one waits, and all answered in the end', async () => {
+    await lockPet();
+    const connection = await send(update(1, 7));
+    await until(() => requests.length === 1);
+    const many = 20_000;
+    connection.send('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(many));
+    await pause(300);
+    expect(requests.length).toBeLessThan(6_000); // a read of Node.js brings 64 KiB, and it may have begun a second one
+    await locker.query('ROLLBACK');
+    expect(whole(await connection.answer())).toEqual(updated('1', 7));
+    for (let n = 0; n < many; n++) expect((await connection.answer()).status).toBe(404);
+    connection.destroy();
+  }, 30_000);
+
+  it('are not read on while one waits, however little of their bodies has come', async () => {
+    await lockPet();
+    const connection = await send(update(1, 7));
+    const rest = update(2, 8);
+    for (let n = 0; n < 50; n++) {
+      connection.send(n === 0 ? rest.slice(0, -1) : `}${rest.slice(0, -1)}`);
+      await pause(5);
+    }
+    expect(requests.length).toBeLessThan(5);
+    connection.send('}');
+    await locker.query('ROLLBACK');
+    expect(whole(await connection.answer())).toEqual(updated('1', 7));
+    for (let n = 0; n < 50; n++) expect(whole(await connection.answer())).toEqual(updated('2', 8));
+    connection.destroy();
+  });
+
+  it('are not begun when the client has gone before their turn', async () => {
+    await lockPet();
+    const connection = await send(update(1, 7) + update(2, 8));
+    await until(() => requests.length === 2);
+    await pause(50);
+    connection.reset();
+    await pause(50);
+    await locker.query('ROLLBACK');
+    await nothingLeft();
+    expect((await quantities())[1]).toBe(0);
+  });
+
+  it('are not begun behind one that closes the connection', async () => {
+    const connection = await send(update(1, 7, 'Connection: close\r\n') + update(2, 8));
+    expect(whole(await connection.answer())).toEqual(updated('1', 7));
+    expect(await connection.closed()).toBe('');
+    await nothingLeft();
+    expect(await quantities()).toEqual([7, 0]);
+  });
+
+  it('may wait for a 100 Continue behind another', async () => {
+    const [head = '', body = ''] = update(2, 8, 'Expect: 100-continue\r\n').split(/(?<=\r\n\r\n)/);
+    const connection = await send(update(1, 7) + head);
+    expect(whole(await connection.answer())).toEqual(updated('1', 7));
+    expect((await connection.answer()).status).toBe(100);
+    expect(whole(await connection.send(body).answer())).toEqual(updated('2', 8));
+    connection.destroy();
+  });
+
+  it('are all answered though the client has said that it sends no more', async () => {
+    const connection = await send(update(1, 7) + list() + update(2, 8));
+    connection.finish();
+    expect(whole(await connection.answer())).toEqual(updated('1', 7));
+    expect((await connection.answer()).status).toBe(200);
+    expect(whole(await connection.answer())).toEqual(updated('2', 8));
+    expect(await connection.closed()).toBe('');
+  });
+
+  it.each(['at once', 'later'])(
+    'are followed by one 400 for garbage, though the client sends no more: %s',
+    async (when) => {
+      await lockPet();
+      const connection = await send(`${update(1, 7)}garbage\r\n\r\n`);
+      if (when === 'later') await pause(20);
+      connection.finish();
+      await pause(20);
+      await locker.query('ROLLBACK');
+      expect(whole(await connection.answer())).toEqual(updated('1', 7));
+      expect(whole(await connection.answer())).toEqual(refused.malformed);
+      expect(await connection.closed()).toBe('');
+    },
+  );
+
+  it('are followed by nothing behind an answer that closes the connection, not even for garbage', async () => {
+    const connection = await send(`${update(1, 7, 'Connection: close\r\n')}garbage\r\n\r\n`);
+    expect(whole(await connection.answer())).toEqual(updated('1', 7));
+    expect(await connection.closed()).toBe('');
+  });
+
+  it('are answered before a CONNECT behind them, and let go of with it', async () => {
+    const connection = await send(SCRIPT + SCRIPT + update(1, 7) + CONNECT + update(2, 8));
+    for (let n = 0; n < 2; n++) expect((await connection.answer()).bytes.length).toBeGreaterThan(1e6);
+    expect(whole(await connection.answer())).toEqual(updated('1', 7));
+    expect(whole(await connection.answer())).toEqual(refused.connect);
+    expect(await connection.closed()).toBe('');
+    await nothingLeft();
+    expect(await quantities()).toEqual([7, 0]);
+  });
+
+  it.each(['destroy', 'reset', 'finish'] as const)(
+    'leave nothing behind when a CONNECT follows and the client goes: %s',
+    async (end) => {
+      for (let n = 0; n < 10; n++) {
+        const connection = await send(SCRIPT.repeat(3) + CONNECT);
+        connection.pause();
+        await pause(n);
+        connection[end]();
+        if (end === 'finish') setTimeout(() => connection.destroy(), 20);
+      }
+      await nothingLeft();
+    },
+  );
+
+  it('end with one that asks for an upgrade: what Node.js loses behind it is not taken for a request', async () => {
+    const upgrade = list().replace('\r\n\r\n', '\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n');
+    const [head = '', body = ''] = update(1, 7).split(/(?<=\r\n\r\n)/);
+    const smuggled = update(2, 8);
+    const connection = await send(upgrade + head.replace(`: ${body.length}`, `: ${smuggled.length}`));
+    await pause(20);
+    connection.send(smuggled);
+    const answer = await connection.answer();
+    expect(answer.status).toBe(200);
+    expect(answer.headers['connection']).toBe('close');
+    expect(await connection.closed()).toBe('');
+    await nothingLeft();
+    expect(await quantities()).toEqual([0, 0]);
+  });
+});

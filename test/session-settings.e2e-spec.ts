@@ -1,0 +1,124 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openStore, type Store } from './commands/store.ts';
+import { type TestService, startService } from './support/service.ts';
+
+/** What an operator, or a tool of his, may have set on the role or the database. */
+const HOSTILE: readonly (readonly string[])[] = [
+  ['default_transaction_isolation = serializable'],
+  ['default_transaction_isolation = "repeatable read"'],
+  ['transaction_timeout = 40'],
+  ['statement_timeout = 1'],
+  ['lock_timeout = 1'],
+  ['idle_session_timeout = 60'],
+  ['idle_in_transaction_session_timeout = 1'],
+  ['client_min_messages = error'],
+  ['array_nulls = off'],
+  ['bytea_output = escape'],
+  ['client_encoding = LATIN1'],
+  ['DateStyle = "SQL, DMY"'],
+  ['TimeZone = "Asia/Kathmandu"'],
+  ['standard_conforming_strings = off'],
+  ['search_path = nowhere'],
+  ['synchronous_commit = off'],
+  // Nothing relies on these.
+  [
+    'IntervalStyle = sql_standard',
+    'extra_float_digits = -15',
+    'row_security = off',
+    'quote_all_identifiers = on',
+    'transform_null_equals = on',
+    'plan_cache_mode = force_custom_plan',
+    'enable_indexscan = off',
+    'application_name = theirs',
+  ],
+];
+
+describe('with settings of the database that are not ours', () => {
+  let store: Store;
+  let reset: string;
+
+  beforeAll(async () => {
+    store = await openStore();
+    const name = new URL(store.url).pathname.slice(1);
+    reset = `ALTER DATABASE ${name} RESET ALL`;
+  });
+  afterAll(() => store.close());
+
+  async function startWith(...settings: string[]): Promise<TestService> {
+    await store.sql(reset);
+    await store.sql(`DELETE FROM inventory_item`);
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'available'), (2, 2, 'sold')`);
+    for (const setting of settings) await store.sql(reset.replace('RESET ALL', `SET ${setting}`));
+    return startService({ databaseUrl: store.url });
+  }
+
+  it.each(HOSTILE)('%s: lists, updates and keys are right', async (...settings) => {
+    const service = await startWith(...settings);
+    const authorization = `Bearer ${service.key}`;
+    const patch = (petId: number, quantity: number, headers: Record<string, string> = {}) =>
+      fetch(`${service.url}/v1/inventory/${petId}`, {
+        method: 'PATCH',
+        headers: { authorization, 'content-type': 'application/json', ...headers },
+        body: JSON.stringify({ quantity }),
+      });
+    try {
+      await pause(70); // an idle session may have ended
+      const [plain, conditional, refused, absent] = await Promise.all([
+        patch(1, 11),
+        patch(2, 22, { 'if-match': '"sold-2"' }),
+        patch(1, 12, { 'if-match': '"NULL"' }),
+        patch(3, 33),
+      ]);
+      expect([plain.status, conditional.status, refused.status, absent.status]).toEqual([200, 200, 412, 404]);
+      expect((await patch(1, 13)).status).toBe(200); // a batch of one
+      const list = await fetch(`${service.url}/v1/inventory`, { headers: { authorization } });
+      expect(await list.json()).toEqual([
+        { petId: 1, quantity: 13, status: 'available' },
+        { petId: 2, quantity: 22, status: 'sold' },
+      ]);
+    } finally {
+      await service.stop();
+    }
+  });
+
+  it('all at once: the commands do what they say', async () => {
+    await store.sql(reset);
+    await store.sql(`DELETE FROM inventory_item; DELETE FROM api_key`);
+    const one = HOSTILE.flat().filter((setting) => !setting.includes('serializable'));
+    for (const setting of one) await store.sql(reset.replace('RESET ALL', `SET ${setting}`));
+    const done = { code: 0 };
+    expect(
+      await store.inventoryReading('petId,quantity,status\n7,8,sold\n', 'import', '-', '--format', 'csv'),
+    ).toMatchObject(done);
+    expect(await store.inventory('migrate')).toMatchObject(done);
+    expect(await store.inventory('export')).toMatchObject({ ...done, stdout: 'petId,quantity,status\n7,8,sold\n' });
+    expect(await store.inventory('keys', 'create', '--name', 'Kässe 3', '--expires', '2d')).toMatchObject(done);
+    const { stdout } = await store.inventory('keys', 'list', '--json');
+    const [key] = JSON.parse(stdout) as { name: string; state: string; createdAt: string }[];
+    expect(key).toMatchObject({ name: 'Kässe 3', state: 'live' });
+    expect(Math.abs(Date.parse(key?.createdAt ?? '') - Date.now())).toBeLessThan(60_000);
+    expect(await store.inventory('history', '7')).toMatchObject({ ...done, stdout: expect.stringContaining('8 sold') });
+  });
+
+  it.each(['serializable', '"repeatable read"'])(
+    'a list that waited for a table to be rewritten has all pets: %s',
+    async (isolation) => {
+      const service = await startWith(`default_transaction_isolation = ${isolation}`);
+      const rewriter = new Client({ connectionString: store.url });
+      await rewriter.connect();
+      try {
+        await rewriter.query('BEGIN; ALTER TABLE inventory_item ALTER quantity TYPE bigint');
+        await rewriter.query('ALTER TABLE inventory_item ALTER quantity TYPE int');
+        const list = fetch(`${service.url}/v1/inventory`, { headers: { authorization: `Bearer ${service.key}` } });
+        await pause(200);
+        await rewriter.query('COMMIT');
+        expect(await (await list).json()).toHaveLength(2);
+      } finally {
+        await rewriter.end();
+        await service.stop();
+      }
+    },
+  );
+});
