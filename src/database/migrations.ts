@@ -70,7 +70,6 @@ export async function applyMigrations(connectionString: string): Promise<string[
     const pending = await refuseOrList(client);
     for (const migration of pending) await apply(client, migration);
     await mendHistory(client);
-    await takeOverHistory(client);
     return pending.map(({ name }) => name);
   } finally {
     await client.end(); // releases the lock
@@ -161,24 +160,4 @@ async function apply(client: Client, { name, sql, checksum }: Migration): Promis
       cause: error,
     });
   }
-}
-
-/**
- * Gives history that came from another server, by a dump or by replication, the present transaction's id where its own lies
- * ahead: every list would look at it anew. The triggers that see replication are switched to do so, too, which ENABLE
- * TRIGGER undoes.
- */
-async function takeOverHistory(client: Client): Promise<void> {
-  const { rows } = await client.query<{ ahead: boolean; ordinary: string[] }>(`
-    SELECT EXISTS (SELECT FROM stock_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot()))
-           OR EXISTS (SELECT FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())) AS ahead,
-           ARRAY(SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'A'
-                  AND tgname IN ('inventory_item_replicated', 'inventory_item_unrecorded')) AS ordinary`);
-  for (const name of rows[0]?.ordinary ?? [])
-    await client.query(`ALTER TABLE inventory_item ENABLE ALWAYS TRIGGER ${name}`);
-  if (!rows[0]?.ahead) return;
-  await client.query(`
-    SET LOCAL "inventory.history" = 'restored';
-    UPDATE stock_change SET changed_in = DEFAULT WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot());
-    DELETE FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())`);
 }
