@@ -1,5 +1,6 @@
 import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
 import { keys, usualPets, type BenchDatabase } from './database.ts';
 import { load, type LoadMode, type LoadResult } from './load.ts';
 import type { Scenario } from './scenarios.ts';
@@ -35,15 +36,17 @@ const loadModes = {
 
 export async function measure(side: RunningSide, scenario: Scenario, database: BenchDatabase): Promise<Run> {
   const headers: Record<string, string> = { Authorization: `Bearer ${keys.good}` };
+  if (scenario.gzip) headers['Accept-Encoding'] = 'gzip';
   if (scenario.kind === 'unchanged') headers['If-None-Match'] = await etagOf(side);
   const { kind, connections, seconds } = scenario;
   const pets = usualPets(scenario.pets);
   const plan = { url: side.url, headers, connections, pets };
 
   const writer = scenario.updatesPerSecond > 0 ? writeBeside(side, pets, scenario.updatesPerSecond) : undefined;
+  const tenant = scenario.commitsPerSecond > 0 ? await commitBeside(database, scenario.commitsPerSecond) : undefined;
   const mode = kind === 'anew' ? undefined : loadModes[kind];
   const warmUp = mode ? await load({ ...plan, mode, seconds: warmUpSeconds }) : await listAnew(side, 2);
-  if (!writer) await untilIdle(side.pid);
+  if (!writer && !tenant) await untilIdle(side.pid);
   const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid), written: writer?.written() ?? 0 };
   const result = mode ? await load({ ...plan, mode, seconds }) : await listAnew(side, seconds);
   if (result.requests === 0) throw new Error(`not one answer within ${seconds} s`);
@@ -59,6 +62,7 @@ export async function measure(side: RunningSide, scenario: Scenario, database: B
     updatesPerSecond: ((writer?.written() ?? 0) - before.written) / result.seconds,
   };
   await writer?.stop();
+  await tenant?.stop();
   const isUpdate = kind === 'update' || kind === 'hot';
   const fault =
     isUpdate && side.side.history !== 'none'
@@ -105,6 +109,26 @@ function writeBeside(side: RunningSide, pets: number, perSecond: number) {
       clearInterval(timer);
       await sleep(20);
       agent.destroy();
+    },
+  };
+}
+
+/** What another tenant of the same server does: transactions in a database of its own. */
+async function commitBeside(database: BenchDatabase, perSecond: number) {
+  const url = new URL(database.url);
+  url.pathname = 'template1';
+  const client = new Client({ connectionString: url.href });
+  await client.connect();
+  const started = performance.now();
+  let sent = 0;
+  const timer = setInterval(() => {
+    for (const due = ((performance.now() - started) / 1000) * perSecond; sent < due; sent++)
+      void client.query('SELECT pg_current_xact_id()');
+  }, 5);
+  return {
+    async stop() {
+      clearInterval(timer);
+      await client.end();
     },
   };
 }

@@ -103,7 +103,7 @@ const batchedAndKept = `This service does what the peers do not, and it is where
   the keys of all who wait; one statement applies all updates that wait, each with its own history row. Nothing is delayed
   to fill a batch, and no answer comes from a statement older than its request.
 - **Kept:** the bytes of the last list, with its \`ETag\`. They are sent again only when PostgreSQL, asked within the same
-  request, shows that nothing has been committed since they were read. Otherwise the list is read anew, once for all who wait.
+  request, shows that nothing has been committed since they were read. Otherwise the pets that have changed are read, once for all who wait.
 - **Not kept:** keys. Every request has its key looked up in the database, as the peers do.
 
 With one connection there is nothing to share, and the figures show what the layers themselves cost. With updates beside the lists the

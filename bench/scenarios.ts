@@ -17,6 +17,9 @@ export interface Scenario {
   connections: number;
   /** Sent beside the measured requests, at a steady rate. */
   updatesPerSecond: number;
+  /** In another database of the same server: nothing to do with the stock. */
+  commitsPerSecond: number;
+  gzip: boolean;
   seconds: number;
   /** Of the service and Fastify + pg, and of those that a target names. */
   rounds: number;
@@ -36,6 +39,8 @@ function scenario(name: string, title: string, rest: Partial<Scenario> & Pick<Sc
     title,
     connections: 8,
     updatesPerSecond: 0,
+    commitsPerSecond: 0,
+    gzip: false,
     seconds: 2,
     rounds: 3,
     others: peers,
@@ -96,6 +101,13 @@ export const scenarios: readonly Scenario[] = [
     targets: [against('fastify', 8)],
     quick: true,
   }),
+  scenario('list-10000-commits', 'list of 10,000 pets, 8 connections, 100 unrelated commits/s beside', {
+    kind: 'list',
+    pets: 10_000,
+    commitsPerSecond: 100,
+    ...judged,
+    others: [],
+  }),
   updates(1, { ...judged, others: withOneTrip, targets: [against('fastify', 0.9)] }),
   updates(8, { ...judged, others: withOneTrip, targets: [against('fastify', 1.2)] }),
   updates(64, {
@@ -120,6 +132,28 @@ export const scenarios: readonly Scenario[] = [
     others: [...peers, 'bare'],
     targets: [against('fastify', 110)],
   }),
+  scenario('list-100000-updates', 'list of 100,000 pets, 8 connections, 100 updates/s beside', {
+    kind: 'list',
+    pets: 100_000,
+    updatesPerSecond: 100,
+    seconds: 8,
+    others: [],
+  }),
+  scenario('list-100000-gzip', 'list of 100,000 pets in gzip, 8 connections', {
+    kind: 'list',
+    pets: 100_000,
+    gzip: true,
+    seconds: 5,
+    others: [],
+  }),
+  scenario('list-100000-gzip-updates', 'list of 100,000 pets in gzip, 8 connections, 100 updates/s beside', {
+    kind: 'list',
+    pets: 100_000,
+    gzip: true,
+    updatesPerSecond: 100,
+    seconds: 5,
+    others: [],
+  }),
   lists(100_000, 64, { seconds: 8, rounds: 2, others: [] }),
   scenario('unchanged-100000', 'unchanged list of 100,000 pets, 64 connections', {
     kind: 'unchanged',
@@ -127,6 +161,16 @@ export const scenarios: readonly Scenario[] = [
     connections: 64,
   }),
   lists(1_000_000, 1, { rounds: 2, seconds: 8, others: ['bare'] }),
+  lists(1_000_000, 2, { rounds: 2, seconds: 8, others: [] }),
+  scenario('list-1000000-updates', 'list of 1,000,000 pets, 2 connections, 10 updates/s beside', {
+    kind: 'list',
+    pets: 1_000_000,
+    connections: 2,
+    updatesPerSecond: 10,
+    seconds: 8,
+    rounds: 2,
+    others: [],
+  }),
   lists(1_000_000, 4, { rounds: 2, seconds: 8, others: ['bare'] }),
   scenario('anew-1000000', 'list of 1,000,000 pets, each after an update', {
     kind: 'anew',

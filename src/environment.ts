@@ -81,12 +81,11 @@ export const settings = {
   ),
   DOCS: setting('Whether Swagger UI and the OpenAPI document are served: on, off', 'on', oneOf('on', 'off')),
   DATABASE_POOL_SIZE: setting(
-    'Connections for everything but the three dedicated ones (admission, updates, list)',
+    'Connections for everything but the two dedicated ones (admission, updates)',
     '4',
     integer(1, 100),
   ),
   REQUEST_DEADLINE_MS: setting('Bound on what a request waits for the database in all', '2500', integer(100, 60_000)),
-  LIST_TIMEOUT_MS: setting('Bound on reading the whole stock anew', '25000', integer(1000, 600_000)),
   MAX_WAITING_REQUESTS: setting(
     'Requests that may wait for the database at once; more are refused with 503',
     '2000',
@@ -96,7 +95,7 @@ export const settings = {
   REQUEST_TIMEOUT_MS: setting('Bound on receiving a whole request', '10000', integer(100, 600_000)),
   KEEP_ALIVE_TIMEOUT_MS: setting('How long an idle connection is kept', '65000', integer(100, 600_000)),
   SOCKET_TIMEOUT_MS: setting(
-    'How long a connection may stand still in the midst of a request or answer; more than LIST_TIMEOUT_MS',
+    'How long a connection may stand still in the midst of a request or answer',
     '30000',
     integer(100, 600_000),
   ),
@@ -120,7 +119,6 @@ const RISING: readonly (readonly SettingName[])[] = [
   ['REQUEST_DEADLINE_MS', 'REQUEST_TIMEOUT_MS'],
   ['REQUEST_DEADLINE_MS', 'DRAIN_TIMEOUT_MS'],
   ['HEADERS_TIMEOUT_MS', 'REQUEST_TIMEOUT_MS'],
-  ['REQUEST_DEADLINE_MS', 'LIST_TIMEOUT_MS'],
 ];
 
 /**

@@ -6,11 +6,12 @@ ALTER ROLE inventory_pooled PASSWORD :'password';
 
 GRANT SELECT, UPDATE ON inventory_item TO inventory_pooled;
 GRANT SELECT, INSERT ON stock_change TO inventory_pooled;
+GRANT SELECT, INSERT, DELETE ON unrecorded_change TO inventory_pooled;
 GRANT SELECT, INSERT, UPDATE ON api_key TO inventory_pooled;
 GRANT SELECT ON _prisma_migrations TO inventory_pooled;
 
--- A pool shares sessions, so no client can have its own bounds: these are everybody's. A statement gets longer than
--- LIST_TIMEOUT_MS, the longest; all others are bounded by the service itself.
+-- A pool shares sessions, so no client can have its own bounds: these are everybody's. Each statement is bounded by the
+-- service itself.
 ALTER ROLE inventory_pooled SET statement_timeout = '30s';
 ALTER ROLE inventory_pooled SET lock_timeout = '500ms';
 ALTER ROLE inventory_pooled SET idle_in_transaction_session_timeout = '5s';

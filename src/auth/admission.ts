@@ -10,10 +10,10 @@ import { isOverload, outcomeOf, readFailure } from '../errors/database-failure.j
 /**
  * What the database had committed when a request was let in.
  *
- * Two moments with the same session and the same snapshot see exactly the same rows: the session token is
- * random and dies with its session, and every session dies with a crash, so between the two there was none
- * that could have handed out the same transaction ids again. On a standby the snapshot does not change with
- * every commit; there the session is null and no moment equals another.
+ * Two moments with the same session and the same snapshot see exactly the same rows: a session is its process and when
+ * that began, and every session dies with a crash, so between the two there was none that could have handed out the
+ * same transaction ids again. On a standby the snapshot does not change with every commit; there the session is null and
+ * no moment equals another.
  */
 export interface Moment {
   readonly session: string | null;
@@ -38,8 +38,9 @@ const NOTE_USE_EVERY_MINUTES = 10;
 
 const ADMIT = `
   SELECT CASE WHEN NOT pg_is_in_recovery() THEN
-           coalesce(nullif(current_setting('inventory.session', true), ''),
-                    set_config('inventory.session', gen_random_uuid()::text, false))
+           nullif(coalesce(nullif(current_setting('inventory.session', true), ''),
+                           set_config('inventory.session', (SELECT pid || ' ' || extract(epoch FROM backend_start)
+                                                              FROM pg_stat_get_activity(pg_backend_pid())), false)), '')
          END,
          pg_current_snapshot()::text,
          encode(k.key_sha256, 'hex'),

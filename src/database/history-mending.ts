@@ -11,6 +11,7 @@ const LOCK_WITHIN_MS = 400;
  */
 export async function mendHistory(client: Client): Promise<void> {
   await mendIdentity(client);
+  await mendTransactionIds(client);
 }
 
 /**
@@ -31,6 +32,26 @@ async function mendIdentity(client: Client): Promise<void> {
      LOCK TABLE stock_change IN SHARE ROW EXCLUSIVE MODE;
      SELECT setval(${SEQUENCE}, greatest(${highest}, pg_sequence_last_value(${SEQUENCE})))`,
   );
+}
+
+/**
+ * Gives history that came from another server, by a dump or by replication, the present transaction's id where its own lies
+ * ahead: every list would look at it anew. The triggers that see replication are switched to do so, too, which ENABLE
+ * TRIGGER undoes.
+ */
+async function mendTransactionIds(client: Client): Promise<void> {
+  const { rows } = await client.query<{ ahead: boolean; ordinary: string[] }>(`
+    SELECT EXISTS (SELECT FROM stock_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot()))
+           OR EXISTS (SELECT FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())) AS ahead,
+           ARRAY(SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'A'
+                  AND tgname IN ('inventory_item_replicated', 'inventory_item_unrecorded')) AS ordinary`);
+  for (const name of rows[0]?.ordinary ?? [])
+    await client.query(`ALTER TABLE inventory_item ENABLE ALWAYS TRIGGER ${name}`);
+  if (!rows[0]?.ahead) return;
+  await client.query(`
+    SET LOCAL "inventory.history" = 'restored';
+    UPDATE stock_change SET changed_in = DEFAULT WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot());
+    DELETE FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())`);
 }
 
 const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')::regclass`;

@@ -28,7 +28,10 @@ const FIXED_PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'of
 export function createPool(environment: Environment): pg.Pool {
   const { DATABASE_URL, DATABASE_POOL_SIZE, REQUEST_DEADLINE_MS } = environment;
   return new pg.Pool({
-    ...connectionConfig(DATABASE_URL, 'pool', boundsOfRequest(REQUEST_DEADLINE_MS), IDLE_IN_TRANSACTION),
+    ...connectionConfig(DATABASE_URL, 'pool', boundsOfRequest(REQUEST_DEADLINE_MS), {
+      ...IDLE_IN_TRANSACTION,
+      ...FIXED_PLANS,
+    }),
     max: DATABASE_POOL_SIZE,
     maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
   });

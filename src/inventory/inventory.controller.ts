@@ -11,8 +11,7 @@ import { itemAsJson, itemTag } from './inventory-item.dto.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
 import { InventoryUpdate } from './inventory-update.dto.js';
-import { answerList } from './list.answer.js';
-import { ListReaders } from './list.readers.js';
+import { ListResponses } from './list-response.js';
 import { PetIdPipe } from './pet-id.pipe.js';
 
 @ApiTags('Inventory')
@@ -20,7 +19,7 @@ import { PetIdPipe } from './pet-id.pipe.js';
 export class InventoryController {
   constructor(
     private readonly inventory: InventoryService,
-    private readonly readers: ListReaders,
+    private readonly lists: ListResponses,
   ) {}
 
   @Get()
@@ -28,7 +27,7 @@ export class InventoryController {
   @ListInventoryDocs()
   async listInventory(@Req() request: ApiRequest, @Res() response: Response): Promise<void> {
     const list = await this.inventory.list(request.moment, request.arrivedAt);
-    await answerList(request, response, list, this.readers);
+    await this.lists.send(request, response, list);
   }
 
   @Patch(':petId')

@@ -1,13 +1,13 @@
 import { Module } from '@nestjs/common';
 import { InventoryController } from './inventory.controller.js';
 import { InventoryService } from './inventory.service.js';
-import { KeptList } from './kept-list.js';
-import { ListReaders } from './list.readers.js';
+import { ListCache } from './list-cache.js';
+import { ListResponses } from './list-response.js';
 import { QuantityUpdates } from './quantity-updates.js';
 
 @Module({
   controllers: [InventoryController],
-  providers: [InventoryService, KeptList, ListReaders, QuantityUpdates],
-  exports: [KeptList, QuantityUpdates],
+  providers: [InventoryService, ListCache, ListResponses, QuantityUpdates],
+  exports: [ListCache, QuantityUpdates],
 })
 export class InventoryModule {}

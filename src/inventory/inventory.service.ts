@@ -3,7 +3,7 @@ import type { Moment } from '../auth/admission.js';
 import { ApiError } from '../errors/api-error.js';
 import { readFailure, writeFailure } from '../errors/database-failure.js';
 import { itemTag } from './inventory-item.dto.js';
-import { KeptList } from './kept-list.js';
+import { ListCache } from './list-cache.js';
 import { type AppliedUpdate, type QuantityUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
 import type { StockList } from './stock-list.js';
 
@@ -11,7 +11,7 @@ import type { StockList } from './stock-list.js';
 @Injectable()
 export class InventoryService {
   constructor(
-    private readonly keptList: KeptList,
+    private readonly listCache: ListCache,
     private readonly updates: QuantityUpdates,
   ) {}
 
@@ -22,7 +22,7 @@ export class InventoryService {
    */
   async list(moment: Moment, arrivedAt: number): Promise<StockList> {
     try {
-      return await this.keptList.at(moment, arrivedAt);
+      return await this.listCache.at(moment, arrivedAt);
     } catch (error) {
       throw readFailure(error);
     }

@@ -1,36 +1,125 @@
+import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
-import { brotliCompress, constants, gzip } from 'node:zlib';
+import { constants, crc32, deflateRaw, deflateRawSync } from 'node:zlib';
+
+/** Every process cuts the list at the same places, so the entity tag depends on the content alone. */
+export const PETS_PER_PIECE = 1_024;
 
 /** Content codings of the list in the order of preference when a client weighs them alike. */
-export const CODINGS = ['br', 'gzip', 'identity'] as const;
+export const CODINGS = ['gzip', 'identity'] as const;
 export type Coding = (typeof CODINGS)[number];
 
-const compress = {
-  br: (bytes: Buffer) =>
-    promisify(brotliCompress)(bytes, {
-      params: { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length },
-    }),
-  gzip: (bytes: Buffer) => promisify(gzip)(bytes, { level: 1 }),
-};
+/** A pet that has changed, with its item as JSON; empty when the pet is gone. */
+export interface ChangedPet {
+  readonly petId: string;
+  readonly item: string;
+}
 
+/** The content of a response in chunks that other responses share. */
+export interface Body {
+  readonly chunks: readonly [string] | readonly Buffer[];
+  readonly length: number;
+}
+
+/** A body up to this long is one text, which leaves in one write with the head before it. */
 const LONGEST_TEXT_BYTES = 16_384;
 
-/** The whole stock as the bytes of one answer, shared by every answer that sends them. */
+const CLOSE = Buffer.from(']');
+
+/** RFC 1952: the header of a member without a name or a time, and the block that ends its data after the last piece. */
+const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
+const LAST_BLOCK = deflateRawSync(CLOSE);
+
+const BEFORE_PET_ID = '{"petId":';
+
+/** Consecutive items, each with the bracket or comma before it. Lists share the pieces that they have in common. */
+export class Piece {
+  readonly firstPet: bigint;
+  readonly hash: Buffer;
+  #deflated: Promise<Buffer> | undefined;
+
+  constructor(readonly bytes: Buffer) {
+    this.firstPet = BigInt(bytes.toString('latin1', 1 + BEFORE_PET_ID.length, bytes.indexOf(',', 1)));
+    this.hash = hash('sha256', bytes, 'buffer');
+  }
+
+  /** Cuts items, each with what comes before it, of {@link PETS_PER_PIECE} pets a piece. */
+  static cut(items: string): Piece[] {
+    const pieces: Piece[] = [];
+    for (let from = 0, to = 0; from < items.length; from = to) {
+      for (let pets = 0; pets < PETS_PER_PIECE && to < items.length; pets++) to = items.indexOf('}', to) + 1;
+      pieces.push(new Piece(Buffer.from(items.slice(from, to), 'latin1')));
+    }
+    return pieces;
+  }
+
+  /**
+   * @param changes in ascending order of their pets
+   * @returns nothing when a pet is new or gone
+   */
+  with(changes: readonly ChangedPet[]): Piece | undefined {
+    const parts: Buffer[] = [];
+    let from = 0;
+    for (const { petId, item } of changes) {
+      const start = this.bytes.indexOf(`${BEFORE_PET_ID}${petId},`, from, 'latin1');
+      if (start === -1 && item === '') continue; // added and removed since
+      if (start === -1 || item === '') return undefined;
+      parts.push(this.bytes.subarray(from, start), Buffer.from(item, 'latin1'));
+      from = this.bytes.indexOf('}', start) + 1;
+    }
+    return new Piece(Buffer.concat([...parts, this.bytes.subarray(from)]));
+  }
+
+  /** As raw deflate data up to a byte boundary, without a last block. Made beside the event loop when first asked for. */
+  deflated(): Promise<Buffer> {
+    this.#deflated ??= promisify(deflateRaw)(this.bytes, { finishFlush: constants.Z_SYNC_FLUSH });
+    return this.#deflated;
+  }
+}
+
+/** Of no stock at all. */
+const EMPTY = new Piece(Buffer.from('['));
+
+/** The whole stock as bytes, shared by every response that sends them. */
 export class StockList {
+  readonly pieces: readonly Piece[];
+  /** Not compressed. */
+  readonly length: number;
+  readonly plain: Body;
   /** Depends on nothing but the content. */
   readonly #hash: string;
-  readonly #coded = new Map<Coding, Promise<Buffer>>();
+  #gzip: Promise<Body> | undefined;
 
-  /** What to send where it is not compressed. A short text leaves in one piece with the head before it. */
-  readonly plain: Buffer | string;
+  /** @param pieces of {@link PETS_PER_PIECE} pets each but for the last */
+  constructor(pieces: readonly Piece[]) {
+    this.pieces = pieces.length === 0 ? [EMPTY] : pieces;
+    const chunks = [...this.pieces.map(({ bytes }) => bytes), CLOSE];
+    const body = bodyOf(chunks);
+    this.length = body.length;
+    this.plain =
+      body.length > LONGEST_TEXT_BYTES ? body : { ...body, chunks: [Buffer.concat(chunks).toString('latin1')] };
+    this.#hash = hash('sha256', Buffer.concat(this.pieces.map((piece) => piece.hash)), 'base64url').slice(0, 27);
+  }
 
-  /** @param sha256 of the bytes, in base64url */
-  constructor(
-    readonly bytes: Buffer,
-    sha256: string,
-  ) {
-    this.plain = bytes.length > LONGEST_TEXT_BYTES ? bytes : bytes.toString('latin1');
-    this.#hash = sha256.slice(0, 27);
+  /**
+   * The list with some items in the place of those of the same pets; the other pieces are shared.
+   *
+   * @param changes in ascending order of their pets
+   * @returns nothing when a pet is new or gone, which moves what comes after it from piece to piece
+   */
+  with(changes: readonly ChangedPet[]): StockList | undefined {
+    const pieces = [...this.pieces];
+    for (const [at, changesOfPiece] of Map.groupBy(changes, ({ petId }) => this.#pieceOf(BigInt(petId)))) {
+      const piece = pieces[at]?.with(changesOfPiece);
+      if (piece) pieces[at] = piece;
+      else if (changesOfPiece.some(({ item }) => item !== '') || pieces[at]) return undefined;
+    }
+    return new StockList(pieces);
+  }
+
+  /** Length of the pieces that another list does not have. */
+  bytesNotIn(other: StockList): number {
+    return this.pieces.reduce((sum, piece, at) => (piece === other.pieces[at] ? sum : sum + piece.bytes.length), 0);
   }
 
   /** The entity tag of the list in a coding, unquoted. */
@@ -43,10 +132,35 @@ export class StockList {
     return CODINGS.some((coding) => tag === this.tag(coding));
   }
 
-  /** Compressed when first asked for, beside the event loop, and once. */
-  in(coding: Exclude<Coding, 'identity'>): Promise<Buffer> {
-    let coded = this.#coded.get(coding);
-    if (coded === undefined) this.#coded.set(coding, (coded = compress[coding](this.bytes)));
-    return coded;
+  in(coding: Coding): Body | Promise<Body> {
+    return coding === 'identity' ? this.plain : (this.#gzip ??= this.#compress());
   }
+
+  async #compress(): Promise<Body> {
+    const chunks: Buffer[] = [GZIP_HEADER];
+    let checksum = 0;
+    for (const piece of this.pieces) {
+      chunks.push(await piece.deflated());
+      checksum = crc32(piece.bytes, checksum);
+    }
+    const trailer = Buffer.alloc(8);
+    trailer.writeUInt32LE(crc32(CLOSE, checksum));
+    trailer.writeUInt32LE(this.length % 2 ** 32, 4);
+    return bodyOf([...chunks, LAST_BLOCK, trailer]);
+  }
+
+  /** Where a pet is, or would be. */
+  #pieceOf(petId: bigint): number {
+    let low = 0;
+    for (let high = this.pieces.length; high - low > 1;) {
+      const middle = (low + high) >>> 1;
+      if ((this.pieces[middle]?.firstPet ?? petId) <= petId) low = middle;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+function bodyOf(chunks: readonly Buffer[]): Body {
+  return { chunks, length: chunks.reduce((sum, chunk) => sum + chunk.length, 0) };
 }

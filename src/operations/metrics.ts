@@ -5,7 +5,7 @@ import { REFUSALS } from '../auth/bearer.strategy.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { type TripEnd, tripEnds } from '../database/round-trip.js';
 import { ERRORS } from '../errors/error-code.js';
-import { KeptList } from '../inventory/kept-list.js';
+import { ListCache } from '../inventory/list-cache.js';
 import { QuantityUpdates } from '../inventory/quantity-updates.js';
 import { Log } from './log.js';
 
@@ -63,12 +63,13 @@ export class Metrics implements OnApplicationShutdown {
   );
   readonly #tripFailures = this.#counter('inventory_round_trip_failures_total', 'Round trips that failed.', ['trip']);
 
-  constructor({ pool }: PrismaService, list: KeptList, updates: QuantityUpdates, log: Log) {
+  constructor({ pool }: PrismaService, list: ListCache, updates: QuantityUpdates, log: Log) {
     collectDefaultMetrics({ register: this.#registry });
     this.#gauge('http_server_active_requests', 'Requests under way.', () => this.activeRequests);
-    this.#total('inventory_list_readings_total', 'Times the list was read from the database.', () => list.readings);
+    this.#total('inventory_list_readings_total', 'Times the whole stock was read.', () => list.readings);
+    this.#total('inventory_list_patches_total', 'Times only its changes were read.', () => list.patches);
     this.#total('inventory_list_reuses_total', 'Requests that the kept list answered.', () => list.reuses);
-    this.#gauge('inventory_list_bytes', 'Length of the kept list, not compressed.', () => list.bytes);
+    this.#gauge('inventory_list_bytes', 'Length of the last list, not compressed.', () => list.bytes);
     this.#gauge(
       'inventory_database_pool_busy',
       'Connections of the pool in use.',

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, OutgoingHttpHeaders, Server, ServerResponse } from 'node:http';
-import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { gunzipSync } from 'node:zlib';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import type { AnswerHead } from '../../src/http/answer-headers.js';
@@ -132,7 +132,6 @@ function judgeBody(answer: Answer, pointer: string): string[] {
 
 function decoded({ headers, bytes }: Answer): string {
   const coding = headers['content-encoding'];
-  if (coding === 'br') return brotliDecompressSync(bytes).toString();
   if (coding === 'gzip') return gunzipSync(bytes).toString();
   return bytes.toString();
 }

@@ -1,0 +1,179 @@
+import { Injectable } from '@nestjs/common';
+import type { Moment } from '../auth/admission.js';
+import { PrismaService } from '../database/prisma.service.js';
+import { RoundTrip } from '../database/round-trip.js';
+import { Environment } from '../environment.js';
+import { Prisma } from '../generated/prisma/client.js';
+import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
+import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
+
+/** Beyond so many changes the stock is read whole, which takes about as long. */
+const MOST_CHANGES = 4_096;
+const PETS_PER_STATEMENT = 32 * PETS_PER_PIECE;
+
+/** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
+const LONGEST_READING_MS = 25_000;
+
+/** A list, and what has to be so that {@link ListCache} may tell from it to the list of a later snapshot. */
+interface Kept {
+  readonly list: StockList;
+  readonly session: string;
+  readonly snapshot: string;
+  readonly witness: string;
+}
+
+interface Reading {
+  readonly snapshot: string;
+  readonly witness: string | null;
+}
+
+const ITEM = Prisma.sql`'{"petId":' || item.pet_id || ',"quantity":' || item.quantity || ',"status":"' || item.status || '"}'`;
+
+/**
+ * Whether the history tells all that changes the stock, as a text that differs when it may not have for a while; NULL when
+ * it does not. Both tables are ordinary ones that nothing stands in front of; both triggers are on, which their owner can
+ * change and change back; the columns and the words for a status are the same; and the session has lived all the while,
+ * on this very server.
+ */
+const witness = (session: string | null) => Prisma.sql`(
+  SELECT string_agg(fact, ' ' ORDER BY fact) FROM (
+    SELECT concat_ws(' ', oid, xmin), (relkind = 'r' AND NOT (relrowsecurity OR relhassubclass OR relhasrules))::int
+      FROM pg_class WHERE oid IN ('inventory_item'::regclass, 'stock_change'::regclass)
+    UNION ALL SELECT concat_ws(' ', tgname, tgenabled::text, xmin),
+        (tgname = 'inventory_item_history' AND tgenabled IN ('O', 'A')
+         OR tgname IN ('inventory_item_replicated', 'inventory_item_unrecorded') AND tgenabled = 'A')::int
+      FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass
+    UNION ALL SELECT concat_ws(' ', attname, xmin), 0
+      FROM pg_attribute WHERE attrelid = 'inventory_item'::regclass AND attnum > 0
+    UNION ALL SELECT concat_ws(' ', enumlabel, xmin), 0 FROM pg_enum WHERE enumtypid = 'pet_status'::regtype
+    UNION ALL SELECT 'session', 1 FROM pg_stat_get_activity(split_part(${session}::text, ' ', 1)::int)
+       WHERE extract(epoch FROM backend_start)::text = split_part(${session}::text, ' ', 2)
+  ) AS facts (fact, sound) HAVING sum(sound) = 6)`;
+
+/**
+ * Keeps the list as bytes and lets PostgreSQL say how far they still hold: while the snapshot stays the same, wholly; then,
+ * but for the pets that have changed since. `docs/decisions/kept-list.md` has the proof.
+ */
+@Injectable()
+export class ListCache {
+  readonly #trip: RoundTrip<Moment, StockList>;
+  #kept: Kept | undefined;
+  /** Length of the last list, not compressed. */
+  bytes = 0;
+  /** Times that the stock was read whole. */
+  readings = 0;
+  /** Times that only the changes since the kept list were read. */
+  patches = 0;
+  /** Requests that were answered without reading anything. */
+  reuses = 0;
+
+  constructor(
+    environment: Environment,
+    private readonly prisma: PrismaService,
+  ) {
+    this.#trip = new RoundTrip((moments) => this.#listFor(moments), {
+      name: 'list',
+      maxCalls: environment.MAX_WAITING_REQUESTS,
+      maxWaiting: environment.MAX_WAITING_REQUESTS,
+    });
+  }
+
+  /**
+   * The list as it was at the given moment or later.
+   *
+   * @param arrivedAt of the request, on the clock of `performance.now()`
+   * @throws what the database failed with
+   */
+  at(moment: Moment, arrivedAt: number): StockList | Promise<StockList> {
+    const kept = this.#keptAt(moment);
+    if (!kept) return this.#trip.call(moment, arrivedAt + LONGEST_READING_MS);
+    this.reuses++;
+    return kept;
+  }
+
+  #keptAt({ session, snapshot }: Moment): StockList | undefined {
+    const kept = this.#kept;
+    return session !== null && kept?.session === session && kept.snapshot === snapshot ? kept.list : undefined;
+  }
+
+  async #listFor(moments: readonly Moment[]): Promise<StockList[]> {
+    const kept = moments.map((moment) => this.#keptAt(moment));
+    if (kept.every((list) => list !== undefined)) return kept;
+    const session = moments.at(-1)?.session ?? null;
+    const list = (await this.#patch(session)) ?? (await this.#readWhole(session));
+    this.bytes = list.length;
+    return moments.map(() => list);
+  }
+
+  /** The kept list with what has changed since, unless the changes are too many, too great or not all known. */
+  async #patch(session: string | null): Promise<StockList | undefined> {
+    const kept = this.#kept;
+    if (session === null || kept?.session !== session) return undefined;
+    const since = Prisma.sql`${kept.snapshot}::pg_snapshot`;
+    const [read] = await this.prisma.$queryRaw<(Reading & { readonly changes: string })[]>`
+      WITH recent AS MATERIALIZED (
+        SELECT pet_id FROM stock_change WHERE changed_in >= pg_snapshot_xmax(${since})
+        UNION ALL
+        SELECT pet_id FROM stock_change WHERE changed_in = ANY (ARRAY(SELECT pg_snapshot_xip(${since})))
+        LIMIT ${MOST_CHANGES + 1}
+      ), unrecorded AS (
+        SELECT FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(${since})
+        UNION ALL
+        SELECT FROM unrecorded_change WHERE changed_in = ANY (ARRAY(SELECT pg_snapshot_xip(${since})))
+      )
+      SELECT pg_current_snapshot()::text AS snapshot,
+             CASE WHEN (SELECT count(*) FROM recent) <= ${MOST_CHANGES} AND NOT EXISTS (SELECT FROM unrecorded)
+                  THEN ${witness(session)} END AS witness,
+             (SELECT coalesce(string_agg(pet_id || ' ' || coalesce(${ITEM}, ''), E'\n' ORDER BY pet_id), '')
+                FROM (SELECT DISTINCT pet_id FROM recent) AS changed LEFT JOIN inventory_item AS item USING (pet_id)) AS changes`;
+    if (read?.witness !== kept.witness) return undefined;
+    const list = kept.list.with(changedPets(read.changes));
+    if (!list) return undefined;
+    this.patches++;
+    this.#kept = { ...kept, list, snapshot: read.snapshot };
+    return list;
+  }
+
+  async #readWhole(session: string | null): Promise<StockList> {
+    const pieces: Piece[] = [];
+    const first = await this.prisma.$transaction(
+      async (transaction) => {
+        let from = MIN_PET_ID;
+        let first: Reading | undefined;
+        for (;;) {
+          const [read] = await transaction.$queryRaw<
+            (Reading & { readonly isCurrent: boolean; readonly items: string | null; readonly last: bigint })[]
+          >`
+            SELECT pg_current_snapshot()::text AS snapshot, ${witness(session)} AS witness,
+                   (SELECT relfilenode = coalesce(pg_relation_filenode(oid), 0)
+                      FROM pg_class WHERE oid = 'inventory_item'::regclass) AS "isCurrent",
+                   string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
+              FROM (SELECT * FROM inventory_item WHERE pet_id >= ${from} ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
+          if (!read?.isCurrent) return undefined;
+          first ??= read;
+          if (read.items === null) return first;
+          const cut = Piece.cut((pieces.length === 0 ? '[' : ',') + read.items);
+          pieces.push(...cut);
+          if (cut.length * PETS_PER_PIECE < PETS_PER_STATEMENT || read.last === MAX_PET_ID) return first;
+          from = read.last + 1n;
+        }
+      },
+      { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
+    );
+    // The table was emptied or rewritten between this transaction's snapshot and its lock, and such a snapshot sees nothing.
+    if (!first) return this.#readWhole(session);
+    const list = new StockList(pieces);
+    const { snapshot, witness: seen } = first;
+    this.readings++;
+    this.#kept = session === null || seen === null ? undefined : { list, session, snapshot, witness: seen };
+    return list;
+  }
+}
+
+function changedPets(lines: string): ChangedPet[] {
+  if (lines === '') return [];
+  return lines.split('\n').map((line) => {
+    const [petId = '', item = ''] = line.split(' ');
+    return { petId, item };
+  });
+}

@@ -1,0 +1,95 @@
+import { Injectable } from '@nestjs/common';
+import type { Response } from 'express';
+import type { ApiRequest } from '../http/api-request.js';
+import { entityTags } from '../http/entity-tags.js';
+import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js';
+
+/** Old lists that are kept only because someone still reads them may take this much in all, or what one list takes. */
+const MOST_OUTDATED_BYTES = 2 ** 25;
+
+/** Sends lists, and bounds what slow readers of old ones keep in memory. */
+@Injectable()
+export class ListResponses {
+  /** The responses that the network has not taken yet, by their lists from the oldest on. */
+  readonly #unsent = new Map<StockList, Set<Response>>();
+
+  /** In the coding that the client prefers, or 304 when the client has the list in any. */
+  async send(request: ApiRequest, response: Response, list: StockList): Promise<void> {
+    const coding = preferredCoding(request.headers['accept-encoding']);
+    const headers = {
+      ETag: `"${list.tag(coding)}"`,
+      'Cache-Control': 'private, no-cache',
+      Vary: 'Accept-Encoding',
+      // A body that nobody asked for and that is still coming is not waited for.
+      ...(request.complete ? {} : { Connection: 'close' }),
+    };
+    const known = request.headers['if-none-match'];
+    if (known !== undefined && isKnown(list, known)) {
+      response.writeHead(304, headers).end();
+      return;
+    }
+    const body = coding === 'identity' ? list.plain : await list.in(coding);
+    response.writeHead(200, {
+      'Content-Type': 'application/json; charset=utf-8',
+      'Content-Length': body.length,
+      ...(coding === 'identity' ? {} : { 'Content-Encoding': coding }),
+      ...headers,
+    });
+    end(response, body);
+    if (response.socket?.writableLength && !response.destroyed) this.#watch(response, list);
+  }
+
+  #watch(response: Response, list: StockList): void {
+    const responses = this.#unsent.get(list) ?? new Set();
+    this.#unsent.set(list, responses.add(response));
+    response.once('close', () => {
+      if (responses.delete(response) && responses.size === 0) this.#unsent.delete(list);
+    });
+    const bound = Math.max(MOST_OUTDATED_BYTES, list.length);
+    for (const [oldest, readers] of this.#unsent) {
+      if (this.#outdatedBytes(list) <= bound) return;
+      for (const reader of readers) reader.destroy();
+      this.#unsent.delete(oldest);
+    }
+  }
+
+  /** At most, for a piece is counted with the last of these lists that has it. */
+  #outdatedBytes(present: StockList): number {
+    const lists = [...this.#unsent.keys()];
+    return lists.reduce((sum, list, at) => sum + list.bytesNotIn(lists[at + 1] ?? present), 0);
+  }
+}
+
+/**
+ * By the weights of `Accept-Encoding` (RFC 9110 section 12.5.3); of codings that weigh the same, the first of CODINGS.
+ * The list as it is always serves.
+ */
+export function preferredCoding(accepted: string | undefined): Coding {
+  if (accepted === undefined) return 'identity';
+  const weights = new Map<string, number>();
+  for (const element of accepted.toLowerCase().split(',')) {
+    const [coding = '', ...parameters] = element.split(';').map((part) => part.trim());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1';
+    weights.set(coding, Number(weight) || 0);
+  }
+  let preferred: Coding = 'identity';
+  let heaviest = 0;
+  for (const coding of CODINGS) {
+    const weight = weights.get(coding) ?? weights.get('*') ?? 0;
+    if (weight > heaviest) [preferred, heaviest] = [coding, weight];
+  }
+  return preferred;
+}
+
+/** Ends the response with the body; the chunks go to the network together. */
+function end(response: Response, { chunks }: Body): void {
+  response.cork();
+  for (const chunk of chunks.slice(0, -1)) response.write(chunk);
+  response.end(chunks.at(-1), 'latin1');
+}
+
+/** By weak comparison, as RFC 9110 section 13.1.2 has it. */
+function isKnown(list: StockList, field: string): boolean {
+  const tags = entityTags(field);
+  return tags === '*' || tags.some((tag) => list.hasTag(tag.opaque));
+}

@@ -1,0 +1,449 @@
+import fc from 'fast-check';
+import { Client } from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { applyMigrations } from '../src/database/migrations.ts';
+import { ListCache } from '../src/inventory/list-cache.ts';
+import { type Coding, PETS_PER_PIECE, Piece, StockList } from '../src/inventory/stock-list.ts';
+import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
+import { type TestService, startService } from './support/service.ts';
+
+const PETS = 2_500;
+const FUTURE = '4611686018427387904';
+
+let postgres: FaultyPostgres;
+let first: TestService;
+let second: TestService;
+/** Past the services, as the table's owner. */
+let owner: Client;
+let another: Client;
+
+beforeAll(async () => {
+  postgres = await startFaultyPostgres();
+  owner = await connect();
+  for (const setting of ['max_prepared_transactions = 5', 'wal_level = logical', 'autovacuum = off'])
+    await owner.query(`ALTER SYSTEM SET ${setting}`);
+  await owner.query('CREATE DATABASE elsewhere');
+  await owner.end();
+  await postgres.stop();
+  await postgres.restart();
+  first = await startService({ databaseUrl: postgres.url });
+  second = await startService({ databaseUrl: postgres.url, key: first.key });
+  await reconnect();
+}, 120_000);
+
+afterAll(async () => {
+  for (const client of [owner, another]) await client.end();
+  for (const service of [first, second]) await service.stop();
+  await postgres.remove();
+}, 60_000);
+
+async function connect(database = 'postgres'): Promise<Client> {
+  const url = new URL(postgres.url);
+  url.pathname = database;
+  const client = new Client({ connectionString: url.href });
+  client.on('error', () => undefined); // a crash is one of the things that are tested
+  await client.connect();
+  return client;
+}
+
+async function reconnect(): Promise<void> {
+  [owner, another] = await Promise.all([connect(), connect()]);
+}
+
+const sql = (statement: string) => owner.query(statement);
+
+async function list(
+  { url, key }: TestService,
+  coding: Coding = 'identity',
+): Promise<{ text: string; tag: string | null }> {
+  const headers = { Authorization: `Bearer ${key}`, 'Accept-Encoding': coding };
+  const response = await fetch(`${url}/v1/inventory`, { headers });
+  return { text: await response.text(), tag: response.headers.get('etag') };
+}
+
+/** The list of each process is the table's own JSON, and its tag that of a list that is written at once. */
+async function expectExact(): Promise<void> {
+  const { rows } = await sql(
+    `SELECT '[' || coalesce(string_agg(format('{"petId":%s,"quantity":%s,"status":"%s"}', pet_id, quantity, status), ','
+                                       ORDER BY pet_id), '') || ']' AS text FROM inventory_item`,
+  );
+  const { text } = rows[0] as { text: string };
+  const written = new StockList(text === '[]' ? [] : Piece.cut(text.slice(0, -1)));
+  for (const coding of ['identity', 'gzip'] as const) {
+    const seen = await list(coding === 'gzip' ? first : second, coding);
+    expect(seen.text === text, `the list of ${seen.text.length} bytes equals the table's of ${text.length}`).toBe(true);
+    expect(seen.tag).toBe(`"${written.tag(coding)}"`);
+  }
+}
+
+async function refill(pets: number): Promise<void> {
+  await sql(
+    `TRUNCATE inventory_item; INSERT INTO inventory_item SELECT n, n, 'available' FROM generate_series(1, ${pets}) n`,
+  );
+}
+
+async function update(petId: number, quantity: number, service = first): Promise<void> {
+  const { status } = await fetch(`${service.url}/v1/inventory/${petId}`, {
+    method: 'PATCH',
+    headers: { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ quantity }),
+  });
+  expect(status).toBe(200);
+}
+
+function cache(): ListCache {
+  return first.app.get(ListCache);
+}
+
+/** Each statement in a transaction of its own unless it says BEGIN; after each of them the lists are compared. */
+const CHANGES: readonly (readonly [name: string, ...statements: string[]])[] = [
+  ['an update', 'UPDATE inventory_item SET quantity = 5 WHERE pet_id = 12'],
+  [
+    'an update in several pieces',
+    'UPDATE inventory_item SET quantity = 5 WHERE pet_id IN (1, 1024, 1025, 2048, 2049, 2500)',
+  ],
+  [
+    'ids that begin with the digits of others',
+    'UPDATE inventory_item SET quantity = quantity + 9 WHERE pet_id IN (1, 10, 100, 1000)',
+  ],
+  [
+    'a new pet',
+    `INSERT INTO inventory_item VALUES (0, 1, 'sold')`,
+    `INSERT INTO inventory_item VALUES (9999, 1, 'sold')`,
+  ],
+  ['a pet that goes', 'DELETE FROM inventory_item WHERE pet_id = 7', 'DELETE FROM inventory_item WHERE pet_id = 2500'],
+  [
+    'a new id',
+    'UPDATE inventory_item SET pet_id = -5 WHERE pet_id = 5',
+    'UPDATE inventory_item SET pet_id = 5 WHERE pet_id = -5',
+  ],
+  ['another status', `UPDATE inventory_item SET status = 'sold' WHERE pet_id % 100 = 0`],
+  [
+    'MERGE',
+    `MERGE INTO inventory_item i USING (VALUES (3, 30), (70000, 7)) AS s (id, n) ON i.pet_id = s.id
+    WHEN MATCHED THEN UPDATE SET quantity = n WHEN NOT MATCHED THEN INSERT VALUES (id, n, 'pending')`,
+  ],
+  ['COPY', `COPY inventory_item FROM PROGRAM 'printf "80000\\t1\\tsold\\n"'`],
+  ['TRUNCATE', 'TRUNCATE inventory_item', `INSERT INTO inventory_item VALUES (1, 1, 'available')`],
+  [
+    'TRUNCATE and the same pets anew',
+    `BEGIN; TRUNCATE inventory_item; INSERT INTO inventory_item
+    SELECT n, n + 1, 'available' FROM generate_series(1, ${PETS}) n; COMMIT`,
+  ],
+  [
+    'the same pets deleted and inserted',
+    `BEGIN; DELETE FROM inventory_item WHERE pet_id < 9;
+    INSERT INTO inventory_item SELECT n, 77, 'sold' FROM generate_series(1, 8) n; COMMIT`,
+  ],
+  [
+    'a pet that comes and goes',
+    `BEGIN; INSERT INTO inventory_item VALUES (-1, 1, 'sold'); DELETE FROM inventory_item WHERE pet_id = -1; COMMIT`,
+  ],
+  ['an update of every row to what it is', 'UPDATE inventory_item SET quantity = quantity'],
+  ['an update of every row', 'UPDATE inventory_item SET quantity = quantity + 1'],
+  [
+    'savepoints kept and rolled back',
+    `BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1; SAVEPOINT a;
+    UPDATE inventory_item SET quantity = 2 WHERE pet_id = 2; RELEASE a; SAVEPOINT b;
+    UPDATE inventory_item SET quantity = 3 WHERE pet_id IN (1, 3); ROLLBACK TO b; COMMIT`,
+  ],
+  ['a transaction rolled back', 'BEGIN; UPDATE inventory_item SET quantity = 0; ROLLBACK'],
+  [
+    'an asynchronous commit',
+    `BEGIN; SET LOCAL synchronous_commit = off; UPDATE inventory_item SET quantity = 4; COMMIT`,
+  ],
+  [
+    'triggers off and on in one transaction',
+    `BEGIN; ALTER TABLE inventory_item DISABLE TRIGGER USER;
+    UPDATE inventory_item SET quantity = 8 WHERE pet_id = 8; ALTER TABLE inventory_item ENABLE TRIGGER USER; COMMIT`,
+    'UPDATE inventory_item SET quantity = 9 WHERE pet_id = 8',
+    `SET session_replication_role = replica; UPDATE inventory_item SET quantity = 10 WHERE pet_id = 8; RESET session_replication_role`,
+  ],
+  [
+    'triggers off and on in three',
+    'ALTER TABLE inventory_item DISABLE TRIGGER USER',
+    'UPDATE inventory_item SET quantity = 8 WHERE pet_id = 8',
+    'UPDATE inventory_item SET quantity = 9 WHERE pet_id = 8',
+    'ALTER TABLE inventory_item ENABLE TRIGGER USER',
+    'UPDATE inventory_item SET quantity = 11 WHERE pet_id = 8',
+  ],
+  [
+    'the history trigger off and on',
+    `ALTER TABLE inventory_item DISABLE TRIGGER inventory_item_history;
+    UPDATE inventory_item SET quantity = 8 WHERE pet_id = 8; ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history`,
+  ],
+  [
+    'session_replication_role',
+    `SET session_replication_role = replica; UPDATE inventory_item SET quantity = 6 WHERE pet_id = 6`,
+    'UPDATE inventory_item SET quantity = 7 WHERE pet_id = 6',
+    'RESET session_replication_role',
+  ],
+  [
+    'session_replication_role and a savepoint',
+    `BEGIN; SET LOCAL session_replication_role = replica; SAVEPOINT a;
+    UPDATE inventory_item SET quantity = 6 WHERE pet_id = 6; ROLLBACK TO a; UPDATE inventory_item SET quantity = 6 WHERE pet_id = 7; COMMIT`,
+  ],
+  [
+    'someone who says that the history is written',
+    `SET inventory.history = 'written'; UPDATE inventory_item SET quantity = 3 WHERE pet_id = 3;
+    RESET inventory.history`,
+  ],
+  [
+    'another stock_change in the search path',
+    `CREATE TEMP TABLE stock_change (LIKE public.stock_change INCLUDING ALL);
+    UPDATE inventory_item SET quantity = 3 WHERE pet_id = 3`,
+    'DROP TABLE pg_temp.stock_change',
+  ],
+  [
+    'a table rewritten',
+    `ALTER TABLE inventory_item ALTER quantity TYPE integer USING quantity + 1`,
+    'VACUUM FULL inventory_item',
+    'CLUSTER inventory_item USING inventory_item_pkey',
+    'UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1',
+  ],
+  [
+    'columns that swap their names',
+    'ALTER TABLE inventory_item ADD amount integer NOT NULL DEFAULT 9',
+    `ALTER TABLE inventory_item RENAME quantity TO old; ALTER TABLE inventory_item RENAME amount TO quantity`,
+    `ALTER TABLE inventory_item RENAME quantity TO amount; ALTER TABLE inventory_item RENAME old TO quantity`,
+    'ALTER TABLE inventory_item DROP amount',
+  ],
+  [
+    'words for a status that swap',
+    `ALTER TYPE pet_status RENAME VALUE 'available' TO 'other'; ALTER TYPE pet_status RENAME VALUE 'sold' TO 'available';
+     ALTER TYPE pet_status RENAME VALUE 'other' TO 'sold'`,
+    `ALTER TYPE pet_status RENAME VALUE 'available' TO 'other'; ALTER TYPE pet_status RENAME VALUE 'sold' TO 'available';
+     ALTER TYPE pet_status RENAME VALUE 'other' TO 'sold'`,
+  ],
+  [
+    'a child table',
+    `CREATE TABLE child () INHERITS (inventory_item); INSERT INTO child VALUES (100000, 1, 'sold')`,
+    'UPDATE child SET quantity = 2',
+    'UPDATE child SET quantity = 3',
+    'DROP TABLE child',
+  ],
+  [
+    'another table by the name',
+    `BEGIN; ALTER TABLE inventory_item RENAME TO kept_aside;
+    CREATE TABLE inventory_item (LIKE kept_aside INCLUDING ALL); INSERT INTO inventory_item VALUES (1, 1, 'sold'); COMMIT`,
+    'UPDATE inventory_item SET quantity = 2',
+    'UPDATE inventory_item SET quantity = 3',
+    'BEGIN; DROP TABLE inventory_item; ALTER TABLE kept_aside RENAME TO inventory_item; COMMIT',
+  ],
+  [
+    'a history pruned',
+    'UPDATE inventory_item SET quantity = 3 WHERE pet_id = 1',
+    `BEGIN; UPDATE inventory_item SET quantity = 4 WHERE pet_id = 1;
+    SET LOCAL inventory.history = 'prune'; DELETE FROM stock_change c WHERE EXISTS (
+      SELECT FROM stock_change newer WHERE newer.pet_id = c.pet_id AND newer.id > c.id); COMMIT`,
+  ],
+  [
+    'pets at both ends',
+    `INSERT INTO inventory_item VALUES (-9223372036854775808, 1, 'sold'), (9223372036854775807, 1, 'sold')`,
+    'UPDATE inventory_item SET quantity = 2 WHERE abs(pet_id::numeric) > 9000000000000000000',
+  ],
+];
+
+describe('the list of two processes is exact', { timeout: 60_000 }, () => {
+  beforeEach(async () => {
+    await sql(
+      `ALTER TABLE inventory_item ENABLE ALWAYS TRIGGER inventory_item_replicated;
+       ALTER TABLE inventory_item ENABLE ALWAYS TRIGGER inventory_item_unrecorded`,
+    );
+    for (const table of ['stock_change', 'inventory_item']) await sql(`VACUUM ANALYZE ${table}`); // forgets the rules and children that are gone
+    await refill(PETS);
+    await expectExact();
+    await update(1, 1_000_000);
+    const patches = cache().patches;
+    await expectExact();
+    expect(cache().patches).toBe(patches + 1); // or nothing is tested here
+  });
+
+  it('by patches after updates, and by nothing at all while nothing happens', async () => {
+    const before = { readings: cache().readings, patches: cache().patches };
+    for (let quantity = 1; quantity <= 5; quantity++) {
+      await update(quantity, quantity + 10, quantity % 2 ? first : second);
+      await sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 2000`);
+      await expectExact();
+    }
+    expect({ readings: cache().readings, patches: cache().patches - before.patches }).toEqual({
+      readings: before.readings,
+      patches: 5,
+    });
+  });
+
+  it.each(CHANGES)('after %s', async (_, ...statements) => {
+    for (const statement of statements) {
+      await sql(statement);
+      await expectExact();
+      await update(1, 1_000 + Math.floor(Math.random() * 1e6)).catch(() => undefined);
+      await expectExact();
+    }
+  });
+
+  it('while a rule keeps history out, and after', async () => {
+    const session = await connect(); // one that wrote under the rule keeps its plan, so it writes no history afterwards
+    await session.query('CREATE RULE no_history AS ON INSERT TO stock_change DO INSTEAD NOTHING');
+    for (let quantity = 3; quantity <= 5; quantity++) {
+      await session.query(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 1`);
+      await expectExact();
+    }
+    await session.query('DROP RULE no_history ON stock_change');
+    await session.end();
+    await sql('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 1');
+    await expectExact();
+  });
+
+  it('while transactions overlap and commit in another order', async () => {
+    await sql('BEGIN; UPDATE inventory_item SET quantity = 1001 WHERE pet_id = 1');
+    await another.query('BEGIN; UPDATE inventory_item SET quantity = 1002 WHERE pet_id = 2');
+    for (const end of [() => another.query('COMMIT'), () => sql('COMMIT')]) {
+      await update(3, 1_003);
+      for (const service of [first, second]) expect((await list(service)).text).toContain('"petId":3,"quantity":1003');
+      await end();
+      if (end.toString().includes('another')) continue;
+      await expectExact();
+    }
+  });
+
+  it('around a prepared transaction', async () => {
+    await sql(`BEGIN; UPDATE inventory_item SET quantity = 1001 WHERE pet_id = 1; PREPARE TRANSACTION 'later'`);
+    await expectExact();
+    await update(2, 5);
+    await expectExact();
+    await sql(`COMMIT PREPARED 'later'`);
+    await expectExact();
+  });
+
+  it('when history and marks come from a server whose transaction ids lie ahead, and is patched again after a migration', async () => {
+    await sql(`INSERT INTO stock_change (pet_id, quantity_after, status_after, changed_by, changed_in)
+      SELECT n, 1, 'sold', 'test', '${FUTURE}' FROM generate_series(1, 5000) n`);
+    await sql(`INSERT INTO unrecorded_change VALUES ('${FUTURE}')`);
+    const readings = cache().readings;
+    await update(1, 1);
+    await expectExact();
+    expect(cache().readings).toBeGreaterThan(readings);
+    await applyMigrations(postgres.url);
+    await expectExact();
+    const patches = cache().patches;
+    await update(1, 2);
+    await expectExact();
+    expect(cache().patches).toBe(patches + 1);
+  });
+
+  it.each([
+    ['without the history', 'inventory_item'],
+    ['beside the history', 'inventory_item, stock_change'],
+  ])('under logical replication, %s', async (_, tables) => {
+    const elsewhere = await connect('elsewhere');
+    await elsewhere.query('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
+    await applyMigrations(postgres.url.replace(/\/postgres(\?|$)/, '/elsewhere$1'));
+    await elsewhere.query(`CREATE PUBLICATION stock FOR TABLE ${tables}`);
+    await elsewhere.query(`SELECT pg_create_logical_replication_slot('stock', 'pgoutput')`);
+    await sql('TRUNCATE inventory_item');
+    await sql(`CREATE SUBSCRIPTION stock CONNECTION '${postgres.url.replace(/\/postgres(\?|$)/, '/elsewhere$1')}'
+      PUBLICATION stock WITH (create_slot = false, slot_name = 'stock')`);
+    try {
+      for (const [statement, expected] of [
+        [`INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 2, 'sold')`, '1 2'],
+        ['UPDATE inventory_item SET quantity = 5 WHERE pet_id = 1', '5 2'],
+        ['UPDATE inventory_item SET quantity = 6 WHERE pet_id = 1', '6 2'],
+        ['DELETE FROM inventory_item WHERE pet_id = 2', '6'],
+      ] as const) {
+        await elsewhere.query(statement);
+        const quantities = async () =>
+          (await sql(`SELECT string_agg(quantity::text, ' ' ORDER BY pet_id) AS all FROM inventory_item`))
+            .rows[0] as unknown;
+        await expect.poll(quantities, { timeout: 20_000 }).toEqual({ all: expected });
+        await expectExact();
+      }
+    } finally {
+      await sql('DROP SUBSCRIPTION stock');
+      await elsewhere.query('DROP PUBLICATION stock');
+      await elsewhere.end();
+    }
+  });
+
+  it('and never reused where the table is a foreign one or a view over it', async () => {
+    const { port, password } = new URL(postgres.url);
+    const elsewhere = await connect('elsewhere');
+    await elsewhere.query('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
+    await elsewhere.query(
+      `CREATE TABLE far (pet_id bigint, quantity integer, status text); INSERT INTO far VALUES (1, 1, 'sold')`,
+    );
+    await sql(`CREATE EXTENSION postgres_fdw; CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '${port}', dbname 'elsewhere');
+      CREATE USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (user 'postgres', password '${password}');
+      ALTER TABLE inventory_item RENAME TO kept_aside;
+      CREATE FOREIGN TABLE far (pet_id bigint, quantity integer, status pet_status) SERVER far OPTIONS (table_name 'far')`);
+    try {
+      for (const [kind, name] of [
+        ['FOREIGN TABLE', 'FOREIGN TABLE far'],
+        ['VIEW', 'VIEW'],
+      ]) {
+        await sql(
+          kind === 'VIEW'
+            ? 'CREATE VIEW inventory_item AS SELECT * FROM far'
+            : `ALTER ${name} RENAME TO inventory_item`,
+        );
+        await expectExact();
+        for (let n = 1; n <= 3; n++) {
+          await elsewhere.query('UPDATE far SET quantity = quantity + 1');
+          const readings = cache().readings;
+          await expectExact();
+          await expectExact();
+          expect(cache().readings).toBe(readings + 2);
+        }
+        await sql(kind === 'VIEW' ? 'DROP VIEW inventory_item' : 'ALTER FOREIGN TABLE inventory_item RENAME TO far');
+      }
+    } finally {
+      await sql('ALTER TABLE kept_aside RENAME TO inventory_item; DROP EXTENSION postgres_fdw CASCADE');
+      await elsewhere.end();
+    }
+  });
+
+  it.each([0, 1, PETS_PER_PIECE - 1, PETS_PER_PIECE, PETS_PER_PIECE + 1, 2 * PETS_PER_PIECE, 32 * PETS_PER_PIECE])(
+    'with %i pets',
+    async (pets) => {
+      await refill(pets);
+      await expectExact();
+      await sql('UPDATE inventory_item SET quantity = 0 WHERE pet_id % 1000 < 2');
+      await expectExact();
+      await sql('DELETE FROM inventory_item WHERE pet_id = 1');
+      await expectExact();
+    },
+  );
+
+  it('after random changes of random stocks', async () => {
+    const petId = fc.integer({ min: 1, max: 60 }).map((n) => n * 50);
+    const change = fc.oneof(
+      fc
+        .tuple(petId, fc.nat(9))
+        .map(([id, n]) => `UPDATE inventory_item SET quantity = ${n} WHERE pet_id BETWEEN ${id} AND ${id + 40}`),
+      petId.map((id) => `DELETE FROM inventory_item WHERE pet_id = ${id}`),
+      petId.map((id) => `INSERT INTO inventory_item VALUES (${id}, 1, 'sold') ON CONFLICT DO NOTHING`),
+      petId.map(
+        (id) => `SAVEPOINT s; UPDATE inventory_item SET status = 'pending' WHERE pet_id = ${id}; ROLLBACK TO s`,
+      ),
+      petId.map((id) => `UPDATE inventory_item SET status = 'sold' WHERE pet_id = ${id}`),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(change, { maxLength: 6 }), fc.boolean(), async (changes, commits) => {
+        await sql('BEGIN');
+        for (const each of changes) await sql(each);
+        await sql(commits ? 'COMMIT' : 'ROLLBACK');
+        await expectExact();
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it('after PostgreSQL has crashed', async () => {
+    await postgres.crash();
+    await postgres.restart();
+    await reconnect();
+    await sql('UPDATE inventory_item SET quantity = 8 WHERE pet_id = 1');
+    await expect.poll(async () => (await list(first)).text.length, { timeout: 20_000 }).toBeGreaterThan(100);
+    await expect.poll(async () => (await list(second)).text.length, { timeout: 20_000 }).toBeGreaterThan(100);
+    await expectExact();
+  });
+});
