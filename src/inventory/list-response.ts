@@ -81,9 +81,9 @@ export function preferredCoding(accepted: string | undefined): Coding {
   return preferred;
 }
 
-/** Ends the response with the body; the chunks go to the network together. */
+/** Ends the response with the body. A single chunk leaves with the head; several go to the network together. */
 function end(response: Response, { chunks }: Body): void {
-  response.cork();
+  if (chunks.length > 1) response.cork();
   for (const chunk of chunks.slice(0, -1)) response.write(chunk);
   response.end(chunks.at(-1), 'latin1');
 }
