@@ -3,6 +3,7 @@ import { buildIfStale } from './faults/build.ts';
 import { damagedTls, readByCodeControl } from './faults/scenarios/damage.ts';
 import { sigterm } from './faults/scenarios/drain.ts';
 import { hostilePipelines, parallelPipelinesControl } from './faults/scenarios/pipelines.ts';
+import { repeatedUpdates } from './faults/scenarios/repetition.ts';
 import { faultsInARow } from './faults/scenarios/soak.ts';
 import { staleListControl } from './faults/scenarios/truth.ts';
 import { SeededRandom } from './faults/seeded-random.ts';
@@ -30,6 +31,7 @@ describe(`two services under fault (FAULTS_SEED=${SEED})`, { timeout: 60_000 }, 
     ['finds requests of one connection served beside each other', parallelPipelinesControl],
     ['tell what became of each update when TLS is damaged', damagedTls],
     ['finds a service that reads errors by their code', readByCodeControl],
+    ['write once what is repeated until it is answered', repeatedUpdates],
   ])('%s', async (_, scenario) => {
     const notes: string[] = [];
     const random = new SeededRandom(SEED);

@@ -14,7 +14,7 @@ import {
 } from './scenarios/outage.ts';
 import { crowd, overload } from './scenarios/overload.ts';
 import { hostilePipelines, parallelPipelinesControl } from './scenarios/pipelines.ts';
-import { forgottenKeysControl, repeatedUpdates } from './scenarios/repetition.ts';
+import { forgottenKeysControl, repeatedUpdates, repeatedUpdatesOverTls } from './scenarios/repetition.ts';
 import { soak } from './scenarios/soak.ts';
 import { longList, noFault, staleListControl } from './scenarios/truth.ts';
 import type { Figure, World } from './stage.ts';
@@ -47,6 +47,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'hostile-pipelines': hostilePipelines,
   'control-parallel-pipelines': parallelPipelinesControl,
   'repeated-updates': repeatedUpdates,
+  'repeated-updates-tls': repeatedUpdatesOverTls,
   'control-forgotten-keys': forgottenKeysControl,
   soak: soak,
 };

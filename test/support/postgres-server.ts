@@ -41,7 +41,9 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
   }
   async function crash(): Promise<void> {
     signal('SIGKILL');
+    const waiting = setInterval(() => undefined, 1_000); // the server itself does not keep this process running
     await server.ended;
+    clearInterval(waiting);
   }
   return {
     url,

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FAULTS } from '../faults.ts';
+import { SeededRandom } from '../seeded-random.ts';
 import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
 
 const FAULT_EVERY_MS = 2_000;
@@ -9,16 +10,35 @@ const HOPELESS_AFTER_MS = 30 * 60_000;
 /** Commits of which no client hears: what the keys are for. */
 const CUT = 'cut before the answer';
 
+/** Of all chunks between a service and PostgreSQL that are damaged where they speak TLS. */
+const DAMAGED_SHARE = 0.005;
+
 /** Updates with a key, each repeated through all faults until it is answered: every one takes place exactly once. */
 export async function repeatedUpdates(world: World): Promise<Figure[]> {
-  const stage = await Stage.open(world, { proxied: true });
+  return onceEach(await Stage.open(world, { proxied: true }), Object.keys(FAULTS));
+}
+
+/** The same where the services and PostgreSQL speak TLS, whose records are damaged all the while. */
+export async function repeatedUpdatesOverTls(world: World): Promise<Figure[]> {
+  const stage = await Stage.open(world, { proxied: true, tls: true });
+  const random = new SeededRandom(world.random.between(0, 2 ** 31));
+  for (const proxy of stage.proxies) proxy.damageChunks(DAMAGED_SHARE, random);
+  return onceEach(
+    stage,
+    Object.keys(FAULTS).filter((name) => name !== CUT), // a proxy cannot see the end of a commit in TLS
+  );
+}
+
+async function onceEach(stage: Stage, faultNames: readonly string[]): Promise<Figure[]> {
+  const { world } = stage;
   try {
     const wanted = world.size.repeatedUpdates;
-    const { replays, faults } = await repeatUntil(stage, () => stage.evidence.done >= wanted);
+    const { replays, faults } = await repeatUntil(stage, () => stage.evidence.done >= wanted, faultNames);
     const { figures, state } = await stage.verdict();
     const times = new Map<number, number>();
     for (const { after } of [...state.changes.values()].flat()) times.set(after, (times.get(after) ?? 0) + 1);
-    world.note(`${faults} faults`);
+    const damaged = stage.proxies.reduce((sum, proxy) => sum + proxy.damaged, 0);
+    world.note(`${faults} faults${damaged > 0 ? `, ${damaged} chunks damaged` : ''}`);
     return [
       ...figures,
       atLeast('updates acknowledged', stage.evidence.done, wanted),
@@ -57,7 +77,7 @@ export async function forgottenKeysControl(world: World): Promise<Figure[]> {
 async function repeatUntil(
   stage: Stage,
   enough: () => boolean,
-  names: readonly string[] = Object.keys(FAULTS),
+  names: readonly string[],
 ): Promise<{ replays: number; faults: number }> {
   const load = stage.load({ repeats: true, updateShare: 0.95 });
   let replays = 0;
@@ -72,7 +92,7 @@ async function repeatUntil(
     await sleep(FAULT_EVERY_MS);
     const isNewRound = left.length === 0;
     if (isNewRound) left = [...names];
-    const at = isNewRound ? left.indexOf(CUT) : stage.world.random.between(0, left.length - 1);
+    const at = isNewRound ? Math.max(0, left.indexOf(CUT)) : stage.world.random.between(0, left.length - 1);
     const [name = ''] = left.splice(at, 1);
     await FAULTS[name]?.(stage);
     faults++;
