@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { SESSION_OPTIONS, UPDATE } from './peers/statements.ts';
+import { UPDATE } from './peers/statements.ts';
 import { cpuMs } from './usage.ts';
 import { usualPets, type BenchDatabase } from './database.ts';
 import type { Measurement } from './measure.ts';
@@ -37,11 +37,18 @@ export async function runPgbench(
     `\\set pet random(1, ${usualPets(pets)})\n\\set quantity random(0, 2147483647)\n${statement.replaceAll('\n', ' ')};\n`,
   );
   const cpuBefore = cpuMs(database.pid);
-  const { stdout } = await run(
-    program,
-    ['-n', '-M', 'prepared', '-f', script, '-c', String(clients), '-T', String(seconds), database.url],
-    { env: { ...process.env, PGOPTIONS: SESSION_OPTIONS } },
-  );
+  const { stdout } = await run(program, [
+    '-n',
+    '-M',
+    'prepared',
+    '-f',
+    script,
+    '-c',
+    String(clients),
+    '-T',
+    String(seconds),
+    database.url,
+  ]);
   const figure = (pattern: RegExp) => Number(pattern.exec(stdout)?.[1] ?? NaN);
   const transactions = figure(/transactions actually processed: (\d+)/);
   return {

@@ -236,7 +236,9 @@ describe('an update whose first attempt is in flight', () => {
 
   it('waits for it, and is answered as it was', async () => {
     const key = newKey();
-    const first = await holding(`SET LOCAL "inventory.history" = 'written'; ${record(1, key)}`);
+    const first = await holding(
+      `SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true); ${record(1, key)}`,
+    );
     const repetition = update({ keys: [key] });
     expect(await update({ petId: 2 })).toEqual(updated('2', 11, 'sold'));
     await first.query('COMMIT');

@@ -1,14 +1,6 @@
 import { hash } from 'node:crypto';
 import pg from 'pg';
-import {
-  GOOD_KEY,
-  LIST,
-  LIST_WITH_KEY,
-  SESSION_OPTIONS,
-  UPDATE,
-  UPDATE_WITHOUT_HISTORY,
-  UPDATE_WITH_KEY,
-} from './statements.ts';
+import { GOOD_KEY, LIST, LIST_WITH_KEY, UPDATE, UPDATE_WITHOUT_HISTORY, UPDATE_WITH_KEY } from './statements.ts';
 
 // BigInt keeps every int64 exact; the default is a string, which a schema would turn into a rounded number.
 pg.types.setTypeParser(pg.types.builtins.INT8, BigInt);
@@ -19,7 +11,6 @@ const pool = new pg.Pool({
   max: 10,
   idleTimeoutMillis: 0,
   keepAlive: true,
-  options: SESSION_OPTIONS,
 });
 
 export interface Key {

@@ -99,7 +99,6 @@ export async function mergeIncoming(
     SET LOCAL lock_timeout = ${importLockTimeoutMs};
     SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0));
     SET LOCAL lock_timeout = ${rowLockTimeoutMs};
-    SET LOCAL "inventory.history" = 'written';
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
   const added = await count(client, addNew, changedBy);
   const changed = added === total ? 0 : await count(client, changeDifferent, changedBy);

@@ -36,17 +36,17 @@ async function mendIdentity(client: Client): Promise<void> {
 
 /**
  * Gives history that came from another server, by a dump or by replication, the present transaction's id where its own lies
- * ahead: every list would look at it anew. The triggers that see replication are switched to do so, too, which ENABLE
- * TRIGGER undoes.
+ * ahead: every list would look at it anew. The trigger that sees replication is switched to that alone, too, which
+ * ENABLE TRIGGER undoes.
  */
 async function mendTransactionIds(client: Client): Promise<void> {
-  const { rows } = await client.query<{ ahead: boolean; ordinary: string[] }>(`
+  const { rows } = await client.query<{ ahead: boolean; ordinary: boolean }>(`
     SELECT EXISTS (SELECT FROM stock_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot()))
            OR EXISTS (SELECT FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())) AS ahead,
-           ARRAY(SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'A'
-                  AND tgname IN ('inventory_item_replicated', 'inventory_item_unrecorded')) AS ordinary`);
-  for (const name of rows[0]?.ordinary ?? [])
-    await client.query(`ALTER TABLE inventory_item ENABLE ALWAYS TRIGGER ${name}`);
+           EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'R'
+                      AND tgname = 'inventory_item_replicated') AS ordinary`);
+  if (rows[0]?.ordinary)
+    await client.query('ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated');
   if (!rows[0]?.ahead) return;
   await client.query(`
     SET LOCAL "inventory.history" = 'restored';

@@ -72,9 +72,8 @@ const IF_MATCH_SHA256 = `sha256(convert_to(only_if, 'UTF8'))`;
  * All updates of a batch: lock what can be had at once, take the updates whose precondition holds, write the last of
  * each pet and a history row for every one. A row that someone else holds is skipped, so the statement never waits for
  * a row, and deadlocks cannot arise; pets that are not locked, or not there, have no row in the answer. Setting
- * `inventory.history` makes the table's own history trigger stand aside, and `inventory.recorded_in`
- * vouches for it. The other settings make the commit durable, and tell
- * when no standby confirmed it: here and not in the session, which a pooler may swap.
+ * `inventory.recorded_in` makes the table's own history trigger stand aside. The other settings make the commit durable, and
+ * tell when no standby confirmed it: here and not in the session, which a pooler may swap.
  *
  * Where an update has a key, `known` are those that the history already has under theirs, and the pet is written only if
  * the history row found its place in the unique index. So a key takes effect once, even when its first use was committed
@@ -85,8 +84,8 @@ const update = (asked: string, pets: string, keyed: boolean) => {
   const ifKeyed = (sql: string) => (keyed ? sql : '');
   return `
   WITH settings AS MATERIALIZED (
-    SELECT set_config('inventory.history', 'written', true),
-           set_config('inventory.recorded_in', pg_current_xact_id()::text, true), set_config('client_min_messages', 'warning', true),
+    SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
+           set_config('client_min_messages', 'warning', true),
            CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
   ), asked AS MATERIALIZED (
     SELECT asked.* FROM settings, ${asked}

@@ -119,7 +119,7 @@ describe('inventory history', () => {
 
   it('--verify finds changes that escaped, and says of which pets', async () => {
     await store.sql(`INSERT INTO inventory_item SELECT n, 5, 'available' FROM generate_series(1, 6) n`);
-    await store.sql(`BEGIN; SET LOCAL "inventory.history" = 'written'; UPDATE inventory_item SET quantity = 6 WHERE pet_id IN (2, 5);
+    await store.sql(`BEGIN; SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true); UPDATE inventory_item SET quantity = 6 WHERE pet_id IN (2, 5);
       INSERT INTO inventory_item VALUES (7, 1, 'sold'); DELETE FROM inventory_item WHERE pet_id = 3; COMMIT`);
     await store.sql(`UPDATE inventory_item SET quantity = 9 WHERE pet_id = 5`);
     const [people, programs] = await Promise.all([verify(), store.inventory('history', '--verify', '--json')]);
@@ -181,7 +181,7 @@ describe('inventory history', () => {
     await store.sql(`INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_at, changed_by)
       SELECT pet, n - 1, n, 'sold', 'sold', now() - interval '2 days' * (pet = 1 OR n > 1)::int, 'x'
         FROM generate_series(1, 2) pet, generate_series(1, 12000) n`);
-    await store.sql(`BEGIN; SET LOCAL "inventory.history" = 'written';
+    await store.sql(`BEGIN; SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true);
       INSERT INTO inventory_item VALUES (1, 12000, 'sold'), (2, 12000, 'sold'); COMMIT`);
     const { stderr } = await store.inventory('history', 'prune', '--before', '1d');
     expect(stderr).toMatch(/^11999 rows /); // of pet 2 the very first is new, so all stay

@@ -26,19 +26,17 @@ BEGIN
 END
 $$;
 
--- Replication, and whoever sets session_replication_role, changes stock without the history trigger.
+-- Replication, and whoever sets session_replication_role, changes stock without the history trigger. This one is for them alone.
 CREATE TRIGGER "inventory_item_replicated" AFTER INSERT OR UPDATE OR DELETE ON "inventory_item" FOR EACH ROW
-    WHEN (current_setting('session_replication_role') = 'replica')
     EXECUTE FUNCTION "mark_unrecorded_change"();
-ALTER TABLE "inventory_item" ENABLE ALWAYS TRIGGER "inventory_item_replicated";
+ALTER TABLE "inventory_item" ENABLE REPLICA TRIGGER "inventory_item_replicated";
 
--- A statement that says it writes its own history rows also names its transaction in "inventory.recorded_in". One that
--- does not may have been told to write none.
-CREATE TRIGGER "inventory_item_unrecorded" AFTER INSERT OR UPDATE OR DELETE ON "inventory_item" FOR EACH STATEMENT
-    WHEN (current_setting('inventory.history', true) = 'written'
-          AND current_setting('inventory.recorded_in', true) IS DISTINCT FROM pg_current_xact_id()::text)
-    EXECUTE FUNCTION "mark_unrecorded_change"();
-ALTER TABLE "inventory_item" ENABLE ALWAYS TRIGGER "inventory_item_unrecorded";
+-- A statement that writes its own history rows says so by its transaction's id in "inventory.recorded_in". A session cannot
+-- set that once and for all, so nobody goes past the history unawares.
+DROP TRIGGER "inventory_item_history" ON "inventory_item";
+CREATE TRIGGER "inventory_item_history" AFTER INSERT OR UPDATE OR DELETE ON "inventory_item" FOR EACH ROW
+    WHEN (current_setting('inventory.recorded_in', true) IS DISTINCT FROM pg_current_xact_id()::text)
+    EXECUTE FUNCTION "record_stock_change"();
 
 -- The triggers write beside the table, wherever the session that fires them would look first.
 DO $$
