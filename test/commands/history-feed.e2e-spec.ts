@@ -178,20 +178,24 @@ describe('inventory history --follow', () => {
       const lagsMs: number[] = [];
       let kills = 0;
       async function followAndKill(): Promise<void> {
-        for (let last = true; last;) {
-          last = writing;
+        for (let last = false; !last;) {
+          last = !writing;
+          if (last) await Promise.all(writers);
           const after = printed.length === 0 ? '0' : idOf(printed.at(-1) ?? '');
           const follower = follow(server.url, '--after', after);
-          if (writing) await pause(2_500 + random.next() * 3_000);
-          else {
-            const newest = await withClient(server.url, (client) =>
+          if (last) {
+            const { rows } = await withClient(server.url, (client) =>
               client.query<{ id: string }>('SELECT max(id) AS id FROM stock_change'),
             );
             await until(
-              () => idOf(follower.lines.at(-1) ?? `"id":${after}`) === newest.rows[0]?.id,
+              () => idOf(follower.lines.at(-1) ?? `"id":${after}`) === rows[0]?.id,
               'the feed is complete',
               () => follower.lines.length,
             );
+          } else {
+            const { child, lines } = follower;
+            await until(() => lines.length > 0 || child.exitCode !== null || !writing, 'it prints');
+            await pause(random.next() * 3_000);
           }
           kills++;
           await end(follower, 'SIGKILL');
@@ -206,7 +210,6 @@ describe('inventory history --follow', () => {
         }
       }
 
-      const followed = followAndKill();
       const writers = [
         ...Array.from({ length: SQL_WRITERS }, writeSql),
         ...[1, 2, 3, 4].map((seed) => writeByService(seed * 37)),
@@ -214,6 +217,7 @@ describe('inventory history --follow', () => {
         readBehindLast(),
         watchCommits(),
       ];
+      const followed = followAndKill();
       await pause(WRITING_MS / 2);
       await server.crash();
       await pause(500);
