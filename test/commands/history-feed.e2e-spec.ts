@@ -107,15 +107,15 @@ describe('inventory history --follow', () => {
       let writing = true;
       const random = new SeededRandom(20261121);
 
-      /** Transactions of 0 to 50 ms, a tenth of them rolled back. */
-      async function writeSql(): Promise<void> {
+      /** A tenth of the transactions is rolled back. */
+      async function writeSql(longestMs: number): Promise<void> {
         while (writing) {
           await withClient(server.url, async (client) => {
             while (writing) {
               const pet = Math.floor(random.next() * PETS);
               await client.query('BEGIN');
               await client.query('UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = $1', [pet]);
-              await pause(random.next() * 50);
+              await pause(random.next() * longestMs);
               await client.query(random.next() < 0.1 ? 'ROLLBACK' : 'COMMIT');
             }
           }).catch(() => pause(50)); // the restart
@@ -211,7 +211,8 @@ describe('inventory history --follow', () => {
       }
 
       const writers = [
-        ...Array.from({ length: SQL_WRITERS }, writeSql),
+        ...Array.from({ length: SQL_WRITERS }, () => writeSql(50)),
+        ...Array.from({ length: SQL_WRITERS }, () => writeSql(1_000)), // longer than a follower without time takes to read
         ...[1, 2, 3, 4].map((seed) => writeByService(seed * 37)),
         writeByImport(),
         readBehindLast(),
@@ -395,12 +396,13 @@ describe('inventory history --after', () => {
     await until(() => follower.lines.length === 1, 'it has begun');
     await pause(3_000);
     const starts = new Set<string>();
-    for (const stop = performance.now() + 6_600; performance.now() < stop; await pause(20)) {
+    for (const stop = performance.now() + 6_600; performance.now() < stop;) {
       const rows = await store.sql<{ at: string }>(
         `SELECT query_start::text AS at FROM pg_stat_activity
           WHERE datname = current_database() AND application_name = 'inventory history'`,
       );
       for (const { at } of rows) starts.add(at);
+      await pause(20);
     }
     expect(starts.size).toBeGreaterThan(1);
     expect((starts.size - 1) / 6.6).toBeLessThan(1); // the first was under way or over before
