@@ -39,7 +39,8 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
     import('@prisma/adapter-pg'),
   ]);
   const { DATABASE_URL } = readEnvironment();
-  const config = { ...configFor(command, DATABASE_URL), max: 1 };
+  const query_timeout = statementTimeoutMs + connectTimeoutMs; // for when PostgreSQL does not answer
+  const config = { ...configFor(command, DATABASE_URL), query_timeout, max: 1 };
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaOf(DATABASE_URL) }) });
   try {
     return await work(prisma);

@@ -22,15 +22,13 @@ const NETWORK: Readonly<Record<string, string>> = {
   ENETUNREACH: 'no route to its network',
   ETIMEDOUT: 'it did not answer in time',
   ECONNRESET: 'it cut the connection',
-  // Prisma's words
-  DatabaseNotReachable: 'there is no such host, or nothing listens there',
+  DatabaseNotReachable: 'there is no such host, or nothing listens there', // Prisma's word for all of them
   ConnectionClosed: 'it cut the connection',
   SocketTimeout: 'it did not answer in time',
 };
 
 /** The driver has no code for it. */
-const CONNECT_TIMEOUT = /^timeout expired$|timeout exceeded when trying to connect|connection timeout/i;
-const LOST = /^Connection terminated|^Query read timeout|^timeout expired$|connection timeout/i;
+const NO_ANSWER = /^timeout expired$|timeout exceeded when trying to connect|connection timeout|^Query read timeout/i;
 
 interface ErrorFacts {
   code?: string;
@@ -48,18 +46,11 @@ export function describeFailure(error: unknown): string {
   const { code, message } = rootOf(error);
   const network = NETWORK[code ?? ''];
   if (network) return `the database cannot be reached: ${network}; check DATABASE_URL`;
-  if (CONNECT_TIMEOUT.test(message))
-    return 'the database cannot be reached: it did not answer in time; check DATABASE_URL';
+  if (NO_ANSWER.test(message)) return 'the database cannot be reached: it did not answer in time; check DATABASE_URL';
   if (message.startsWith('Connection terminated'))
     return 'the connection to the database was lost; check DATABASE_URL and the database';
   const firstLine = message.trim().split('\n', 1)[0] ?? '';
   return ADVICE[code ?? ''] ?? `${firstLine}${code === undefined ? '' : ` (${code})`}`;
-}
-
-/** Whether the database may answer again by itself: away, starting, demoted, out of room, or held up. */
-export function isAway(error: unknown): boolean {
-  const { code = '', message } = rootOf(error as ErrorFacts);
-  return code in NETWORK || /^(08|25006|53|55P03|57|58)/.test(code) || LOST.test(message);
 }
 
 /** Prisma and Node wrap what the driver said; the innermost error is the one that tells something. */

@@ -4,9 +4,9 @@ import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withPrisma } from './connection.js';
 import { Failure } from './failure.js';
 import { judgeHistory, pruneBefore } from './history.chain.js';
-import { beforeLatest, readChanges } from './history.feed.js';
+import { readChanges } from './history.feed.js';
 import { MOMENT_FORM, parseMoment } from './moment.js';
-import { note, print, printJson, printJsonLine, printTable } from './output.js';
+import { note, print, printJson, printTable } from './output.js';
 
 const SHOWN_BROKEN = 20;
 
@@ -14,7 +14,7 @@ interface ShowOptions {
   readonly since?: Date;
   readonly limit: number;
   readonly after?: bigint;
-  readonly follow?: boolean;
+  readonly follow?: true;
   readonly verify?: true;
   readonly json?: true;
 }
@@ -34,7 +34,7 @@ export function addHistory(program: Command): void {
     )
     .argument('[petId]', 'the pet whose changes to show (default: all pets)', readPetId)
     .option('--since <when>', `only changes since then: ${MOMENT_FORM}`, readPast)
-    .option('--limit <count>', 'at most so many changes; with --follow, so many old ones first', readLimit, 50)
+    .option('--limit <count>', 'at most so many changes; with --follow, so many to begin with', readLimit, 50)
     .addOption(
       new Option('--after <id>', 'all changes of all pets behind this one, oldest first')
         .argParser(readChangeId)
@@ -43,7 +43,7 @@ export function addHistory(program: Command): void {
     .addOption(new Option('--follow', 'go on with the changes of all pets as they come').conflicts(['since', 'verify']))
     .option('--verify', 'check that the changes of every pet link up and end in its present stock')
     .option('--json', 'as JSON; with --after and --follow an object a line')
-    .addHelpText('after', showExamples)
+    .addHelpText('after', examples)
     .action(async (petId: bigint | undefined, options: ShowOptions, command: Command) => {
       const isFeed = options.after !== undefined || options.follow === true;
       if (petId !== undefined && (isFeed || options.verify)) {
@@ -68,16 +68,10 @@ Examples:
   inventory history 42 --since 7d
   inventory history --verify
   inventory history prune --before 365d
-`;
-
-const showExamples = `
-With --after or --follow every change comes once, by rising id, when nothing can come before it any more. Keep the id of
-the last line that you have dealt with: --after goes on behind it. --follow waits for a database that goes away.
-
-Examples:
-  inventory history 42 --since 7d
   inventory history --after 0 --json > changes.ndjson
   inventory history --follow --json --after "$last" | while read -r change; do ...; done
+
+With --after or --follow every change comes once, by rising id. Keep the id of the last line you have dealt with.
 `;
 
 async function show(petId: bigint | undefined, { since, limit, json }: ShowOptions): Promise<void> {
@@ -92,20 +86,15 @@ async function show(petId: bigint | undefined, { since, limit, json }: ShowOptio
     printJson(changes);
     return;
   }
-  const columns = ['id', 'pet', 'when', 'before', 'after', 'by', 'request'];
-  const from = petId === undefined ? 0 : columns.indexOf('when');
-  printTable(
-    columns.slice(from),
-    changes.map((change) => cells(change).slice(from)),
-  );
+  printTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request'], changes.map(cells));
 }
 
-async function feed({ after, limit, follow = false, json }: ShowOptions): Promise<void> {
-  if (follow) for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(0));
+async function feed(options: ShowOptions): Promise<void> {
+  if (options.follow) for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(0));
   await withPrisma('history', async (prisma) => {
-    for await (const changes of readChanges(prisma, after ?? (await beforeLatest(prisma, limit)), follow)) {
+    for await (const changes of readChanges(prisma, options)) {
       for (const change of changes) {
-        if (json) printJsonLine(change);
+        if (options.json) printJson(change, 0);
         else print(cells(change).join('  '));
       }
     }

@@ -10,18 +10,15 @@ export function note(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
-/** JSON with every int64 as exact digits: a JavaScript number would round it. */
-export function printJson(value: unknown): void {
-  print(JSON.stringify(value, exactInt64, 2));
-}
-
-/** The same, on one line. */
-export function printJsonLine(value: unknown): void {
-  print(JSON.stringify(value, exactInt64));
-}
-
-function exactInt64(_key: string, member: unknown): unknown {
-  return typeof member === 'bigint' ? JSON.rawJSON(String(member)) : member;
+/** JSON with every int64 as exact digits, as a JavaScript number would round it; with `indent` 0 on one line. */
+export function printJson(value: unknown, indent = 2): void {
+  print(
+    JSON.stringify(
+      value,
+      (_key, member: unknown) => (typeof member === 'bigint' ? JSON.rawJSON(String(member)) : member),
+      indent,
+    ),
+  );
 }
 
 /** A plain table without lines, for people; programs ask for JSON. */

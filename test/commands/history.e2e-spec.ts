@@ -78,7 +78,14 @@ describe('inventory history', () => {
       store.inventory('history', '-9223372036854775808', '--limit', '2', '--json'),
       store.inventory('history', '6', '--json'),
     ]);
-    expect(table.stdout.split('\n').map((line) => line.replace(/^\S+/, '').replace(/ +/g, ' ').trim())).toEqual([
+    expect(
+      table.stdout.split('\n').map((line) =>
+        line
+          .replace(/^\S+ +\S+ +\S+/, '')
+          .replace(/ +/g, ' ')
+          .trim(),
+      ),
+    ).toEqual([
       'before after by request',
       '7 available 8 available sql:postgres -',
       '6 available 7 available sql:postgres -',
