@@ -29,8 +29,10 @@ export const ERRORS = {
   /** The write may or may not have happened. */
   outcome_unknown: {
     status: 503,
-    message: 'The update may or may not have happened: repeat it with its Idempotency-Key, or read the stock.',
+    message:
+      'The update may or may not have happened: repeat it unchanged if it has an Idempotency-Key, otherwise read the stock.',
   },
 } as const satisfies Readonly<Record<string, { readonly status: number; readonly message: string }>>;
 
 export type ErrorCode = keyof typeof ERRORS;
+export type ErrorStatus = (typeof ERRORS)[ErrorCode]['status'];

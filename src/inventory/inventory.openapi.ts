@@ -1,6 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import { lacksScope } from '../auth/scopes.js';
+import { ERRORS } from '../errors/error-code.js';
 import { ENTITY_TAG_LIST } from '../http/entity-tags.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { ErrorResponse, FailsWith } from '../openapi/error-responses.js';
@@ -125,9 +126,7 @@ export function UpdateInventoryDocs(): MethodDecorator {
       headers: entityTag('The tag of the item as it is.', '"available-9"'),
     }),
     ErrorResponse(['service_unavailable', 'outcome_unknown'], {
-      description:
-        'With `service_unavailable` nothing was written: try again. With `outcome_unknown` the update may or may not have ' +
-        'happened: repeat the request, which is safe with an `Idempotency-Key`, or read the stock.',
+      description: `\`service_unavailable\`: nothing was written, try again. \`outcome_unknown\`: ${ERRORS.outcome_unknown.message}`,
     }),
   );
 }

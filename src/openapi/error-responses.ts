@@ -1,18 +1,20 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiResponse } from '@nestjs/swagger';
 import { ErrorBody } from '../errors/error.dto.js';
-import { ERRORS, type ErrorCode } from '../errors/error-code.js';
+import { ERRORS, type ErrorCode, type ErrorStatus } from '../errors/error-code.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { CHALLENGE, type HeaderDocs, REQUEST_ID, RETRY_AFTER } from './headers.js';
 
 /** What each status means to a client of any operation. */
-const ANSWERS: Readonly<Record<number, { readonly description: string; readonly headers?: HeaderDocs }>> = {
+const ANSWERS: Readonly<Record<ErrorStatus, { readonly description: string; readonly headers?: HeaderDocs }>> = {
   400: { description: 'The request is malformed.' },
   401: { description: 'The API key is missing or invalid.', headers: CHALLENGE },
   403: { description: 'The API key is good but lacks the scope of this operation.', headers: CHALLENGE },
   404: { description: 'The requested resource could not be found.' },
+  405: { description: 'This path does not take this method.' },
   408: { description: 'The request did not arrive in time. Send it again on a new connection.' },
   409: { description: 'The request contradicts an earlier one.' },
+  412: { description: 'The precondition does not hold. Nothing was written.' },
   413: { description: BODY_TOO_LARGE },
   414: { description: 'The request target is too long.' },
   415: { description: 'The body is not `application/json` in UTF-8, or has a `Content-Encoding`.' },
@@ -47,8 +49,8 @@ export function ErrorResponse(
   const usual = ANSWERS[status];
   return ApiResponse({
     status,
-    description: description ?? usual?.description ?? '',
-    headers: { ...REQUEST_ID, ...usual?.headers, ...headers },
+    description: description ?? usual.description,
+    headers: { ...REQUEST_ID, ...usual.headers, ...headers },
     type: ErrorBody,
     examples: Object.fromEntries(
       codes.map((code) => {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { type Browser, type Page, chromium } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type TestService, startService } from '../support/service.ts';
 
 const BROWSERS = [
@@ -23,7 +23,7 @@ const PICTURES = process.env['PICTURES'];
 /** From the click to the next free moment of the page with the list on it, in ms. */
 const TIME_OF_LIST = `new Promise((done) => {
   const block = document.querySelector('#operations-Inventory-listInventory');
-  block.querySelector('.btn-clear').click();
+  block.querySelector('.btn-clear')?.click();
   const start = performance.now();
   block.querySelector('.execute').click();
   const look = () =>
@@ -40,7 +40,8 @@ const MISPLACED = `(() => {
   if (page.scrollWidth > page.clientWidth) found.push('the page is wider than the screen');
   for (const each of document.querySelectorAll('.swagger-ui .opblock *')) {
     const box = each.getBoundingClientRect();
-    if (box.width > 0 && box.right > page.clientWidth + 1) found.push(each.className + ' sticks out');
+    const edge = each.closest('.opblock').getBoundingClientRect().right;
+    if (box.width > 0 && box.right > edge + 1) found.push(each.className + ' sticks out');
   }
   for (const button of document.querySelectorAll('.live-responses-table button, .curl-command button, .current-tag')) {
     const one = button.getBoundingClientRect();
@@ -64,12 +65,14 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
 
   beforeAll(async () => {
     service = await startService();
-    await service.stock([1, 12], [2, 7], [3, 0, 'sold'], [4, 3, 'pending'], ['9223372036854775807', 7, 'pending']);
     browser = await chromium.launch({
       executablePath: executablePath ?? '',
       args: ['--no-sandbox', `--host-resolver-rules=MAP ${HOST} 127.0.0.1`],
     });
   });
+  beforeEach(() =>
+    service.stock([1, 12], [2, 7], [3, 0, 'sold'], [4, 3, 'pending'], ['9223372036854775807', 7, 'pending']),
+  );
   afterAll(async () => {
     await browser.close();
     await service.stop();
@@ -124,6 +127,15 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
     ] as const) {
       expect(await update(page, petId, '{"quantity": 12}', { use: tag })).toMatchObject({ status: '200' });
     }
+    // Once with a key and the fitting tag, then again with the same of both: answered as before, and nothing is written.
+    const keyField = page.locator('[data-param-name="Idempotency-Key"] input');
+    await keyField.fill('0d6c2b1e-count-of-today');
+    await keyField.blur();
+    expect(await update(page, '4', '{"quantity": 5}', '"pending-3"')).toMatchObject({ status: '200' });
+    expect(await update(page, '4', '{"quantity": 5}', '"pending-3"')).toMatchObject({ status: '200' });
+    const headers = page.locator('#operations-Inventory-updateInventory .live-responses-table .headerline');
+    expect(await headers.allInnerTexts()).toContainEqual(expect.stringContaining('idempotent-replayed: true'));
+    expect(await update(page, '4', '{"quantity": 6}', '"pending-3"')).toMatchObject({ status: '409' });
     await page.locator('[data-param-name="If-Match"]').scrollIntoViewIfNeeded();
     await picture('update');
 
@@ -141,23 +153,39 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
     await context.close();
   });
 
-  it('shows the first of 100,000 pets within a second, and saves and copies them all', async () => {
+  it('shows the first of 100,000 pets within a second, and saves them all', async () => {
     const own = await startService();
-    await own.sql(
-      `INSERT INTO inventory_item (pet_id, quantity, status)
-       SELECT 9223372036854775807 - n, n % 50, 'available' FROM generate_series(0, 99999) n`,
-    );
-    const page = await browser.newPage({ viewport: { width: 1200, height: 860 } });
-    await page.goto(`http://${HOST}:${own.port}/docs`);
-    await authorize(page, own.key);
-    const times: number[] = [];
-    for (let time = 0; time < 4; time++) {
-      await list(page);
-      times.push(await page.evaluate<number>(TIME_OF_LIST));
+    const fetchAll = async () =>
+      (await fetch(`${own.url}/v1/inventory`, { headers: { Authorization: `Bearer ${own.key}` } })).text();
+    const open = async () => {
+      const opened = await browser.newPage({ viewport: { width: 1200, height: 860 } });
+      await opened.goto(`http://${HOST}:${own.port}/docs`);
+      await authorize(opened, own.key);
+      await opened.locator('#operations-Inventory-listInventory .opblock-summary-control').click();
+      await opened.locator('#operations-Inventory-listInventory .execute').waitFor();
+      return opened;
+    };
+    let pets = 0;
+    for (const size of [2_000, 10_000, 100_000]) {
+      await own.sql(
+        `INSERT INTO inventory_item (pet_id, quantity, status)
+         SELECT 9223372036854775807 - n, n % 50, 'available' FROM generate_series(${pets}, ${size - 1}) n`,
+      );
+      pets = size;
+      await fetchAll(); // the service has read the stock; what is timed is the page
+      const [first, second]: [number[], number[]] = [[], []];
+      for (let time = 0; time < 3; time++) {
+        const page = await open();
+        for (const times of [first, second]) times.push(Math.round(await page.evaluate<number>(TIME_OF_LIST)));
+        await page.close();
+      }
+      console.log(`${size} pets: ${first.join(', ')} ms on a new page, ${second.join(', ')} ms again`);
+      expect(Math.min(...first)).toBeLessThan(1_000);
+      expect(Math.min(...second)).toBeLessThan(1_000);
     }
-    console.log(`100,000 pets: ${times.map((ms) => Math.round(ms)).join(', ')} ms`);
-    expect(Math.min(...times)).toBeLessThan(1_000);
 
+    const page = await open();
+    await list(page);
     const block = page.locator('#operations-Inventory-listInventory .live-responses-table .highlight-code');
     expect(await block.locator('.shown-of').innerText()).toBe('The first 200 of 100,000 are shown; Download has all.');
     const shown = await block.locator('.microlight').innerText();
@@ -167,8 +195,9 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
       page.waitForEvent('download'),
       block.getByRole('button', { name: 'Download' }).click(),
     ]);
-    const answer = await fetch(`${own.url}/v1/inventory`, { headers: { Authorization: `Bearer ${own.key}` } });
-    expect((await readFile(await download.path(), 'utf8')) === (await answer.text())).toBe(true);
+    const saved = await readFile(await download.path(), 'utf8');
+    expect(saved.length).toBeGreaterThan(5_000_000);
+    expect(saved === (await fetchAll())).toBe(true);
     if (PICTURES) {
       await block.locator('.shown-of').scrollIntoViewIfNeeded();
       await page.screenshot({ path: `${PICTURES}/swagger-ui-desktop-large.png` });
@@ -200,7 +229,8 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
     page.on('pageerror', (error) => complaints.push(error.message));
     page.on('console', (message) => {
       // A browser reports every refused request; these are what the test asks for.
-      if (!/the server responded with a status of (400|401|412)/.test(message.text())) complaints.push(message.text());
+      if (!/the server responded with a status of (400|401|409|412)/.test(message.text()))
+        complaints.push(message.text());
     });
     return complaints;
   }
