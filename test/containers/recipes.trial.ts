@@ -105,7 +105,7 @@ describe('with compose', () => {
     expect(await stock()).toBe(before);
   });
 
-  it('takes in a new version', async () => {
+  it('takes in a new version', { timeout: 240_000 }, async () => {
     const before = await stock();
     appendFileSync(join(parent, 'origin/src/main.ts'), "\nprocess.stdout.write('the new version\\n');\n");
     await bash(commit('second'), join(parent, 'origin'));
