@@ -56,8 +56,11 @@ export function tlsOptions(databaseUrl: string): ConnectionOptions | false | und
   const { ca, cert, key } = options;
   if (ca !== undefined)
     attempt('has an sslrootcert that is no certificate in PEM', () => new X509Certificate(ca as string));
-  if (hasPair)
-    attempt('has an sslcert and an sslkey that are no pair in PEM', () => createSecureContext({ cert, key }));
+  if (hasPair) {
+    const noPair = 'has an sslcert and an sslkey that are no pair in PEM';
+    if (!cert || !key) throw new Error(noPair); // an empty one counts as none for Node.js
+    attempt(noPair, () => createSecureContext({ cert, key }));
+  }
   if (!root && mode === 'require') options.rejectUnauthorized = false;
   else if (mode !== 'verify-full') options.checkServerIdentity = () => undefined;
   return options;
