@@ -86,7 +86,7 @@ describe('docker compose up right after git clone', () => {
   });
 });
 
-describe('with compose', () => {
+describe('with compose', { timeout: 240_000 }, () => {
   it('imports a file of this machine', async () => {
     writeFileSync(join(clone, 'stock.csv'), 'petId,quantity,status\n9007199254740993,7,available\n');
     await bash(recipe('Import a file of this machine'));
@@ -105,7 +105,7 @@ describe('with compose', () => {
     expect(await stock()).toBe(before);
   });
 
-  it('takes in a new version', { timeout: 240_000 }, async () => {
+  it('takes in a new version', async () => {
     const before = await stock();
     appendFileSync(join(parent, 'origin/src/main.ts'), "\nprocess.stdout.write('the new version\\n');\n");
     await bash(commit('second'), join(parent, 'origin'));
