@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import { makeKey } from '../src/auth/api-key.format.ts';
+import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { projectFolder } from './build.ts';
 import { runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
 
@@ -39,8 +39,8 @@ export async function firstPet(url: string): Promise<string | undefined> {
 }
 
 async function query<Row extends object>(url: string, statement: string): Promise<Row[]> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000, query_timeout: 10_000 });
-  await client.connect();
+  const bounds = { connectionTimeoutMillis: 5_000, query_timeout: 10_000 };
+  const client = await openConnection(connectionConfig(url, 'start', bounds));
   try {
     return (await client.query<Row>(statement)).rows;
   } finally {

@@ -4,6 +4,8 @@ import { SettingError, readEnvironment, settings } from './environment.js';
 
 const DATABASE_URL = 'postgresql://user:secret@db.example/inventory';
 
+const bare = 'postgresql://user@db.example/inventory';
+
 describe('readEnvironment', () => {
   it('needs nothing but a database', () => {
     expect(readEnvironment({ DATABASE_URL })).toMatchObject({ DATABASE_URL, PORT: 3000, LOG_LEVEL: 'info' });
@@ -12,6 +14,15 @@ describe('readEnvironment', () => {
   it.each([
     [{}, 'DATABASE_URL is required'],
     [{ DATABASE_URL: 'mysql://secret@db/x' }, 'DATABASE_URL must be a postgresql:// address'],
+    [
+      { DATABASE_URL, DATABASE_PASSWORD_FILE: 'package.json' },
+      'DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password',
+    ],
+    [
+      { DATABASE_URL: bare, DATABASE_PASSWORD_FILE: '/secret' },
+      'DATABASE_PASSWORD_FILE names a file that cannot be read: no such file or directory',
+    ],
+    [{ DATABASE_URL: bare, DATABASE_PASSWORD_FILE: '/dev/null' }, 'DATABASE_PASSWORD_FILE names a file that is empty'],
     [{ DATABASE_URL, PORT: '70000' }, 'PORT must be an integer from 0 to 65535'],
     [{ DATABASE_URL, PORT: '3000.5' }, 'PORT must be an integer from 0 to 65535'],
     [
@@ -31,6 +42,32 @@ describe('readEnvironment', () => {
   ])('refuses %j in one line that names the setting and the rule, never the value', (source, message) => {
     expect(() => readEnvironment(source)).toThrow(new SettingError(message));
     expect(message).not.toContain('secret');
+  });
+
+  it.each(['secret/@', 'secret/', 'secret@/', '1/secret', 'secret?', 'secret@?', 'secret#', 'secret%', 'secret%zz'])(
+    'says how the password %s is written in an address',
+    (password) => {
+      const source = { DATABASE_URL: `postgresql://user:${password}@db/x` };
+      const rule = 'must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25';
+      expect(() => readEnvironment(source)).toThrow(new SettingError(`DATABASE_URL ${rule}`));
+    },
+  );
+
+  it.each([
+    ['sslmode=verify-full&sslrootcert=/missing', 'has an sslrootcert that cannot be read: no such file or directory'],
+    ['sslmode=verify-full&sslrootcert=/', 'has an sslrootcert that cannot be read: illegal operation on a directory'],
+    ['sslmode=verify-full&sslrootcert=/dev/null', 'has an sslrootcert that is no certificate in PEM'],
+    ['sslmode=require&sslcert=/dev/null&sslkey=/dev/null', 'has an sslcert and an sslkey that are no pair in PEM'],
+    ['sslmode=require&sslkey=/dev/null', 'must have both sslcert and sslkey, or neither'],
+    ['sslmode=verify-fully', 'must have one of these as sslmode: disable, require, verify-ca, verify-full'],
+    ['sslmode=prefer', 'must have one of these as sslmode: disable, require, verify-ca, verify-full'],
+    ['sslmode=verify-ca', 'must have an sslrootcert for sslmode=verify-ca'],
+    ['sslmode=require&sslrootcert=system', 'must have sslmode=verify-full for sslrootcert=system'],
+    ['sslrootcert=/dev/null', 'must have an sslmode, such as verify-full, beside its certificates'],
+    ['ssl=true', 'must ask for TLS by sslmode, sslrootcert, sslcert, sslkey, not by ssl'],
+  ])('refuses the TLS of %s, which can never work', (parameters, rule) => {
+    const source = { DATABASE_URL: `${DATABASE_URL}?${parameters}` };
+    expect(() => readEnvironment(source)).toThrow(new SettingError(`DATABASE_URL ${rule}`));
   });
 
   it('names every fault at once', () => {

@@ -1,3 +1,6 @@
+// With its own extension: what a developer's machine runs has this file from its source.
+import { readText, tlsOptions } from './database/tls.ts';
+
 /**
  * Every setting of the service: its name, unit, default and meaning.
  * This file is the only reader of `process.env`; the README's table is checked against it.
@@ -31,10 +34,21 @@ function oneOf<const T extends string>(...choices: readonly T[]) {
 }
 
 function postgresUrl(text: string): string {
-  if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol)) {
-    throw new Error('must be a postgresql:// address');
+  if (!/^postgres(ql)?:\/\//i.test(text)) throw new Error('must be a postgresql:// address');
+  // A password with one of these as it is ends too early: what follows is taken for a host, a port, a path or a query.
+  const isCut = /^[^/]*\/\/[^/?#]*[/?#].*@/.test(text) || /%(?![0-9a-f]{2})/i.test(text);
+  if (isCut || !URL.canParse(text)) {
+    throw new Error('must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25');
   }
+  tlsOptions(text);
   return text;
+}
+
+/** A trailing line break is not part of it: most editors and secret stores add one. */
+function passwordFrom(file: string): string {
+  const password = readText(file, 'names a file that cannot be read').replace(/\r?\n$/, '');
+  if (password === '') throw new Error('names a file that is empty');
+  return password;
 }
 
 function bearerToken(text: string): string {
@@ -58,6 +72,9 @@ function setting<T>(meaning: string, fallback: string | undefined, read: (text: 
 /** The table of settings, in the order in which the README shows them. */
 export const settings = {
   DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
+  DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', (text) =>
+    text === '' ? undefined : passwordFrom(text),
+  ),
   PORT: setting('TCP port of the HTTP server; 0 takes a free one', '3000', integer(0, 65_535)),
   HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
   BOOTSTRAP_API_KEY: setting('A key with every scope, stored at start-up, 32 to 256 characters', '', (text) =>
@@ -140,6 +157,14 @@ export function readEnvironment(source: Readonly<Record<string, string | undefin
     }
   }
   if (faults.length === 0) {
+    const url = new URL(values.DATABASE_URL as string);
+    const password = values.DATABASE_PASSWORD_FILE as string | undefined;
+    if (password !== undefined) {
+      if (url.password || url.searchParams.has('password'))
+        faults.push('DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password');
+      url.searchParams.set('password', password); // not url.password: an address without a host cannot have one
+      values.DATABASE_URL = url.href;
+    }
     for (const chain of RISING) {
       for (const [at, outer] of chain.entries()) {
         const inner = chain[at - 1];

@@ -1,5 +1,6 @@
 import { MigrationError } from '../database/migrations.js';
 import { KeyRefusal } from '../auth/api-key.store.js';
+import { tlsFailure } from '../database/tls.js';
 import { SettingError } from '../environment.js';
 
 /** What was asked for could not be done. The message is written for the operator, a line for each thing to know. */
@@ -44,6 +45,8 @@ export function describeFailure(error: unknown): string {
   if (error instanceof Failure || error instanceof KeyRefusal || error instanceof MigrationError) return error.message;
   if (error instanceof SettingError) return error.message;
   const { code, message } = rootOf(error);
+  const tls = tlsFailure(message);
+  if (tls) return tls;
   const network = NETWORK[code ?? ''];
   if (network) return `the database cannot be reached: ${network}; check DATABASE_URL`;
   if (NO_ANSWER.test(message)) return 'the database cannot be reached: it did not answer in time; check DATABASE_URL';
@@ -58,8 +61,8 @@ function rootOf({ code, message, meta, errors, cause }: ErrorFacts): { code: str
   const inner = meta?.driverAdapterError ?? errors?.[0] ?? cause;
   if (inner instanceof Error) return rootOf(inner);
   if (typeof inner === 'object' && inner !== null) {
-    const { originalCode, kind, originalMessage } = inner as Record<string, string | undefined>;
-    return { code: originalCode ?? kind, message: originalMessage ?? message };
+    const { originalCode, kind, originalMessage, reason } = inner as Record<string, string | undefined>;
+    return { code: originalCode ?? kind, message: originalMessage ?? reason ?? message };
   }
   return { code, message };
 }

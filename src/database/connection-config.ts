@@ -1,5 +1,7 @@
 import pg from 'pg';
 import type { TimeBounds } from './time-bounds.js';
+// With its own extension: what a developer's machine runs has this file from its source.
+import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /** Settings of a database session by PostgreSQL's names. */
 export type SessionSettings = Readonly<Record<string, string>>;
@@ -49,6 +51,7 @@ export function connectionConfig(
   prepare?: Prepare,
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
+  const ssl = tlsOptions(databaseUrl);
   const all = { ...SESSION_SETTINGS, search_path: `"${schemaOf(databaseUrl)}"`, ...settings };
   const own = {
     application_name: `inventory ${name}`,
@@ -58,10 +61,11 @@ export function connectionConfig(
     ].join(' '),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
+    ...(ssl !== undefined && { ssl }),
     ...bounds,
   };
   // What the driver finds in the URL counts more for it than what it is told here.
-  for (const option of Object.keys(own)) url.searchParams.delete(option);
+  for (const option of [...Object.keys(own), ...TLS_PARAMETERS]) url.searchParams.delete(option);
   const onConnect = async (client: pg.ClientBase): Promise<void> => {
     try {
       await client.query(PREPARE);

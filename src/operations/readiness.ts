@@ -3,6 +3,7 @@ import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } f
 import { bootstrapKey } from '../auth/api-key.store.js';
 import { pendingMigrations } from '../database/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
+import { tlsFailure } from '../database/tls.js';
 import { Environment } from '../environment.js';
 import { Drain } from '../http/drain.js';
 import { describeFailure, type FailureText } from './failure.text.js';
@@ -95,5 +96,6 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
 /** In one line, and without secrets. */
 function reasonOf(error: unknown): string {
   const { message, cause } = describeFailure(error);
-  return ((cause as FailureText | undefined)?.message ?? message).trim().replaceAll(/\s+/g, ' ');
+  const text = (cause as FailureText | undefined)?.message ?? message;
+  return tlsFailure(text) ?? text.trim().replaceAll(/\s+/g, ' ');
 }

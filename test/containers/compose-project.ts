@@ -25,7 +25,8 @@ export class ComposeProject {
   /** A bootstrap key that exists in this project alone. */
   readonly apiKey = randomBytes(32).toString('hex');
   readonly name = `inventory-trial-${randomBytes(4).toString('hex')}`;
-  readonly password = randomBytes(24).toString('hex');
+  /** With what a URL would have percent-encoded, or a list of users doubled. */
+  readonly password = `${randomBytes(24).toString('hex')}@/:?#%"`;
   private readonly options: string[];
 
   /** @param files compose files, relative to the repository */

@@ -86,7 +86,7 @@ describe('docker compose up right after git clone', () => {
   });
 });
 
-describe('with compose', () => {
+describe('with compose', { timeout: 240_000 }, () => {
   it('imports a file of this machine', async () => {
     writeFileSync(join(clone, 'stock.csv'), 'petId,quantity,status\n9007199254740993,7,available\n');
     await bash(recipe('Import a file of this machine'));

@@ -15,7 +15,7 @@ beforeAll(async () => {
   balanced = await target('balancer', 8080);
   direct = await target('inventory', 3000);
   const port = await project.port('postgres', 5432);
-  database = new Database(`postgresql://inventory:${project.password}@127.0.0.1:${port}/inventory`);
+  database = new Database(`postgresql://inventory:${encodeURIComponent(project.password)}@127.0.0.1:${port}/inventory`);
 });
 afterAll(() => project.remove());
 

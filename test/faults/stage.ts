@@ -89,7 +89,7 @@ export class Stage {
     for (const name of Array.from({ length: count }, (_, index) => `service ${index + 1}`)) {
       const proxy = proxied ? new TcpProxy(world.postgres.port) : undefined;
       if (proxy) proxies.push(proxy);
-      const url = `${database.url(await proxy?.listen())}${tls ? '?sslmode=no-verify' : ''}`;
+      const url = `${database.url(await proxy?.listen())}${tls ? '?sslmode=require' : ''}`;
       const needed = { DATABASE_URL: url, BOOTSTRAP_API_KEY: apiKey };
       const log = join(folder, `${name}.log`);
       services.push(await ServiceProcess.onFreePort(name, { LOG_LEVEL: 'error', ...needed, ...settings }, log));

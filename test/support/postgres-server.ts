@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { chownSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { serverAccount } from '../../dev/postgres-binaries.ts';
@@ -23,8 +24,12 @@ export interface FaultyPostgres {
   /** From here to {@link thaw} it answers nothing, though the kernel still accepts connections for it. */
   freeze(): void;
   thaw(): void;
-  /** Lets clients speak TLS with it, whose certificate nobody vouches for. */
-  enableTls(): Promise<void>;
+  /** Lets clients speak TLS with it, by a new certificate for `localhost`. @returns the certificate, which vouches for itself */
+  enableTls(): Promise<string>;
+  /** Ends TLS again, or wants it of everybody. */
+  wantTls(wanted: 'off' | 'hostssl'): Promise<void>;
+  /** Ends all sessions but the one that does it. */
+  cutSessions(): Promise<void>;
   /** Ends it, whatever its state, and removes its data. */
   remove(): Promise<void>;
 }
@@ -38,6 +43,12 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
 
   function signal(name: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
     for (const pid of [server.pid, ...childrenOf(server.pid)]) process.kill(pid, name);
+  }
+  async function sql(...statements: string[]): Promise<void> {
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    for (const statement of statements) await client.query(statement);
+    await client.end();
   }
   async function crash(): Promise<void> {
     signal('SIGKILL');
@@ -69,12 +80,22 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
         writeFileSync(file, text, { mode: 0o600 });
         if (serverAccount) chownSync(file, serverAccount.uid, serverAccount.gid);
       }
-      const client = new Client({ connectionString: url });
-      await client.connect();
-      await client.query('ALTER SYSTEM SET ssl = on');
-      await client.query('SELECT pg_reload_conf()');
-      await client.end();
+      await sql('ALTER SYSTEM SET ssl = on', 'SELECT pg_reload_conf()');
+      return certificate;
     },
+    async wantTls(wanted) {
+      const rules = join(folder, 'data', 'pg_hba.conf');
+      const type = wanted === 'off' ? 'host' : wanted;
+      // Of this machine itself there is no socket, so PostgreSQL is told by a signal.
+      writeFileSync(rules, `${type} all all 127.0.0.1/32 scram-sha-256\n`);
+      if (wanted === 'off') writeFileSync(join(folder, 'data', 'postgresql.auto.conf'), 'ssl = off\n');
+      process.kill(server.pid, 'SIGHUP');
+      await pause(500);
+    },
+    cutSessions: () =>
+      sql(
+        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+      ),
     async remove() {
       await crash().catch(() => undefined); // it may be down already
       rmSync(folder, { recursive: true, force: true });

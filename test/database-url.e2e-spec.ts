@@ -1,0 +1,194 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { inventoryCommand } from './commands/inventory-command.ts';
+import { selfSignedCertificate } from './support/certificate.ts';
+import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
+
+/** By Prisma, and by a connection alone. */
+const EACH_LAYER = [['keys', 'list'], ['export']];
+const COMMANDS = [
+  ...EACH_LAYER,
+  ['migrate'],
+  ['import', 'prisma/demo-stock.csv', '--dry-run'],
+  ['history', '1'],
+  ['history', '--follow', '--after', '0'],
+  ['history', '--verify'],
+];
+
+let postgres: FaultyPostgres;
+let folder: string;
+let authority: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'inventory-tls-'));
+  postgres = await startFaultyPostgres();
+  authority = join(folder, 'authority.pem');
+  writeFileSync(authority, await postgres.enableTls());
+  writeFileSync(join(folder, 'other.pem'), selfSignedCertificate().certificate);
+});
+afterAll(async () => {
+  await postgres.remove();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** The store's address; its certificate is for `localhost`. */
+function address(parameters: string, host = 'localhost'): string {
+  const url = new URL(postgres.url);
+  url.hostname = host;
+  url.search = parameters.replaceAll('$', folder);
+  return url.href;
+}
+
+function inventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
+  const { command, args: first } = inventoryCommand();
+  return run(command, [...first, ...args], { DATABASE_URL: databaseUrl, ...environment });
+}
+
+async function run(command: string, args: readonly string[], env: NodeJS.ProcessEnv) {
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 20_000 });
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  return { code: child.exitCode, stdout, stderr };
+}
+
+/** The built service with its log, whether or not it gets ready. */
+function startServe(databaseUrl: string, environment: NodeJS.ProcessEnv = {}) {
+  const env = { DATABASE_URL: databaseUrl, PORT: '0', HOST: '127.0.0.1', ...environment };
+  const child = spawn(process.execPath, ['dist/main.js'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const ended = once(child, 'close');
+  return {
+    output: () => output,
+    url: () => `http://127.0.0.1:${/"port":(\d+)/.exec(output)?.[1]}`,
+    /** The last of what it says about being ready. */
+    told: () => [...output.matchAll(/"msg":"((?:not )?ready.*?)"}$/gm)].at(-1)?.[1],
+    async end() {
+      child.kill('SIGTERM');
+      await ended;
+      return child.exitCode;
+    },
+  };
+}
+
+describe('the password of the database', { timeout: 60_000 }, () => {
+  const password = 'a@b/c:d?e#f%41 "g+h&i=j';
+  const withoutPassword = (user = 'clerk') => address('', '127.0.0.1').replace(/\/\/[^@]*@/, `//${user}@`);
+  let file: string;
+
+  beforeAll(async () => {
+    file = join(folder, 'password');
+    writeFileSync(file, `${password}\n`);
+    const client = new Client({ connectionString: postgres.url });
+    await client.connect();
+    await client.query(`CREATE ROLE clerk SUPERUSER LOGIN PASSWORD ${client.escapeLiteral(password)}`);
+    await client.end();
+  });
+
+  it.each([
+    ['percent-encoded in the URL', () => withoutPassword(`clerk:${encodeURIComponent(password)}`), () => ({})],
+    ['in a file', withoutPassword, () => ({ DATABASE_PASSWORD_FILE: file })],
+    ['in PGPASSWORD', withoutPassword, () => ({ PGPASSWORD: password })],
+  ])('is taken %s by every command and the service', async (_, url, environment) => {
+    for (const args of [['migrate'], ...EACH_LAYER]) {
+      const { code, stderr } = await inventory(url(), args, environment());
+      expect({ code, stderr }).toEqual({
+        code: 0,
+        stderr: args[0] === 'migrate' ? 'the database is up to date\n' : '',
+      });
+    }
+    const key = 'a-bootstrap-key-of-enough-characters';
+    const service = startServe(url(), { ...environment(), BOOTSTRAP_API_KEY: key });
+    await vi.waitFor(() => expect(service.told()).toBe('ready'), 10_000);
+    const list = await fetch(`${service.url()}/v1/inventory`, { headers: { authorization: `Bearer ${key}` } });
+    expect(list.status).toBe(200);
+    expect(await service.end()).toBe(0);
+  });
+});
+
+const UNTRUSTED =
+  'no TLS with the database of DATABASE_URL: no authority in its sslrootcert vouches for the certificate of the server';
+const WRONG_HOST =
+  "no TLS with the database of DATABASE_URL: its host is not the one of the server's certificate: 127.0.0.1 is not in the cert's list";
+
+describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
+  it.each([
+    ['sslmode=require', 'localhost'],
+    ['sslmode=verify-ca&sslrootcert=$/authority.pem', '127.0.0.1'],
+    ['sslmode=verify-full&sslrootcert=$/authority.pem', 'localhost'],
+  ])('is spoken with %s by every layer, without a word on standard error', async (parameters, host) => {
+    const url = address(parameters, host);
+    for (const args of EACH_LAYER) {
+      expect(await inventory(url, args)).toMatchObject({ code: 0, stderr: '' });
+    }
+    expect((await inventory(url, ['migrate'])).stderr).toBe('the database is up to date\n');
+    const service = startServe(url);
+    await vi.waitFor(() => expect(service.told()).toBe('ready'), 10_000);
+    expect(service.output()).not.toContain('arning');
+    expect(await service.end()).toBe(0);
+  });
+
+  it.each([
+    ['sslmode=verify-full&sslrootcert=$/other.pem', 'localhost', UNTRUSTED],
+    ['sslmode=require&sslrootcert=$/other.pem', 'localhost', UNTRUSTED],
+    ['sslmode=verify-full', 'localhost', UNTRUSTED],
+    ['sslmode=verify-full&sslrootcert=$/authority.pem', '127.0.0.1', WRONG_HOST],
+  ])('fails with %s on %s in one line, the same in every command and the service', async (parameters, host, line) => {
+    const url = address(parameters, host);
+    for (const args of host === 'localhost' ? EACH_LAYER : COMMANDS) {
+      expect(await inventory(url, args)).toEqual({ code: 1, stdout: '', stderr: `error: ${line}\n` });
+    }
+    const service = startServe(url);
+    await vi.waitFor(() => expect(service.told()).toBe(`not ready: ${line}`), 10_000);
+    expect(service.output().trim().split('\n')).toHaveLength(2); // and where it listens
+    await service.end();
+  });
+
+  it('ends the start when it can never work', async () => {
+    const url = address('sslmode=verify-full&sslrootcert=$/missing.pem');
+    const line = 'DATABASE_URL has an sslrootcert that cannot be read: no such file or directory';
+    const command = await inventory(url, ['keys', 'list']);
+    expect(command).toEqual({ code: 1, stdout: '', stderr: `error: ${line}\n` });
+    const service = await run(process.execPath, ['dist/main.js'], { DATABASE_URL: url });
+    expect(service).toEqual({ code: 1, stdout: '', stderr: `inventory: ${line}\n` });
+  });
+
+  it('takes a renewed authority for the next connection, without a restart, and the old one while there is none', async () => {
+    const rotating = join(folder, 'rotating.pem');
+    copyFileSync(authority, rotating);
+    const service = startServe(address('sslmode=verify-full&sslrootcert=$/rotating.pem'));
+    await vi.waitFor(() => expect(service.told()).toBe('ready'), 10_000);
+    const probe = async () => {
+      await postgres.cutSessions();
+      return (await fetch(`${service.url()}/health/ready`)).status;
+    };
+    rmSync(rotating);
+    await vi.waitFor(async () => expect(await probe()).toBe(200), 10_000);
+
+    const renewed = await postgres.enableTls();
+    await vi.waitFor(async () => expect(await probe()).toBe(503), 10_000);
+    await vi.waitFor(() => expect(service.told()).toBe(`not ready: ${UNTRUSTED}`));
+    writeFileSync(rotating, renewed);
+    await vi.waitFor(async () => expect(await probe()).toBe(200), 10_000);
+    writeFileSync(authority, renewed);
+    expect(service.output()).not.toContain('uncaught');
+    expect(await service.end()).toBe(0);
+  });
+
+  it('is asked for by a server that takes nothing else, and refused by one that does not speak it', async () => {
+    await postgres.wantTls('hostssl');
+    const wanted = await inventory(postgres.url, ['keys', 'list']);
+    const words = 'error: no TLS with the database of DATABASE_URL: ';
+    expect(wanted.stderr).toBe(`${words}the server wants TLS of this client: add sslmode=verify-full\n`);
+    await postgres.wantTls('off');
+    for (const args of EACH_LAYER) {
+      const { stderr } = await inventory(address('sslmode=require'), args);
+      expect(stderr).toBe(`${words}its sslmode asks for TLS, which the server does not speak\n`);
+    }
+  });
+});
