@@ -4,6 +4,7 @@ import { createApp } from './app.js';
 import { type Environment, SettingError, readEnvironment } from './environment.js';
 import { Drain } from './http/drain.js';
 import { Log } from './operations/log.js';
+import { Metrics } from './operations/metrics.js';
 
 try {
   const environment = readEnvironment();
@@ -39,7 +40,7 @@ function drainOnce(app: NestExpressApplication): (reason: string, exitCode: numb
     app.get(Log).info({ reason }, 'draining');
     void app
       .get(Drain)
-      .empty(app.getHttpServer())
+      .empty(app.getHttpServer(), () => app.get(Metrics).activeRequests > 0)
       .then(async (emptied) => {
         const closed = app.close().catch((error: unknown) => app.get(Log).error({ err: error }, 'closing'));
         await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, 2_000).unref())]);

@@ -190,6 +190,15 @@ describe('two updates at once with the same key', () => {
     expect(await changesOf(1)).toEqual(Array.from({ length: ROUNDS }, (_, round) => 100 + round));
   });
 
+  it.each(['in one process', 'in two processes'])('and an If-Match, %s: both are answered so', async (where) => {
+    const to = where === 'in one process' ? service : other;
+    for (let round = 0; round < 10 * ROUNDS; round++) {
+      const repeated = { keys: [newKey()], quantity: 11 + round, ifMatch: `"available-${10 + round}"` };
+      const answers = await Promise.all([update(repeated), update({ ...repeated, to })]);
+      expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    }
+  });
+
   it.each(['in one process', 'in two processes'])('of two pets %s: one takes place, one is refused', async (where) => {
     const to = where === 'in one process' ? service : other;
     for (let round = 0; round < ROUNDS; round++) {

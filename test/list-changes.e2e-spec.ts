@@ -223,6 +223,13 @@ const CHANGES: readonly (readonly [name: string, ...statements: string[]])[] = [
     'DROP TABLE child',
   ],
   [
+    'a trigger that keeps history out',
+    `CREATE FUNCTION keep_out() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+    CREATE TRIGGER keep_out BEFORE INSERT ON stock_change FOR EACH ROW EXECUTE FUNCTION keep_out()`,
+    'UPDATE inventory_item SET quantity = 777 WHERE pet_id = 1',
+    'DROP FUNCTION keep_out CASCADE',
+  ],
+  [
     'another table by the name',
     `BEGIN; ALTER TABLE inventory_item RENAME TO kept_aside;
     CREATE TABLE inventory_item (LIKE kept_aside INCLUDING ALL); INSERT INTO inventory_item VALUES (1, 1, 'sold'); COMMIT`,

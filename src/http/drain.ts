@@ -24,9 +24,11 @@ export class Drain {
    * Stops listening and waits until every request under way is answered.
    * Connections of busy clients are closed by their next answer, not under them.
    *
+   * @param isAnswering whether a client has not got the whole of its response yet; Node.js itself counts one as done when its
+   * end is written, however much of it the network has still to take
    * @returns whether all requests were answered within the bound
    */
-  async empty(server: Server): Promise<boolean> {
+  async empty(server: Server, isAnswering: () => boolean): Promise<boolean> {
     this.#draining = true;
     await pause(this.environment.DRAIN_DELAY_MS);
     const deadline = performance.now() + this.environment.DRAIN_TIMEOUT_MS;
@@ -36,7 +38,7 @@ export class Drain {
     const graceEnds = performance.now() + IDLE_GRACE_MS;
     while (!closed && performance.now() < deadline) {
       await pause(POLL_MS);
-      if (performance.now() >= graceEnds) server.closeIdleConnections();
+      if (performance.now() >= graceEnds && !isAnswering()) server.closeIdleConnections();
     }
     return closed;
   }

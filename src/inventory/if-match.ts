@@ -3,6 +3,9 @@ import { ENTITY_TAG_LIST, entityTags } from '../http/entity-tags.js';
 
 export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in double quotes, such as "available-12".';
 
+/** No pet's tag has another character, and PostgreSQL cannot take each one in every encoding. */
+const PRINTABLE = /^[!-~]*$/;
+
 /**
  * The tags of which a pet must have one before it is updated; null when any state will do. `If-Match: *` asks for a pet that
  * exists, as every update does. Weak tags never match (RFC 9110 section 13.1.1).
@@ -13,5 +16,5 @@ export function readIfMatch(field: string | undefined): readonly string[] | null
   if (field === undefined) return null;
   if (!ENTITY_TAG_LIST.test(field)) throw new ApiError('bad_request', IF_MATCH_RULE);
   const tags = entityTags(field);
-  return tags === '*' ? null : tags.filter((tag) => !tag.weak).map((tag) => tag.opaque);
+  return tags === '*' ? null : tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
 }

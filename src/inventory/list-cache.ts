@@ -42,6 +42,8 @@ const witness = (session: string | null) => Prisma.sql`(
     UNION ALL SELECT concat_ws(' ', tgname, tgenabled::text, xmin),
         (tgname = 'inventory_item_history' AND tgenabled IN ('O', 'A') OR tgname = 'inventory_item_replicated' AND tgenabled = 'R')::int
       FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass
+    UNION ALL SELECT concat_ws(' ', tgname, xmin), -1 -- before each row that is inserted, it may keep the row out
+      FROM pg_trigger WHERE tgrelid = 'stock_change'::regclass AND tgtype & 7 = 7 AND tgenabled <> 'D'
     UNION ALL SELECT concat_ws(' ', attname, xmin), 0
       FROM pg_attribute WHERE attrelid = 'inventory_item'::regclass AND attnum > 0
     UNION ALL SELECT concat_ws(' ', enumlabel, xmin), 0 FROM pg_enum WHERE enumtypid = 'pet_status'::regtype
@@ -144,7 +146,7 @@ export class ListCache {
             (Reading & { readonly isCurrent: boolean; readonly items: string | null; readonly last: bigint })[]
           >`
             SELECT pg_current_snapshot()::text AS snapshot, ${witness(session)} AS witness,
-                   (SELECT relfilenode = coalesce(pg_relation_filenode(oid), 0)
+                   (SELECT relname = 'inventory_item' AND relfilenode = coalesce(pg_relation_filenode(oid), 0)
                       FROM pg_class WHERE oid = 'inventory_item'::regclass) AS "isCurrent",
                    string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
               FROM (SELECT * FROM inventory_item WHERE pet_id >= ${from} ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
@@ -159,7 +161,7 @@ export class ListCache {
       },
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
-    // The table was emptied or rewritten between this transaction's snapshot and its lock, and such a snapshot sees nothing.
+    // The table was emptied, rewritten or swapped between this transaction's snapshot and its lock, and such a snapshot sees nothing.
     if (!first) return this.#readWhole(session);
     const list = new StockList(pieces);
     const { snapshot, witness: seen } = first;

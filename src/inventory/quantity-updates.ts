@@ -177,10 +177,10 @@ export class QuantityUpdates implements OnApplicationShutdown {
       deadline,
       (failure) => outcomeOf(failure) === 'not_applied' && !isOverload(failure),
       async () => {
-        const answer = await this.#trip.call(update, deadline);
-        if (answer.outcome !== 'missed') return answer;
-        if (await this.#isThere(update.petId, deadline)) throw new RowBusy();
-        return { outcome: 'absent' };
+        const outcome = await this.#attempt(update, deadline);
+        // The refusal may come of this key's first use, committed after the statement's snapshot: the next statement sees it.
+        const mayBeKnown = outcome.outcome === 'precondition_failed' || outcome.outcome === 'absent';
+        return mayBeKnown && update.idempotencyKey !== null ? this.#attempt(update, deadline) : outcome;
       },
     );
   }
@@ -192,6 +192,14 @@ export class QuantityUpdates implements OnApplicationShutdown {
 
   async onApplicationShutdown(): Promise<void> {
     await this.#session.close();
+  }
+
+  /** @throws RowBusy, or what the database failed with */
+  async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+    const answer = await this.#trip.call(update, deadline);
+    if (answer.outcome !== 'missed') return answer;
+    if (await this.#isThere(update.petId, deadline)) throw new RowBusy();
+    return { outcome: 'absent' };
   }
 
   /** PostgreSQL keeps the server process of a waiting commit though its client has left, until the standby confirms it. */
