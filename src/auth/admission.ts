@@ -39,8 +39,7 @@ const NOTE_USE_EVERY_MINUTES = 10;
 const ADMIT = `
   SELECT CASE WHEN NOT pg_is_in_recovery() THEN
            nullif(coalesce(nullif(current_setting('inventory.session', true), ''),
-                           set_config('inventory.session', (SELECT pid || ' ' || extract(epoch FROM backend_start)
-                                                              FROM pg_stat_get_activity(pg_backend_pid())), false)), '')
+                           set_config('inventory.session', present_session(), false)), '')
          END,
          pg_current_snapshot()::text,
          encode(k.key_sha256, 'hex'),

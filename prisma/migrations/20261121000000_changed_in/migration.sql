@@ -59,3 +59,9 @@ BEGIN
         USING HINT = 'Old rows leave by "inventory history prune --before <date>".', ERRCODE = 'insufficient_privilege';
 END
 $$;
+
+-- Names a session for as long as it lives: its process and when that began. A function, for a sub-select would cost every key
+-- check what only the first of a session needs.
+CREATE FUNCTION "present_session"() RETURNS TEXT LANGUAGE sql STABLE AS $$
+    SELECT pid || ' ' || extract(epoch FROM backend_start) FROM pg_stat_get_activity(pg_backend_pid())
+$$;
