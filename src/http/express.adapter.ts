@@ -13,7 +13,7 @@ import { type AnswerHead, allHeaders } from './answer-headers.js';
 import { inContext } from './api-request.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { validateHead } from './request-head.js';
-import { inTurn, othersWait } from './request-turns.js';
+import { closeGently, inTurn, othersWait } from './request-turns.js';
 
 /** Head of a request, all headers together. */
 const MAX_HEAD_BYTES = 8_192;
@@ -96,6 +96,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     // A client that has sent all it wants to send may say so, and still gets its answer.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.timeout = environment.SOCKET_TIMEOUT_MS;
+    server.on('connection', (socket) => Object.assign(socket, { destroySoon: closeGently }));
     answerParserErrors(server);
     answerExpectations(server);
     this.setHttpServer(server);

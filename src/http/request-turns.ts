@@ -1,10 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { LINGER_MS } from '../errors/error.answer.js';
 import type { ApiRequest } from './api-request.js';
 
 /** A connection, and the request whose head came last on it, as long as that is under way. */
 export interface Connection extends Socket {
   lastRequest?: ApiRequest | undefined;
+  /** Whether the last answer is out. What still comes is read and dropped. */
+  isClosing?: boolean;
 }
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void;
@@ -19,6 +22,7 @@ type Serve = (request: IncomingMessage, response: ServerResponse) => void;
 export function inTurn(serve: Serve): Serve {
   return (request, response) => {
     const socket: Connection = request.socket;
+    if (socket.isClosing) return;
     socket.lastRequest = Object.assign(request, { res: response }) as ApiRequest;
     response.on('close', forget);
     if (response.socket) {
@@ -42,6 +46,20 @@ export function othersWait(request: IncomingMessage): boolean {
 function forget(this: ServerResponse): void {
   const socket: Connection = this.req.socket;
   if (socket.lastRequest === this.req && this.req.complete) socket.lastRequest = undefined;
+}
+
+/**
+ * What Node.js calls when the last answer of a connection is written. Closing with the client's data unread would reset the
+ * connection, and could take answers with it that the client has not read yet (RFC 9112 section 9.6).
+ */
+export function closeGently(this: Connection): void {
+  this.isClosing = true;
+  this.end();
+  readOn(this);
+  const timer = setTimeout(() => this.destroy(), LINGER_MS);
+  this.once('close', () => {
+    clearTimeout(timer);
+  });
 }
 
 /** Node.js itself would resume at the end of each message; the next one's body is read when it is its turn. */
