@@ -29,11 +29,8 @@ export function withoutSecrets(text: string): string {
  */
 export function describeFailure(thrown: unknown, depth = 0): FailureText {
   if (!(thrown instanceof Error)) return { type: typeof thrown, message: withoutSecrets(asText(thrown)) };
-  const { code, cause, meta } = thrown as { code?: unknown; cause?: unknown; meta?: { driverAdapterError?: unknown } };
-  const inner =
-    cause ??
-    meta?.driverAdapterError ??
-    (thrown instanceof AggregateError ? (thrown.errors as unknown[])[0] : undefined);
+  const { code, cause } = thrown as { code?: unknown; cause?: unknown };
+  const inner = cause ?? (thrown instanceof AggregateError ? (thrown.errors as unknown[])[0] : undefined);
   return {
     type: thrown.constructor.name,
     message: withoutSecrets(thrown.message),
