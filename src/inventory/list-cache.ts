@@ -1,5 +1,7 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import type { Moment } from '../auth/admission.js';
+import { NotApplied } from '../database/not-applied.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { RoundTrip } from '../database/round-trip.js';
 import { Environment } from '../environment.js';
@@ -13,6 +15,20 @@ const PETS_PER_STATEMENT = 32 * PETS_PER_PIECE;
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 const LONGEST_READING_MS = 25_000;
+
+/** A request whose key check took long still gives the database so long to begin its answer. */
+const LEAST_PATIENCE_MS = 400;
+
+interface Call {
+  readonly moment: Moment;
+  /** Of the request, on the clock of `performance.now()`: by then the database has to have begun its answer. */
+  readonly deadline: number;
+}
+
+/** Whether the database has answered the first statement of a reading. */
+interface Progress {
+  hasBegun: boolean;
+}
 
 /** A list, and what has to be so that {@link ListCache} may tell from it to the list of a later snapshot. */
 interface Kept {
@@ -57,7 +73,7 @@ const witness = (session: string | null) => Prisma.sql`(
  */
 @Injectable()
 export class ListCache {
-  readonly #trip: RoundTrip<Moment, StockList>;
+  readonly #trip: RoundTrip<Call, StockList>;
   #kept: Kept | undefined;
   /** Length of the last list, not compressed. */
   bytes = 0;
@@ -69,10 +85,10 @@ export class ListCache {
   reuses = 0;
 
   constructor(
-    environment: Environment,
+    private readonly environment: Environment,
     private readonly prisma: PrismaService,
   ) {
-    this.#trip = new RoundTrip((moments) => this.#listFor(moments), {
+    this.#trip = new RoundTrip((calls) => this.#listFor(calls), {
       name: 'list',
       maxCalls: environment.MAX_WAITING_REQUESTS,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
@@ -87,7 +103,10 @@ export class ListCache {
    */
   at(moment: Moment, arrivedAt: number): StockList | Promise<StockList> {
     const kept = this.#keptAt(moment);
-    if (!kept) return this.#trip.call(moment, arrivedAt + LONGEST_READING_MS);
+    if (!kept) {
+      const deadline = arrivedAt + this.environment.REQUEST_DEADLINE_MS;
+      return this.#trip.call({ moment, deadline }, arrivedAt + LONGEST_READING_MS);
+    }
     this.reuses++;
     return kept;
   }
@@ -97,17 +116,26 @@ export class ListCache {
     return session !== null && kept?.session === session && kept.snapshot === snapshot ? kept.list : undefined;
   }
 
-  async #listFor(moments: readonly Moment[]): Promise<StockList[]> {
-    const kept = moments.map((moment) => this.#keptAt(moment));
+  async #listFor(calls: readonly Call[]): Promise<StockList[]> {
+    const kept = calls.map(({ moment }) => this.#keptAt(moment));
     if (kept.every((list) => list !== undefined)) return kept;
-    const session = moments.at(-1)?.session ?? null;
-    const list = (await this.#patch(session)) ?? (await this.#readWhole(session));
+    const session = calls.at(-1)?.moment.session ?? null;
+    const patienceMs = Math.max(
+      LEAST_PATIENCE_MS,
+      Math.min(...calls.map(({ deadline }) => deadline)) - performance.now(),
+    );
+    const progress = { hasBegun: false };
+    const list = await Promise.race([this.#read(session, progress), silence(progress, patienceMs)]);
     this.bytes = list.length;
-    return moments.map(() => list);
+    return calls.map(() => list);
+  }
+
+  async #read(session: string | null, progress: Progress): Promise<StockList> {
+    return (await this.#patch(session, progress)) ?? (await this.#readWhole(session, progress));
   }
 
   /** The kept list with what has changed since, unless the changes are too many, too great or not all known. */
-  async #patch(session: string | null): Promise<StockList | undefined> {
+  async #patch(session: string | null, progress: Progress): Promise<StockList | undefined> {
     const kept = this.#kept;
     if (session === null || kept?.session !== session) return undefined;
     const since = Prisma.sql`${kept.snapshot}::pg_snapshot`;
@@ -127,6 +155,7 @@ export class ListCache {
                   THEN ${witness(session)} END AS witness,
              (SELECT coalesce(string_agg(pet_id || ' ' || coalesce(${ITEM}, ''), E'\n' ORDER BY pet_id), '')
                 FROM (SELECT DISTINCT pet_id FROM recent) AS changed LEFT JOIN inventory_item AS item USING (pet_id)) AS changes`;
+    progress.hasBegun = true;
     if (read?.witness !== kept.witness) return undefined;
     const list = kept.list.with(changedPets(read.changes));
     if (!list) return undefined;
@@ -135,7 +164,7 @@ export class ListCache {
     return list;
   }
 
-  async #readWhole(session: string | null): Promise<StockList> {
+  async #readWhole(session: string | null, progress: Progress): Promise<StockList> {
     const pieces: Piece[] = [];
     const first = await this.prisma.$transaction(
       async (transaction) => {
@@ -150,6 +179,7 @@ export class ListCache {
                       FROM pg_class WHERE oid = 'inventory_item'::regclass) AS "isCurrent",
                    string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
               FROM (SELECT * FROM inventory_item WHERE pet_id >= ${from} ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
+          progress.hasBegun = true;
           if (!read?.isCurrent) return undefined;
           first ??= read;
           if (read.items === null) return first;
@@ -162,13 +192,20 @@ export class ListCache {
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
     // The table was emptied, rewritten or swapped between this transaction's snapshot and its lock, and such a snapshot sees nothing.
-    if (!first) return this.#readWhole(session);
+    if (!first) return this.#readWhole(session, progress);
     const list = new StockList(pieces);
     const { snapshot, witness: seen } = first;
     this.readings++;
     this.#kept = session === null || seen === null ? undefined : { list, session, snapshot, witness: seen };
     return list;
   }
+}
+
+/** A million pets take their time to read, but a database that is down or frozen may not. */
+async function silence(progress: Progress, patienceMs: number): Promise<never> {
+  await pause(patienceMs, undefined, { ref: false });
+  if (!progress.hasBegun) throw new NotApplied('the database did not begin to answer in time');
+  return new Promise<never>(() => undefined); // the reading itself says what becomes of it
 }
 
 function changedPets(lines: string): ChangedPet[] {
