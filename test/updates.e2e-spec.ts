@@ -5,7 +5,8 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readEnvironment } from '../src/environment.ts';
 import { outcomeOf } from '../src/errors/database-failure.ts';
-import { type QuantityUpdate, QuantityUpdates, updateStatement } from '../src/inventory/quantity-updates.ts';
+import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
+import { type QuantityUpdate, updateStatement } from '../src/inventory/update-statement.ts';
 import { type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;

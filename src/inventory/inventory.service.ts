@@ -4,8 +4,9 @@ import { ApiError } from '../errors/api-error.js';
 import { readFailure, writeFailure } from '../errors/database-failure.js';
 import { itemTag } from './inventory-item.dto.js';
 import { ListCache } from './list-cache.js';
-import { type AppliedUpdate, type QuantityUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
+import { type AppliedUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
 import type { StockList } from './stock-list.js';
+import type { QuantityUpdate } from './update-statement.js';
 
 /** The stock: read as a whole, set pet by pet. */
 @Injectable()
