@@ -20,7 +20,8 @@ let author: string;
 beforeAll(async () => {
   service = await startService();
   const databaseUrl = new URL(service.databaseUrl);
-  proxy = new TcpProxy(Number(databaseUrl.port));
+  proxy = new TcpProxy(databaseUrl.href);
+  databaseUrl.hostname = '127.0.0.1';
   databaseUrl.port = String(await proxy.listen());
   other = await startService({ databaseUrl: databaseUrl.href, key: service.key });
   await service.sql(

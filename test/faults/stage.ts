@@ -87,7 +87,7 @@ export class Stage {
     const proxies: TcpProxy[] = [];
     const services: ServiceProcess[] = [];
     for (const name of Array.from({ length: count }, (_, index) => `service ${index + 1}`)) {
-      const proxy = proxied ? new TcpProxy(world.postgres.port) : undefined;
+      const proxy = proxied ? new TcpProxy(world.postgres.url) : undefined;
       if (proxy) proxies.push(proxy);
       const url = `${database.url(await proxy?.listen())}${tls ? '?sslmode=require' : ''}`;
       const needed = { DATABASE_URL: url, BOOTSTRAP_API_KEY: apiKey };

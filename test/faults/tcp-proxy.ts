@@ -11,7 +11,7 @@ interface Link {
 /** ReadyForQuery outside a transaction: what the server sent before it is committed. */
 const READY_AND_IDLE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
 
-/** Stands between a service and PostgreSQL on the loopback interface, and is the network's bad day. */
+/** Stands between a service and PostgreSQL, listens on 127.0.0.1, and is the network's bad day. */
 export class TcpProxy {
   private readonly links = new Set<Link>();
   private server: Server | undefined;
@@ -22,11 +22,12 @@ export class TcpProxy {
   /** Chunks that {@link damageChunks} has damaged. */
   damaged = 0;
 
-  private readonly targetPort: number;
+  private readonly target: { readonly host: string; readonly port: number };
 
-  /** @param targetPort the port of PostgreSQL on 127.0.0.1 */
-  constructor(targetPort: number) {
-    this.targetPort = targetPort;
+  /** @param url a connection to the PostgreSQL that it passes everything on to */
+  constructor(url: string) {
+    const { hostname, port } = new URL(url);
+    this.target = { host: hostname, port: Number(port) };
   }
 
   /** Starts to listen, and tells on which port. */
@@ -89,7 +90,7 @@ export class TcpProxy {
   }
 
   private join(near: Socket): void {
-    const far = connect({ port: this.targetPort, host: '127.0.0.1', noDelay: true });
+    const far = connect({ ...this.target, noDelay: true });
     const link: Link = { near, far, writes: false };
     this.links.add(link);
     near.on('data', (chunk: Buffer) => {
