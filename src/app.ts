@@ -4,10 +4,10 @@ import { AppModule } from './app.module.js';
 import type { Environment } from './environment.js';
 import { Drain } from './http/drain.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
-import { unmatched } from './http/unmatched.js';
+import { notFound } from './http/not-found.js';
 import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
-import { RequestWatch } from './operations/request.watch.js';
+import { RequestLog } from './operations/request-log.js';
 
 /** What a page of an allowed origin may send and read. A preflight goes on to the route, for `OPTIONS` has an answer of its own. */
 const CORS = {
@@ -20,14 +20,14 @@ const CORS = {
 
 /** The whole application, not yet listening. */
 export async function createApp(environment: Environment): Promise<NestExpressApplication> {
-  const adapter = new InventoryExpressAdapter(environment, unmatched);
+  const adapter = new InventoryExpressAdapter(environment, notFound);
   const app = await NestFactory.create<NestExpressApplication>(AppModule.with(environment), adapter, {
     bodyParser: false,
     bufferLogs: true,
     abortOnError: false,
   });
   app.useLogger(app.get(Log));
-  app.get(RequestWatch).attach(app.getHttpServer());
+  app.get(RequestLog).attach(app.getHttpServer());
   const drain = app.get(Drain);
   adapter.closesWhile(() => drain.isDraining);
   if (environment.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: environment.CORS_ORIGINS });

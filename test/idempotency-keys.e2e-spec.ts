@@ -72,7 +72,7 @@ function apply(petId: bigint, idempotencyKey: string | null, by = service, quant
   return by.app
     .get(QuantityUpdates)
     .apply(
-      { petId, quantity, onlyIf: null, changedBy: author, idempotencyKey, requestId: 'request' },
+      { petId, quantity, ifMatch: null, changedBy: author, idempotencyKey, requestId: 'request' },
       performance.now() + 10_000,
     );
 }

@@ -34,7 +34,7 @@ describe('updates', () => {
       {
         petId: 1n,
         quantity: 1,
-        onlyIf: null,
+        ifMatch: null,
         changedBy: 'key:test',
         idempotencyKey: null,
         requestId: 'request',
@@ -54,10 +54,10 @@ describe('updates', () => {
     await service.stock([1, 10], [2, 20, 'pending'], [3, 30, 'sold']);
     const outcomes = await Promise.all([
       ask({ petId: 1n, quantity: 11 }),
-      ask({ petId: 2n, quantity: 21, onlyIf: ['pending-20'] }),
-      ask({ petId: 3n, quantity: 31, onlyIf: ['sold-29', 'available-30'] }),
+      ask({ petId: 2n, quantity: 21, ifMatch: ['pending-20'] }),
+      ask({ petId: 3n, quantity: 31, ifMatch: ['sold-29', 'available-30'] }),
       ask({ petId: 4n, quantity: 41 }),
-      ask({ petId: 5n, quantity: 51, onlyIf: [] }),
+      ask({ petId: 5n, quantity: 51, ifMatch: [] }),
     ]);
     expect(outcomes).toEqual([
       { outcome: 'done', item: { petId: 1n, quantity: 11, status: 'available' } },
@@ -91,7 +91,7 @@ describe('updates', () => {
     const quantities = Array.from({ length: 100 }, (_, at) => at + 1);
     const outcomes = await Promise.all(
       quantities.map((quantity) =>
-        ask({ petId: 8n, quantity, onlyIf: quantity % 10 === 0 ? [`available-${quantity - 1}`] : null }),
+        ask({ petId: 8n, quantity, ifMatch: quantity % 10 === 0 ? [`available-${quantity - 1}`] : null }),
       ),
     );
     expect(outcomes.map((each) => each.outcome === 'done' && each.item.quantity)).toEqual(quantities);
@@ -107,9 +107,9 @@ describe('updates', () => {
   it('of the same pet each see the one before', async () => {
     await service.stock([7, 0]);
     const outcomes = await Promise.all([
-      ask({ petId: 7n, quantity: 1, onlyIf: ['available-0'] }),
-      ask({ petId: 7n, quantity: 2, onlyIf: ['available-1'] }),
-      ask({ petId: 7n, quantity: 3, onlyIf: ['available-0'] }),
+      ask({ petId: 7n, quantity: 1, ifMatch: ['available-0'] }),
+      ask({ petId: 7n, quantity: 2, ifMatch: ['available-1'] }),
+      ask({ petId: 7n, quantity: 3, ifMatch: ['available-0'] }),
     ]);
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['done', 'done', 'precondition_failed']);
   });
@@ -146,7 +146,7 @@ describe('updates', () => {
     });
 
     it('see what the holder committed', async () => {
-      const locked = ask({ petId: 1n, quantity: 100, onlyIf: ['available-1'] });
+      const locked = ask({ petId: 1n, quantity: 100, ifMatch: ['available-1'] });
       await holder.query('UPDATE inventory_item SET quantity = 50 WHERE pet_id = 1; COMMIT');
       expect(await locked).toEqual({
         outcome: 'precondition_failed',
@@ -221,7 +221,7 @@ describe('updates', () => {
             pets.map((petId) => ({
               petId,
               quantity: 1,
-              onlyIf: null,
+              ifMatch: null,
               changedBy: 'key:test',
               idempotencyKey: null,
               requestId: 'request',

@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
-import { type Admission, AdmissionService, type Moment } from './admission.js';
+import { type Admission, KeyCheck, type Snapshot } from './key-check.js';
 
 /** Why a request was not let in. For the log alone: to the caller all of them look the same. */
-export const REFUSALS = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
-export type Refusal = (typeof REFUSALS)[number];
+export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
+export type Refusal = (typeof AUTH_FAILURES)[number];
 
 export class NotAdmitted extends Error {
   constructor(
@@ -20,7 +20,7 @@ export class NotAdmitted extends Error {
 export interface Admitted {
   readonly keyId: string;
   readonly scopes: readonly string[];
-  readonly moment: Moment;
+  readonly moment: Snapshot;
 }
 
 /** What passport calls on a strategy while it authenticates one request. */
@@ -39,7 +39,7 @@ interface Attempt {
 export class BearerStrategy {
   readonly #strategy: Strategy<VerifyFunctionWithRequest>;
 
-  constructor(admission: AdmissionService) {
+  constructor(admission: KeyCheck) {
     this.#strategy = new Strategy({ realm: 'inventory', passReqToCallback: true }, ((
       { deadline }: { deadline: number },
       token: string,

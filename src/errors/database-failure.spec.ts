@@ -5,7 +5,7 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { postgresBinaries } from '../../dev/postgres-binaries.js';
 import { NotApplied } from '../database/not-applied.js';
-import { DeadlinePassed, TooManyWaiting } from '../database/round-trip.js';
+import { DeadlinePassed, TooManyWaiting } from '../database/batcher.js';
 import { UnconfirmedCommit } from '../database/session.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { ApiError } from './api-error.js';

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { NotApplied } from '../database/not-applied.js';
-import { DeadlinePassed, TooManyWaiting } from '../database/round-trip.js';
+import { DeadlinePassed, TooManyWaiting } from '../database/batcher.js';
 import { isFaultOfOurs } from '../database/session.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { type ApiError, outcomeUnknown, unavailable } from './api-error.js';

@@ -2,7 +2,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '
 import type { Response } from 'express';
 import type { ApiRequest } from '../http/api-request.js';
 import { ApiError } from './api-error.js';
-import { answerError } from './error.answer.js';
+import { sendError } from './error-response.js';
 import { ERRORS, type ErrorCode } from './error-code.js';
 
 /** Whatever is thrown while a request is handled leaves through here, as an Error. */
@@ -10,7 +10,7 @@ import { ERRORS, type ErrorCode } from './error-code.js';
 export class ErrorFilter implements ExceptionFilter {
   catch(thrown: unknown, host: ArgumentsHost): void {
     const http = host.switchToHttp();
-    answerError(http.getRequest<ApiRequest>(), http.getResponse<Response>(), asApiError(thrown));
+    sendError(http.getRequest<ApiRequest>(), http.getResponse<Response>(), asApiError(thrown));
   }
 }
 

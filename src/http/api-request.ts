@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Request } from 'express';
-import type { Moment } from '../auth/admission.js';
+import type { Snapshot } from '../auth/key-check.js';
 import { KEY_PREFIX } from '../auth/api-key.format.js';
 import type { Refusal } from '../auth/bearer.strategy.js';
 import type { ApiError } from '../errors/api-error.js';
@@ -17,7 +17,7 @@ export interface ApiRequest extends Request {
   /** Public id of the presented key, where the database knows it. */
   keyId: string | undefined;
   /** What had been committed when the request was let in; set by the guard. */
-  moment: Moment;
+  moment: Snapshot;
   /** What is wrong with the framing or the time of the body; an event of this name tells when it comes up. */
   bodyFault: ApiError | undefined;
   /** Whether the client waits for `100 Continue` before it sends the body. */

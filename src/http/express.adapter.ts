@@ -8,8 +8,8 @@ import {
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type RequestHandler } from 'express';
 import type { Environment } from '../environment.js';
-import { answerError } from '../errors/error.answer.js';
-import { type AnswerHead, allHeaders } from './answer-headers.js';
+import { sendError } from '../errors/error-response.js';
+import { type ResponseHead, allHeaders } from './response-headers.js';
 import { inContext } from './api-request.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { validateHead } from './request-head.js';
@@ -26,7 +26,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
 
   constructor(
     private readonly environment: Environment,
-    private readonly unmatched: (app: Express) => RequestHandler,
+    private readonly notFound: (app: Express) => RequestHandler,
   ) {
     const app = express();
     app.disable('x-powered-by');
@@ -56,7 +56,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         if (asked) this.isLast = true;
       }
     }
-    class Response extends ServerResponse<Request> implements AnswerHead {
+    class Response extends ServerResponse<Request> implements ResponseHead {
       head: OutgoingHttpHeaders | undefined;
 
       override writeHead(status: number, headers?: string | OutgoingHttpHeaders | OutgoingHttpHeader[]): this {
@@ -88,7 +88,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         if (closes) response.shouldKeepAlive = false;
         // In front of Express, which answers some request targets with a page of its own before any middleware.
         const fault = validateHead(inContext(request));
-        if (fault) answerError(request, response, fault);
+        if (fault) sendError(request, response, fault);
         else app(request, response);
       }),
     );
@@ -115,7 +115,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   /** After all routes: tells a path that is not there from a method that is not. */
   override setNotFoundHandler(): this {
     this.#addLastRoutes();
-    this.use(this.unmatched(this.getInstance<Express>()));
+    this.use(this.notFound(this.getInstance<Express>()));
     return this;
   }
 }

@@ -102,7 +102,7 @@ function parse(text: string): unknown {
     throw new ApiError('bad_request', 'The body is not JSON.');
   }
   const duplicate = duplicateMember(text);
-  if (duplicate !== undefined) throw new ApiError('bad_request', `${spoken(duplicate)} is there more than once.`);
+  if (duplicate !== undefined) throw new ApiError('bad_request', `${safeName(duplicate)} is there more than once.`);
   return value;
 }
 
@@ -138,7 +138,8 @@ function validated<T extends object>(value: unknown, type: new () => T): T {
     throw new ApiError('validation_failed', 'The body must be a JSON object.');
   }
   const unknown = Object.keys(value).find((name) => !membersOf(type).has(name));
-  if (unknown !== undefined) throw new ApiError('validation_failed', `${spoken(unknown)} is not a member of the body.`);
+  if (unknown !== undefined)
+    throw new ApiError('validation_failed', `${safeName(unknown)} is not a member of the body.`);
   const instance = plainToInstance(type, value);
   const [fault] = validateSync(instance, { stopAtFirstError: true });
   const [rule] = Object.values(fault?.constraints ?? {});
@@ -159,7 +160,7 @@ function membersOf(type: new () => object): ReadonlySet<string> {
 }
 
 /** A member's name when it is an ordinary one; input is not echoed. */
-function spoken(name: string): string {
+function safeName(name: string): string {
   return /^[A-Za-z_]\w{0,31}$/.test(name) ? name : 'A member';
 }
 

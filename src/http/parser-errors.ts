@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ApiError } from '../errors/api-error.js';
-import { LINGER_MS, errorHeaders } from '../errors/error.answer.js';
+import { LINGER_MS, errorHeaders } from '../errors/error-response.js';
 import type { ApiRequest } from './api-request.js';
-import { type AnswerHead, HEADERS_ON_EVERY_ANSWER } from './answer-headers.js';
+import { type ResponseHead, HEADERS_ON_EVERY_RESPONSE } from './response-headers.js';
 import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
 import type { Connection } from './request-turns.js';
 
@@ -59,7 +59,7 @@ export function answerExpectations(server: Server): void {
  * What is wrong behind a request must not be taken for its answer, nor come before it. Node.js closes the connection when
  * the last answer is written, where the client has said that it sends no more: this comes just before.
  */
-function afterAnswer(response: ServerResponse, act: (response: ServerResponse & Partial<AnswerHead>) => void): void {
+function afterAnswer(response: ServerResponse, act: (response: ServerResponse & Partial<ResponseHead>) => void): void {
   if (response.writableFinished) act(response);
   else
     response.prependOnceListener('finish', () => {
@@ -68,7 +68,7 @@ function afterAnswer(response: ServerResponse, act: (response: ServerResponse & 
 }
 
 /** Behind an answer that closes the connection nothing is answered any more. */
-function saysClose({ shouldKeepAlive, head }: ServerResponse & Partial<AnswerHead>): boolean {
+function saysClose({ shouldKeepAlive, head }: ServerResponse & Partial<ResponseHead>): boolean {
   return !shouldKeepAlive || head?.['Connection'] === 'close';
 }
 
@@ -99,7 +99,7 @@ function refuse(server: Server, socket: Connection, error: ApiError): void {
   const body = error.body();
   const headers = {
     'X-Request-Id': id,
-    ...HEADERS_ON_EVERY_ANSWER,
+    ...HEADERS_ON_EVERY_RESPONSE,
     ...errorHeaders(error, body),
     Date: new Date().toUTCString(),
     Connection: 'close',

@@ -45,7 +45,7 @@ export class InventoryController {
       {
         petId,
         quantity,
-        onlyIf: ifMatch,
+        ifMatch: ifMatch,
         changedBy: `key:${request.keyId}`,
         idempotencyKey,
         requestId: request.id,

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { Moment } from '../auth/admission.js';
+import type { Snapshot } from '../auth/key-check.js';
 import { ApiError } from '../errors/api-error.js';
 import { readFailure, writeFailure } from '../errors/database-failure.js';
 import { itemTag } from './inventory-item.dto.js';
@@ -21,7 +21,7 @@ export class InventoryService {
    *
    * @throws ApiError `service_unavailable`
    */
-  async list(moment: Moment, arrivedAt: number): Promise<StockList> {
+  async list(moment: Snapshot, arrivedAt: number): Promise<StockList> {
     try {
       return await this.listCache.at(moment, arrivedAt);
     } catch (error) {

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import type { Moment } from '../auth/admission.js';
+import type { Snapshot } from '../auth/key-check.js';
 import { NotApplied } from '../database/not-applied.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { RoundTrip } from '../database/round-trip.js';
+import { Batcher } from '../database/batcher.js';
 import { Environment } from '../environment.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
@@ -20,7 +20,7 @@ const LONGEST_READING_MS = 25_000;
 const LEAST_PATIENCE_MS = 400;
 
 interface Call {
-  readonly moment: Moment;
+  readonly moment: Snapshot;
   /** Of the request, on the clock of `performance.now()`: by then the database has to have begun its answer. */
   readonly deadline: number;
 }
@@ -73,7 +73,7 @@ const witness = (session: string | null) => Prisma.sql`(
  */
 @Injectable()
 export class ListCache {
-  readonly #trip: RoundTrip<Call, StockList>;
+  readonly #trip: Batcher<Call, StockList>;
   #kept: Kept | undefined;
   /** Length of the last list, not compressed. */
   bytes = 0;
@@ -88,7 +88,7 @@ export class ListCache {
     private readonly environment: Environment,
     private readonly prisma: PrismaService,
   ) {
-    this.#trip = new RoundTrip((calls) => this.#listFor(calls), {
+    this.#trip = new Batcher((calls) => this.#listFor(calls), {
       name: 'list',
       maxCalls: environment.MAX_WAITING_REQUESTS,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
@@ -101,7 +101,7 @@ export class ListCache {
    * @param arrivedAt of the request, on the clock of `performance.now()`
    * @throws what the database failed with
    */
-  at(moment: Moment, arrivedAt: number): StockList | Promise<StockList> {
+  at(moment: Snapshot, arrivedAt: number): StockList | Promise<StockList> {
     const kept = this.#keptAt(moment);
     if (!kept) {
       const deadline = arrivedAt + this.environment.REQUEST_DEADLINE_MS;
@@ -111,7 +111,7 @@ export class ListCache {
     return kept;
   }
 
-  #keptAt({ session, snapshot }: Moment): StockList | undefined {
+  #keptAt({ session, snapshot }: Snapshot): StockList | undefined {
     const kept = this.#kept;
     return session !== null && kept?.session === session && kept.snapshot === snapshot ? kept.list : undefined;
   }

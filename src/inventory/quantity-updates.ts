@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { ClientBase } from 'pg';
 import { NotApplied } from '../database/not-applied.js';
-import { RoundTrip } from '../database/round-trip.js';
+import { Batcher } from '../database/batcher.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
 import { StatementRun, arrayLiteral } from '../database/statement-run.js';
@@ -51,15 +51,15 @@ const EXISTING = 'SELECT pet_id FROM inventory_item WHERE pet_id = ANY ($1::bigi
 @Injectable()
 export class QuantityUpdates implements OnApplicationShutdown {
   readonly #session: Session;
-  readonly #trip: RoundTrip<QuantityUpdate, Answer>;
-  readonly #existing: RoundTrip<bigint, boolean>;
+  readonly #trip: Batcher<QuantityUpdate, Answer>;
+  readonly #existing: Batcher<bigint, boolean>;
   readonly #queryTimeoutMs: number;
   #heldCommits = 0;
 
   constructor(environment: Environment) {
     this.#queryTimeoutMs = boundsOfRequest(environment.REQUEST_DEADLINE_MS).query_timeout;
     this.#session = new Session(environment, 'updates', { prepare: (client) => this.#refuseWhileHeld(client) });
-    this.#trip = new RoundTrip((updates) => this.#apply(updates), {
+    this.#trip = new Batcher((updates) => this.#apply(updates), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
@@ -68,9 +68,12 @@ export class QuantityUpdates implements OnApplicationShutdown {
       inHalves: true,
       // Of several updates of a pet each is recorded after the one before, as if that took place for sure. One that has a
       // precondition or a key may not, so it is the only one of its pet.
-      queue: ({ petId, onlyIf, idempotencyKey }) => ({ of: petId, alone: onlyIf !== null || idempotencyKey !== null }),
+      queue: ({ petId, ifMatch, idempotencyKey }) => ({
+        of: petId,
+        alone: ifMatch !== null || idempotencyKey !== null,
+      }),
     });
-    this.#existing = new RoundTrip((pets) => this.#findExisting(pets), {
+    this.#existing = new Batcher((pets) => this.#findExisting(pets), {
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
     });

@@ -7,7 +7,7 @@ export interface QuantityUpdate {
   /** 0 to 2147483647. */
   readonly quantity: number;
   /** The item tags of which one has to hold, or null when none is asked for. */
-  readonly onlyIf: readonly string[] | null;
+  readonly ifMatch: readonly string[] | null;
   /** What goes into the history as the author of the change. */
   readonly changedBy: string;
   /** The author's name for this update, under which it takes place once, or null. */
@@ -108,7 +108,7 @@ type AskedRow = readonly [
   quantity: number,
   quantityBefore: number | null,
   isLast: boolean,
-  onlyIf: string | null,
+  ifMatch: string | null,
   changedBy: string,
   requestId: string,
   idempotencyKey: string | null,
@@ -122,10 +122,10 @@ const COLUMNS = [0, 1, 2, 3, 4, 5, 6, 7, 8] as const;
 function askedRows(updates: readonly QuantityUpdate[]): AskedRow[] {
   const lastOf = new Map(updates.map(({ petId }, n) => [petId, n]));
   const quantityOf = new Map<bigint, number>();
-  return updates.map(({ petId, quantity, onlyIf, changedBy, requestId, idempotencyKey }, n) => {
+  return updates.map(({ petId, quantity, ifMatch, changedBy, requestId, idempotencyKey }, n) => {
     const before = quantityOf.get(petId) ?? null;
     quantityOf.set(petId, quantity);
     const isLast = lastOf.get(petId) === n;
-    return [n, petId, quantity, before, isLast, onlyIf?.join(' ') ?? null, changedBy, requestId, idempotencyKey];
+    return [n, petId, quantity, before, isLast, ifMatch?.join(' ') ?? null, changedBy, requestId, idempotencyKey];
   });
 }

@@ -1,9 +1,9 @@
 import { createRequire } from 'node:module';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-import { REFUSALS } from '../auth/bearer.strategy.js';
+import { AUTH_FAILURES } from '../auth/bearer.strategy.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { type TripEnd, tripEnds } from '../database/round-trip.js';
+import { type BatchEnd, batchEnds } from '../database/batcher.js';
 import { ERRORS } from '../errors/error-code.js';
 import { ListCache } from '../inventory/list-cache.js';
 import { QuantityUpdates } from '../inventory/quantity-updates.js';
@@ -89,8 +89,8 @@ export class Metrics implements OnApplicationShutdown {
     // From the start, so that the first one is a rise.
     for (const code of Object.keys(ERRORS))
       for (const counter of [this.#errors, this.#malformed]) counter.labels(code).inc(0);
-    for (const reason of REFUSALS) this.#unauthorized.labels(reason).inc(0);
-    tripEnds.subscribe(this.#tripEnded);
+    for (const reason of AUTH_FAILURES) this.#unauthorized.labels(reason).inc(0);
+    batchEnds.subscribe(this.#tripEnded);
   }
 
   /** The exposition format of Prometheus, with its media type. */
@@ -128,11 +128,11 @@ export class Metrics implements OnApplicationShutdown {
   }
 
   onApplicationShutdown(): void {
-    tripEnds.unsubscribe(this.#tripEnded);
+    batchEnds.unsubscribe(this.#tripEnded);
   }
 
   readonly #tripEnded = (message: unknown): void => {
-    const { trip, calls, durationMs, failed } = message as TripEnd;
+    const { trip, calls, durationMs, failed } = message as BatchEnd;
     let observers = this.#trips.get(trip);
     if (!observers) {
       this.#tripFailures.labels(trip).inc(0);

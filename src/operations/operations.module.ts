@@ -6,13 +6,13 @@ import { Log } from './log.js';
 import { Metrics } from './metrics.js';
 import { MetricsController } from './metrics.controller.js';
 import { Readiness } from './readiness.js';
-import { RequestWatch } from './request.watch.js';
+import { RequestLog } from './request-log.js';
 
 @Global()
 @Module({
   imports: [InventoryModule],
   controllers: [HealthController, MetricsController],
-  providers: [Drain, Log, Metrics, Readiness, RequestWatch],
-  exports: [Drain, Log, RequestWatch],
+  providers: [Drain, Log, Metrics, Readiness, RequestLog],
+  exports: [Drain, Log, RequestLog],
 })
 export class OperationsModule {}

@@ -3,7 +3,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, Server, ServerResponse } fro
 import { gunzipSync } from 'node:zlib';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import type { AnswerHead } from '../../src/http/answer-headers.js';
+import type { ResponseHead } from '../../src/http/response-headers.js';
 
 interface Schema {
   type?: string;
@@ -75,7 +75,7 @@ function record({ method, url }: IncomingMessage, response: ServerResponse, judg
       method: method ?? 'GET',
       path: (url ?? '/').split('?')[0] ?? '',
       status: response.statusCode,
-      headers: { ...response.getHeaders(), ...lowerCased((response as ServerResponse & AnswerHead).head ?? {}) },
+      headers: { ...response.getHeaders(), ...lowerCased((response as ServerResponse & ResponseHead).head ?? {}) },
       bytes: Buffer.concat(chunks),
     });
   });

@@ -2,13 +2,13 @@ import { channel } from 'node:diagnostics_channel';
 import { NotApplied } from './not-applied.js';
 
 /** Told at the end of every trip that has a name, to whoever subscribes. */
-export interface TripEnd {
+export interface BatchEnd {
   readonly trip: string;
   readonly calls: number;
   readonly durationMs: number;
   readonly failed: boolean;
 }
-export const tripEnds = channel('inventory:trip-end');
+export const batchEnds = channel('inventory:batch-end');
 
 /** More calls are waiting than the service is willing to keep; nothing was sent. */
 export class TooManyWaiting extends NotApplied {
@@ -45,7 +45,7 @@ const SWEEP_INTERVAL_MS = 50;
  * anything. A call's answer comes from a statement sent after the call, so shared reads stay linearizable; a
  * trip that fails fails its own calls only. At most one is under way.
  */
-export class RoundTrip<Call, Answer> {
+export class Batcher<Call, Answer> {
   #waiting: Waiting<Call, Answer>[] = [];
   #underWay: readonly Waiting<Call, Answer>[] = [];
   /** Calls of the trip before. */
@@ -65,7 +65,7 @@ export class RoundTrip<Call, Answer> {
    *   are about travel together, so that the service is at work on the others meanwhile
    * @param options.queue calls of the same queue keep their order, and one that goes alone shares its trip with no
    *   other of its queue
-   * @param options.name what {@link tripEnds} calls it
+   * @param options.name what {@link batchEnds} calls it
    */
   constructor(
     private readonly run: (calls: readonly Call[]) => Promise<readonly Answer[]>,
@@ -153,8 +153,8 @@ export class RoundTrip<Call, Answer> {
 
   #tell(calls: number, departedAt: number, failed: boolean): void {
     const { name: trip } = this.options;
-    if (trip === undefined || !tripEnds.hasSubscribers) return;
-    tripEnds.publish({ trip, calls, durationMs: performance.now() - departedAt, failed } satisfies TripEnd);
+    if (trip === undefined || !batchEnds.hasSubscribers) return;
+    batchEnds.publish({ trip, calls, durationMs: performance.now() - departedAt, failed } satisfies BatchEnd);
   }
 
   /** Takes the next trip's calls from those that wait. */

@@ -18,7 +18,7 @@ export function errorHeaders(error: ApiError, body: string): Record<string, stri
 }
 
 /** The one place that writes an Error to a response. */
-export function answerError(
+export function sendError(
   request: IncomingMessage & { failure?: unknown },
   response: ServerResponse,
   error: ApiError,

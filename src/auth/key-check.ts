@@ -1,5 +1,5 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { RoundTrip } from '../database/round-trip.js';
+import { Batcher } from '../database/batcher.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
 import { StatementRun, arrayLiteral } from '../database/statement-run.js';
@@ -15,7 +15,7 @@ import { isOverload, outcomeOf, readFailure } from '../errors/database-failure.j
  * same transaction ids again. On a standby the snapshot does not change with every commit; there the session is null and
  * no moment equals another.
  */
-export interface Moment {
+export interface Snapshot {
   readonly session: string | null;
   readonly snapshot: string;
 }
@@ -27,11 +27,11 @@ export type Verdict =
 
 export interface Admission {
   readonly verdict: Verdict;
-  readonly moment: Moment;
+  readonly moment: Snapshot;
 }
 
 const UNKNOWN: Verdict = { state: 'unknown' };
-const MOST_KEYS_PER_TRIP = 1_000;
+const MOST_KEYS_PER_BATCH = 1_000;
 
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MINUTES = 10;
@@ -65,9 +65,9 @@ type AdmitRow = readonly [
  * No key is remembered from one request to the next: a revocation holds at once, whichever process a request gets to.
  */
 @Injectable()
-export class AdmissionService implements OnApplicationShutdown {
+export class KeyCheck implements OnApplicationShutdown {
   readonly #session: Session;
-  readonly #trip: RoundTrip<string, Admission>;
+  readonly #trip: Batcher<string, Admission>;
   /** When this process last tried to note the use of a key, on the clock of `performance.now()`. */
   readonly #notedAt = new Map<string, number>();
 
@@ -76,9 +76,9 @@ export class AdmissionService implements OnApplicationShutdown {
     private readonly prisma: PrismaService,
   ) {
     this.#session = new Session(environment, 'admission');
-    this.#trip = new RoundTrip((digests) => this.#admit(digests), {
+    this.#trip = new Batcher((digests) => this.#admit(digests), {
       name: 'admission',
-      maxCalls: MOST_KEYS_PER_TRIP,
+      maxCalls: MOST_KEYS_PER_BATCH,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
     });
   }
@@ -107,7 +107,7 @@ export class AdmissionService implements OnApplicationShutdown {
     const args = [arrayLiteral(Array.from(distinct, (digest) => `\\x${digest}`))];
     const { rows } = await this.#session.run(new StatementRun<AdmitRow>([{ sql: ADMIT, args }]));
     const [[session, snapshot] = [null, '']] = rows;
-    const moment: Moment = { session, snapshot };
+    const moment: Snapshot = { session, snapshot };
     const verdicts = new Map(rows.map((row) => [row[2], this.#read(row)]));
     const admissions = new Map<string, Admission>();
     for (const digest of distinct) admissions.set(digest, { verdict: verdicts.get(digest) ?? UNKNOWN, moment });

@@ -2,14 +2,14 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { inContext } from './api-request.js';
 
 /** What every answer has, beside `X-Request-Id`. Helmet puts its own in their place where a browser page is served. */
-export const HEADERS_ON_EVERY_ANSWER = {
+export const HEADERS_ON_EVERY_RESPONSE = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'Referrer-Policy': 'no-referrer',
 } as const;
 
 /** The headers that an answer was given at its head; Node.js itself only tells those that were set one by one before. */
-export interface AnswerHead {
+export interface ResponseHead {
   readonly head: OutgoingHttpHeaders | undefined;
 }
 
@@ -19,7 +19,7 @@ export interface AnswerHead {
  */
 export function allHeaders(response: ServerResponse, own: OutgoingHttpHeaders = {}): OutgoingHttpHeaders {
   const { id } = inContext(response.req);
-  const common = { 'X-Request-Id': id, ...HEADERS_ON_EVERY_ANSWER };
+  const common = { 'X-Request-Id': id, ...HEADERS_ON_EVERY_RESPONSE };
   const alreadySet = response.getHeaderNames();
   if (alreadySet.length === 0) return { ...common, ...own };
   for (const [name, value] of Object.entries(common)) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DeadlinePassed, RoundTrip, TooManyWaiting } from './round-trip.js';
+import { DeadlinePassed, Batcher, TooManyWaiting } from './batcher.js';
 
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -34,17 +34,17 @@ const settled = async () => {
   await new Promise(setImmediate);
 };
 
-describe('RoundTrip', () => {
+describe('Batcher', () => {
   it('sends a call in the same turn of the event loop when idle', async () => {
     const stage = new Stage();
-    void new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 }).call(1, NEVER);
+    void new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 }).call(1, NEVER);
     await new Promise(setImmediate);
     expect(stage.trips.map((trip) => trip.calls)).toEqual([[1]]);
   });
 
   it('gathers what arrives under way into the next trip', async () => {
     const stage = new Stage();
-    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const answers = [roundTrip.call(1, NEVER)];
     await settled();
     answers.push(...[2, 3].map((call) => roundTrip.call(call, NEVER)));
@@ -56,7 +56,7 @@ describe('RoundTrip', () => {
 
   it('leaves again before the answers of the trip before are passed on', async () => {
     const stage = new Stage();
-    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const tripsAtAnswer = roundTrip.call(1, NEVER).then(() => stage.trips.length);
     await settled();
     void roundTrip.call(2, NEVER);
@@ -66,7 +66,7 @@ describe('RoundTrip', () => {
 
   it('takes in halves at most half of those who are about', async () => {
     const stage = new Stage();
-    const roundTrip = new RoundTrip(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
+    const roundTrip = new Batcher(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
     for (let call = 0; call < 20; call++) void roundTrip.call(call, NEVER);
     for (let trip = 0; trip < 5; trip++) {
       await settled();
@@ -92,7 +92,7 @@ describe('RoundTrip', () => {
         async (...of) => {
           const [steps, maxCalls, inHalves] = of;
           const stage = new Stage();
-          const roundTrip = new RoundTrip<number, string>(stage.run, {
+          const roundTrip = new Batcher<number, string>(stage.run, {
             maxCalls,
             maxWaiting: NEVER,
             inHalves,
@@ -147,7 +147,7 @@ describe('RoundTrip', () => {
 
   it('refuses one more than may wait, and those that wait are unharmed', async () => {
     const stage = new Stage();
-    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 2 });
+    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 2 });
     const taken = [roundTrip.call(1, NEVER)];
     await settled();
     taken.push(...[2, 3].map((call) => roundTrip.call(call, NEVER)));
@@ -160,7 +160,7 @@ describe('RoundTrip', () => {
 
   it('fails an overdue call within its deadline and says whether it was sent', async () => {
     const stage = new Stage();
-    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const startedAt = performance.now();
     const first = roundTrip.call(1, startedAt + 60);
     await settled();
@@ -172,7 +172,7 @@ describe('RoundTrip', () => {
 
   it('does not send a call whose deadline has passed', async () => {
     const stage = new Stage();
-    const roundTrip = new RoundTrip(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     void roundTrip.call(1, NEVER);
     await settled();
     const overdue = roundTrip.call(2, performance.now() + 20);

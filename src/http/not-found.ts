@@ -1,6 +1,6 @@
 import type { Express, RequestHandler } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { answerError } from '../errors/error.answer.js';
+import { sendError } from '../errors/error-response.js';
 import type { ApiRequest } from './api-request.js';
 
 interface Layer {
@@ -21,17 +21,17 @@ export function methodsAt(app: Express, path: string): string[] {
 }
 
 /** Answers what no route took: `OPTIONS` with 204, a wrong method with 405, anything else with 404. */
-export function unmatched(app: Express): RequestHandler {
+export function notFound(app: Express): RequestHandler {
   return (request, response) => {
     const methods = methodsAt(app, request.path);
     const allow = { Allow: methods.join(', ') };
     if (methods.length === 0) {
-      answerError(request as ApiRequest, response, new ApiError('not_found', 'There is nothing at this path.'));
+      sendError(request as ApiRequest, response, new ApiError('not_found', 'There is nothing at this path.'));
     } else if (request.method === 'OPTIONS') {
       response.writeHead(204, allow).end();
     } else {
       const message = `This path takes ${allow.Allow} only.`;
-      answerError(request as ApiRequest, response, new ApiError('method_not_allowed', message, allow));
+      sendError(request as ApiRequest, response, new ApiError('method_not_allowed', message, allow));
     }
   };
 }

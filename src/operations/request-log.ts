@@ -3,7 +3,7 @@ import { type Socket, isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
 import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
-import type { AnswerHead } from '../http/answer-headers.js';
+import type { ResponseHead } from '../http/response-headers.js';
 import { type ApiRequest, inContext } from '../http/api-request.js';
 import { REFUSED, type Refused } from '../http/parser-errors.js';
 import { describeFailure } from './failure.text.js';
@@ -20,11 +20,11 @@ const MAX_CLAIMED_ADDRESSES = 5;
 
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-type Answer = ServerResponse & AnswerHead;
+type Answer = ServerResponse & ResponseHead;
 
 /** Sees every request from its head to the end of its answer, and tells the metrics and the log. */
 @Injectable()
-export class RequestWatch {
+export class RequestLog {
   readonly #logSuccessEvery: number;
   #successes = 0;
 
