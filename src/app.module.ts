@@ -1,9 +1,12 @@
-import { type DynamicModule, Global, Module } from '@nestjs/common';
-import { APP_FILTER } from '@nestjs/core';
+import { type DynamicModule, Global, type MiddlewareConsumer, Module, type NestModule } from '@nestjs/common';
+import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
+import type { Express, NextFunction, Request, Response } from 'express';
 import { AuthModule } from './auth/auth.module.js';
 import { DatabaseModule } from './database/database.module.js';
 import { Environment } from './environment.js';
-import { ErrorFilter } from './errors/error.filter.js';
+import { ErrorFilter } from './http/error.filter.js';
+import { InventoryExpressAdapter } from './http/express.adapter.js';
+import { setCommonHeaders } from './http/response-headers.js';
 import { InventoryModule } from './inventory/inventory.module.js';
 import { OperationsModule } from './operations/operations.module.js';
 
@@ -14,9 +17,28 @@ import { OperationsModule } from './operations/operations.module.js';
   providers: [{ provide: APP_FILTER, useClass: ErrorFilter }],
   exports: [Environment],
 })
-export class AppModule {
+export class AppModule implements NestModule {
+  constructor(private readonly host: HttpAdapterHost) {}
+
   /** @param environment the settings to run with */
   static with(environment: Environment): DynamicModule {
     return { module: AppModule, providers: [{ provide: Environment, useValue: environment }] };
   }
+
+  /** What our own adapter does by itself, and more quickly, an application with Nest's gets from a middleware. */
+  configure(consumer: MiddlewareConsumer): void {
+    const { httpAdapter } = this.host;
+    httpAdapter.getInstance<Express>().set('json replacer', exactIntegers);
+    if (httpAdapter instanceof InventoryExpressAdapter) return;
+    const commonHeaders = (request: Request, response: Response, next: NextFunction) => {
+      setCommonHeaders(request, response);
+      next();
+    };
+    consumer.apply(commonHeaders).forRoutes('{*path}');
+  }
+}
+
+/** A bigint becomes a JSON number with all its digits. */
+function exactIntegers(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value;
 }

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readEnvironment } from '../src/environment.ts';
-import { outcomeOf } from '../src/errors/database-failure.ts';
+import { outcomeOf } from '../src/database/database-failure.ts';
 import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
 import { type QuantityUpdate, updateStatement } from '../src/inventory/update-statement.ts';
 import { type TestService, startService } from './support/service.ts';
@@ -217,7 +217,7 @@ describe('updates', () => {
           ['remote_write', 'remote_write'],
         ]) {
           await service.sql(`SET client_min_messages = error; SET synchronous_commit = ${String(before)}`);
-          const { sql, args } = updateStatement(
+          const { sql, values } = updateStatement(
             pets.map((petId) => ({
               petId,
               quantity: 1,
@@ -227,7 +227,7 @@ describe('updates', () => {
               requestId: 'request',
             })),
           );
-          await service.sql(sql, args);
+          await service.sql(sql, values);
           const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings`);
           expect(told).toEqual({ settings: `${String(during)} warning` });
         }

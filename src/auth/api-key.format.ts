@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import { KEY_PREFIX } from '../http/api-request.js';
 
-export const KEY_PREFIX = 'psk_';
 const SECRET_LENGTH = 42; // 250 bits: each base62 character carries 5.95
 const CHECKSUM_LENGTH = 6; // 62^6 is more than 2^32
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

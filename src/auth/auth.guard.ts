@@ -5,8 +5,8 @@ import type { Request, Response } from 'express';
 import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
 import { ERRORS } from '../errors/error-code.js';
-import { type ApiRequest, headerValues, inContext } from '../http/api-request.js';
-import { BearerStrategy, NotAdmitted } from './bearer.strategy.js';
+import { inContext } from '../http/api-request.js';
+import { BearerStrategy, REALM } from './bearer.strategy.js';
 import { RateLimit } from './rate-limit.js';
 import { type Scope, lacksScope } from './scopes.js';
 
@@ -15,7 +15,6 @@ export const API_KEY_SCHEME = 'apiKey';
 
 const ACCESS = 'auth:access';
 const PUBLIC = 'public';
-const CHALLENGE = 'Bearer realm="inventory"';
 
 /**
  * Stands before every handler. It lets a request in when its bearer key is live and has the handler's scope; a handler
@@ -39,33 +38,18 @@ export class AuthGuard implements CanActivate {
     const http = context.switchToHttp();
     const request = inContext(http.getRequest<Request>());
     request.deadline = request.arrivedAt + this.environment.REQUEST_DEADLINE_MS;
-    const { keyId, scopes, moment } = await this.#admit(request);
-    request.keyId = keyId;
-    request.moment = moment;
+    const { keyId = '', scopes, snapshot } = await this.bearer.authenticate(request);
+    request.snapshot = snapshot;
     this.rateLimit.charge(keyId, http.getResponse<Response>());
     if (needed === undefined) throw insufficient(ERRORS.forbidden.message);
     if (!scopes.includes(needed)) throw insufficient(lacksScope(needed), `, scope="${needed}"`);
     return true;
   }
-
-  async #admit(request: ApiRequest) {
-    try {
-      const headers = headerValues(request, 'authorization');
-      if (headers.length > 1) throw new NotAdmitted('malformed_header');
-      return await this.bearer.authenticate(headers[0], request.deadline);
-    } catch (error) {
-      if (!(error instanceof NotAdmitted)) throw error;
-      request.refusal = error.refusal;
-      if (error.keyId !== undefined) request.keyId = error.keyId;
-      const challenge = error.refusal === 'no_key' ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
-      throw new ApiError('unauthorized', undefined, { 'WWW-Authenticate': challenge });
-    }
-  }
 }
 
 function insufficient(message: string, scope = ''): ApiError {
   return new ApiError('forbidden', message, {
-    'WWW-Authenticate': `${CHALLENGE}, error="insufficient_scope"${scope}`,
+    'WWW-Authenticate': `Bearer realm="${REALM}", error="insufficient_scope"${scope}`,
   });
 }
 

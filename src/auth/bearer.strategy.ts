@@ -1,75 +1,53 @@
 import { hash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
+import type { Request } from 'express';
+import type { StrategyCreated } from 'passport';
 import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
-import { type Admission, KeyCheck, type Snapshot } from './key-check.js';
+import { ApiError } from '../errors/api-error.js';
+import { type ApiRequest, headerValues } from '../http/api-request.js';
+import { type CheckedKey, KeyCheck } from './key-check.js';
 
-/** Why a request was not let in. For the log alone: to the caller all of them look the same. */
-export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
-export type Refusal = (typeof AUTH_FAILURES)[number];
+export const REALM = 'inventory';
 
-export class NotAdmitted extends Error {
-  constructor(
-    readonly refusal: Refusal,
-    readonly keyId?: string,
-  ) {
-    super(refusal);
-  }
+type Bearer = Strategy<VerifyFunctionWithRequest>;
+
+/** What the strategy is shown: the header alone, for it would take a token from the query or the body, too. */
+interface Presented extends Request {
+  readonly context: ApiRequest;
 }
 
-/** A request that is let in. */
-export interface Admitted {
-  readonly keyId: string;
-  readonly scopes: readonly string[];
-  readonly moment: Snapshot;
-}
-
-/** What passport calls on a strategy while it authenticates one request. */
-interface Attempt {
-  success(admission: Admission): void;
-  fail(challenge: string | number): void;
-  error(reason: unknown): void;
-}
-
-/**
- * passport-http-bearer's strategy, run without the passport framework around it.
- *
- * The strategy would also take a token from the body and the query; it is shown the header alone.
- */
+/** passport-http-bearer's strategy, by passport's contract (`success`, `fail`, `error`) but without its framework. */
 @Injectable()
 export class BearerStrategy {
-  readonly #strategy: Strategy<VerifyFunctionWithRequest>;
+  readonly #strategy: Bearer;
 
-  constructor(admission: KeyCheck) {
-    this.#strategy = new Strategy({ realm: 'inventory', passReqToCallback: true }, ((
-      { deadline }: { deadline: number },
-      token: string,
-      done: (error: unknown, admission?: Admission) => void,
-    ) => {
-      admission.admit(hash('sha256', token), deadline).then((admitted) => {
-        done(null, admitted);
+  constructor(keyCheck: KeyCheck) {
+    const verify: VerifyFunctionWithRequest = (presented, token, done) => {
+      const { context } = presented as Presented;
+      keyCheck.check(hash('sha256', token), context.deadline).then((key) => {
+        context.keyId = key.keyId;
+        context.authFailure = key.failure;
+        done(null, key.failure === undefined && key);
       }, done);
-    }) as never);
+    };
+    this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, verify);
   }
 
-  /**
-   * @param header the `Authorization` header, if the request has exactly one
-   * @param deadline on the clock of `performance.now()`
-   * @throws NotAdmitted, or ApiError `service_unavailable`
-   */
-  authenticate(header: string | undefined, deadline: number): Promise<Admitted> {
+  /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or `service_unavailable` */
+  authenticate(request: ApiRequest): Promise<CheckedKey> {
+    const [authorization, ...others] = headerValues(request, 'authorization');
     return new Promise((resolve, reject) => {
-      const attempt = Object.assign(Object.create(this.#strategy) as Strategy<VerifyFunctionWithRequest> & Attempt, {
-        success: ({ verdict, moment }: Admission) => {
-          if (verdict.state === 'live') resolve({ keyId: verdict.keyId, scopes: verdict.scopes, moment });
-          else if (verdict.state === 'unknown') reject(new NotAdmitted('unknown_key'));
-          else reject(new NotAdmitted(`${verdict.state}_key`, verdict.keyId));
-        },
-        fail: () => {
-          reject(new NotAdmitted(/^bearer( |$)/i.test(header ?? '') ? 'malformed_header' : 'no_key'));
-        },
-        error: reject,
-      });
-      attempt.authenticate({ headers: { authorization: header }, deadline } as never);
+      const attempt = Object.create(this.#strategy) as StrategyCreated<Bearer>;
+      attempt.success = (key) => resolve(key as CheckedKey);
+      attempt.error = reject;
+      attempt.fail = () => {
+        request.authFailure ??= /^bearer( |$)/i.test(authorization ?? '') ? 'malformed_header' : 'no_key';
+        const error = request.authFailure === 'no_key' ? '' : ', error="invalid_token"';
+        const headers = { 'WWW-Authenticate': `Bearer realm="${REALM}"${error}` };
+        reject(new ApiError('unauthorized', undefined, headers));
+      };
+      if (others.length > 0) attempt.fail();
+      else attempt.authenticate({ headers: { authorization }, context: request } as Presented);
     });
   }
 }

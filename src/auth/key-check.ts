@@ -1,73 +1,61 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Batcher } from '../database/batcher.js';
+import { isOverload, outcomeOf, readFailure } from '../database/database-failure.js';
+import { PrismaService } from '../database/prisma.service.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
-import { StatementRun, arrayLiteral } from '../database/statement-run.js';
-import { PrismaService } from '../database/prisma.service.js';
+import type { Snapshot } from '../database/snapshot.js';
 import { Environment } from '../environment.js';
-import { isOverload, outcomeOf, readFailure } from '../errors/database-failure.js';
-
-/**
- * What the database had committed when a request was let in.
- *
- * Two moments with the same session and the same snapshot see exactly the same rows: a session is its process and when
- * that began, and every session dies with a crash, so between the two there was none that could have handed out the
- * same transaction ids again. On a standby the snapshot does not change with every commit; there the session is null and
- * no moment equals another.
- */
-export interface Snapshot {
-  readonly session: string | null;
-  readonly snapshot: string;
-}
+import type { AuthFailure } from '../http/api-request.js';
 
 /** What the database says of a presented key. */
-export type Verdict =
-  | { readonly state: 'unknown' }
-  | { readonly state: 'live' | 'expired' | 'revoked'; readonly keyId: string; readonly scopes: readonly string[] };
-
-export interface Admission {
-  readonly verdict: Verdict;
-  readonly moment: Snapshot;
+export interface CheckedKey {
+  /** Why it lets nobody in; undefined when it is live. */
+  readonly failure: Extract<AuthFailure, 'unknown_key' | 'expired_key' | 'revoked_key'> | undefined;
+  /** Its public id; undefined when the database does not know the key. */
+  readonly keyId: string | undefined;
+  readonly scopes: readonly string[];
+  /** What had been committed when it was checked. */
+  readonly snapshot: Snapshot;
 }
 
-const UNKNOWN: Verdict = { state: 'unknown' };
 const MOST_KEYS_PER_BATCH = 1_000;
 
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MINUTES = 10;
 
-const ADMIT = `
+const CHECK_KEYS = `
   SELECT CASE WHEN NOT pg_is_in_recovery() THEN
            nullif(coalesce(nullif(current_setting('inventory.session', true), ''),
                            set_config('inventory.session', present_session(), false)), '')
          END,
-         pg_current_snapshot()::text,
-         encode(k.key_sha256, 'hex'),
-         k.id,
-         array_to_string(k.scopes, ' '),
-         CASE WHEN k.revoked_at IS NOT NULL THEN 'revoked' WHEN k.expires_at <= now() THEN 'expired' ELSE 'live' END,
-         k.last_used_at IS NULL OR k.last_used_at < now() - interval '${NOTE_USE_EVERY_MINUTES} minutes'
+         pg_current_snapshot(),
+         encode(key_sha256, 'hex'),
+         id,
+         array_to_string(scopes, ' '),
+         CASE WHEN revoked_at IS NOT NULL THEN 'revoked_key' WHEN expires_at <= now() THEN 'expired_key' END,
+         last_used_at IS NULL OR last_used_at < now() - interval '${NOTE_USE_EVERY_MINUTES} minutes'
     FROM (VALUES (1)) AS always
-    LEFT JOIN api_key k ON k.key_sha256 = ANY ($1::bytea[])`;
+    LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
 
-type AdmitRow = readonly [
+type KeyRow = readonly [
   session: string | null,
-  snapshot: string,
+  transactions: string,
   digest: string | null,
-  keyId: string | null,
+  keyId: string,
   scopes: string,
-  state: 'live' | 'expired' | 'revoked',
-  unnoted: 't' | 'f',
+  failure: 'expired_key' | 'revoked_key' | null,
+  isUseUnnoted: 't' | 'f',
 ];
 
 /**
- * The one trip that every request makes: is its key good now, and has anything been committed since.
+ * The one round trip that every request makes: is its key good now, and has anything been committed since.
  * No key is remembered from one request to the next: a revocation holds at once, whichever process a request gets to.
  */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
   readonly #session: Session;
-  readonly #trip: Batcher<string, Admission>;
+  readonly #batcher: Batcher<string, CheckedKey>;
   /** When this process last tried to note the use of a key, on the clock of `performance.now()`. */
   readonly #notedAt = new Map<string, number>();
 
@@ -75,9 +63,9 @@ export class KeyCheck implements OnApplicationShutdown {
     environment: Environment,
     private readonly prisma: PrismaService,
   ) {
-    this.#session = new Session(environment, 'admission');
-    this.#trip = new Batcher((digests) => this.#admit(digests), {
-      name: 'admission',
+    this.#session = new Session(environment, 'key check');
+    this.#batcher = new Batcher((digests) => this.#checkAll(digests), {
+      name: 'key_check',
       maxCalls: MOST_KEYS_PER_BATCH,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
     });
@@ -88,11 +76,11 @@ export class KeyCheck implements OnApplicationShutdown {
    * @param deadline on the clock of `performance.now()`
    * @throws ApiError `service_unavailable`
    */
-  admit(digest: string, deadline: number): Promise<Admission> {
+  check(digest: string, deadline: number): Promise<CheckedKey> {
     return untilDeadline(
       deadline,
       (failure) => outcomeOf(failure) !== 'ours' && !isOverload(failure),
-      () => this.#trip.call(digest, deadline),
+      () => this.#batcher.call(digest, deadline),
     ).catch((error: unknown) => {
       throw readFailure(error);
     });
@@ -102,22 +90,19 @@ export class KeyCheck implements OnApplicationShutdown {
     await this.#session.close();
   }
 
-  async #admit(digests: readonly string[]): Promise<Admission[]> {
-    const distinct = new Set(digests);
-    const args = [arrayLiteral(Array.from(distinct, (digest) => `\\x${digest}`))];
-    const { rows } = await this.#session.run(new StatementRun<AdmitRow>([{ sql: ADMIT, args }]));
-    const [[session, snapshot] = [null, '']] = rows;
-    const moment: Snapshot = { session, snapshot };
-    const verdicts = new Map(rows.map((row) => [row[2], this.#read(row)]));
-    const admissions = new Map<string, Admission>();
-    for (const digest of distinct) admissions.set(digest, { verdict: verdicts.get(digest) ?? UNKNOWN, moment });
-    return digests.map((digest) => admissions.get(digest) ?? { verdict: UNKNOWN, moment });
-  }
-
-  #read([, , , keyId, scopes, state, unnoted]: AdmitRow): Verdict {
-    if (keyId === null) return UNKNOWN;
-    if (state === 'live' && unnoted === 't') this.#noteUse(keyId);
-    return { state, keyId, scopes: scopes.split(' ') };
+  async #checkAll(digests: readonly string[]): Promise<CheckedKey[]> {
+    const values = [Array.from(new Set(digests), (digest) => `\\x${digest}`)];
+    const rows = await this.#session.run<KeyRow>({ sql: CHECK_KEYS, values });
+    const [[session, transactions] = [null, '']] = rows;
+    const snapshot = { session, transactions };
+    const unknown: CheckedKey = { failure: 'unknown_key', keyId: undefined, scopes: [], snapshot };
+    const known = new Map<string, CheckedKey>();
+    for (const [, , digest, keyId, scopes, failure, isUseUnnoted] of rows) {
+      if (digest === null) continue;
+      known.set(digest, { failure: failure ?? undefined, keyId, scopes: scopes.split(' '), snapshot });
+      if (failure === null && isUseUnnoted === 't') this.#noteUse(keyId);
+    }
+    return digests.map((digest) => known.get(digest) ?? unknown);
   }
 
   /**

@@ -5,7 +5,7 @@ import { Environment } from '../environment.js';
 import { PrismaClient } from '../generated/prisma/client.js';
 import { schemaOf } from './connection-config.js';
 import { createPool } from './session.js';
-import { statementName } from './statement-run.js';
+import { statementName } from './statement.js';
 
 /** The ordinary Prisma client, for everything that is not on every request's path. */
 @Injectable()

@@ -2,7 +2,7 @@ import pg from 'pg';
 import type { Environment } from '../environment.js';
 import { connectionConfig, type Prepare } from './connection-config.js';
 import { NotApplied } from './not-applied.js';
-import type { StatementRun } from './statement-run.js';
+import { type Statement, statementName, type TextRow } from './statement.js';
 import { boundsOfRequest } from './time-bounds.js';
 
 /** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
@@ -36,6 +36,9 @@ export function createPool(environment: Environment): pg.Pool {
     maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
   });
 }
+
+/** Columns stay as PostgreSQL wrote them: the driver would make a number of what does not fit into one. */
+const AS_TEXT: pg.CustomTypesConfig = { getTypeParser: () => (text: string) => text };
 
 interface SessionOptions extends Pick<pg.PoolConfig, 'max' | 'statement_timeout' | 'query_timeout'> {
   readonly prepare?: Prepare;
@@ -75,22 +78,19 @@ export class Session {
     return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
   }
 
-  /** @throws NotApplied when the statement was not sent, else what the driver failed with */
-  async run<Run extends StatementRun>(run: Run): Promise<Run> {
+  /** @throws NotApplied when there is no connection to send the statement on, else what the driver failed with */
+  async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = await this.#connect();
     const unconfirmedBefore = this.#unconfirmedCommits;
-    const { promise, resolve, reject }: PromiseWithResolvers<void> = Promise.withResolvers();
-    run.callback = (error) => (error ? reject(error) : resolve());
-    try {
-      client.query(run);
-      await promise;
-    } catch (error) {
+    const { sql: text, values } = statement;
+    const query = { name: statementName(statement), text, values, rowMode: 'array' as const, types: AS_TEXT };
+    const { rows } = await client.query<Row>(query).catch((error: unknown) => {
       client.release(true);
-      throw run.isSent ? error : notSent(error);
-    }
+      throw error;
+    });
     client.release();
     if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
-    return run;
+    return rows;
   }
 
   async #connect(): Promise<pg.PoolClient> {

@@ -1,19 +1,17 @@
-import {
-  IncomingMessage,
-  type OutgoingHttpHeader,
-  type OutgoingHttpHeaders,
-  ServerResponse,
-  createServer,
-} from 'node:http';
+import { IncomingMessage, ServerResponse, createServer } from 'node:http';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Express, type RequestHandler } from 'express';
+import express, {
+  type Express,
+  type NextFunction,
+  type RequestHandler,
+  type Response as ExpressResponse,
+} from 'express';
 import type { Environment } from '../environment.js';
-import { sendError } from '../errors/error-response.js';
-import { type ResponseHead, allHeaders } from './response-headers.js';
-import { inContext } from './api-request.js';
+import { inContext, validateHead } from './api-request.js';
+import { sendError } from './error-response.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
-import { validateHead } from './request-head.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
+import { setCommonHeaders } from './response-headers.js';
 
 /** Head of a request, all headers together. */
 const MAX_HEAD_BYTES = 8_192;
@@ -47,7 +45,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       /** Whether it asks for another protocol. What comes in one packet with it and behind it is lost to the parser. */
       isLast?: boolean;
 
-      /** Set by Node.js, which would let go of the connection and of the responses that wait on it where it is true. */
+      /** Set by Node.js, which lets go of the connection, and of the responses that wait on it, where it is true. */
       get upgrade(): boolean {
         return false;
       }
@@ -56,16 +54,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         if (asked) this.isLast = true;
       }
     }
-    class Response extends ServerResponse<Request> implements ResponseHead {
-      head: OutgoingHttpHeaders | undefined;
-
-      override writeHead(status: number, headers?: string | OutgoingHttpHeaders | OutgoingHttpHeader[]): this {
-        if (typeof headers === 'string' || Array.isArray(headers))
-          throw new TypeError('headers are written as an object');
-        this.head = allHeaders(this, headers);
-        return super.writeHead(status, this.head);
-      }
-    }
+    class Response extends ServerResponse<Request> {}
     Object.setPrototypeOf(Request.prototype, app.request as object);
     Object.setPrototypeOf(Response.prototype, app.response as object);
     Object.assign(app, { request: Request.prototype, response: Response.prototype });
@@ -93,7 +82,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       }),
     );
     server.maxHeadersCount = 0; // beyond a count Node.js would drop headers in silence; validateHead refuses
-    // A client that has sent all it wants to send may say so, and still gets its answer.
+    // A client that has sent all it wants to send may say so, and still gets its response.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.timeout = environment.SOCKET_TIMEOUT_MS;
     server.on('connection', (socket) => Object.assign(socket, { destroySoon: closeGently }));
@@ -102,7 +91,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     this.setHttpServer(server);
   }
 
-  /** As long as it is so, an answer closes its connection, unless others wait behind it. */
+  /** As long as it is so, a response closes its connection, unless others wait behind it. */
   closesWhile(isDraining: () => boolean): void {
     this.#isDraining = isDraining;
   }
@@ -112,8 +101,18 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     this.#addLastRoutes = addRoutes;
   }
 
+  /** What a handler has returned. */
+  override reply(response: ExpressResponse, body: unknown, status?: number): unknown {
+    setCommonHeaders(response.req, response);
+    return super.reply(response, body, status) as unknown;
+  }
+
   /** After all routes: tells a path that is not there from a method that is not. */
   override setNotFoundHandler(): this {
+    this.use((request: IncomingMessage, response: ServerResponse, next: NextFunction) => {
+      setCommonHeaders(request, response);
+      next();
+    });
     this.#addLastRoutes();
     this.use(this.notFound(this.getInstance<Express>()));
     return this;

@@ -5,12 +5,13 @@ import type { Response } from 'express';
 import { describe, expect, it } from 'vitest';
 import { InventoryUpdate } from '../inventory/inventory-update.dto.js';
 import type { ApiRequest } from './api-request.js';
-import { readJsonBody } from './json-body.js';
+import { readJson, validation } from './json-body.js';
 
-function read(body: string): Promise<InventoryUpdate> {
+async function read(body: string): Promise<InventoryUpdate> {
   const headers = { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) };
   const request = Object.assign(Readable.from([Buffer.from(body)]), { headers, rawHeaders: [] });
-  return readJsonBody(request as unknown as ApiRequest, {} as Response, InventoryUpdate);
+  const object = await readJson(request as unknown as ApiRequest, {} as Response);
+  return (await validation.transform(object, { type: 'custom', metatype: InventoryUpdate })) as InventoryUpdate;
 }
 
 /** The value of a JSON number as a fraction of whole numbers, without any rounding. */

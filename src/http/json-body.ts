@@ -1,8 +1,8 @@
-import { plainToInstance } from 'class-transformer';
-import { getMetadataStorage, validateSync } from 'class-validator';
+import { type ExecutionContext, ValidationPipe, createParamDecorator } from '@nestjs/common';
 import type { Response } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { type ApiRequest, headerValues } from './api-request.js';
+import { type ApiRequest, headerValues, inContext } from './api-request.js';
+import { othersDone } from './request-header.js';
 
 /** The largest body. The only one that version 1 takes has some 20 bytes. */
 export const MAX_BODY_BYTES = 1_024;
@@ -13,25 +13,56 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*([^;]*)/gi;
 const UTF8 = /^(?:utf-8|"utf-8")[ \t]*$/i;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
+/** Whether the pipe leaves a member out, instead of refusing it, for the sake of every object's own members. */
+const isHidden = (name: string) => name === 'prototype' || name in Object.prototype;
+
+/** Takes an object that has what the class declares, and nothing else. */
+export const validation = new ValidationPipe({
+  whitelist: true,
+  forbidNonWhitelisted: true,
+  transform: true,
+  stopAtFirstError: true,
+  validateCustomDecorators: true,
+  exceptionFactory(faults) {
+    const unknown = faults.find(({ constraints }) => constraints?.['whitelistValidation'] !== undefined);
+    if (unknown) return notAMember(unknown.property);
+    const [rule = ''] = faults.flatMap(({ constraints }) => Object.values(constraints ?? {}));
+    return new ApiError('validation_failed', `${rule}.`);
+  },
+});
+
+const ReadBody = createParamDecorator(async (_: unknown, context: ExecutionContext): Promise<unknown> => {
+  const http = context.switchToHttp();
+  const response = http.getResponse<Response>();
+  const request = inContext(http.getRequest<ApiRequest>());
+  await othersDone(); // with the path
+  await othersDone(); // with the headers
+  return response.headersSent ? undefined : readJson(request, response);
+});
+
 /**
- * Reads a request's body as an instance of a DTO class: understood whole, or refused.
- * Nothing of it is looked at before this is called.
+ * A parameter of the class that it is declared with: the JSON body, read when the guard has let the request in, and
+ * understood whole or refused.
  *
  * @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` (not JSON), `validation_failed`
  */
-export async function readJsonBody<T extends object>(
-  request: ApiRequest,
-  response: Response,
-  type: new () => T,
-): Promise<T> {
-  judgeHeaders(request);
+export const JsonBody = (): ParameterDecorator => ReadBody(validation);
+
+/** Reads the body as a JSON object. */
+export async function readJson(request: ApiRequest, response: Response): Promise<unknown> {
+  validateHeaders(request);
   // Where a body parser is in front of the controller, as Nest's is by default, nothing is left to be read.
-  if (request.body !== undefined) return validated(request.body, type);
-  if (request.awaitsContinue) response.writeContinue();
-  return validated(parse(decode(await readBytes(request))), type);
+  if (request.body === undefined && request.awaitsContinue) response.writeContinue();
+  const value: unknown = request.body ?? parse(decode(await readBytes(request)));
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ApiError('validation_failed', 'The body must be a JSON object.');
+  }
+  const hidden = Object.keys(value).find(isHidden);
+  if (hidden !== undefined) throw notAMember(hidden);
+  return value;
 }
 
-function judgeHeaders(request: ApiRequest): void {
+function validateHeaders(request: ApiRequest): void {
   const { headers } = request;
   const length = headers['content-length'];
   const mediaType = headers['content-type'];
@@ -80,7 +111,6 @@ function readBytes(request: ApiRequest): Promise<Buffer> {
       .once('end', () => {
         resolve(Buffer.concat(chunks));
       })
-      .once('bodyFault', fail)
       .once('error', fail);
   });
 }
@@ -133,30 +163,8 @@ function duplicateMember(text: string): string | undefined {
   return undefined;
 }
 
-function validated<T extends object>(value: unknown, type: new () => T): T {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new ApiError('validation_failed', 'The body must be a JSON object.');
-  }
-  const unknown = Object.keys(value).find((name) => !membersOf(type).has(name));
-  if (unknown !== undefined)
-    throw new ApiError('validation_failed', `${safeName(unknown)} is not a member of the body.`);
-  const instance = plainToInstance(type, value);
-  const [fault] = validateSync(instance, { stopAtFirstError: true });
-  const [rule] = Object.values(fault?.constraints ?? {});
-  if (rule !== undefined) throw new ApiError('validation_failed', `${rule}.`);
-  return instance;
-}
-
-const membersByType = new Map<unknown, ReadonlySet<string>>();
-
-/** The members that a DTO class declares by its class-validator decorators. */
-function membersOf(type: new () => object): ReadonlySet<string> {
-  let members = membersByType.get(type);
-  if (members === undefined) {
-    const declared = getMetadataStorage().getTargetValidationMetadatas(type, '', true, false);
-    membersByType.set(type, (members = new Set(declared.map((each) => each.propertyName))));
-  }
-  return members;
+function notAMember(name: string): ApiError {
+  return new ApiError('validation_failed', `${safeName(name)} is not a member of the body.`);
 }
 
 /** A member's name when it is an ordinary one; input is not echoed. */

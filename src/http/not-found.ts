@@ -1,7 +1,8 @@
 import type { Express, RequestHandler } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { sendError } from '../errors/error-response.js';
+import { sendError } from './error-response.js';
 import type { ApiRequest } from './api-request.js';
+import { writeHead } from './response-headers.js';
 
 interface Layer {
   readonly route?: { readonly methods: Readonly<Record<string, boolean>> };
@@ -28,7 +29,7 @@ export function notFound(app: Express): RequestHandler {
     if (methods.length === 0) {
       sendError(request as ApiRequest, response, new ApiError('not_found', 'There is nothing at this path.'));
     } else if (request.method === 'OPTIONS') {
-      response.writeHead(204, allow).end();
+      writeHead(response, 204, allow).end();
     } else {
       const message = `This path takes ${allow.Allow} only.`;
       sendError(request as ApiRequest, response, new ApiError('method_not_allowed', message, allow));

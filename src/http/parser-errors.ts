@@ -2,10 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ApiError } from '../errors/api-error.js';
-import { LINGER_MS, errorHeaders } from '../errors/error-response.js';
-import type { ApiRequest } from './api-request.js';
-import { type ResponseHead, HEADERS_ON_EVERY_RESPONSE } from './response-headers.js';
-import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
+import { LINGER_MS, errorHeaders } from './error-response.js';
+import { type ApiRequest, MAX_TARGET_LENGTH, targetTooLong } from './api-request.js';
+import { SECURITY_HEADERS } from './response-headers.js';
 import type { Connection } from './request-turns.js';
 
 interface ParserError extends Error {
@@ -34,11 +33,11 @@ export function answerParserErrors(server: Server): void {
     const last = socket.lastRequest;
     if (!last?.res) refuse(server, socket, readParserError(error));
     else if (last.complete)
-      afterAnswer(last.res, (response) => {
-        if (!saysClose(response)) refuse(server, socket, readParserError(error));
+      afterResponse(last.res, ({ shouldKeepAlive }) => {
+        if (shouldKeepAlive) refuse(server, socket, readParserError(error)); // behind one that closes nothing is answered
       });
     else if (last.res.headersSent)
-      afterAnswer(last.res, () => {
+      afterResponse(last.res, () => {
         socket.destroy();
       });
     else failBody(last, last.res, readParserError(error));
@@ -56,10 +55,10 @@ export function answerExpectations(server: Server): void {
 }
 
 /**
- * What is wrong behind a request must not be taken for its answer, nor come before it. Node.js closes the connection when
- * the last answer is written, where the client has said that it sends no more: this comes just before.
+ * What is wrong behind a request must not be taken for its response, nor come before it. Node.js closes the connection when
+ * the last response is written, where the client has said that it sends no more: this comes just before.
  */
-function afterAnswer(response: ServerResponse, act: (response: ServerResponse & Partial<ResponseHead>) => void): void {
+function afterResponse(response: ServerResponse, act: (response: ServerResponse) => void): void {
   if (response.writableFinished) act(response);
   else
     response.prependOnceListener('finish', () => {
@@ -67,16 +66,11 @@ function afterAnswer(response: ServerResponse, act: (response: ServerResponse & 
     });
 }
 
-/** Behind an answer that closes the connection nothing is answered any more. */
-function saysClose({ shouldKeepAlive, head }: ServerResponse & Partial<ResponseHead>): boolean {
-  return !shouldKeepAlive || head?.['Connection'] === 'close';
-}
-
-/** The head was good, so the request gets its own answer; whoever reads its body learns what is wrong with that. */
+/** The head was good, so the request gets its own response; whoever reads its body learns what is wrong with that. */
 function failBody(request: ApiRequest, response: ServerResponse, fault: ApiError): void {
   response.shouldKeepAlive = false;
   request.bodyFault = fault;
-  request.emit('bodyFault');
+  if (request.listenerCount('error') > 0) request.emit('error', fault);
 }
 
 function readParserError({ code, rawPacket }: ParserError): ApiError {
@@ -99,7 +93,7 @@ function refuse(server: Server, socket: Connection, error: ApiError): void {
   const body = error.body();
   const headers = {
     'X-Request-Id': id,
-    ...HEADERS_ON_EVERY_RESPONSE,
+    ...SECURITY_HEADERS,
     ...errorHeaders(error, body),
     Date: new Date().toUTCString(),
     Connection: 'close',

@@ -11,10 +11,7 @@ export const PET_ID_SCHEMA = {
   example: 1,
 } as const;
 
-/**
- * A stock entry, section 2 of the specification. It is written as JSON text from PostgreSQL's digits or by
- * {@link itemAsJson}, never by `JSON.stringify`: `petId` is an int64 and has to keep every digit.
- */
+/** A stock entry. `petId` is an int64, of which a JavaScript number could not keep every digit. */
 @ApiSchema({ description: 'The stock of one pet.' })
 export class InventoryItem {
   @ApiProperty({ ...PET_ID_SCHEMA, description: 'Identifier of the animal that this entry tracks.' })
@@ -29,10 +26,6 @@ export class InventoryItem {
     enumSchema: { description: 'Availability of a pet. Read-only: setting a quantity never changes it.' },
   })
   status!: PetStatus;
-}
-
-export function itemAsJson({ petId, quantity, status }: InventoryItem): string {
-  return `{"petId":${petId},"quantity":${quantity},"status":"${status}"}`;
 }
 
 /** The entity tag of an item, unquoted. It is made of what the list shows, so a client can write it by itself. */

@@ -4,10 +4,11 @@ import type { Response } from 'express';
 import { RequireScope } from '../auth/auth.guard.js';
 import { API_PREFIX } from '../http/api-prefix.js';
 import type { ApiRequest } from '../http/api-request.js';
-import { readJsonBody } from '../http/json-body.js';
-import { readIdempotencyKey } from './idempotency-key.js';
-import { readIfMatch } from './if-match.js';
-import { itemAsJson, itemTag } from './inventory-item.dto.js';
+import { JsonBody } from '../http/json-body.js';
+import { RequestHeader } from '../http/request-header.js';
+import { IdempotencyKeyPipe } from './idempotency-key.pipe.js';
+import { IfMatchPipe } from './if-match.pipe.js';
+import { type InventoryItem, itemTag } from './inventory-item.dto.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
 import { InventoryUpdate } from './inventory-update.dto.js';
@@ -22,11 +23,12 @@ export class InventoryController {
     private readonly lists: ListResponses,
   ) {}
 
+  /** Sends bytes by itself: the list is kept as they go out, and need not be made from objects for each response. */
   @Get()
   @RequireScope('inventory:read')
   @ListInventoryDocs()
   async listInventory(@Req() request: ApiRequest, @Res() response: Response): Promise<void> {
-    const list = await this.inventory.list(request.moment, request.arrivedAt);
+    const list = await this.inventory.list(request.snapshot, request.arrivedAt);
     await this.lists.send(request, response, list);
   }
 
@@ -35,31 +37,16 @@ export class InventoryController {
   @UpdateInventoryDocs()
   async updateInventory(
     @Param('petId', PetIdPipe) petId: bigint,
-    @Req() request: ApiRequest,
-    @Res() response: Response,
-  ): Promise<void> {
-    const ifMatch = readIfMatch(request.headers['if-match']);
-    const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key']);
-    const { quantity } = await readJsonBody(request, response, InventoryUpdate);
-    const { item, outcome } = await this.inventory.setQuantity(
-      {
-        petId,
-        quantity,
-        ifMatch: ifMatch,
-        changedBy: `key:${request.keyId}`,
-        idempotencyKey,
-        requestId: request.id,
-      },
-      request.deadline,
-    );
-    const body = itemAsJson(item);
-    response.writeHead(200, {
-      'Content-Type': 'application/json; charset=utf-8',
-      'Content-Length': body.length,
-      'Cache-Control': 'no-store',
-      ETag: `"${itemTag(item)}"`,
-      ...(outcome === 'replayed' && { 'Idempotent-Replayed': 'true' }),
-    });
-    response.end(body, 'latin1');
+    @RequestHeader('idempotency-key', IdempotencyKeyPipe) idempotencyKey: string | null,
+    @RequestHeader('if-match', IfMatchPipe) ifMatch: readonly string[] | null,
+    @JsonBody() { quantity }: InventoryUpdate,
+    @Req() { id: requestId, keyId, deadline }: ApiRequest,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<InventoryItem> {
+    const update = { petId, quantity, ifMatch, idempotencyKey, changedBy: `key:${keyId}`, requestId };
+    const { item, outcome } = await this.inventory.setQuantity(update, deadline);
+    response.set({ ETag: `"${itemTag(item)}"`, 'Cache-Control': 'no-store' });
+    if (outcome === 'replayed') response.set('Idempotent-Replayed', 'true');
+    return item;
   }
 }

@@ -7,8 +7,8 @@ import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { ErrorResponse, FailsWith } from '../openapi/error-responses.js';
 import { REQUEST_ID, entityTag } from '../openapi/headers.js';
 import { Stability } from '../openapi/stability.js';
-import { IDEMPOTENCY_KEY } from './idempotency-key.js';
-import { IF_MATCH_RULE } from './if-match.js';
+import { IDEMPOTENCY_KEY } from './idempotency-key.pipe.js';
+import { IF_MATCH_RULE } from './if-match.pipe.js';
 import { InventoryItem, PET_ID_SCHEMA } from './inventory-item.dto.js';
 import { InventoryUpdate, QUANTITY_RULE } from './inventory-update.dto.js';
 

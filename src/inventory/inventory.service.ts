@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import type { Snapshot } from '../auth/key-check.js';
+import { readFailure, writeFailure } from '../database/database-failure.js';
+import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
-import { readFailure, writeFailure } from '../errors/database-failure.js';
 import { itemTag } from './inventory-item.dto.js';
 import { ListCache } from './list-cache.js';
 import { type AppliedUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
@@ -17,13 +17,13 @@ export class InventoryService {
   ) {}
 
   /**
-   * The complete stock in ascending `petId`, as it was at the given moment or later.
+   * The complete stock in ascending `petId`, of the given snapshot or a later one.
    *
    * @throws ApiError `service_unavailable`
    */
-  async list(moment: Snapshot, arrivedAt: number): Promise<StockList> {
+  async list(snapshot: Snapshot, arrivedAt: number): Promise<StockList> {
     try {
-      return await this.listCache.at(moment, arrivedAt);
+      return await this.listCache.at(snapshot, arrivedAt);
     } catch (error) {
       throw readFailure(error);
     }
@@ -43,10 +43,7 @@ export class InventoryService {
       case 'replayed':
         return result;
       case 'key_reused':
-        throw new ApiError(
-          'idempotency_key_reused',
-          'This Idempotency-Key belongs to another update: nothing was written.',
-        );
+        throw new ApiError('idempotency_key_reused');
       case 'absent':
         throw new ApiError('not_found');
       case 'precondition_failed':

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import type { Snapshot } from '../auth/key-check.js';
 import { NotApplied } from '../database/not-applied.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { Batcher } from '../database/batcher.js';
+import type { Snapshot } from '../database/snapshot.js';
 import { Environment } from '../environment.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
@@ -20,7 +20,7 @@ const LONGEST_READING_MS = 25_000;
 const LEAST_PATIENCE_MS = 400;
 
 interface Call {
-  readonly moment: Snapshot;
+  readonly snapshot: Snapshot;
   /** Of the request, on the clock of `performance.now()`: by then the database has to have begun its answer. */
   readonly deadline: number;
 }
@@ -34,12 +34,12 @@ interface Progress {
 interface Kept {
   readonly list: StockList;
   readonly session: string;
-  readonly snapshot: string;
+  readonly transactions: string;
   readonly witness: string;
 }
 
 interface Reading {
-  readonly snapshot: string;
+  readonly transactions: string;
   readonly witness: string | null;
 }
 
@@ -73,7 +73,7 @@ const witness = (session: string | null) => Prisma.sql`(
  */
 @Injectable()
 export class ListCache {
-  readonly #trip: Batcher<Call, StockList>;
+  readonly #batcher: Batcher<Call, StockList>;
   #kept: Kept | undefined;
   /** Length of the last list, not compressed. */
   bytes = 0;
@@ -88,7 +88,7 @@ export class ListCache {
     private readonly environment: Environment,
     private readonly prisma: PrismaService,
   ) {
-    this.#trip = new Batcher((calls) => this.#listFor(calls), {
+    this.#batcher = new Batcher((calls) => this.#listFor(calls), {
       name: 'list',
       maxCalls: environment.MAX_WAITING_REQUESTS,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
@@ -96,30 +96,30 @@ export class ListCache {
   }
 
   /**
-   * The list as it was at the given moment or later.
+   * The list of the given snapshot, or a later one.
    *
    * @param arrivedAt of the request, on the clock of `performance.now()`
    * @throws what the database failed with
    */
-  at(moment: Snapshot, arrivedAt: number): StockList | Promise<StockList> {
-    const kept = this.#keptAt(moment);
+  at(snapshot: Snapshot, arrivedAt: number): StockList | Promise<StockList> {
+    const kept = this.#keptAt(snapshot);
     if (!kept) {
       const deadline = arrivedAt + this.environment.REQUEST_DEADLINE_MS;
-      return this.#trip.call({ moment, deadline }, arrivedAt + LONGEST_READING_MS);
+      return this.#batcher.call({ snapshot, deadline }, arrivedAt + LONGEST_READING_MS);
     }
     this.reuses++;
     return kept;
   }
 
-  #keptAt({ session, snapshot }: Snapshot): StockList | undefined {
+  #keptAt({ session, transactions }: Snapshot): StockList | undefined {
     const kept = this.#kept;
-    return session !== null && kept?.session === session && kept.snapshot === snapshot ? kept.list : undefined;
+    return session !== null && kept?.session === session && kept.transactions === transactions ? kept.list : undefined;
   }
 
   async #listFor(calls: readonly Call[]): Promise<StockList[]> {
-    const kept = calls.map(({ moment }) => this.#keptAt(moment));
+    const kept = calls.map(({ snapshot }) => this.#keptAt(snapshot));
     if (kept.every((list) => list !== undefined)) return kept;
-    const session = calls.at(-1)?.moment.session ?? null;
+    const session = calls.at(-1)?.snapshot.session ?? null;
     const patienceMs = Math.max(
       LEAST_PATIENCE_MS,
       Math.min(...calls.map(({ deadline }) => deadline)) - performance.now(),
@@ -138,7 +138,7 @@ export class ListCache {
   async #patch(session: string | null, progress: Progress): Promise<StockList | undefined> {
     const kept = this.#kept;
     if (session === null || kept?.session !== session) return undefined;
-    const since = Prisma.sql`${kept.snapshot}::pg_snapshot`;
+    const since = Prisma.sql`${kept.transactions}::pg_snapshot`;
     const [read] = await this.prisma.$queryRaw<(Reading & { readonly changes: string })[]>`
       WITH recent AS MATERIALIZED (
         SELECT pet_id FROM stock_change WHERE changed_in >= pg_snapshot_xmax(${since})
@@ -150,7 +150,7 @@ export class ListCache {
         UNION ALL
         SELECT FROM unrecorded_change WHERE changed_in = ANY (ARRAY(SELECT pg_snapshot_xip(${since})))
       )
-      SELECT pg_current_snapshot()::text AS snapshot,
+      SELECT pg_current_snapshot()::text AS transactions,
              CASE WHEN (SELECT count(*) FROM recent) <= ${MOST_CHANGES} AND NOT EXISTS (SELECT FROM unrecorded)
                   THEN ${witness(session)} END AS witness,
              (SELECT coalesce(string_agg(pet_id || ' ' || coalesce(${ITEM}, ''), E'\n' ORDER BY pet_id), '')
@@ -160,7 +160,7 @@ export class ListCache {
     const list = kept.list.with(changedPets(read.changes));
     if (!list) return undefined;
     this.patches++;
-    this.#kept = { ...kept, list, snapshot: read.snapshot };
+    this.#kept = { ...kept, list, transactions: read.transactions };
     return list;
   }
 
@@ -174,7 +174,7 @@ export class ListCache {
           const [read] = await transaction.$queryRaw<
             (Reading & { readonly isCurrent: boolean; readonly items: string | null; readonly last: bigint })[]
           >`
-            SELECT pg_current_snapshot()::text AS snapshot, ${witness(session)} AS witness,
+            SELECT pg_current_snapshot()::text AS transactions, ${witness(session)} AS witness,
                    (SELECT relname = 'inventory_item' AND relfilenode = coalesce(pg_relation_filenode(oid), 0)
                       FROM pg_class WHERE oid = 'inventory_item'::regclass) AS "isCurrent",
                    string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
@@ -194,9 +194,9 @@ export class ListCache {
     // The table was emptied, rewritten or swapped between this transaction's snapshot and its lock, and such a snapshot sees nothing.
     if (!first) return this.#readWhole(session, progress);
     const list = new StockList(pieces);
-    const { snapshot, witness: seen } = first;
+    const { transactions, witness: seen } = first;
     this.readings++;
-    this.#kept = session === null || seen === null ? undefined : { list, session, snapshot, witness: seen };
+    this.#kept = session === null || seen === null ? undefined : { list, session, transactions, witness: seen };
     return list;
   }
 }

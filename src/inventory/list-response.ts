@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
 import type { ApiRequest } from '../http/api-request.js';
 import { entityTags } from '../http/entity-tags.js';
+import { writeHead } from '../http/response-headers.js';
 import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js';
 
 /** Old lists that are kept only because someone still reads them may take this much in all, or what one list takes. */
@@ -15,21 +16,21 @@ export class ListResponses {
 
   /** In the coding that the client prefers, or 304 when the client has the list in any. */
   async send(request: ApiRequest, response: Response, list: StockList): Promise<void> {
-    const coding = preferredCoding(request.headers['accept-encoding']);
+    const coding = preferredCoding(request);
     const headers = {
       ETag: `"${list.tag(coding)}"`,
       'Cache-Control': 'private, no-cache',
       Vary: 'Accept-Encoding',
-      // A body that nobody asked for and that is still coming is not waited for.
-      ...(request.complete ? {} : { Connection: 'close' }),
     };
+    // A body that nobody asked for and that is still coming is not waited for.
+    if (!request.complete) response.shouldKeepAlive = false;
     const known = request.headers['if-none-match'];
     if (known !== undefined && isKnown(list, known)) {
-      response.writeHead(304, headers).end();
+      writeHead(response, 304, headers).end();
       return;
     }
     const body = coding === 'identity' ? list.plain : await list.in(coding);
-    response.writeHead(200, {
+    writeHead(response, 200, {
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': body.length,
       ...(coding === 'identity' ? {} : { 'Content-Encoding': coding }),
@@ -60,25 +61,10 @@ export class ListResponses {
   }
 }
 
-/**
- * By the weights of `Accept-Encoding` (RFC 9110 section 12.5.3); of codings that weigh the same, the first of CODINGS.
- * The list as it is always serves.
- */
-export function preferredCoding(accepted: string | undefined): Coding {
-  if (accepted === undefined) return 'identity';
-  const weights = new Map<string, number>();
-  for (const element of accepted.toLowerCase().split(',')) {
-    const [coding = '', ...parameters] = element.split(';').map((part) => part.trim());
-    const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1';
-    weights.set(coding, Number(weight) || 0);
-  }
-  let preferred: Coding = 'identity';
-  let heaviest = 0;
-  for (const coding of CODINGS) {
-    const weight = weights.get(coding) ?? weights.get('*') ?? 0;
-    if (weight > heaviest) [preferred, heaviest] = [coding, weight];
-  }
-  return preferred;
+/** Of codings that the client weighs the same, the first; the list as it is always serves. */
+function preferredCoding(request: ApiRequest): Coding {
+  if (request.headers['accept-encoding'] === undefined) return 'identity';
+  return (request.acceptsEncodings([...CODINGS]) || 'identity') as Coding;
 }
 
 /** Ends the response with the body. A single chunk leaves with the head; several go to the network together. */

@@ -2,14 +2,13 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { ClientBase } from 'pg';
 import { NotApplied } from '../database/not-applied.js';
 import { Batcher } from '../database/batcher.js';
+import { isOverload, outcomeOf } from '../database/database-failure.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
-import { StatementRun, arrayLiteral } from '../database/statement-run.js';
 import { boundsOfRequest, leastTimeToSend } from '../database/time-bounds.js';
 import { Environment } from '../environment.js';
-import { isOverload, outcomeOf } from '../errors/database-failure.js';
 import type { InventoryItem } from './inventory-item.dto.js';
-import { type JudgedRow, type QuantityUpdate, updateStatement } from './update-statement.js';
+import { type QuantityUpdate, type UpdatedRow, updateStatement } from './update-statement.js';
 
 const MOST_PER_STATEMENT = 500;
 
@@ -24,9 +23,6 @@ export type UpdateOutcome =
   | AppliedUpdate
   | { readonly outcome: 'precondition_failed'; readonly item: InventoryItem }
   | { readonly outcome: 'key_reused' | 'absent' };
-
-/** `missed`: the pet is absent, or someone else holds its row or took the key a moment ago. */
-type Answer = UpdateOutcome | { readonly outcome: 'missed' };
 
 /** Someone else holds the row or took the key a moment ago. Nothing was written. */
 class RowBusy extends NotApplied {}
@@ -45,21 +41,18 @@ const HELD = `
    WHERE application_name = 'inventory updates' AND usename = session_user AND datname = current_database()
      AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
 
-const EXISTING = 'SELECT pet_id FROM inventory_item WHERE pet_id = ANY ($1::bigint[])';
-
 /** Sets quantities, the updates that arrive during a database round trip together in the next. */
 @Injectable()
 export class QuantityUpdates implements OnApplicationShutdown {
   readonly #session: Session;
-  readonly #trip: Batcher<QuantityUpdate, Answer>;
-  readonly #existing: Batcher<bigint, boolean>;
+  readonly #batcher: Batcher<QuantityUpdate, UpdatedRow>;
   readonly #queryTimeoutMs: number;
   #heldCommits = 0;
 
   constructor(environment: Environment) {
     this.#queryTimeoutMs = boundsOfRequest(environment.REQUEST_DEADLINE_MS).query_timeout;
     this.#session = new Session(environment, 'updates', { prepare: (client) => this.#refuseWhileHeld(client) });
-    this.#trip = new Batcher((updates) => this.#apply(updates), {
+    this.#batcher = new Batcher((updates) => this.#run(updates), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: environment.MAX_WAITING_REQUESTS,
@@ -72,10 +65,6 @@ export class QuantityUpdates implements OnApplicationShutdown {
         of: petId,
         alone: ifMatch !== null || idempotencyKey !== null,
       }),
-    });
-    this.#existing = new Batcher((pets) => this.#findExisting(pets), {
-      maxCalls: MOST_PER_STATEMENT,
-      maxWaiting: environment.MAX_WAITING_REQUESTS,
     });
   }
 
@@ -110,10 +99,20 @@ export class QuantityUpdates implements OnApplicationShutdown {
 
   /** @throws RowBusy, or what the database failed with */
   async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
-    const answer = await this.#trip.call(update, deadline);
-    if (answer.outcome !== 'missed') return answer;
-    if (await this.#isThere(update.petId, deadline)) throw new RowBusy();
-    return { outcome: 'absent' };
+    const [, outcome, status, present] = await this.#batcher.call(update, deadline);
+    const { petId, quantity } = update;
+    switch (outcome) {
+      case 'busy':
+        throw new RowBusy();
+      case 'absent':
+      case 'key_reused':
+        return { outcome };
+      case 'precondition_failed':
+        return { outcome, item: { petId, quantity: Number(present), status } };
+      case 'done':
+      case 'replayed':
+        return { outcome, item: { petId, quantity, status } };
+    }
   }
 
   /** PostgreSQL keeps the server process of a waiting commit though its client has left, until the standby confirms it. */
@@ -123,34 +122,8 @@ export class QuantityUpdates implements OnApplicationShutdown {
     if (this.#heldCommits >= MOST_HELD) throw new CommitsHeld();
   }
 
-  async #apply(updates: readonly QuantityUpdate[]): Promise<Answer[]> {
-    const run = await this.#session.run(new StatementRun<JudgedRow>([updateStatement(updates)]));
-    const judged = new Map(run.rows.map((row) => [Number(row[0]), row]));
-    return updates.map(({ petId, quantity }, n) => {
-      const row = judged.get(n);
-      if (!row) return { outcome: 'missed' };
-      const [, outcome, status, present] = row;
-      if (outcome === 'key_reused') return { outcome };
-      return {
-        outcome,
-        item: { petId, quantity: outcome === 'precondition_failed' ? Number(present) : quantity, status },
-      };
-    });
-  }
-
-  /** Nothing was written for the pet, so nothing is in doubt when this fails. */
-  async #isThere(petId: bigint, deadline: number): Promise<boolean> {
-    try {
-      return await this.#existing.call(petId, deadline);
-    } catch (error) {
-      if (outcomeOf(error) !== 'unknown') throw error;
-      throw new NotApplied('whether the pet exists could not be read', { cause: error });
-    }
-  }
-
-  async #findExisting(pets: readonly bigint[]): Promise<boolean[]> {
-    const { rows } = await this.#session.run(new StatementRun([{ sql: EXISTING, args: [arrayLiteral(pets)] }]));
-    const existing = new Set(rows.map(([petId]) => petId));
-    return pets.map((petId) => existing.has(String(petId)));
+  async #run(updates: readonly QuantityUpdate[]): Promise<UpdatedRow[]> {
+    const rows = await this.#session.run<UpdatedRow>(updateStatement(updates));
+    return rows.toSorted(([one], [other]) => Number(one) - Number(other));
   }
 }

@@ -1,4 +1,4 @@
-import { type Statement, arrayLiteral } from '../database/statement-run.js';
+import type { Statement } from '../database/statement.js';
 import type { PetStatus } from '../generated/prisma/enums.js';
 
 /** One update as asked for. */
@@ -15,29 +15,29 @@ export interface QuantityUpdate {
   readonly requestId: string;
 }
 
-/** What the statement says of an update; of one that it missed there is no row. */
-export type JudgedRow = readonly [
+/** What the statement says of an update. `busy`: someone else holds the pet's row or took the key a moment ago. */
+export type UpdatedRow = readonly [
   n: string,
-  outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused',
+  outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused' | 'absent' | 'busy',
   status: PetStatus,
   present: string,
 ];
 
-const IF_MATCH_SHA256 = `sha256(convert_to(only_if, 'UTF8'))`;
+const IF_MATCH_SHA256 = `sha256(convert_to(if_match, 'UTF8'))`;
 
 /**
  * All updates of a batch: lock what can be had at once, take the updates whose precondition holds, write the last of
  * each pet and a history row for every one. A row that someone else holds is skipped, so the statement never waits for
- * a row, and deadlocks cannot arise; pets that are not locked, or not there, have no row in the answer. Setting
- * `inventory.recorded_in` makes the table's own history trigger stand aside. The other settings make the commit durable, and
- * tell when no standby confirmed it: here and not in the session, which a pooler may swap.
+ * a row, and deadlocks cannot arise. Setting `inventory.recorded_in` makes the table's own history trigger stand aside.
+ * The other settings make the commit durable, and tell when no standby confirmed it: here and not in the session, which a
+ * pooler may swap.
  *
  * Where an update has a key, `known` are those that the history already has under theirs, and the pet is written only if
  * the history row found its place in the unique index. So a key takes effect once, even when its first use was committed
  * after this statement's snapshot was taken. Two statements insert keys in the same order, or they could deadlock. The
- * message makes the commit wait for what a commit waits for: an answer from the history promises as much as the first.
+ * message makes the commit wait for what a commit waits for: a response from the history promises as much as the first.
  */
-const update = (asked: string, pets: string, keyed: boolean) => {
+const update = (keyed: boolean) => {
   const ifKeyed = (sql: string) => (keyed ? sql : '');
   return `
   WITH settings AS MATERIALIZED (
@@ -45,19 +45,21 @@ const update = (asked: string, pets: string, keyed: boolean) => {
            set_config('client_min_messages', 'warning', true),
            CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
   ), asked AS MATERIALIZED (
-    SELECT asked.* FROM settings, ${asked}
-        AS asked (n, pet_id, quantity, quantity_before, is_last, only_if, changed_by, request_id, idempotency_key)
+    SELECT asked.* FROM settings,
+      unnest($1::int[], $2::bigint[], $3::int[], $4::int[], $5::bool[], $6::text[], $7::text[], $8::text[], $9::text[])
+        AS asked (n, pet_id, quantity, quantity_before, is_last, if_match, changed_by, request_id, idempotency_key)
   ), ${ifKeyed(`known AS MATERIALIZED (
     SELECT n, status_after, quantity_after, pg_logical_emit_message(true, 'inventory', 'replay'),
            (change.pet_id, quantity_after, if_match_sha256)
              IS NOT DISTINCT FROM (asked.pet_id, quantity, ${IF_MATCH_SHA256}) AS is_same
       FROM asked JOIN stock_change AS change USING (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL
   ), `)}locked AS MATERIALIZED (
-    SELECT pet_id, quantity, status FROM inventory_item WHERE ${pets} FOR NO KEY UPDATE SKIP LOCKED
+    SELECT pet_id, quantity, status FROM inventory_item WHERE pet_id = ANY ($2) FOR NO KEY UPDATE SKIP LOCKED
   ), judged AS MATERIALIZED (
     SELECT asked.*, locked.quantity AS present, locked.status,
-           only_if IS NULL OR locked.status || '-' || locked.quantity = ANY (string_to_array(only_if, ' ')) AS holds
-      FROM asked JOIN locked USING (pet_id) ${ifKeyed('WHERE n NOT IN (SELECT n FROM known)')}
+           locked.quantity IS NOT NULL
+             AND (if_match IS NULL OR locked.status || '-' || locked.quantity = ANY (string_to_array(if_match, ' '))) AS holds
+      FROM asked LEFT JOIN locked USING (pet_id) ${ifKeyed('WHERE n NOT IN (SELECT n FROM known)')}
   ), recorded AS (
     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, request_id
            ${ifKeyed(', idempotency_key, if_match_sha256')})
@@ -70,36 +72,24 @@ const update = (asked: string, pets: string, keyed: boolean) => {
       FROM judged WHERE item.pet_id = judged.pet_id AND is_last AND holds
                     ${ifKeyed('AND item.pet_id IN (SELECT pet_id FROM recorded)')}
   )
-  SELECT n, CASE WHEN holds THEN 'done' ELSE 'precondition_failed' END, status, present FROM judged
-  ${ifKeyed(`WHERE NOT holds OR pet_id IN (SELECT pet_id FROM recorded)
-  UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, status_after, quantity_after FROM known`)}`;
+  SELECT n, CASE WHEN holds THEN ${keyed ? `CASE WHEN pet_id IN (SELECT pet_id FROM recorded) THEN 'done' ELSE 'busy' END` : `'done'`}
+                 WHEN present IS NOT NULL THEN 'precondition_failed'
+                 WHEN EXISTS (SELECT FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
+                 ELSE 'absent' END, status, present FROM judged
+  ${ifKeyed(`UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, status_after, quantity_after FROM known`)}`;
 };
 
-const updateMany = (keyed: boolean) =>
-  update(
-    'unnest($1::int[], $2::bigint[], $3::int[], $4::int[], $5::bool[], $6::text[], $7::text[], $8::text[], $9::text[])',
-    'pet_id = ANY ($2)',
-    keyed,
-  );
-/** The same, and a fifth less work, for the batch of one that a lone client makes. */
-const updateOne = (keyed: boolean) =>
-  update(
-    '(VALUES ($1::int, $2::bigint, $3::int, $4::int, $5::bool, $6::text, $7::text, $8::text, $9::text))',
-    'pet_id = $2',
-    keyed,
-  );
 /** Keys cost the statement a fifth, so a batch without any has one that knows of none. */
-const UPDATE = { unkeyed: updateMany(false), keyed: updateMany(true) };
-const UPDATE_ONE = { unkeyed: updateOne(false), keyed: updateOne(true) };
+const UPDATE = update(false);
+const UPDATE_WITH_KEYS = update(true);
 
 /** The statement for a batch. */
 export function updateStatement(updates: readonly QuantityUpdate[]): Statement {
   const rows = askedRows(updates);
-  const [one, ...others] = rows;
-  const kind = updates.some(({ idempotencyKey }) => idempotencyKey !== null) ? 'keyed' : 'unkeyed';
-  return one && others.length === 0
-    ? { sql: UPDATE_ONE[kind], args: one.map((value) => (value === null ? null : String(value))) }
-    : { sql: UPDATE[kind], args: COLUMNS.map((column) => arrayLiteral(rows.map((row) => row[column]))) };
+  return {
+    sql: updates.some(({ idempotencyKey }) => idempotencyKey !== null) ? UPDATE_WITH_KEYS : UPDATE,
+    values: COLUMNS.map((column) => rows.map((row) => row[column])),
+  };
 }
 
 type AskedRow = readonly [

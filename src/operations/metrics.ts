@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-import { AUTH_FAILURES } from '../auth/bearer.strategy.js';
+import { AUTH_FAILURES } from '../http/api-request.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { type BatchEnd, batchEnds } from '../database/batcher.js';
 import { ERRORS } from '../errors/error-code.js';
@@ -132,7 +132,7 @@ export class Metrics implements OnApplicationShutdown {
   }
 
   readonly #tripEnded = (message: unknown): void => {
-    const { trip, calls, durationMs, failed } = message as BatchEnd;
+    const { name: trip, calls, durationMs, failed } = message as BatchEnd;
     let observers = this.#trips.get(trip);
     if (!observers) {
       this.#tripFailures.labels(trip).inc(0);

@@ -3,7 +3,6 @@ import { type Socket, isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
 import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
-import type { ResponseHead } from '../http/response-headers.js';
 import { type ApiRequest, inContext } from '../http/api-request.js';
 import { REFUSED, type Refused } from '../http/parser-errors.js';
 import { describeFailure } from './failure.text.js';
@@ -19,8 +18,6 @@ const CLIENT_GONE = 499;
 const MAX_CLAIMED_ADDRESSES = 5;
 
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
-
-type Answer = ServerResponse & ResponseHead;
 
 /** Sees every request from its head to the end of its answer, and tells the metrics and the log. */
 @Injectable()
@@ -38,15 +35,15 @@ export class RequestLog {
 
   /** Listens before the application does, so that nothing which answers a request can pass unseen. */
   attach(server: Server): void {
-    const ended = (request: ApiRequest, response: Answer) => {
+    const ended = (request: ApiRequest, response: ServerResponse) => {
       this.#ended(request, response);
     };
-    function close(this: Answer): void {
+    function close(this: ServerResponse): void {
       ended(inContext(this.req), this);
     }
     // Asked for once, Node.js remembers it beyond the end of the connection, when the line is written.
     server.on('connection', (socket: Socket) => socket.remoteAddress);
-    server.prependListener('request', (_request, response: Answer) => {
+    server.prependListener('request', (_request, response: ServerResponse) => {
       this.metrics.activeRequests++;
       response.on('close', close);
     });
@@ -55,7 +52,7 @@ export class RequestLog {
     });
   }
 
-  #ended(request: ApiRequest, response: Answer): void {
+  #ended(request: ApiRequest, response: ServerResponse): void {
     const { method, failure } = request;
     const status = response.headersSent ? response.statusCode : CLIENT_GONE;
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? UNMATCHED);
@@ -63,11 +60,11 @@ export class RequestLog {
     this.metrics.activeRequests--;
     this.metrics.requestEnded(method, route, status, durationMs / 1_000);
     if (status >= 400)
-      this.metrics.requestFailed(failure instanceof ApiError ? failure.code : undefined, request.refusal);
+      this.metrics.requestFailed(failure instanceof ApiError ? failure.code : undefined, request.authFailure);
 
     const level = levelOf(status, route);
     if (!this.log.takes(level) || (status < 400 && this.#successes++ % this.#logSuccessEvery !== 0)) return;
-    const length = response.head?.['Content-Length'] ?? response.getHeader('Content-Length');
+    const length = request.responseLength ?? response.getHeader('Content-Length');
     const line = {
       requestId: request.id,
       traceId: traceIdOf(request.headers['traceparent']),
@@ -78,7 +75,7 @@ export class RequestLog {
       route,
       status,
       code: failure instanceof ApiError ? failure.code : undefined,
-      reason: request.refusal,
+      reason: request.authFailure,
       durationMs: Math.round(durationMs * 1_000) / 1_000,
       bytes: length === undefined ? undefined : Number(length),
       aborted: response.writableFinished ? undefined : true,

@@ -7,7 +7,7 @@ import { registerHooks } from 'node:module';
 registerHooks({
   load(url, context, next) {
     const loaded = next(url, context);
-    if (!url.endsWith('/dist/errors/database-failure.js')) return loaded;
+    if (!url.endsWith('/dist/database/database-failure.js')) return loaded;
     const source = Buffer.from(loaded.source as Uint8Array).toString();
     const head = 'export function outcomeOf(error) {';
     if (!source.includes(head)) throw new Error('the service reads errors elsewhere now');

@@ -81,7 +81,9 @@ class FaultyController {
   @Public()
   @Get('answers/:what')
   answers(): unknown {
-    return { quantity: 5n }; // JSON.stringify throws
+    const circle: { self?: unknown } = {};
+    circle.self = circle; // JSON.stringify throws
+    return circle;
   }
 }
 

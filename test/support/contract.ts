@@ -3,7 +3,6 @@ import type { IncomingMessage, OutgoingHttpHeaders, Server, ServerResponse } fro
 import { gunzipSync } from 'node:zlib';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import type { ResponseHead } from '../../src/http/response-headers.js';
 
 interface Schema {
   type?: string;
@@ -70,12 +69,18 @@ function record({ method, url }: IncomingMessage, response: ServerResponse, judg
       return send(...args);
     }) as never;
   }
+  let head: OutgoingHttpHeaders = {};
+  const writeHead = response.writeHead.bind(response) as (...args: unknown[]) => ServerResponse;
+  response.writeHead = (...args: unknown[]) => {
+    head = (args[1] ?? {}) as OutgoingHttpHeaders;
+    return writeHead(...args);
+  };
   response.once('finish', () => {
     judge({
       method: method ?? 'GET',
       path: (url ?? '/').split('?')[0] ?? '',
       status: response.statusCode,
-      headers: { ...response.getHeaders(), ...lowerCased((response as ServerResponse & ResponseHead).head ?? {}) },
+      headers: { ...response.getHeaders(), ...lowerCased(head) },
       bytes: Buffer.concat(chunks),
     });
   });

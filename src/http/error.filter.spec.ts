@@ -1,7 +1,7 @@
 import { HttpException, NotFoundException, PayloadTooLargeException } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
-import { ApiError } from './api-error.js';
-import { ERRORS, type ErrorCode } from './error-code.js';
+import { ApiError } from '../errors/api-error.js';
+import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 import { asApiError } from './error.filter.js';
 
 describe('an ApiError', () => {

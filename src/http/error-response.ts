@@ -1,13 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ApiError } from './api-error.js';
+import type { ApiError } from '../errors/api-error.js';
+import { writeHead } from './response-headers.js';
 
 /** Unread request bodies up to here are taken and dropped, so that the connection can be kept. */
 const DROPPED_BODY_BYTES = 1_024;
-/** A client that is still sending gets this long, and this much is taken from it, so that it can read the answer. */
+/** A client that is still sending gets this long, and this much is taken from it, so that it can read the response. */
 export const LINGER_MS = 500;
 const LINGER_BYTES = 65_536;
 
-/** The headers of every Error, beside those that every answer has. */
+/** The headers of every Error, beside those that every response has. */
 export function errorHeaders(error: ApiError, body: string): Record<string, string | number> {
   return {
     'Content-Type': 'application/json; charset=utf-8',
@@ -31,23 +32,24 @@ export function sendError(
   const body = error.body();
   const headers = errorHeaders(error, body);
   if (isBodySmall(request)) {
-    response.writeHead(error.status, headers).end(body);
+    writeHead(response, error.status, headers).end(body);
     return;
   }
-  response.writeHead(error.status, { ...headers, Connection: 'close' }).write(body);
+  response.shouldKeepAlive = false;
+  writeHead(response, error.status, headers).write(body);
   endAfterLingering(request, response);
 }
 
 function isBodySmall(request: IncomingMessage): boolean {
   if (request.complete) return true;
   const { 'content-length': length, 'transfer-encoding': coding, expect } = request.headers;
-  // Who expects "100 Continue" may send the body or not after this answer; only the end of the connection tells.
+  // Who expects "100 Continue" may send the body or not after this response; only the end of the connection tells.
   return coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
 }
 
 /**
- * The answer is complete for the client. Closing at once, with its data unread, would reset the connection
- * and could take the answer with it.
+ * The response is complete for the client. Closing at once, with its data unread, would reset the connection
+ * and could take the response with it.
  */
 function endAfterLingering(request: IncomingMessage, response: ServerResponse): void {
   let taken = 0;

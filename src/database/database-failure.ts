@@ -1,9 +1,9 @@
 import pg from 'pg';
-import { NotApplied } from '../database/not-applied.js';
-import { DeadlinePassed, TooManyWaiting } from '../database/batcher.js';
-import { isFaultOfOurs } from '../database/session.js';
+import { NotApplied } from './not-applied.js';
+import { DeadlinePassed, TooManyWaiting } from './batcher.js';
+import { isFaultOfOurs } from './session.js';
 import { Prisma } from '../generated/prisma/client.js';
-import { type ApiError, outcomeUnknown, unavailable } from './api-error.js';
+import { type ApiError, outcomeUnknown, unavailable } from '../errors/api-error.js';
 
 /**
  * What a failed statement means:

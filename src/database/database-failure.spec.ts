@@ -4,11 +4,11 @@ import { DriverAdapterError } from '@prisma/driver-adapter-utils';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { postgresBinaries } from '../../dev/postgres-binaries.js';
-import { NotApplied } from '../database/not-applied.js';
-import { DeadlinePassed, TooManyWaiting } from '../database/batcher.js';
-import { UnconfirmedCommit } from '../database/session.js';
+import { NotApplied } from './not-applied.js';
+import { DeadlinePassed, TooManyWaiting } from './batcher.js';
+import { UnconfirmedCommit } from './session.js';
 import { Prisma } from '../generated/prisma/client.js';
-import { ApiError } from './api-error.js';
+import { ApiError } from '../errors/api-error.js';
 import { outcomeOf, outcomeOfSqlstate, readFailure, writeFailure } from './database-failure.js';
 
 const databaseError = (code: string) => Object.assign(new pg.DatabaseError('secret', 0, 'error'), { code });

@@ -1,3 +1,4 @@
+import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import { ENTITY_TAG_LIST, entityTags } from '../http/entity-tags.js';
 
@@ -12,9 +13,12 @@ const PRINTABLE = /^[!-~]*$/;
  *
  * @throws ApiError `bad_request` for what is no such list: a 412 would claim that the stock has changed
  */
-export function readIfMatch(field: string | undefined): readonly string[] | null {
-  if (field === undefined) return null;
-  if (!ENTITY_TAG_LIST.test(field)) throw new ApiError('bad_request', IF_MATCH_RULE);
-  const tags = entityTags(field);
-  return tags === '*' ? null : tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
+@Injectable()
+export class IfMatchPipe implements PipeTransform<string | undefined, readonly string[] | null> {
+  transform(field: string | undefined): readonly string[] | null {
+    if (field === undefined) return null;
+    if (!ENTITY_TAG_LIST.test(field)) throw new ApiError('bad_request', IF_MATCH_RULE);
+    const tags = entityTags(field);
+    return tags === '*' ? null : tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
+  }
 }

@@ -1,9 +1,9 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
 import type { Response } from 'express';
-import type { ApiRequest } from '../http/api-request.js';
-import { ApiError } from './api-error.js';
+import type { ApiRequest } from './api-request.js';
+import { ApiError } from '../errors/api-error.js';
 import { sendError } from './error-response.js';
-import { ERRORS, type ErrorCode } from './error-code.js';
+import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 
 /** Whatever is thrown while a request is handled leaves through here, as an Error. */
 @Catch()

@@ -1,0 +1,13 @@
+/**
+ * What the database had committed at a moment.
+ *
+ * Two with the same session and the same transactions see exactly the same rows: a session is its process and when that
+ * began, and every session dies with a crash, so between the two there was none that could have handed out the same
+ * transaction ids again. On a standby the transactions do not change with every commit; there the session is null and no
+ * snapshot equals another.
+ */
+export interface Snapshot {
+  readonly session: string | null;
+  /** `pg_current_snapshot()` as text. */
+  readonly transactions: string;
+}
