@@ -2,7 +2,7 @@ import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { AuthModule } from './auth/auth.module.js';
 import { DatabaseModule } from './database/database.module.js';
-import { Environment } from './environment.js';
+import { Settings } from './settings.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { InventoryModule } from './inventory/inventory.module.js';
 import { OperationsModule } from './operations/operations.module.js';
@@ -12,11 +12,11 @@ import { OperationsModule } from './operations/operations.module.js';
 @Module({
   imports: [DatabaseModule, AuthModule, InventoryModule, OperationsModule],
   providers: [{ provide: APP_FILTER, useClass: ErrorFilter }],
-  exports: [Environment],
+  exports: [Settings],
 })
 export class AppModule {
-  /** @param environment the settings to run with */
-  static with(environment: Environment): DynamicModule {
-    return { module: AppModule, providers: [{ provide: Environment, useValue: environment }] };
+  /** @param settings the settings to run with */
+  static with(settings: Settings): DynamicModule {
+    return { module: AppModule, providers: [{ provide: Settings, useValue: settings }] };
   }
 }

@@ -4,7 +4,7 @@ import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
 import { StatementRun, arrayLiteral } from '../database/statement-run.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import { isOverload, outcomeOf, readFailure } from '../errors/database-failure.js';
 
 /**
@@ -72,14 +72,14 @@ export class KeyCheck implements OnApplicationShutdown {
   readonly #notedAt = new Map<string, number>();
 
   constructor(
-    environment: Environment,
+    settings: Settings,
     private readonly prisma: PrismaService,
   ) {
-    this.#session = new Session(environment, 'admission');
+    this.#session = new Session(settings, 'admission');
     this.#trip = new Batcher((digests) => this.#admit(digests), {
       name: 'admission',
       maxCalls: MOST_KEYS_PER_BATCH,
-      maxWaiting: environment.MAX_WAITING_REQUESTS,
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
     });
   }
 

@@ -7,10 +7,10 @@ import {
 } from 'node:http';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type RequestHandler } from 'express';
-import type { Environment } from '../environment.js';
 import { sendError } from '../errors/error-response.js';
 import { type ResponseHead, allHeaders } from './response-headers.js';
 import { inContext } from './api-request.js';
+import type { Limits } from './limits.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { validateHead } from './request-head.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
@@ -25,7 +25,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   #isDraining: () => boolean = () => false;
 
   constructor(
-    private readonly environment: Environment,
+    private readonly limits: Limits,
     private readonly notFound: (app: Express) => RequestHandler,
   ) {
     const app = express();
@@ -70,16 +70,16 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     Object.setPrototypeOf(Response.prototype, app.response as object);
     Object.assign(app, { request: Request.prototype, response: Response.prototype });
 
-    const { environment } = this;
+    const { limits } = this;
     const server = createServer(
       {
         IncomingMessage: Request,
         ServerResponse: Response,
         maxHeaderSize: MAX_HEAD_BYTES,
         requireHostHeader: false, // validateHead asks for it, and answers with an Error
-        headersTimeout: environment.HEADERS_TIMEOUT_MS,
-        requestTimeout: environment.REQUEST_TIMEOUT_MS,
-        keepAliveTimeout: environment.KEEP_ALIVE_TIMEOUT_MS,
+        headersTimeout: limits.headMs,
+        requestTimeout: limits.requestMs,
+        keepAliveTimeout: limits.idleMs,
         connectionsCheckingInterval: CONNECTIONS_CHECKED_EVERY_MS,
         noDelay: true,
       },
@@ -95,7 +95,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     server.maxHeadersCount = 0; // beyond a count Node.js would drop headers in silence; validateHead refuses
     // A client that has sent all it wants to send may say so, and still gets its answer.
     Object.assign(server, { httpAllowHalfOpen: true });
-    server.timeout = environment.SOCKET_TIMEOUT_MS;
+    server.timeout = limits.stalledMs;
     server.on('connection', (socket) => Object.assign(socket, { destroySoon: closeGently }));
     answerParserErrors(server);
     answerExpectations(server);

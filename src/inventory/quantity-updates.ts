@@ -6,7 +6,7 @@ import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
 import { StatementRun, arrayLiteral } from '../database/statement-run.js';
 import { boundsOfRequest, leastTimeToSend } from '../database/time-bounds.js';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import { isOverload, outcomeOf } from '../errors/database-failure.js';
 import type { InventoryItem } from './inventory-item.dto.js';
 import { type JudgedRow, type QuantityUpdate, updateStatement } from './update-statement.js';
@@ -56,15 +56,15 @@ export class QuantityUpdates implements OnApplicationShutdown {
   readonly #queryTimeoutMs: number;
   #heldCommits = 0;
 
-  constructor(environment: Environment) {
-    this.#queryTimeoutMs = boundsOfRequest(environment.REQUEST_DEADLINE_MS).query_timeout;
-    this.#session = new Session(environment, 'updates', { prepare: (client) => this.#refuseWhileHeld(client) });
+  constructor(settings: Settings) {
+    this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
+    this.#session = new Session(settings, 'updates', { prepare: (client) => this.#refuseWhileHeld(client) });
     this.#trip = new Batcher((updates) => this.#apply(updates), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
-      maxWaiting: environment.MAX_WAITING_REQUESTS,
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
       open: () => this.#session.open(),
-      notSentWithinMs: leastTimeToSend(environment.REQUEST_DEADLINE_MS),
+      notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
       inHalves: true,
       // Of several updates of a pet each is recorded after the one before, as if that took place for sure. One that has a
       // precondition or a key may not, so it is the only one of its pet.
@@ -75,7 +75,7 @@ export class QuantityUpdates implements OnApplicationShutdown {
     });
     this.#existing = new Batcher((pets) => this.#findExisting(pets), {
       maxCalls: MOST_PER_STATEMENT,
-      maxWaiting: environment.MAX_WAITING_REQUESTS,
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
     });
   }
 

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
 import { type DestinationStream, pino } from 'pino';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import { describeFailure } from './failure.text.js';
 import { terminalOptions } from './log-terminal.js';
 
@@ -30,7 +30,7 @@ export class Log implements LoggerService {
   readonly #pino: pino.Logger;
   #dropped = 0;
 
-  constructor({ LOG_LEVEL }: Environment) {
+  constructor({ LOG_LEVEL }: Settings) {
     const forPeople = LOG_LEVEL === 'silent' ? undefined : terminal();
     if (LOG_LEVEL !== 'silent' && !forPeople) {
       const limits = { minLength: WRITTEN_FROM_BYTES, periodicFlush: WRITTEN_AFTER_MS, maxLength: MAX_WAITING_BYTES };

@@ -4,7 +4,7 @@ import { bootstrapKey } from '../auth/api-key.store.js';
 import { pendingMigrations } from '../database/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { tlsFailure } from '../database/tls.js';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import { Drain } from '../http/drain.js';
 import { describeFailure, type FailureText } from './failure.text.js';
 import { Log } from './log.js';
@@ -25,7 +25,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   readonly #stopped = new AbortController();
 
   constructor(
-    private readonly environment: Environment,
+    private readonly settings: Settings,
     private readonly prisma: PrismaService,
     private readonly drain: Drain,
     private readonly log: Log,
@@ -86,7 +86,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   async #storeBootstrapKey(): Promise<void> {
-    const { BOOTSTRAP_API_KEY } = this.environment;
+    const { BOOTSTRAP_API_KEY } = this.settings;
     if (BOOTSTRAP_API_KEY === undefined) return;
     const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
     if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);

@@ -1,7 +1,7 @@
 import type { Server, ServerResponse } from 'node:http';
 import { type Socket, isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import { ApiError } from '../errors/api-error.js';
 import type { ResponseHead } from '../http/response-headers.js';
 import { type ApiRequest, inContext } from '../http/api-request.js';
@@ -29,11 +29,11 @@ export class RequestLog {
   #successes = 0;
 
   constructor(
-    environment: Environment,
+    settings: Settings,
     private readonly log: Log,
     private readonly metrics: Metrics,
   ) {
-    this.#logSuccessEvery = environment.LOG_SUCCESS_EVERY;
+    this.#logSuccessEvery = settings.LOG_SUCCESS_EVERY;
   }
 
   /** Listens before the application does, so that nothing which answers a request can pass unseen. */

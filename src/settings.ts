@@ -1,5 +1,6 @@
-// With its own extension: what a developer's machine runs has this file from its source.
+// With their own extension: what a developer's machine runs has this file from its source.
 import { readText, tlsOptions } from './database/tls.ts';
+import { LIMITS } from './http/limits.ts';
 
 /**
  * Every setting of the service: its name, unit, default and meaning.
@@ -69,8 +70,8 @@ function setting<T>(meaning: string, fallback: string | undefined, read: (text: 
   return fallback === undefined ? { meaning, read } : { meaning, default: fallback, read };
 }
 
-/** The table of settings, in the order in which the README shows them. */
-export const settings = {
+/** In the order in which the README shows them. */
+export const SETTINGS = {
   DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
   DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', (text) =>
     text === '' ? undefined : passwordFrom(text),
@@ -98,23 +99,20 @@ export const settings = {
   ),
   DOCS: setting('Whether Swagger UI and the OpenAPI document are served: on, off', 'on', oneOf('on', 'off')),
   DATABASE_POOL_SIZE: setting(
-    'Connections for everything but the two dedicated ones (admission, updates)',
+    'Connections for everything but the two dedicated ones (key checks, updates)',
     '4',
     integer(1, 100),
   ),
-  REQUEST_DEADLINE_MS: setting('Bound on what a request waits for the database in all', '2500', integer(100, 60_000)),
+  // Within the time that a whole request may take to arrive, so that a slow database is never told as a slow client.
+  REQUEST_DEADLINE_MS: setting(
+    'Bound on what a request waits for the database in all',
+    '2500',
+    integer(100, LIMITS.requestMs - 1_000),
+  ),
   MAX_WAITING_REQUESTS: setting(
     'Requests that may wait for the database at once; more are refused with 503',
     '2000',
     integer(1, 100_000),
-  ),
-  HEADERS_TIMEOUT_MS: setting('Bound on receiving the head of a request', '5000', integer(100, 600_000)),
-  REQUEST_TIMEOUT_MS: setting('Bound on receiving a whole request', '10000', integer(100, 600_000)),
-  KEEP_ALIVE_TIMEOUT_MS: setting('How long an idle connection is kept', '65000', integer(100, 600_000)),
-  SOCKET_TIMEOUT_MS: setting(
-    'How long a connection may stand still in the midst of a request or answer',
-    '30000',
-    integer(100, 600_000),
   ),
   DRAIN_DELAY_MS: setting(
     'On SIGTERM, how long new connections are still taken while readiness is off',
@@ -128,53 +126,41 @@ export const settings = {
   ),
 } satisfies Record<string, Setting<unknown>>;
 
-export type SettingName = keyof typeof settings;
-type Values = { readonly [Name in SettingName]: ReturnType<(typeof settings)[Name]['read']> };
-
-/** Each bound must be shorter than the one around it, or the outer one hides what the inner one would have told. */
-const RISING: readonly (readonly SettingName[])[] = [
-  ['REQUEST_DEADLINE_MS', 'REQUEST_TIMEOUT_MS'],
-  ['REQUEST_DEADLINE_MS', 'DRAIN_TIMEOUT_MS'],
-  ['HEADERS_TIMEOUT_MS', 'REQUEST_TIMEOUT_MS'],
-];
+export type SettingName = keyof typeof SETTINGS;
+type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
 
 /**
  * Reads and checks all settings.
  *
- * @throws SettingError naming every setting that is missing, malformed or at odds with another
+ * @throws SettingError naming every setting that is missing or malformed
  */
-export function readEnvironment(source: Readonly<Record<string, string | undefined>> = process.env): Environment {
+export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
   const values: Partial<Record<SettingName, unknown>> = {};
-  for (const name of Object.keys(settings) as SettingName[]) {
-    const { default: fallback, read }: Setting<unknown> = settings[name];
+  for (const [name, { default: fallback, read }] of Object.entries<Setting<unknown>>(SETTINGS)) {
     const text = source[name] ?? fallback;
     try {
       if (text === undefined) throw new Error('is required');
-      values[name] = read(text);
+      values[name as SettingName] = read(text);
     } catch (error) {
       faults.push(`${name} ${(error as Error).message}`);
     }
   }
-  if (faults.length === 0) {
-    const url = new URL(values.DATABASE_URL as string);
-    const password = values.DATABASE_PASSWORD_FILE as string | undefined;
-    if (password !== undefined) {
-      if (url.password || url.searchParams.has('password'))
-        faults.push('DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password');
-      url.searchParams.set('password', password); // not url.password: an address without a host cannot have one
-      values.DATABASE_URL = url.href;
-    }
-    for (const chain of RISING) {
-      for (const [at, outer] of chain.entries()) {
-        const inner = chain[at - 1];
-        if (inner && Number(values[inner]) >= Number(values[outer])) faults.push(`${inner} must be less than ${outer}`);
-      }
-    }
-  }
   if (faults.length > 0) throw new SettingError(faults.join('\n'));
-  return Object.assign(new Environment(), values);
+  const settings = Object.assign(new Settings(), values);
+  const { DATABASE_URL, DATABASE_PASSWORD_FILE } = settings;
+  return DATABASE_PASSWORD_FILE === undefined
+    ? settings
+    : Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, DATABASE_PASSWORD_FILE) });
+}
+
+function withPassword(databaseUrl: string, password: string): string {
+  const url = new URL(databaseUrl);
+  if (url.password || url.searchParams.has('password'))
+    throw new SettingError('DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password');
+  url.searchParams.set('password', password); // not url.password: an address without a host cannot have one
+  return url.href;
 }
 
 /** The settings' values, by the names that the settings have outside. A class so that NestJS can inject it. */
-export class Environment extends (Object as unknown as new () => Values) {}
+export class Settings extends (Object as unknown as new () => Values) {}
