@@ -77,7 +77,7 @@ export class KeyCheck implements OnApplicationShutdown {
   ) {
     this.#session = new Session(settings, 'admission');
     this.#trip = new Batcher((digests) => this.#admit(digests), {
-      name: 'admission',
+      name: 'key_check',
       maxCalls: MOST_KEYS_PER_BATCH,
       maxWaiting: settings.MAX_WAITING_REQUESTS,
     });

@@ -117,7 +117,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       '{reason="unknown_key"}': 7,
     });
     const served = rises(before, after, 'inventory_round_trip_batch_size_sum');
-    expect(served['{trip="admission"}']).toBe(400 + 30 + 200 + 17 + 13 + 11 + 7 + 1); // and the second scrape
+    expect(served['{trip="key_check"}']).toBe(400 + 30 + 200 + 17 + 13 + 11 + 7 + 1); // and the second scrape
     expect(served['{trip="updates"}']).toBe(200 + 17 + 11);
     const trips = rises(before, after, 'inventory_round_trip_batch_size_count');
     expect(trips).toEqual(rises(before, after, 'inventory_round_trip_duration_seconds_count'));
@@ -170,7 +170,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     expect(rises(before, await scrape(), REQUESTS)).toEqual(gone);
   });
 
-  /** Keeps the list from being read anew. */
+  /** Keeps the list from being reloaded. */
   async function startBlocker(): Promise<{ release(): Promise<void> }> {
     await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
     await service.sql('BEGIN');
