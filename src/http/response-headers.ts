@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { inContext } from './api-request.js';
 
-/** What every answer has, beside `X-Request-Id`. Helmet puts its own in their place where a browser page is served. */
+/** What every answer has, beside `X-Request-Id`. Swagger UI has a content security policy of its own. */
 export const HEADERS_ON_EVERY_RESPONSE = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",

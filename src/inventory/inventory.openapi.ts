@@ -1,12 +1,10 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiBody, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
+import { ApiBody, ApiExtension, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import { lacksScope } from '../auth/scopes.js';
 import { ERRORS } from '../errors/error-code.js';
 import { ENTITY_TAG_LIST } from '../http/entity-tags.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
-import { ErrorResponse, FailsWith } from '../openapi/error-responses.js';
-import { REQUEST_ID, entityTag } from '../openapi/headers.js';
-import { Stability } from '../openapi/stability.js';
+import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
 import { IDEMPOTENCY_KEY } from './idempotency-key.js';
 import { IF_MATCH_RULE } from './if-match.js';
 import { InventoryItem, PET_ID_SCHEMA } from './inventory-item.dto.js';
@@ -17,14 +15,14 @@ const ITEM = { petId: 1, quantity: 12, status: 'available' };
 const ITEM_TAG = '"available-12"';
 
 /** What can happen to a request before the operation sees it. */
-const ANY_REQUEST = [
-  'unauthorized',
-  'request_timeout',
-  'uri_too_long',
-  'too_many_requests',
-  'header_fields_too_large',
-  'internal_error',
-] as const;
+const ANY_REQUEST = {
+  unauthorized: {},
+  request_timeout: { description: 'The request did not arrive in time. Send it again on a new connection.' },
+  uri_too_long: {},
+  too_many_requests: { description: 'Too many requests with this key: wait before the next.' },
+  header_fields_too_large: { description: 'The header fields are too many or too large.' },
+  internal_error: { description: 'The service failed. Its log, under the `X-Request-Id`, says why.' },
+};
 
 export function ListInventoryDocs(): MethodDecorator {
   const tag = entityTag('Names this state of the list. Send it back in `If-None-Match`.', LIST_TAG);
@@ -39,7 +37,7 @@ export function ListInventoryDocs(): MethodDecorator {
     ApiHeader({
       name: 'If-None-Match',
       required: false,
-      description: 'An `ETag` from before: while the list is still the same, the answer is 304 without a body.',
+      description: 'An `ETag` from before: while the list is still the same, the response is 304 without a body.',
       schema: { type: 'string' },
       example: LIST_TAG,
     }),
@@ -56,14 +54,18 @@ export function ListInventoryDocs(): MethodDecorator {
       description: 'The list is still the one you have.',
       headers: { ...REQUEST_ID, ...tag },
     }),
-    FailsWith('bad_request', ...ANY_REQUEST, 'service_unavailable'),
-    ErrorResponse(['forbidden'], { messages: { forbidden: lacksScope('inventory:read') } }),
+    FailsWith({
+      ...ANY_REQUEST,
+      bad_request: {},
+      forbidden: { message: lacksScope('inventory:read') },
+      service_unavailable: {},
+    }),
   );
 }
 
 export function UpdateInventoryDocs(): MethodDecorator {
   return applyDecorators(
-    Stability('experimental'),
+    ApiExtension('x-stability', 'experimental'), // section 9 of the specification; an operation without it is stable
     ApiOperation({
       operationId: 'updateInventory',
       summary: 'Set the stock of one pet (experimental)',
@@ -72,8 +74,8 @@ export function UpdateInventoryDocs(): MethodDecorator {
         'Without `If-Match` the last writer wins. With it, the quantity is set only if the pet is still in the state that ' +
         'you saw: the tag of an item is `"<status>-<quantity>"`, as in `"available-12"`, so it can be written from the ' +
         'list.\n\n' +
-        'With an `Idempotency-Key` the update can be repeated, after `outcome_unknown` or no answer at all, until there is ' +
-        'one: it takes place once.\n\n' +
+        'With an `Idempotency-Key` the update can be repeated, after `outcome_unknown` or no response at all, until there ' +
+        'is one: it takes place once.\n\n' +
         'This operation is **experimental**: the shape of its request may change before it is stable.',
     }),
     ApiParam({ name: 'petId', description: 'Identifier of the pet, in plain decimal digits.', schema: PET_ID_SCHEMA }),
@@ -110,23 +112,31 @@ export function UpdateInventoryDocs(): MethodDecorator {
       type: InventoryItem,
       example: ITEM,
     }),
-    FailsWith(...ANY_REQUEST, 'not_found', 'unsupported_media_type'),
-    ErrorResponse(['bad_request', 'validation_failed'], {
-      description: 'The request is malformed, or breaks a rule that `message` names. Nothing was written.',
-      messages: { bad_request: IF_MATCH_RULE, validation_failed: `${QUANTITY_RULE}.` },
-    }),
-    ErrorResponse(['payload_too_large'], { messages: { payload_too_large: BODY_TOO_LARGE } }),
-    ErrorResponse(['forbidden'], { messages: { forbidden: lacksScope('inventory:write') } }),
-    ErrorResponse(['idempotency_key_reused'], {
-      description:
-        'The `Idempotency-Key` is that of an update of another pet, quantity or `If-Match`. Nothing was written.',
-    }),
-    ErrorResponse(['precondition_failed'], {
-      description: 'The pet is in another state than `If-Match` asks for. Nothing was written.',
-      headers: entityTag('The tag of the item as it is.', '"available-9"'),
-    }),
-    ErrorResponse(['service_unavailable', 'outcome_unknown'], {
-      description: `\`service_unavailable\`: nothing was written, try again. \`outcome_unknown\`: ${ERRORS.outcome_unknown.message}`,
+    FailsWith({
+      ...ANY_REQUEST,
+      bad_request: {
+        message: IF_MATCH_RULE,
+        description: 'The request is malformed, or breaks a rule that `message` names. Nothing was written.',
+      },
+      validation_failed: { message: `${QUANTITY_RULE}.` },
+      forbidden: { message: lacksScope('inventory:write') },
+      not_found: { description: 'The requested resource could not be found.' },
+      idempotency_key_reused: {
+        description:
+          'The `Idempotency-Key` is that of an update of another pet, quantity or `If-Match`. Nothing was written.',
+      },
+      precondition_failed: {
+        description: 'The pet is in another state than `If-Match` asks for. Nothing was written.',
+        headers: entityTag('The tag of the item as it is.', '"available-9"'),
+      },
+      payload_too_large: { message: BODY_TOO_LARGE },
+      unsupported_media_type: {
+        description: 'The body is not `application/json` in UTF-8, or has a `Content-Encoding`.',
+      },
+      service_unavailable: {
+        description: `\`service_unavailable\`: nothing was written, try again. \`outcome_unknown\`: ${ERRORS.outcome_unknown.message}`,
+      },
+      outcome_unknown: {},
     }),
   );
 }

@@ -38,7 +38,7 @@ export class Log implements LoggerService {
       {
         level: LOG_LEVEL,
         base: null,
-        timestamp: pino.stdTimeFunctions.isoTime,
+        timestamp: isoTime,
         formatters: { level: (level) => ({ level }) },
         serializers: { err: (error: unknown) => describeError(error) },
       },
@@ -61,6 +61,19 @@ export class Log implements LoggerService {
     const written = new Promise((resolve) => this.#output.flush(resolve));
     await Promise.race([written, pause(FLUSHED_WITHIN_MS, undefined, { ref: false })]);
   }
+}
+
+let millisecond = 0;
+let timestamp = '';
+
+/** As pino's own, kept for a millisecond: many lines share one, and writing a date takes a third of the time of a line. */
+function isoTime(): string {
+  const now = Date.now();
+  if (now !== millisecond) {
+    millisecond = now;
+    timestamp = `,"time":"${new Date(now).toISOString()}"`;
+  }
+  return timestamp;
 }
 
 /** pino-pretty, where standard output is a terminal and the package is there; production does not have it. */
