@@ -80,7 +80,7 @@ describe('the README', () => {
     const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
     const rows = [...readme.matchAll(/^\| `([A-Z_]+)` +\| (?:`(.+?)`)? *\| (.+?) +\|$/gm)];
     const shown = rows.map(([, name, fallback = '', meaning]) => ({ name, fallback, meaning }));
-    const known = Object.entries<{ default?: string; meaning: string }>(SETTINGS);
+    const known = Object.entries<{ default: string | undefined; meaning: string }>(SETTINGS);
     expect(shown).toEqual(known.map(([name, { default: fallback = '', meaning }]) => ({ name, fallback, meaning })));
   });
 });

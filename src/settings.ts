@@ -8,8 +8,8 @@ import { LIMITS } from './http/limits.ts';
  */
 interface Setting<T> {
   readonly meaning: string;
-  /** As shown in the README; `undefined` where the setting is required or simply absent. */
-  readonly default?: string;
+  /** `undefined` where the setting is required. */
+  readonly default: string | undefined;
   readonly read: (text: string) => T;
 }
 
@@ -32,6 +32,11 @@ function oneOf<const T extends string>(...choices: readonly T[]) {
     if (choice === undefined) throw new Error(`must be one of ${choices.join(', ')}`);
     return choice;
   };
+}
+
+/** An empty text is as good as none. */
+function optional<T>(read: (text: string) => T) {
+  return (text: string): T | undefined => (text === '' ? undefined : read(text));
 }
 
 function postgresUrl(text: string): string {
@@ -67,63 +72,39 @@ function originList(text: string): string[] {
 }
 
 function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T): Setting<T> {
-  return fallback === undefined ? { meaning, read } : { meaning, default: fallback, read };
+  return { meaning, default: fallback, read };
 }
 
 /** In the order in which the README shows them. */
 export const SETTINGS = {
   DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
-  DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', (text) =>
-    text === '' ? undefined : passwordFrom(text),
-  ),
+  DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', optional(passwordFrom)),
   PORT: setting('TCP port of the HTTP server; 0 takes a free one', '3000', integer(0, 65_535)),
   HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
-  BOOTSTRAP_API_KEY: setting('A key with every scope, stored at start-up, 32 to 256 characters', '', (text) =>
-    text === '' ? undefined : bearerToken(text),
+  BOOTSTRAP_API_KEY: setting(
+    'A key with every scope, stored at the start, 32 to 256 characters',
+    '',
+    optional(bearerToken),
   ),
   LOG_LEVEL: setting(`Least level that is logged: ${LOG_LEVELS.join(', ')}`, 'info', oneOf(...LOG_LEVELS)),
-  LOG_SUCCESS_EVERY: setting(
-    'Of the requests that succeed one in so many is logged; failures always are',
-    '1',
-    integer(1, 1_000_000),
-  ),
-  RATE_LIMIT_PER_MINUTE: setting(
-    'Requests that one key may make in a minute, counted in each process; 0 is without limit',
-    '0',
-    integer(0, 100_000_000),
-  ),
-  CORS_ORIGINS: setting(
-    'Origins whose pages a browser lets call the service, separated by commas; empty is none',
-    '',
-    originList,
-  ),
+  LOG_SUCCESS_EVERY: setting('One in so many successes is logged; failures always are', '1', integer(1, 1_000_000)),
+  RATE_LIMIT_PER_MINUTE: setting('Requests a minute, by key and process; 0 is no limit', '0', integer(0, 100_000_000)),
+  CORS_ORIGINS: setting('Origins whose pages may call the service, separated by commas', '', originList),
   DOCS: setting('Whether Swagger UI and the OpenAPI document are served: on, off', 'on', oneOf('on', 'off')),
-  DATABASE_POOL_SIZE: setting(
-    'Connections for everything but the two dedicated ones (key checks, updates)',
-    '4',
-    integer(1, 100),
-  ),
-  // Within the time that a whole request may take to arrive, so that a slow database is never told as a slow client.
+  DATABASE_POOL_SIZE: setting('Connections besides the two for key checks and updates', '4', integer(1, 100)),
+  // Less than a whole request may take to arrive, so that a slow database is never taken for a slow client.
   REQUEST_DEADLINE_MS: setting(
-    'Bound on what a request waits for the database in all',
+    'How long a request waits for the database in all',
     '2500',
     integer(100, LIMITS.requestMs - 1_000),
   ),
   MAX_WAITING_REQUESTS: setting(
-    'Requests that may wait for the database at once; more are refused with 503',
+    'Requests that wait for the database at once; more get 503',
     '2000',
     integer(1, 100_000),
   ),
-  DRAIN_DELAY_MS: setting(
-    'On SIGTERM, how long new connections are still taken while readiness is off',
-    '0',
-    integer(0, 600_000),
-  ),
-  DRAIN_TIMEOUT_MS: setting(
-    'On SIGTERM, how long requests under way may take before the process ends',
-    '25000',
-    integer(100, 600_000),
-  ),
+  DRAIN_DELAY_MS: setting('On SIGTERM, time to notice that readiness is off', '0', integer(0, 600_000)),
+  DRAIN_TIMEOUT_MS: setting('On SIGTERM, time for requests under way', '25000', integer(100, 600_000)),
 } satisfies Record<string, Setting<unknown>>;
 
 export type SettingName = keyof typeof SETTINGS;

@@ -26,13 +26,13 @@ const ANY_REQUEST = {
 
 export function ListInventoryDocs(): MethodDecorator {
   const tag = entityTag('Names this state of the list. Send it back in `If-None-Match`.', LIST_TAG);
+  const headers = { ...REQUEST_ID, ...tag };
   return applyDecorators(
     ApiOperation({
       operationId: 'listInventory',
       summary: 'List the whole stock',
-      description:
-        'Current stock of every pet in the store, in ascending `petId`, as it was at one moment. ' +
-        'Always complete: there are no pages. `[]` when the store is empty.',
+      description: `Current stock of every pet in the store, in ascending \`petId\`, as it was at one moment. Always complete: there
+are no pages. \`[]\` when the store is empty.`,
     }),
     ApiHeader({
       name: 'If-None-Match',
@@ -44,16 +44,12 @@ export function ListInventoryDocs(): MethodDecorator {
     ApiResponse({
       status: 200,
       description: 'The stock.',
-      headers: { ...REQUEST_ID, ...tag },
+      headers,
       type: InventoryItem,
       isArray: true,
       example: [ITEM, { petId: 3, quantity: 0, status: 'sold' }],
     }),
-    ApiResponse({
-      status: 304,
-      description: 'The list is still the one you have.',
-      headers: { ...REQUEST_ID, ...tag },
-    }),
+    ApiResponse({ status: 304, description: 'The list is still the one you have.', headers }),
     FailsWith({
       ...ANY_REQUEST,
       bad_request: {},
@@ -63,44 +59,45 @@ export function ListInventoryDocs(): MethodDecorator {
   );
 }
 
+const UPDATE = `Sets the quantity of one pet, after an arrival, a return or a count. The status stays as it is.
+
+Without \`If-Match\` the last writer wins. With it, the quantity is set only if the pet is still in the state that you saw: the tag
+of an item is \`"<status>-<quantity>"\`, as in \`"available-12"\`, so it can be written from the list.
+
+With an \`Idempotency-Key\` the update can be repeated after \`outcome_unknown\`, or no response at all, until there is one: it takes
+place once.
+
+This operation is **experimental**: the shape of its request may change before it is stable.`;
+
 export function UpdateInventoryDocs(): MethodDecorator {
   return applyDecorators(
     ApiExtension('x-stability', 'experimental'), // section 9 of the specification; an operation without it is stable
     ApiOperation({
       operationId: 'updateInventory',
       summary: 'Set the stock of one pet (experimental)',
-      description:
-        'Sets the quantity of one pet, after an arrival, a return or a count. The status stays as it is.\n\n' +
-        'Without `If-Match` the last writer wins. With it, the quantity is set only if the pet is still in the state that ' +
-        'you saw: the tag of an item is `"<status>-<quantity>"`, as in `"available-12"`, so it can be written from the ' +
-        'list.\n\n' +
-        'With an `Idempotency-Key` the update can be repeated, after `outcome_unknown` or no response at all, until there ' +
-        'is one: it takes place once.\n\n' +
-        'This operation is **experimental**: the shape of its request may change before it is stable.',
+      description: UPDATE,
     }),
     ApiParam({ name: 'petId', description: 'Identifier of the pet, in plain decimal digits.', schema: PET_ID_SCHEMA }),
     ApiHeader({
       name: 'If-Match',
       required: false,
       description:
-        'The states to update from: the tag of the item as you saw it, in double quotes, or several with commas between ' +
-        'them. `*` stands for any state.',
+        'The tag of the item as you saw it, in double quotes, or several with commas between. `*` is any state.',
       schema: { type: 'string', pattern: ENTITY_TAG_LIST.source },
       example: ITEM_TAG,
     }),
     ApiHeader({
       name: 'Idempotency-Key',
       required: false,
-      description:
-        'Names this update, as a new UUID does. A repetition with the same key, pet, quantity and `If-Match` writes nothing ' +
-        'and is answered as the first was, for a day at least. It belongs to the API key; a refused update leaves it free.',
+      description: `Names this update, as a new UUID does. A repetition with the same key, pet, quantity and \`If-Match\` writes nothing
+and gets the first response again, for a day at least. It belongs to the API key; a refused update leaves it free.`,
       schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source },
     }),
     ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),
     ApiResponse({
       status: 200,
       description:
-        'The item as the update made it. The change is committed, and every list from then on shows it or a later one.',
+        'The item as the update made it. The change is committed; every list from then on shows it or a later one.',
       headers: {
         ...REQUEST_ID,
         ...entityTag('The tag of the item as the update made it.', ITEM_TAG),
@@ -116,23 +113,15 @@ export function UpdateInventoryDocs(): MethodDecorator {
       ...ANY_REQUEST,
       bad_request: {
         message: IF_MATCH_RULE,
-        description: 'The request is malformed, or breaks a rule that `message` names. Nothing was written.',
+        description: 'The request breaks a rule that `message` names. Nothing was written.',
       },
       validation_failed: { message: `${QUANTITY_RULE}.` },
       forbidden: { message: lacksScope('inventory:write') },
       not_found: { description: 'The requested resource could not be found.' },
-      idempotency_key_reused: {
-        description:
-          'The `Idempotency-Key` is that of an update of another pet, quantity or `If-Match`. Nothing was written.',
-      },
-      precondition_failed: {
-        description: 'The pet is in another state than `If-Match` asks for. Nothing was written.',
-        headers: entityTag('The tag of the item as it is.', '"available-9"'),
-      },
+      idempotency_key_reused: {},
+      precondition_failed: { headers: entityTag('The tag of the item as it is.', '"available-9"') },
       payload_too_large: { message: BODY_TOO_LARGE },
-      unsupported_media_type: {
-        description: 'The body is not `application/json` in UTF-8, or has a `Content-Encoding`.',
-      },
+      unsupported_media_type: {},
       service_unavailable: {
         description: `\`service_unavailable\`: nothing was written, try again. \`outcome_unknown\`: ${ERRORS.outcome_unknown.message}`,
       },

@@ -12,9 +12,13 @@ export class MetricsController {
   @Get()
   @RequireScope('metrics:read')
   async scrape(@Res() response: Response): Promise<void> {
-    const { type, text } = await this.metrics.exposition();
-    response
-      .writeHead(200, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text), 'Cache-Control': 'no-store' })
-      .end(text);
+    const { registry } = this.metrics;
+    const text = await registry.metrics();
+    response.writeHead(200, {
+      'Content-Type': registry.contentType,
+      'Content-Length': Buffer.byteLength(text),
+      'Cache-Control': 'no-store',
+    });
+    response.end(text);
   }
 }

@@ -32,7 +32,7 @@ interface RequestEnd {
 /** What Prometheus reads. Labels have values from closed lists only, so the number of series is bounded. */
 @Injectable()
 export class Metrics implements OnApplicationShutdown {
-  readonly #registry = new Registry();
+  readonly registry = new Registry();
   readonly #routes = new Set<string>();
   /** Requests whose response has not ended yet. */
   activeRequests = 0;
@@ -43,17 +43,9 @@ export class Metrics implements OnApplicationShutdown {
     ['method', 'route', 'status'],
     DURATIONS,
   );
-  readonly #malformed = this.#counter(
-    'http_server_malformed_requests_total',
-    'Requests that Node.js refused before there was a request; they are in no other metric.',
-    'code',
-  );
+  readonly #malformed = this.#counter('http_server_malformed_requests_total', 'Requests the parser refused.', 'code');
   readonly #errors = this.#counter('inventory_errors_total', 'Responses with an Error body, by its code.', 'code');
-  readonly #unauthorized = this.#counter(
-    'inventory_unauthorized_total',
-    'Requests that were not let in, by what was wrong with their key.',
-    'reason',
-  );
+  readonly #unauthorized = this.#counter('inventory_unauthorized_total', 'Requests without a valid key.', 'reason');
   readonly #tripDurations = this.#histogram(
     'inventory_round_trip_duration_seconds',
     'Shared round trips to the database, failed ones included.',
@@ -69,35 +61,26 @@ export class Metrics implements OnApplicationShutdown {
   readonly #tripFailures = this.#counter('inventory_round_trip_failures_total', 'Round trips that failed.', 'trip');
 
   constructor({ pool }: PrismaService, list: ListCache, updates: QuantityUpdates, log: Log) {
-    collectDefaultMetrics({ register: this.#registry });
+    collectDefaultMetrics({ register: this.registry });
     this.#read(Gauge, 'http_server_active_requests', 'Requests under way.', () => this.activeRequests);
     this.#read(Counter, 'inventory_list_readings_total', 'Times the whole stock was read.', () => list.readings);
     this.#read(Counter, 'inventory_list_patches_total', 'Times only its changes were read.', () => list.patches);
     this.#read(Counter, 'inventory_list_reuses_total', 'Requests served from the kept list.', () => list.reuses);
     this.#read(Gauge, 'inventory_list_bytes', 'Length of the last list, not compressed.', () => list.bytes);
-    const poolBusy = () => pool.totalCount - pool.idleCount;
-    this.#read(Gauge, 'inventory_database_pool_busy', 'Connections of the pool in use.', poolBusy);
+    const busy = () => pool.totalCount - pool.idleCount;
+    this.#read(Gauge, 'inventory_database_pool_busy', 'Connections of the pool in use.', busy);
     this.#read(Gauge, 'inventory_database_pool_idle', 'Connections of the pool not in use.', () => pool.idleCount);
     this.#read(Gauge, 'inventory_database_pool_waiting', 'Calls that wait for the pool.', () => pool.waitingCount);
-    this.#read(
-      Gauge,
-      'inventory_held_commits',
-      'Commits given up that still wait for a synchronous standby, of all processes, when this one last looked.',
-      () => updates.heldCommits,
-    );
+    const held = 'Commits given up that wait for a synchronous standby, of all processes, as last seen by this one.';
+    this.#read(Gauge, 'inventory_held_commits', held, () => updates.heldCommits);
     this.#read(Counter, 'inventory_log_lines_dropped_total', 'Log lines lost as nobody read them.', () => log.dropped);
     const buildInfo = { name: 'inventory_build_info', help: 'Always 1.', labelNames: ['version'] };
-    new Gauge({ ...buildInfo, registers: [this.#registry] }).set({ version }, 1);
+    new Gauge({ ...buildInfo, registers: [this.registry] }).set({ version }, 1);
     // From the start, so that the first one is a rise.
-    for (const code of Object.keys(ERRORS))
-      for (const errors of [this.#errors, this.#malformed]) errors.inc({ code }, 0);
+    for (const code of Object.keys(ERRORS)) this.#errors.inc({ code }, 0);
+    for (const code of Object.keys(ERRORS)) this.#malformed.inc({ code }, 0);
     for (const reason of AUTH_FAILURES) this.#unauthorized.inc({ reason }, 0);
     batchEnds.subscribe(this.#tripEnded);
-  }
-
-  /** The exposition format of Prometheus, with its media type. */
-  async exposition(): Promise<{ type: string; text: string }> {
-    return { type: this.#registry.contentType, text: await this.#registry.metrics() };
   }
 
   requestEnded({ method: given, route, status, seconds, code, reason }: RequestEnd): void {
@@ -133,11 +116,11 @@ export class Metrics implements OnApplicationShutdown {
   };
 
   #histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram {
-    return new Histogram({ name, help, labelNames, buckets, registers: [this.#registry] });
+    return new Histogram({ name, help, labelNames, buckets, registers: [this.registry] });
   }
 
   #counter(name: string, help: string, label: string): Counter {
-    return new Counter({ name, help, labelNames: [label], registers: [this.#registry] });
+    return new Counter({ name, help, labelNames: [label], registers: [this.registry] });
   }
 
   /** A figure that is kept elsewhere. */
@@ -145,7 +128,7 @@ export class Metrics implements OnApplicationShutdown {
     new type({
       name,
       help,
-      registers: [this.#registry],
+      registers: [this.registry],
       collect() {
         this.reset();
         this.inc(value());
