@@ -1,5 +1,5 @@
 import { API_PREFIX } from '../src/http/api-prefix.ts';
-import { readEnvironment } from '../src/environment.ts';
+import { readSettings } from '../src/settings.ts';
 import { firstPet } from './project-database.ts';
 
 /**
@@ -9,7 +9,7 @@ import { firstPet } from './project-database.ts';
  * @param address where it answers
  */
 export async function banner(settings: NodeJS.ProcessEnv, address: string): Promise<string> {
-  const { DATABASE_URL, BOOTSTRAP_API_KEY } = readEnvironment(settings);
+  const { DATABASE_URL, BOOTSTRAP_API_KEY } = readSettings(settings);
   const isOwnStore = !process.env['DATABASE_URL'];
   const key = isOwnStore ? BOOTSTRAP_API_KEY : BOOTSTRAP_API_KEY ? '$BOOTSTRAP_API_KEY' : '$KEY';
   const pet = (await firstPet(DATABASE_URL)) ?? '<petId>';

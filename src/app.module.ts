@@ -3,7 +3,7 @@ import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
 import type { Express, NextFunction, Request, Response } from 'express';
 import { AuthModule } from './auth/auth.module.js';
 import { DatabaseModule } from './database/database.module.js';
-import { Environment } from './environment.js';
+import { Settings } from './settings.js';
 import { ErrorFilter } from './http/error.filter.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
 import { setCommonHeaders } from './http/response-headers.js';
@@ -15,14 +15,14 @@ import { OperationsModule } from './operations/operations.module.js';
 @Module({
   imports: [DatabaseModule, AuthModule, InventoryModule, OperationsModule],
   providers: [{ provide: APP_FILTER, useClass: ErrorFilter }],
-  exports: [Environment],
+  exports: [Settings],
 })
 export class AppModule implements NestModule {
   constructor(private readonly host: HttpAdapterHost) {}
 
-  /** @param environment the settings to run with */
-  static with(environment: Environment): DynamicModule {
-    return { module: AppModule, providers: [{ provide: Environment, useValue: environment }] };
+  /** @param settings the settings to run with */
+  static with(settings: Settings): DynamicModule {
+    return { module: AppModule, providers: [{ provide: Settings, useValue: settings }] };
   }
 
   /** What our own adapter does by itself, and more quickly, an application with Nest's gets from a middleware. */

@@ -1,9 +1,10 @@
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from './app.module.js';
-import type { Environment } from './environment.js';
+import type { Settings } from './settings.js';
 import { Drain } from './http/drain.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
+import { LIMITS, type Limits } from './http/limits.js';
 import { notFound } from './http/not-found.js';
 import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
@@ -18,10 +19,14 @@ const CORS = {
   preflightContinue: true,
 };
 
-/** The whole application, not yet listening. */
-export async function createApp(environment: Environment): Promise<NestExpressApplication> {
-  const adapter = new InventoryExpressAdapter(environment, notFound);
-  const app = await NestFactory.create<NestExpressApplication>(AppModule.with(environment), adapter, {
+/**
+ * The whole application, not yet listening.
+ *
+ * @param limits how long connections may take over what
+ */
+export async function createApp(settings: Settings, limits: Limits = LIMITS): Promise<NestExpressApplication> {
+  const adapter = new InventoryExpressAdapter(limits, notFound);
+  const app = await NestFactory.create<NestExpressApplication>(AppModule.with(settings), adapter, {
     bodyParser: false,
     bufferLogs: true,
     abortOnError: false,
@@ -30,7 +35,7 @@ export async function createApp(environment: Environment): Promise<NestExpressAp
   app.get(RequestLog).attach(app.getHttpServer());
   const drain = app.get(Drain);
   adapter.closesWhile(() => drain.isDraining);
-  if (environment.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: environment.CORS_ORIGINS });
-  if (environment.DOCS === 'on') adapter.addLast(() => serveDocs(app));
+  if (settings.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: settings.CORS_ORIGINS });
+  if (settings.DOCS === 'on') adapter.addLast(() => serveDocs(app));
   return app;
 }

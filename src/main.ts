@@ -1,15 +1,15 @@
 import type { AddressInfo } from 'node:net';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from './app.js';
-import { type Environment, SettingError, readEnvironment } from './environment.js';
+import { type Settings, SettingError, readSettings } from './settings.js';
 import { Drain } from './http/drain.js';
 import { Log } from './operations/log.js';
 import { Metrics } from './operations/metrics.js';
 
 try {
-  const environment = readEnvironment();
-  const app = await createApp(environment);
-  await listen(app, environment);
+  const settings = readSettings();
+  const app = await createApp(settings);
+  await listen(app, settings);
   const stop = drainOnce(app);
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop(signal, 0));
   for (const crash of ['uncaughtException', 'unhandledRejection'] as const) {
@@ -23,7 +23,7 @@ try {
   process.exit(1); // what was begun before the failure would keep the process alive
 }
 
-async function listen(app: NestExpressApplication, { PORT, HOST }: Environment): Promise<void> {
+async function listen(app: NestExpressApplication, { PORT, HOST }: Settings): Promise<void> {
   await app.listen(PORT, HOST);
   const { address, port } = app.getHttpServer().address() as AddressInfo;
   app.get(Log).info({ address, port }, 'listening');

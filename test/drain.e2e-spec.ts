@@ -30,7 +30,7 @@ describe('the drain', () => {
   });
 
   it('does not wait for a request that never arrives', async () => {
-    const service = await startService({ settings: { HEADERS_TIMEOUT_MS: '300' } });
+    const service = await startService({ limits: { headMs: 300 } });
     try {
       const socket = connect(service.port, '127.0.0.1');
       await once(socket, 'connect');

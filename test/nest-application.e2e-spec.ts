@@ -5,7 +5,7 @@ import { Test } from '@nestjs/testing';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AppModule } from '../src/app.module.ts';
-import { readEnvironment } from '../src/environment.ts';
+import { readSettings } from '../src/settings.ts';
 import { type TestDatabase, createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
 
@@ -28,9 +28,9 @@ let port: number;
 
 beforeAll(async () => {
   database = await createDatabase();
-  const environment = readEnvironment({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY, LOG_LEVEL: 'silent' });
+  const settings = readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY, LOG_LEVEL: 'silent' });
   const testing = await Test.createTestingModule({
-    imports: [AppModule.with(environment)],
+    imports: [AppModule.with(settings)],
     controllers: [ForgottenController],
   }).compile();
   app = testing.createNestApplication({ logger: false });

@@ -12,7 +12,7 @@ afterAll(() => service.stop());
 const get = (target: string) => ask(service.port, { target });
 
 describe('/openapi.json', () => {
-  it('is the document that is checked in; "npx vitest run test/openapi -u" writes that anew', async () => {
+  it('is the document that is checked in; "npx vitest run test/openapi -u" rewrites it', async () => {
     const answer = await get('/openapi.json');
     expect(answer.status).toBe(200);
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { readEnvironment } from '../src/environment.ts';
+import { readSettings } from '../src/settings.ts';
 import { outcomeOf } from '../src/database/database-failure.ts';
 import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
 import { type QuantityUpdate, updateStatement } from '../src/inventory/update-statement.ts';
@@ -255,7 +255,7 @@ describe('updates', () => {
     const server = createServer((socket) => socket.once('data', () => socket.resetAndDestroy()));
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const url = `postgresql://me:it@127.0.0.1:${(server.address() as AddressInfo).port}/db`;
-    const cutOff = new QuantityUpdates(readEnvironment({ DATABASE_URL: url }));
+    const cutOff = new QuantityUpdates(readSettings({ DATABASE_URL: url }));
     expect(await ask({ petId: 1n }, 1_000, cutOff).catch(outcomeOf)).toBe('not_applied');
     await cutOff.onApplicationShutdown();
     server.close();

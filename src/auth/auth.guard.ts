@@ -2,7 +2,7 @@ import { type CanActivate, type ExecutionContext, Injectable, SetMetadata, apply
 import { Reflector } from '@nestjs/core';
 import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import { ApiError } from '../errors/api-error.js';
 import { ERRORS } from '../errors/error-code.js';
 import { inContext } from '../http/api-request.js';
@@ -26,7 +26,7 @@ const PUBLIC = 'public';
 @Injectable()
 export class AuthGuard implements CanActivate {
   constructor(
-    private readonly environment: Environment,
+    private readonly settings: Settings,
     private readonly bearer: BearerStrategy,
     private readonly reflector: Reflector,
     private readonly rateLimit: RateLimit,
@@ -37,7 +37,7 @@ export class AuthGuard implements CanActivate {
     if (needed === PUBLIC) return true;
     const http = context.switchToHttp();
     const request = inContext(http.getRequest<Request>());
-    request.deadline = request.arrivedAt + this.environment.REQUEST_DEADLINE_MS;
+    request.deadline = request.arrivedAt + this.settings.REQUEST_DEADLINE_MS;
     const { keyId = '', scopes, snapshot } = await this.bearer.authenticate(request);
     request.snapshot = snapshot;
     this.rateLimit.charge(keyId, http.getResponse<Response>());

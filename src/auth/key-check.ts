@@ -5,7 +5,7 @@ import { PrismaService } from '../database/prisma.service.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
 import type { Snapshot } from '../database/snapshot.js';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import type { AuthFailure } from '../http/api-request.js';
 
 /** What the database says of a presented key. */
@@ -60,14 +60,14 @@ export class KeyCheck implements OnApplicationShutdown {
   readonly #notedAt = new Map<string, number>();
 
   constructor(
-    environment: Environment,
+    settings: Settings,
     private readonly prisma: PrismaService,
   ) {
-    this.#session = new Session(environment, 'key check');
+    this.#session = new Session(settings, 'key check');
     this.#batcher = new Batcher((digests) => this.#checkAll(digests), {
       name: 'key_check',
       maxCalls: MOST_KEYS_PER_BATCH,
-      maxWaiting: environment.MAX_WAITING_REQUESTS,
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
     });
   }
 

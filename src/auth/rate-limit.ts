@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { Injectable } from '@nestjs/common';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import { ApiError } from '../errors/api-error.js';
 
 const WINDOW_S = 60;
@@ -22,8 +22,8 @@ export class RateLimit {
   readonly #limit: number;
   readonly #windows = new Map<string, Window>();
 
-  constructor(environment: Environment) {
-    this.#limit = environment.RATE_LIMIT_PER_MINUTE;
+  constructor(settings: Settings) {
+    this.#limit = settings.RATE_LIMIT_PER_MINUTE;
   }
 
   /**

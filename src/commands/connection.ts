@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { connectionConfig, cut, openConnection, schemaOf } from '../database/connection-config.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
-import { readEnvironment } from '../environment.js';
+import { readSettings } from '../settings.js';
 
 const connectTimeoutMs = 5_000;
 /** For what answers at once; the long statements of import, export and history set their own. */
@@ -21,7 +21,7 @@ function configFor(command: string, databaseUrl: string) {
 
 /** Runs work on one database connection of its own. When the work fails the connection is cut, not wound down. */
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = await openConnection(configFor(command, readEnvironment().DATABASE_URL));
+  const client = await openConnection(configFor(command, readSettings().DATABASE_URL));
   try {
     const result = await work(client);
     await client.end();
@@ -38,7 +38,7 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
     import('../generated/prisma/client.js'),
     import('@prisma/adapter-pg'),
   ]);
-  const { DATABASE_URL } = readEnvironment();
+  const { DATABASE_URL } = readSettings();
   const query_timeout = statementTimeoutMs + connectTimeoutMs; // for when PostgreSQL does not answer
   const config = { ...configFor(command, DATABASE_URL), query_timeout, max: 1 };
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaOf(DATABASE_URL) }) });

@@ -1,7 +1,7 @@
 import { MigrationError } from '../database/migrations.js';
 import { KeyRefusal } from '../auth/api-key.store.js';
 import { tlsFailure } from '../database/tls.js';
-import { SettingError } from '../environment.js';
+import { SettingError } from '../settings.js';
 
 /** What was asked for could not be done. The message is written for the operator, a line for each thing to know. */
 export class Failure extends Error {}

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { applyMigrations } from '../database/migrations.js';
-import { readEnvironment } from '../environment.js';
+import { readSettings } from '../settings.js';
 import { note } from './output.js';
 
 export function addMigrate(program: Command): void {
@@ -11,7 +11,7 @@ export function addMigrate(program: Command): void {
       'Applies the migrations that the database of DATABASE_URL lacks. Safe to run again and from several places at once.',
     )
     .action(async () => {
-      const applied = await applyMigrations(readEnvironment().DATABASE_URL);
+      const applied = await applyMigrations(readSettings().DATABASE_URL);
       for (const name of applied) note(`applied ${name}`);
       note(applied.length === 0 ? 'the database is up to date' : `${applied.length} migrations applied`);
     });

@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaPg } from '@prisma/adapter-pg';
 import type pg from 'pg';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import { PrismaClient } from '../generated/prisma/client.js';
 import { schemaOf } from './connection-config.js';
 import { createPool } from './session.js';
@@ -12,9 +12,9 @@ import { statementName } from './statement.js';
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {
   readonly pool: pg.Pool;
 
-  constructor(environment: Environment) {
-    const pool = createPool(environment);
-    const schema = schemaOf(environment.DATABASE_URL);
+  constructor(settings: Settings) {
+    const pool = createPool(settings);
+    const schema = schemaOf(settings.DATABASE_URL);
     super({
       adapter: new PrismaPg(pool, { disposeExternalPool: true, schema, statementNameGenerator: statementName }),
     });

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import type { Environment } from '../environment.js';
+import type { Settings } from '../settings.js';
 import { connectionConfig, type Prepare } from './connection-config.js';
 import { NotApplied } from './not-applied.js';
 import { type Statement, statementName, type TextRow } from './statement.js';
@@ -25,8 +25,8 @@ const MAX_LIFETIME_SECONDS = 1_800;
 const FIXED_PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' };
 
 /** The pool of everything that is not on every request's path. */
-export function createPool(environment: Environment): pg.Pool {
-  const { DATABASE_URL, DATABASE_POOL_SIZE, REQUEST_DEADLINE_MS } = environment;
+export function createPool(settings: Settings): pg.Pool {
+  const { DATABASE_URL, DATABASE_POOL_SIZE, REQUEST_DEADLINE_MS } = settings;
   return new pg.Pool({
     ...connectionConfig(DATABASE_URL, 'pool', boundsOfRequest(REQUEST_DEADLINE_MS), {
       ...IDLE_IN_TRANSACTION,
@@ -49,7 +49,7 @@ export class Session {
   readonly #pool: pg.Pool;
   #unconfirmedCommits = 0;
 
-  constructor({ DATABASE_URL, REQUEST_DEADLINE_MS }: Environment, name: string, options: SessionOptions = {}) {
+  constructor({ DATABASE_URL, REQUEST_DEADLINE_MS }: Settings, name: string, options: SessionOptions = {}) {
     const { prepare, max = 1, ...longer } = options;
     const bounds = { ...boundsOfRequest(REQUEST_DEADLINE_MS), ...longer };
     const settings = { ...IDLE_IN_TRANSACTION, ...FIXED_PLANS };

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, OutgoingHttpHeader } from 'node:http';
 import type { Request } from 'express';
 import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
@@ -30,7 +30,7 @@ export interface ApiRequest extends Request {
   /** Why the request was not let in. */
   authFailure: AuthFailure | undefined;
   /** `Content-Length` of the response, for the log. */
-  responseLength: number | undefined;
+  responseLength: OutgoingHttpHeader | undefined;
   /** What the request failed with, for the log. */
   failure: unknown;
 }

@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import { Server as TcpServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 
 /** A busy client sends its next request within this, and that answer tells it to close. */
 const IDLE_GRACE_MS = 1_000;
@@ -13,7 +13,7 @@ const POLL_MS = 100;
 export class Drain {
   #draining = false;
 
-  constructor(private readonly environment: Environment) {}
+  constructor(private readonly settings: Settings) {}
 
   /** From the first signal on: readiness is off and every answer closes its connection. */
   get isDraining(): boolean {
@@ -30,8 +30,8 @@ export class Drain {
    */
   async empty(server: Server, isAnswering: () => boolean): Promise<boolean> {
     this.#draining = true;
-    await pause(this.environment.DRAIN_DELAY_MS);
-    const deadline = performance.now() + this.environment.DRAIN_TIMEOUT_MS;
+    await pause(this.settings.DRAIN_DELAY_MS);
+    const deadline = performance.now() + this.settings.DRAIN_TIMEOUT_MS;
     let closed = false as boolean;
     // http.Server's own close would cut idle connections at once, and stop looking for requests that do not arrive in time.
     TcpServer.prototype.close.call(server, () => (closed = true));

@@ -6,7 +6,7 @@ import express, {
   type RequestHandler,
   type Response as ExpressResponse,
 } from 'express';
-import type { Environment } from '../environment.js';
+import type { Limits } from './limits.js';
 import { inContext, validateHead } from './api-request.js';
 import { sendError } from './error-response.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
@@ -23,7 +23,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   #isDraining: () => boolean = () => false;
 
   constructor(
-    private readonly environment: Environment,
+    private readonly limits: Limits,
     private readonly notFound: (app: Express) => RequestHandler,
   ) {
     const app = express();
@@ -59,16 +59,16 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     Object.setPrototypeOf(Response.prototype, app.response as object);
     Object.assign(app, { request: Request.prototype, response: Response.prototype });
 
-    const { environment } = this;
+    const { limits } = this;
     const server = createServer(
       {
         IncomingMessage: Request,
         ServerResponse: Response,
         maxHeaderSize: MAX_HEAD_BYTES,
         requireHostHeader: false, // validateHead asks for it, and answers with an Error
-        headersTimeout: environment.HEADERS_TIMEOUT_MS,
-        requestTimeout: environment.REQUEST_TIMEOUT_MS,
-        keepAliveTimeout: environment.KEEP_ALIVE_TIMEOUT_MS,
+        headersTimeout: limits.headMs,
+        requestTimeout: limits.requestMs,
+        keepAliveTimeout: limits.idleMs,
         connectionsCheckingInterval: CONNECTIONS_CHECKED_EVERY_MS,
         noDelay: true,
       },
@@ -84,7 +84,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     server.maxHeadersCount = 0; // beyond a count Node.js would drop headers in silence; validateHead refuses
     // A client that has sent all it wants to send may say so, and still gets its response.
     Object.assign(server, { httpAllowHalfOpen: true });
-    server.timeout = environment.SOCKET_TIMEOUT_MS;
+    server.timeout = limits.stalledMs;
     server.on('connection', (socket) => Object.assign(socket, { destroySoon: closeGently }));
     answerParserErrors(server);
     answerExpectations(server);

@@ -1,7 +1,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { inContext } from './api-request.js';
 
-/** What every response has, beside `X-Request-Id`. */
+/** What every response has, beside `X-Request-Id`. Swagger UI has a content security policy of its own. */
 export const SECURITY_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -23,6 +23,6 @@ export function writeHead(response: ServerResponse, status: number, own: Outgoin
   const headers = { ...commonHeaders(response.req), ...own };
   const vary = response.getHeader('Vary'); // of CORS
   if (vary !== undefined && own['Vary'] !== undefined) headers['Vary'] = `${String(vary)}, ${String(own['Vary'])}`;
-  inContext(response.req).responseLength = Number(own['Content-Length']);
+  inContext(response.req).responseLength = own['Content-Length'];
   return response.writeHead(status, headers);
 }

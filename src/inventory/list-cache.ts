@@ -4,7 +4,7 @@ import { NotApplied } from '../database/not-applied.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { Batcher } from '../database/batcher.js';
 import type { Snapshot } from '../database/snapshot.js';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
 import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
@@ -85,13 +85,13 @@ export class ListCache {
   reuses = 0;
 
   constructor(
-    private readonly environment: Environment,
+    private readonly settings: Settings,
     private readonly prisma: PrismaService,
   ) {
     this.#batcher = new Batcher((calls) => this.#listFor(calls), {
       name: 'list',
-      maxCalls: environment.MAX_WAITING_REQUESTS,
-      maxWaiting: environment.MAX_WAITING_REQUESTS,
+      maxCalls: settings.MAX_WAITING_REQUESTS,
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
     });
   }
 
@@ -104,7 +104,7 @@ export class ListCache {
   at(snapshot: Snapshot, arrivedAt: number): StockList | Promise<StockList> {
     const kept = this.#keptAt(snapshot);
     if (!kept) {
-      const deadline = arrivedAt + this.environment.REQUEST_DEADLINE_MS;
+      const deadline = arrivedAt + this.settings.REQUEST_DEADLINE_MS;
       return this.#batcher.call({ snapshot, deadline }, arrivedAt + LONGEST_READING_MS);
     }
     this.reuses++;

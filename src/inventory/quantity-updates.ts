@@ -6,7 +6,7 @@ import { isOverload, outcomeOf } from '../database/database-failure.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
 import { boundsOfRequest, leastTimeToSend } from '../database/time-bounds.js';
-import { Environment } from '../environment.js';
+import { Settings } from '../settings.js';
 import type { InventoryItem } from './inventory-item.dto.js';
 import { type QuantityUpdate, type UpdatedRow, updateStatement } from './update-statement.js';
 
@@ -49,15 +49,15 @@ export class QuantityUpdates implements OnApplicationShutdown {
   readonly #queryTimeoutMs: number;
   #heldCommits = 0;
 
-  constructor(environment: Environment) {
-    this.#queryTimeoutMs = boundsOfRequest(environment.REQUEST_DEADLINE_MS).query_timeout;
-    this.#session = new Session(environment, 'updates', { prepare: (client) => this.#refuseWhileHeld(client) });
+  constructor(settings: Settings) {
+    this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
+    this.#session = new Session(settings, 'updates', { prepare: (client) => this.#refuseWhileHeld(client) });
     this.#batcher = new Batcher((updates) => this.#run(updates), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
-      maxWaiting: environment.MAX_WAITING_REQUESTS,
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
       open: () => this.#session.open(),
-      notSentWithinMs: leastTimeToSend(environment.REQUEST_DEADLINE_MS),
+      notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
       inHalves: true,
       // Of several updates of a pet each is recorded after the one before, as if that took place for sure. One that has a
       // precondition or a key may not, so it is the only one of its pet.

@@ -1,9 +1,8 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
-import { stringify } from 'yaml';
 import { API_KEY_SCHEME } from '../auth/auth.guard.js';
 import { API_PREFIX } from '../http/api-prefix.js';
-import { COMMON_HEADERS } from './headers.js';
+import { COMMON_HEADERS } from './response-docs.js';
 
 /** Version of the interface, section 9 of the specification; not that of the package. */
 const INTERFACE_VERSION = '1.0.0';
@@ -13,7 +12,7 @@ const DESCRIPTION = `Stock levels of the animals in a pet store: read them all, 
 Send your API key as a bearer token: \`Authorization: Bearer <API_KEY>\`. Reading needs the scope \`inventory:read\`,
 writing \`inventory:write\`.
 
-Every answer from 400 on has the same body, an \`Error\`. Programs switch on its \`code\`.
+Every response from 400 on has the same body, an \`Error\`. Programs switch on its \`code\`.
 
 \`petId\` is a 64-bit integer. JavaScript rounds numbers beyond 2^53 when it parses JSON: a client that may meet such
 identifiers takes the digits from the text, for example by the \`context.source\` that \`JSON.parse\` gives to its reviver.`;
@@ -35,32 +34,25 @@ export function describeApi(app: INestApplication): OpenAPIObject {
     })
     .build();
   const document = SwaggerModule.createDocument(app, config);
-  for (const schema of Object.values(document.components?.schemas ?? {})) unwrapReferences(schema);
+  // `allOf` around one reference is how OpenAPI 3.0 put a description beside it; 3.1 and client generators need none.
+  for (const schema of Object.values(document.components?.schemas ?? {})) {
+    for (const property of Object.values(('properties' in schema && schema.properties) || {})) {
+      if (!('allOf' in property) || property.allOf.length !== 1) continue;
+      Object.assign(property, property.allOf[0]);
+      delete property.allOf;
+    }
+  }
   return {
     openapi: document.openapi,
     info: { ...document.info, contact: { name: 'The operators of the store' } },
     servers: document.servers ?? [],
     tags: document.tags ?? [],
-    paths: relativeToServer(document.paths),
+    // Section 9 of the specification: the version belongs to the base address, not to the paths.
+    paths: Object.fromEntries(
+      Object.entries(document.paths).map(([path, item]) => [path.slice(`/${API_PREFIX}`.length), item]),
+    ),
     components: { ...document.components, headers: COMMON_HEADERS },
   };
-}
-
-/** Section 9 of the specification: the version belongs to the base address, not to the paths. */
-function relativeToServer(paths: OpenAPIObject['paths']): OpenAPIObject['paths'] {
-  return Object.fromEntries(Object.entries(paths).map(([path, item]) => [path.slice(`/${API_PREFIX}`.length), item]));
-}
-
-type Schema = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>[string];
-
-/** `allOf` around a single reference is how OpenAPI 3.0 put a description beside it; 3.1 and client generators need none. */
-function unwrapReferences(schema: Schema): void {
-  if (!('properties' in schema)) return;
-  for (const property of Object.values(schema.properties ?? {})) {
-    if (!('allOf' in property) || property.allOf.length !== 1) continue;
-    Object.assign(property, property.allOf[0]);
-    delete property.allOf;
-  }
 }
 
 /** Lets JSON carry every digit of a bigint; TypeScript does not know it yet. */
@@ -69,8 +61,4 @@ const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown };
 export function asJson(document: OpenAPIObject): string {
   const exact = (_name: string, value: unknown) => (typeof value === 'bigint' ? rawJSON(String(value)) : value);
   return `${JSON.stringify(document, exact, 2)}\n`;
-}
-
-export function asYaml(document: OpenAPIObject): string {
-  return stringify(document, { aliasDuplicateObjects: false });
 }

@@ -1,23 +1,29 @@
 import { createRequire } from 'node:module';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
-import { type DestinationStream, pino } from 'pino';
-import { Environment } from '../environment.js';
-import { describeFailure } from './failure.text.js';
-import { terminalOptions } from './log-terminal.js';
+import { type DestinationStream, type LogFn, type Logger, pino } from 'pino';
+import type { PrettyOptions } from 'pino-pretty';
+import { Settings } from '../settings.js';
+import { describeError } from './error-text.js';
 
-/** Writing line by line would cost more than making the lines. */
-const WRITTEN_FROM_BYTES = 8_192;
-const WRITTEN_AFTER_MS = 100;
-
-/** While standard output is not read the lines wait in memory, up to here. */
-const MAX_WAITING_BYTES = 16 * 2 ** 20;
+/** Many lines are written at once. While nobody reads standard output they wait in memory, up to `maxLength` bytes. */
+const BUFFER = { minLength: 8_192, periodicFlush: 100, maxLength: 16 * 2 ** 20 };
 
 /** A reader of standard output that has stopped reading must not keep the process from ending. */
 const FLUSHED_WITHIN_MS = 1_000;
 
+/** In a terminal, for example `[12:10:46] INFO: request GET /v1/inventory 200 1.234 ms key 4kd02hx9 id 1f3c5a7b-…`. */
+export const terminalOptions: PrettyOptions = {
+  sync: true,
+  singleLine: true,
+  translateTime: 'SYS:HH:MM:ss',
+  messageFormat:
+    '{msg}{if route} {method} {route} {status}{end}{if code} {code}{end}{if reason} {reason}{end}' +
+    '{if durationMs} {durationMs} ms{end}{if keyId} key {keyId}{end}{if requestId} id {requestId}{end}',
+  ignore: 'method,route,status,code,reason,durationMs,keyId,requestId,bytes,address,forwardedFor,traceId,aborted',
+};
+
 export type Level = 'debug' | 'info' | 'warn' | 'error';
-type Line = [message: string] | [fields: object, message: string];
 
 /**
  * The log: one JSON object a line on standard output, or text for people when that is a terminal. Secrets never go into
@@ -25,91 +31,60 @@ type Line = [message: string] | [fields: object, message: string];
  */
 @Injectable()
 export class Log implements LoggerService {
-  /** Where JSON goes; written on exit, too. Nothing when the log is silent or for a terminal. */
-  readonly #output: ReturnType<typeof pino.destination> | undefined;
-  readonly #pino: pino.Logger;
-  #dropped = 0;
+  /** What is still in it when the process exits is written by pino. */
+  readonly #output = pino.destination({ dest: 1, sync: false, ...BUFFER });
+  readonly #logger: Logger;
+  readonly debug: LogFn;
+  readonly info: LogFn;
+  readonly warn: LogFn;
+  readonly error: LogFn;
+  /** What NestJS says of itself. */
+  readonly log: LogFn;
+  /** Lines that were lost because nobody read them. */
+  dropped = 0;
 
-  constructor({ LOG_LEVEL }: Environment) {
-    const forPeople = LOG_LEVEL === 'silent' ? undefined : terminal();
-    if (LOG_LEVEL !== 'silent' && !forPeople) {
-      const limits = { minLength: WRITTEN_FROM_BYTES, periodicFlush: WRITTEN_AFTER_MS, maxLength: MAX_WAITING_BYTES };
-      this.#output = pino.destination({ dest: 1, sync: false, ...limits });
-      this.#output.on('drop', () => this.#dropped++);
-    }
-    this.#pino = pino(
+  constructor({ LOG_LEVEL }: Settings) {
+    this.#output.on('drop', () => this.dropped++);
+    this.#logger = pino(
       {
         level: LOG_LEVEL,
         base: null,
-        timestamp: time,
+        timestamp: isoTime,
         formatters: { level: (level) => ({ level }) },
-        serializers: { err: (error: unknown) => describeFailure(error) },
+        serializers: { err: (error: unknown) => describeError(error) },
       },
-      forPeople ?? this.#output ?? { write: () => undefined },
+      terminal() ?? this.#output,
     );
+    const at = (level: Level) => this.#logger[level].bind(this.#logger);
+    this.debug = this.log = at('debug');
+    this.info = at('info');
+    this.warn = at('warn');
+    this.error = at('error');
   }
 
   /** Whether lines of this level are written; when not, nothing needs to be computed for them. */
-  takes(level: Level): boolean {
-    return this.#pino.isLevelEnabled(level);
-  }
-
-  /** Lines that were lost because nobody read them. */
-  get dropped(): number {
-    return this.#dropped;
-  }
-
-  /**
-   * A line of members that need no further care, as pino would write it. These are nearly all lines there are, and
-   * `JSON.stringify` takes a third of pino's time for one.
-   */
-  write(level: Level, line: { readonly msg: string }): void {
-    if (this.#output) this.#output.write(`{"level":"${level}"${time()},${JSON.stringify(line).slice(1)}\n`);
-    else this.#pino[level](line);
-  }
-
-  debug(...line: Line): void {
-    this.#pino.debug(...(line as [object, string]));
-  }
-
-  info(...line: Line): void {
-    this.#pino.info(...(line as [object, string]));
-  }
-
-  warn(...line: Line): void {
-    this.#pino.warn(...(line as [object, string]));
-  }
-
-  error(...line: Line): void {
-    this.#pino.error(...(line as [object, string]));
-  }
-
-  /** What NestJS says of itself. */
-  log(message: string): void {
-    this.#pino.debug(message);
+  isEnabled(level: Level): boolean {
+    return this.#logger.isLevelEnabled(level);
   }
 
   /** Resolves when all lines so far are written, at most after a second. */
   async flush(): Promise<void> {
-    const written = new Promise<void>((resolve) => {
-      if (this.#output) this.#output.flush(() => resolve());
-      else resolve();
-    });
+    const written = new Promise((resolve) => this.#output.flush(resolve));
     await Promise.race([written, pause(FLUSHED_WITHIN_MS, undefined, { ref: false })]);
   }
 }
 
 let millisecond = 0;
-let text = '';
+let timestamp = '';
 
-/** UTC. Many lines share a millisecond, and writing a date costs as much as the rest of the line. */
-function time(): string {
+/** As pino's own, kept for a millisecond: many lines share one, and writing a date takes a third of the time of a line. */
+function isoTime(): string {
   const now = Date.now();
   if (now !== millisecond) {
     millisecond = now;
-    text = `,"time":"${new Date(now).toISOString()}"`;
+    timestamp = `,"time":"${new Date(now).toISOString()}"`;
   }
-  return text;
+  return timestamp;
 }
 
 /** pino-pretty, where standard output is a terminal and the package is there; production does not have it. */

@@ -1,4 +1,4 @@
-import { Controller, Get, Res } from '@nestjs/common';
+import { Controller, Get, Header, Res } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { RequireScope } from '../auth/auth.guard.js';
@@ -11,10 +11,10 @@ export class MetricsController {
 
   @Get()
   @RequireScope('metrics:read')
-  async scrape(@Res() response: Response): Promise<void> {
-    const { type, text } = await this.metrics.exposition();
-    response
-      .writeHead(200, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text), 'Cache-Control': 'no-store' })
-      .end(text);
+  @Header('Cache-Control', 'no-store')
+  scrape(@Res({ passthrough: true }) response: Response): Promise<string> {
+    const { registry } = this.metrics;
+    response.type(registry.contentType);
+    return registry.metrics();
   }
 }

@@ -1,11 +1,10 @@
 import type { Server, ServerResponse } from 'node:http';
 import { type Socket, isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
-import { Environment } from '../environment.js';
 import { ApiError } from '../errors/api-error.js';
 import { type ApiRequest, inContext } from '../http/api-request.js';
 import { REFUSED, type Refused } from '../http/parser-errors.js';
-import { describeFailure } from './failure.text.js';
+import { Settings } from '../settings.js';
 import { type Level, Log } from './log.js';
 import { Metrics } from './metrics.js';
 
@@ -19,75 +18,66 @@ const MAX_CLAIMED_ADDRESSES = 5;
 
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Sees every request from its head to the end of its answer, and tells the metrics and the log. */
+/** Sees every request from its head to the end of its response, and tells the metrics and the log. */
 @Injectable()
 export class RequestLog {
   readonly #logSuccessEvery: number;
   #successes = 0;
 
   constructor(
-    environment: Environment,
+    { LOG_SUCCESS_EVERY }: Settings,
     private readonly log: Log,
     private readonly metrics: Metrics,
   ) {
-    this.#logSuccessEvery = environment.LOG_SUCCESS_EVERY;
+    this.#logSuccessEvery = LOG_SUCCESS_EVERY;
   }
 
-  /** Listens before the application does, so that nothing which answers a request can pass unseen. */
+  /** Listens before the application does, so that no response passes unseen. */
   attach(server: Server): void {
-    const ended = (request: ApiRequest, response: ServerResponse) => {
-      this.#ended(request, response);
-    };
-    function close(this: ServerResponse): void {
-      ended(inContext(this.req), this);
-    }
-    // Asked for once, Node.js remembers it beyond the end of the connection, when the line is written.
+    // Node.js remembers the address only once it was asked for; the line is written after the connection has ended.
     server.on('connection', (socket: Socket) => socket.remoteAddress);
-    server.prependListener('request', (_request, response: ServerResponse) => {
+    server.prependListener('request', (request, response: ServerResponse) => {
       this.metrics.activeRequests++;
-      response.on('close', close);
+      response.on('close', () => {
+        this.#ended(inContext(request), response);
+      });
     });
-    server.on(REFUSED, (refused: Refused) => {
-      this.#refused(refused);
+    server.on(REFUSED, ({ id, address, error: { code, status } }: Refused) => {
+      this.metrics.requestMalformed(code);
+      this.log.warn({ requestId: id, address, status, code }, 'malformed request');
     });
   }
 
   #ended(request: ApiRequest, response: ServerResponse): void {
-    const { method, failure } = request;
+    const { method, failure, authFailure: reason } = request;
     const status = response.headersSent ? response.statusCode : CLIENT_GONE;
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? UNMATCHED);
+    const code = failure instanceof ApiError ? failure.code : undefined;
     const durationMs = performance.now() - request.arrivedAt;
-    this.metrics.activeRequests--;
-    this.metrics.requestEnded(method, route, status, durationMs / 1_000);
-    if (status >= 400)
-      this.metrics.requestFailed(failure instanceof ApiError ? failure.code : undefined, request.authFailure);
+    this.metrics.requestEnded({ method, route, status, seconds: durationMs / 1_000, code, reason });
 
     const level = levelOf(status, route);
-    if (!this.log.takes(level) || (status < 400 && this.#successes++ % this.#logSuccessEvery !== 0)) return;
+    if (!this.log.isEnabled(level) || (status < 400 && this.#successes++ % this.#logSuccessEvery !== 0)) return;
     const length = request.responseLength ?? response.getHeader('Content-Length');
-    const line = {
-      requestId: request.id,
-      traceId: traceIdOf(request.headers['traceparent']),
-      keyId: request.keyId,
-      address: request.socket.remoteAddress,
-      forwardedFor: claimedAddresses(request.headers['x-forwarded-for']),
-      method,
-      route,
-      status,
-      code: failure instanceof ApiError ? failure.code : undefined,
-      reason: request.authFailure,
-      durationMs: Math.round(durationMs * 1_000) / 1_000,
-      bytes: length === undefined ? undefined : Number(length),
-      aborted: response.writableFinished ? undefined : true,
-      err: status >= 500 && failure instanceof Error ? describeFailure(failure.cause ?? failure) : undefined,
-      msg: 'request',
-    };
-    this.log.write(level, line);
-  }
-
-  #refused({ id, address, error }: Refused): void {
-    this.metrics.requestMalformed(error.code);
-    this.log.warn({ requestId: id, address, status: error.status, code: error.code }, 'malformed request');
+    this.log[level](
+      {
+        requestId: request.id,
+        traceId: traceIdOf(request.headers['traceparent']),
+        keyId: request.keyId,
+        address: request.socket.remoteAddress,
+        forwardedFor: claimedAddresses(request.headers['x-forwarded-for']),
+        method,
+        route,
+        status,
+        code,
+        reason,
+        durationMs: Math.round(durationMs * 1_000) / 1_000,
+        bytes: length === undefined ? undefined : Number(length),
+        aborted: response.writableFinished ? undefined : true,
+        err: status >= 500 && failure instanceof Error ? (failure.cause ?? failure) : undefined,
+      },
+      'request',
+    );
   }
 }
 

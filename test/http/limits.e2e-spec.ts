@@ -9,17 +9,12 @@ const FIVE = '{"quantity":5}';
 const CHECK_MS = 1_000;
 /** A list that no socket buffer holds: some 13 MB. */
 const PETS = 200_000;
-const SOCKET_TIMEOUT_MS = 1_200;
+const STALLED_MS = 1_200;
 
 let service: TestService;
 beforeAll(async () => {
   service = await startService({
-    settings: {
-      REQUEST_DEADLINE_MS: '600',
-      HEADERS_TIMEOUT_MS: '500',
-      REQUEST_TIMEOUT_MS: '700',
-      KEEP_ALIVE_TIMEOUT_MS: '500',
-    },
+    limits: { headMs: 500, requestMs: 700, idleMs: 500 },
   });
   await service.stock([1, 0]);
 });
@@ -70,7 +65,7 @@ describe.concurrent('a client that is too slow', () => {
     ['no byte of it', 'Content-Length: 14\r\n', ''],
     ['chunks', 'Transfer-Encoding: chunked\r\n', '2\r\n{"\r\n'],
     ['100-continue', 'Expect: 100-continue\r\nContent-Length: 14\r\n', ''],
-  ])('is told so and cut in the midst of a body: %s', async (_, headers, begun) => {
+  ])('is told so and cut during a body: %s', async (_, headers, begun) => {
     const connection = await open(update(headers, begun));
     if (headers.includes('100-continue')) expect((await connection.answer()).status).toBe(100);
     const answer = await connection.answer();
@@ -166,12 +161,12 @@ describe('a body that is too large', () => {
 describe('a reader', () => {
   let large: TestService;
   beforeAll(async () => {
-    large = await startService({ settings: { SOCKET_TIMEOUT_MS: String(SOCKET_TIMEOUT_MS) } });
+    large = await startService({ limits: { stalledMs: STALLED_MS } });
     await large.sql('ALTER TABLE inventory_item DISABLE TRIGGER USER'); // without a history, for speed
     await large.sql(
       `INSERT INTO inventory_item SELECT n + 1000000000000000, 2147483647, 'available' FROM generate_series(1, ${PETS}) AS n`,
     );
-    await vi.waitFor(readList, { timeout: 20_000 }); // building it may take longer than a socket may stand still
+    await vi.waitFor(readList, { timeout: 20_000 }); // building it may take longer than a connection may stall
   });
   afterAll(() => large.stop());
 
@@ -187,7 +182,7 @@ describe('a reader', () => {
   it('that stalls is cut', async () => {
     const connection = await openList();
     connection.pause();
-    await pause(3 * SOCKET_TIMEOUT_MS);
+    await pause(3 * STALLED_MS);
     connection.resume();
     await expect(connection.answer()).rejects.toThrow('the connection ended');
   });
@@ -200,7 +195,7 @@ describe('a reader', () => {
       const answer = await connection.answer({ withinMs: 14_000 });
       expect(answer.bytes.equals(list.bytes)).toBe(true);
     });
-    expect(ms).toBeGreaterThan(2 * SOCKET_TIMEOUT_MS);
+    expect(ms).toBeGreaterThan(2 * STALLED_MS);
     connection.destroy();
   });
 });

@@ -170,7 +170,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     expect(rises(before, await scrape(), REQUESTS)).toEqual(gone);
   });
 
-  /** Keeps the list from being read anew. */
+  /** Keeps the list from being reloaded. */
   async function startBlocker(): Promise<{ release(): Promise<void> }> {
     await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
     await service.sql('BEGIN');

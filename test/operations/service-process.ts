@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { SettingName } from '../../src/environment.ts';
+import type { SettingName } from '../../src/settings.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const STARTED_WITHIN_MS = 15_000;

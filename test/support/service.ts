@@ -5,8 +5,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from '../../src/app.ts';
-import { readEnvironment } from '../../src/environment.ts';
-import type { SettingName } from '../../src/environment.ts';
+import { readSettings } from '../../src/settings.ts';
+import type { SettingName } from '../../src/settings.ts';
+import { LIMITS, type Limits } from '../../src/http/limits.ts';
 import { watchContract } from './contract.ts';
 import { createDatabase } from './database.ts';
 
@@ -45,17 +46,20 @@ const READY_WITHIN_MS = 15_000;
  * Starts the service and waits until it is ready: some 300 ms. Call it in `beforeAll`, `stop` it in `afterAll`.
  *
  * @param options.settings settings that differ from their defaults; the log is silent unless `LOG_LEVEL` says otherwise
+ * @param options.limits how long connections may take over what, where that differs from the service's own
  * @param options.databaseUrl of another service's database, to run two processes' worth on one; it is then not dropped
  * @param options.key a bootstrap key other than a random one
  * @param options.prepare what to do to the application before it listens, such as adding a middleware
  */
 export async function startService({
   settings = {},
+  limits = {},
   databaseUrl,
   key = randomBytes(32).toString('hex'),
   prepare,
 }: {
   readonly settings?: Partial<Record<SettingName, string>>;
+  readonly limits?: Partial<Limits>;
   readonly databaseUrl?: string;
   readonly key?: string;
   readonly prepare?: (app: NestExpressApplication) => void | Promise<void>;
@@ -63,7 +67,8 @@ export async function startService({
   const keepDatabase = () => Promise.resolve();
   const database = databaseUrl === undefined ? await createDatabase() : { url: databaseUrl, drop: keepDatabase };
   const app = await createApp(
-    readEnvironment({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: key, LOG_LEVEL: 'silent', ...settings }),
+    readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: key, LOG_LEVEL: 'silent', ...settings }),
+    { ...LIMITS, ...limits },
   );
   await prepare?.(app);
   await app.listen(0, '127.0.0.1');

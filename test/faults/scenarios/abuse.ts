@@ -3,6 +3,7 @@ import { HttpConnection } from '../http-connection.ts';
 import { Durations, Peak } from '../measures.ts';
 import { openLoad, type Shot } from '../open-load.ts';
 import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
+import { LIMITS } from '../../../src/http/limits.ts';
 
 const PER_SECOND = 1_000;
 
@@ -78,14 +79,12 @@ export async function invalidRequests(world: World): Promise<Figure[]> {
 
 const READERS = 100;
 const PETS_IN_LONG_LIST = 100_000;
-const SOCKET_TIMEOUT_MS = 5_000;
 /** Far enough apart that most readers get a list of their own, since the others update the store all the while. */
 const READER_EVERY_MS = 150;
 
 /** Clients that ask for a long list and then read nothing of it, while others update the same store. */
 export async function stalledReaders(world: World): Promise<Figure[]> {
-  const settings = { SOCKET_TIMEOUT_MS: String(SOCKET_TIMEOUT_MS) };
-  const stage = await Stage.open(world, { pets: PETS_IN_LONG_LIST, services: 1, settings });
+  const stage = await Stage.open(world, { pets: PETS_IN_LONG_LIST, services: 1 });
   const [service] = stage.services;
   if (!service) throw new RangeError('a service is needed');
   const stalled: HttpConnection[] = [];
@@ -115,7 +114,7 @@ export async function stalledReaders(world: World): Promise<Figure[]> {
       await sleep(READER_EVERY_MS);
     }
     const stalledAt = performance.now();
-    const hopelessAt = stalledAt + 6 * SOCKET_TIMEOUT_MS;
+    const hopelessAt = stalledAt + 6 * LIMITS.stalledMs;
     while (service.openDescriptors() > normal.descriptors + 2 && performance.now() < hopelessAt) await sleep(100);
     const cutAfterMs = performance.now() - stalledAt;
     const during = { memory: memory.take(), p99: others.quantile(0.99), unserved: others.unserved };
@@ -126,7 +125,7 @@ export async function stalledReaders(world: World): Promise<Figure[]> {
     return [
       ...figures,
       atMost('memory grown', during.memory - normal.memory, 50, 'MB'),
-      atMost(`all cut, with a limit of ${SOCKET_TIMEOUT_MS} ms`, cutAfterMs, 2.5 * SOCKET_TIMEOUT_MS, 'ms'),
+      atMost(`all cut, with a limit of ${LIMITS.stalledMs} ms`, cutAfterMs, 2.5 * LIMITS.stalledMs, 'ms'),
       atMost('requests of others not served', during.unserved, 0),
     ];
   } finally {

@@ -1,0 +1,73 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiResponse, type ApiResponseOptions } from '@nestjs/swagger';
+import { ErrorBody } from '../errors/error.dto.js';
+import { ERRORS, type ErrorCode } from '../errors/error-code.js';
+import { REQUEST_ID as REQUEST_ID_FORM } from '../http/api-request.js';
+
+type HeaderDocs = NonNullable<ApiResponseOptions['headers']>;
+
+/** Headers that mean the same wherever they come; the document describes each of them once. */
+export const COMMON_HEADERS = {
+  RequestId: {
+    description: 'Names the request in the log: the one that the caller sent, where it has this form, or a new one.',
+    required: true,
+    schema: { type: 'string', pattern: REQUEST_ID_FORM.source },
+    example: '5f0c7a52-9f6e-4a8e-8d4b-0d0f4f6f2b11',
+  },
+  Challenge: {
+    description: 'What is wanted of a key (RFC 6750 section 3); with `error` when one was sent.',
+    required: true,
+    schema: { type: 'string' },
+    example: 'Bearer realm="inventory", error="invalid_token"',
+  },
+  RetryAfter: {
+    description: 'Seconds to wait before the next attempt.',
+    required: true,
+    schema: { type: 'integer', minimum: 0 },
+    example: 1,
+  },
+} satisfies HeaderDocs;
+
+const reference = (name: keyof typeof COMMON_HEADERS) => ({ $ref: `#/components/headers/${name}` });
+
+/** On every response. */
+export const REQUEST_ID = { 'X-Request-Id': reference('RequestId') };
+const CHALLENGE = { 'WWW-Authenticate': reference('Challenge') };
+const RETRY_AFTER = { 'Retry-After': reference('RetryAfter') };
+const HEADERS_BY_STATUS: Readonly<Record<number, HeaderDocs>> = {
+  401: CHALLENGE,
+  403: CHALLENGE,
+  429: RETRY_AFTER,
+  503: RETRY_AFTER,
+};
+
+/** A strong entity tag, RFC 9110 section 8.8.3. */
+export function entityTag(description: string, example: string): HeaderDocs {
+  return { ETag: { description, required: true, schema: { type: 'string', pattern: '^".+"$' }, example } };
+}
+
+/** What an operation says of one of its Errors, where that is more than the code says everywhere. */
+interface ErrorDocs {
+  readonly message?: string;
+  /** Of the status; without one, the message. */
+  readonly description?: string;
+  readonly headers?: HeaderDocs;
+}
+
+/** Documents the Errors of an operation: a response for each status, with an example for each code. */
+export function FailsWith(errors: Readonly<Partial<Record<ErrorCode, ErrorDocs>>>): MethodDecorator {
+  const responses = new Map<number, ApiResponseOptions & { readonly examples: Record<string, object> }>();
+  for (const [code, { description, headers, ...docs }] of Object.entries(errors) as [ErrorCode, ErrorDocs][]) {
+    const { status, message } = { ...ERRORS[code], ...docs };
+    const response = responses.get(status) ?? {
+      status,
+      description: description ?? message,
+      headers: { ...REQUEST_ID, ...HEADERS_BY_STATUS[status], ...headers },
+      type: ErrorBody,
+      examples: {},
+    };
+    response.examples[code] = { summary: code, value: { code, message, status } };
+    responses.set(status, response);
+  }
+  return applyDecorators(...[...responses.values()].map((response) => ApiResponse(response)));
+}

@@ -1,0 +1,147 @@
+// With their own extension: what a developer's machine runs has this file from its source.
+import { readText, tlsOptions } from './database/tls.ts';
+import { LIMITS } from './http/limits.ts';
+
+/**
+ * Every setting of the service: its name, unit, default and meaning.
+ * This file is the only reader of `process.env`; the README's table is checked against it.
+ */
+interface Setting<T> {
+  readonly meaning: string;
+  /** `undefined` where the setting is required. */
+  readonly default: string | undefined;
+  readonly read: (text: string) => T;
+}
+
+/** A setting that is missing or does not make sense; `message` has one line per setting and never its value. */
+export class SettingError extends Error {}
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+
+function integer(min: number, max: number) {
+  return (text: string): number => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < min || value > max) throw new Error(`must be an integer from ${min} to ${max}`);
+    return value;
+  };
+}
+
+function oneOf<const T extends string>(...choices: readonly T[]) {
+  return (text: string): T => {
+    const choice = choices.find((each) => each === text);
+    if (choice === undefined) throw new Error(`must be one of ${choices.join(', ')}`);
+    return choice;
+  };
+}
+
+/** An empty text is as good as none. */
+function optional<T>(read: (text: string) => T) {
+  return (text: string): T | undefined => (text === '' ? undefined : read(text));
+}
+
+function postgresUrl(text: string): string {
+  if (!/^postgres(ql)?:\/\//i.test(text)) throw new Error('must be a postgresql:// address');
+  // A password with one of these as it is ends too early: what follows is taken for a host, a port, a path or a query.
+  const isCut = /^[^/]*\/\/[^/?#]*[/?#].*@/.test(text) || /%(?![0-9a-f]{2})/i.test(text);
+  if (isCut || !URL.canParse(text)) {
+    throw new Error('must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25');
+  }
+  tlsOptions(text);
+  return text;
+}
+
+/** A trailing line break is not part of it: most editors and secret stores add one. */
+function passwordFrom(file: string): string {
+  const password = readText(file, 'names a file that cannot be read').replace(/\r?\n$/, '');
+  if (password === '') throw new Error('names a file that is empty');
+  return password;
+}
+
+function bearerToken(text: string): string {
+  if (!/^[A-Za-z0-9._~+/-]{32,256}=*$/.test(text) || text.length > 256) {
+    throw new Error('must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)');
+  }
+  return text;
+}
+
+function originList(text: string): string[] {
+  const origins = text.split(',').filter((part) => part !== '');
+  const isOrigin = (origin: string) => URL.canParse(origin) && new URL(origin).origin === origin;
+  if (!origins.every(isOrigin)) throw new Error('must be origins like https://shop.example, separated by commas');
+  return origins;
+}
+
+function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T): Setting<T> {
+  return { meaning, default: fallback, read };
+}
+
+/** In the order in which the README shows them. */
+export const SETTINGS = {
+  DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
+  DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', optional(passwordFrom)),
+  PORT: setting('TCP port of the HTTP server; 0 takes a free one', '3000', integer(0, 65_535)),
+  HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
+  BOOTSTRAP_API_KEY: setting(
+    'A key with every scope, stored at the start, 32 to 256 characters',
+    '',
+    optional(bearerToken),
+  ),
+  LOG_LEVEL: setting(`Least level that is logged: ${LOG_LEVELS.join(', ')}`, 'info', oneOf(...LOG_LEVELS)),
+  LOG_SUCCESS_EVERY: setting('One in so many successes is logged; failures always are', '1', integer(1, 1_000_000)),
+  RATE_LIMIT_PER_MINUTE: setting('Requests a minute, by key and process; 0 is no limit', '0', integer(0, 100_000_000)),
+  CORS_ORIGINS: setting('Origins whose pages may call the service, separated by commas', '', originList),
+  DOCS: setting('Whether Swagger UI and the OpenAPI document are served: on, off', 'on', oneOf('on', 'off')),
+  DATABASE_POOL_SIZE: setting('Connections besides the two for key checks and updates', '4', integer(1, 100)),
+  // Less than a whole request may take to arrive, so that a slow database is never taken for a slow client.
+  REQUEST_DEADLINE_MS: setting(
+    'How long a request waits for the database in all',
+    '2500',
+    integer(100, LIMITS.requestMs - 1_000),
+  ),
+  MAX_WAITING_REQUESTS: setting(
+    'Requests that wait for the database at once; more get 503',
+    '2000',
+    integer(1, 100_000),
+  ),
+  DRAIN_DELAY_MS: setting('On SIGTERM, time to notice that readiness is off', '0', integer(0, 600_000)),
+  DRAIN_TIMEOUT_MS: setting('On SIGTERM, time for requests under way', '25000', integer(100, 600_000)),
+} satisfies Record<string, Setting<unknown>>;
+
+export type SettingName = keyof typeof SETTINGS;
+type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+
+/**
+ * Reads and checks all settings.
+ *
+ * @throws SettingError naming every setting that is missing or malformed
+ */
+export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
+  const faults: string[] = [];
+  const values: Partial<Record<SettingName, unknown>> = {};
+  for (const [name, { default: fallback, read }] of Object.entries<Setting<unknown>>(SETTINGS)) {
+    const text = source[name] ?? fallback;
+    try {
+      if (text === undefined) throw new Error('is required');
+      values[name as SettingName] = read(text);
+    } catch (error) {
+      faults.push(`${name} ${(error as Error).message}`);
+    }
+  }
+  if (faults.length > 0) throw new SettingError(faults.join('\n'));
+  const settings = Object.assign(new Settings(), values);
+  const { DATABASE_URL, DATABASE_PASSWORD_FILE } = settings;
+  return DATABASE_PASSWORD_FILE === undefined
+    ? settings
+    : Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, DATABASE_PASSWORD_FILE) });
+}
+
+function withPassword(databaseUrl: string, password: string): string {
+  const url = new URL(databaseUrl);
+  if (url.password || url.searchParams.has('password'))
+    throw new SettingError('DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password');
+  url.searchParams.set('password', password); // not url.password: an address without a host cannot have one
+  return url.href;
+}
+
+/** The settings' values, by the names that the settings have outside. A class so that NestJS can inject it. */
+export class Settings extends (Object as unknown as new () => Values) {}
