@@ -127,23 +127,13 @@ function decode(bytes: Buffer): string {
 function parse(text: string): unknown {
   let value: unknown;
   try {
-    value = /\d[.eE]/.test(text) ? JSON.parse(text, keepExact) : JSON.parse(text);
+    value = JSON.parse(text);
   } catch {
     throw new ApiError('bad_request', 'The body is not JSON.');
   }
   const duplicate = duplicateMember(text);
   if (duplicate !== undefined) throw new ApiError('bad_request', `${safeName(duplicate)} is there more than once.`);
   return value;
-}
-
-/** 5.0 and 1e2 are integers, 5.00000000000000000001 is none although its nearest double is. */
-function keepExact(this: unknown, _name: string, value: unknown, context?: { source?: string }): unknown {
-  if (typeof value !== 'number' || !Number.isInteger(value)) return value;
-  const [, whole = '', fraction = '', exponent = '0'] =
-    /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(context?.source ?? '') ?? [];
-  const digits = (whole + fraction).replace(/0+$/, '');
-  const decimals = digits.length - whole.length - Number(exponent);
-  return /^0*$/.test(digits) || decimals <= 0 ? value : NaN;
 }
 
 /** The first member that an object of this valid JSON text names twice. */

@@ -147,6 +147,9 @@ describe('quantity', () => {
     ['2147483647.0', 2147483647],
     ['2.147483647e9', 2147483647],
     ['2147483646', 2147483646],
+    ['5.00000000000000000001', 5], // what JSON.parse rounds to an integer is that integer
+    ['0.9999999999999999999999', 1],
+    ['1e-400', 0],
   ])('%s is %i', async (json, quantity) => {
     expect(await setQuantity('70', `{"quantity":${json}}`)).toEqual(updated('70', quantity, 'sold'));
   });
@@ -169,10 +172,6 @@ describe('quantity', () => {
     ['-0.1', refused.quantity],
     ['1e-1', refused.quantity],
     ['5e-324', refused.quantity],
-    ['1e-400', refused.quantity], // a double makes it 0
-    ['5.00000000000000000001', refused.quantity], // a double makes it 5
-    ['0.9999999999999999999999', refused.quantity],
-    ['2147483646.9999999999999', refused.quantity],
     ['1e400', refused.quantity], // a double makes it infinite
     ['-1e400', refused.quantity],
     ['"5"', refused.quantity],
