@@ -2,6 +2,19 @@ import { existsSync } from 'node:fs';
 import { defineConfig, globalIgnores } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
+/** What each folder of src/ may import from the others; there is no way back. The programs beside them may import all. */
+const IMPORTS = {
+  errors: [],
+  database: ['errors'],
+  http: ['database', 'errors'],
+  auth: ['http', 'database', 'errors'],
+  openapi: ['auth', 'http', 'errors'],
+  inventory: ['openapi', 'auth', 'http', 'database', 'errors'],
+  operations: ['inventory', 'auth', 'http', 'database', 'errors'],
+  commands: ['inventory', 'auth', 'database', 'errors'],
+};
+const FOLDERS = Object.keys(IMPORTS);
+
 export default defineConfig(
   globalIgnores([
     ...[
@@ -27,4 +40,18 @@ export default defineConfig(
       '@typescript-eslint/switch-exhaustiveness-check': 'error',
     },
   },
+  ...FOLDERS.map((folder) => ({
+    files: [`src/${folder}/**/*.ts`],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: FOLDERS.filter((other) => other !== folder && !IMPORTS[folder].includes(other)).map((other) => ({
+            group: [`../${other}/**`],
+            message: `src/${folder} may import from ${IMPORTS[folder].join(', ') || 'no other folder'} only.`,
+          })),
+        },
+      ],
+    },
+  })),
 );
