@@ -55,10 +55,7 @@ export function describeApi(app: INestApplication): OpenAPIObject {
   };
 }
 
-/** Lets JSON carry every digit of a bigint; TypeScript does not know it yet. */
-const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown };
-
 export function asJson(document: OpenAPIObject): string {
-  const exact = (_name: string, value: unknown) => (typeof value === 'bigint' ? rawJSON(String(value)) : value);
+  const exact = (_name: string, value: unknown) => (typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value);
   return `${JSON.stringify(document, exact, 2)}\n`;
 }
