@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
-import { TcpProxy } from './faults/tcp-proxy.ts';
+import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { refused, replayed, updated, whole } from './support/answers.ts';
 import { ask } from './support/http-client.ts';
 import { startFaultyPostgres } from './support/postgres-server.ts';
@@ -24,11 +24,7 @@ beforeAll(async () => {
   databaseUrl.hostname = '127.0.0.1';
   databaseUrl.port = String(await proxy.listen());
   other = await startService({ databaseUrl: databaseUrl.href, key: service.key });
-  await service.sql(
-    `INSERT INTO api_key (id, name, key_sha256, scopes)
-     VALUES ('another', 'test', sha256($1::bytea), '{inventory:read,inventory:write}')`,
-    [Buffer.from(ANOTHER_KEY)],
-  );
+  await service.addKey(ANOTHER_KEY);
   const [{ id } = {}] = await service.sql<{ id?: string }>(`SELECT id FROM api_key WHERE name = 'bootstrap'`);
   author = `key:${id}`;
 });

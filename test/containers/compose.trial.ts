@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ConnectionLost, HttpConnection } from '../faults/http-connection.ts';
+import { ConnectionLost, HttpConnection } from '../../faults/http-connection.ts';
 import { becomesReady, ComposeProject, docker } from './compose-project.ts';
 
 interface Item {

@@ -1,9 +1,9 @@
-import type { Database } from '../faults/database.ts';
-import { Evidence } from '../faults/evidence.ts';
-import type { Target } from '../faults/exchange.ts';
-import type { FinalState } from '../faults/final-state.ts';
-import { Load, UniqueQuantities } from '../faults/load.ts';
-import { SeededRandom } from '../faults/seeded-random.ts';
+import type { Database } from '../../faults/database.ts';
+import { Evidence } from '../../faults/evidence.ts';
+import type { Target } from '../../faults/exchange.ts';
+import type { FinalState } from '../../faults/final-state.ts';
+import { Load, UniqueQuantities } from '../../faults/load.ts';
+import { SeededRandom } from '../../faults/seeded-random.ts';
 
 const PETS = 100;
 const random = new SeededRandom(Number(process.env['SEED'] ?? 1));

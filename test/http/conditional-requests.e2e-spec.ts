@@ -41,11 +41,8 @@ describe('the list', () => {
       const headers: Headers = [['Accept-Encoding', coding]];
       expect(whole(await list(headers, other))).toEqual(whole(await list(headers)));
     }
-    await service.sql(
-      `INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ('another', 'test', sha256($1::bytea), '{inventory:read}')`,
-      [Buffer.from('another-key-0123456789012345678901234567')],
-    );
     const another = { ...service, key: 'another-key-0123456789012345678901234567' };
+    await service.addKey(another.key);
     expect(whole(await list([], another))).toEqual(listed(LIST, tags.identity));
   });
 

@@ -34,10 +34,7 @@ let service: TestService;
 beforeAll(async () => {
   service = await startService();
   await service.stock([1, 7]);
-  await service.sql(
-    `INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ('readonly', 'test', sha256($1::bytea), '{inventory:read}')`,
-    [Buffer.from(READ_ONLY_KEY)],
-  );
+  await service.addKey(READ_ONLY_KEY, { scopes: ['inventory:read'] });
 });
 afterAll(() => service.stop());
 

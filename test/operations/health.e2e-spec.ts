@@ -4,7 +4,6 @@ import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { applyMigrations } from '../../src/database/migrations.ts';
 import { PrismaService } from '../../src/database/prisma.service.ts';
-import { buildIfStale } from '../faults/build.ts';
 import { createDatabase } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -84,7 +83,6 @@ describe('readiness', { timeout: 60_000 }, () => {
   const silent = () => undefined;
 
   it('waits for the migrations, then comes by itself', async () => {
-    buildIfStale();
     const database = await createDatabase({ migrated: false });
     const starting = startServiceProcess({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
     starting.catch(silent);

@@ -6,7 +6,6 @@ import { createKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { makeKey } from '../../src/auth/api-key.format.ts';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
-import { buildIfStale } from '../faults/build.ts';
 import { type TestDatabase, createDatabase } from '../support/database.ts';
 import { sendRaw } from './raw-request.ts';
 import { type LogLine, type ServiceProcess, startServiceProcess } from './service-process.ts';
@@ -24,13 +23,12 @@ describe('the log', { timeout: 30_000 }, () => {
   let prisma: PrismaClient;
 
   beforeAll(async () => {
-    buildIfStale();
     database = await createDatabase();
     sql = new Client({ connectionString: database.url });
     await sql.connect();
     prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: database.url }) });
     await sql.query("INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 1, 'available')");
-  }, 120_000);
+  });
   afterAll(async () => {
     await prisma.$disconnect();
     await sql.end();

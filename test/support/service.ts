@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { Server } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -30,6 +30,8 @@ export interface TestService {
   readonly server: Server;
   /** Adds pets past the service, or sets those that are there. */
   stock(...pets: readonly Pet[]): Promise<void>;
+  /** Stores a key past the service, for lists and updates unless `columns` of its row say otherwise. */
+  addKey(key: string, columns?: Readonly<Record<string, unknown>>): Promise<void>;
   /** One SQL statement past the service; rows as objects, int8 as text. */
   sql<Row extends object = Record<string, unknown>>(statement: string, args?: readonly unknown[]): Promise<Row[]>;
   /**
@@ -99,6 +101,12 @@ export async function startService({
          ON CONFLICT (pet_id) DO UPDATE SET quantity = excluded.quantity, status = excluded.status`,
         [pets.map(([petId]) => String(petId)), pets.map((pet) => pet[1]), pets.map((pet) => pet[2] ?? 'available')],
       );
+    },
+    async addKey(key, columns = {}) {
+      const scopes = ['inventory:read', 'inventory:write'];
+      const row = { id: key.slice(-8), name: 'test', key_sha256: hash('sha256', key, 'buffer'), scopes, ...columns };
+      const places = Object.keys(row).map((_, at) => `$${at + 1}`);
+      await sql(`INSERT INTO api_key (${Object.keys(row).join()}) VALUES (${places.join()})`, Object.values(row));
     },
     async stop() {
       server.closeAllConnections();

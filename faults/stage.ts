@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { FaultyPostgres } from '../support/postgres-server.ts';
+import type { FaultyPostgres } from '../test/support/postgres-server.ts';
 import { createDatabase, type Database } from './database.ts';
 import { Evidence } from './evidence.ts';
 import type { FinalState } from './final-state.ts';

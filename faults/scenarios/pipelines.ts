@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Connection, type Answer } from '../../support/http-client.ts';
+import { Connection, type Answer } from '../../test/support/http-client.ts';
 import type { Exchange } from '../exchange.ts';
 import { ConnectionLost, HttpConnection } from '../http-connection.ts';
 import { UniqueQuantities } from '../load.ts';

@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { applyMigrations } from '../../src/database/migrations.ts';
+import { applyMigrations } from '../src/database/migrations.ts';
 import type { Change, FinalState } from './final-state.ts';
 
 /** A new, migrated database on the server of this URL. */
