@@ -1,7 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { FaultyPostgres } from '../test/support/postgres-server.ts';
 import { createDatabase, type Database } from './database.ts';
 import { Evidence } from './evidence.ts';
@@ -9,7 +6,7 @@ import type { FinalState } from './final-state.ts';
 import type { Target } from './exchange.ts';
 import { Load, UniqueQuantities, type LoadOptions } from './load.ts';
 import { SeededRandom } from './seeded-random.ts';
-import { ServiceProcess } from './service-process.ts';
+import { ServiceProcess } from '../test/support/service-process.ts';
 import type { Size } from './size.ts';
 import { TcpProxy } from './tcp-proxy.ts';
 
@@ -41,6 +38,8 @@ export interface Figure {
   readonly holds: boolean;
 }
 
+const UNCAUGHT = /"msg":"(uncaughtException|unhandledRejection)"/g;
+
 let stages = 0;
 
 /** Service processes on a store of their own, and the evidence of what they answer. */
@@ -53,7 +52,6 @@ export class Stage {
   readonly petIds: readonly number[];
   readonly apiKey: string;
   private readonly quantities: UniqueQuantities;
-  private readonly folder: string;
   private readonly loads: Load[] = [];
 
   private constructor(
@@ -63,14 +61,12 @@ export class Stage {
     services: readonly ServiceProcess[],
     proxies: readonly TcpProxy[],
     apiKey: string,
-    folder: string,
   ) {
     this.world = world;
     this.database = database;
     this.services = services;
     this.proxies = proxies;
     this.apiKey = apiKey;
-    this.folder = folder;
     this.petIds = [...stock.keys()];
     this.quantities = new UniqueQuantities(stock.size);
     this.evidence = new Evidence(stock, world.size.answerWithinMs);
@@ -79,7 +75,6 @@ export class Stage {
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
     const { pets = 100, services: count = 2, proxied = false, tls = false, settings = {} } = options;
-    const folder = mkdtempSync(join(tmpdir(), 'inventory-stage-'));
     const apiKey = randomBytes(24).toString('hex');
     if (tls) await world.postgres.enableTls();
     const database = await createDatabase(world.postgres.url, `store_${++stages}`);
@@ -91,10 +86,9 @@ export class Stage {
       if (proxy) proxies.push(proxy);
       const url = `${database.url(await proxy?.listen())}${tls ? '?sslmode=require' : ''}`;
       const needed = { DATABASE_URL: url, BOOTSTRAP_API_KEY: apiKey };
-      const log = join(folder, `${name}.log`);
-      services.push(await ServiceProcess.onFreePort(name, { LOG_LEVEL: 'error', ...needed, ...settings }, log));
+      services.push(await ServiceProcess.onFreePort({ LOG_LEVEL: 'error', ...needed, ...settings }, { name }));
     }
-    const stage = new Stage(world, database, stock, services, proxies, apiKey, folder);
+    const stage = new Stage(world, database, stock, services, proxies, apiKey);
     try {
       for (const service of services) service.start();
       await Promise.all(services.map((service) => service.becomesReady()));
@@ -131,7 +125,7 @@ export class Stage {
     const figures = [
       atMost('violations', evidence.violations, 0),
       atMost('answers 500', evidence.answered('500 internal_error'), 0),
-      atMost('uncaught errors', this.services.flatMap((service) => service.uncaughtErrors()).length, 0),
+      atMost('uncaught errors', this.services.flatMap(({ log }) => log.match(UNCAUGHT) ?? []).length, 0),
       atMost('slowest answer', evidence.slowestMs, this.world.size.answerWithinMs, 'ms'),
     ];
     return { figures, state };
@@ -141,7 +135,6 @@ export class Stage {
     await Promise.all(this.loads.map((load) => load.stop()));
     await Promise.all(this.services.map((service) => service.kill()));
     await Promise.all(this.proxies.map((proxy) => proxy.close()));
-    rmSync(this.folder, { recursive: true, force: true });
   }
 }
 

@@ -82,7 +82,7 @@ async function repeatUntil(
   const load = stage.load({ repeats: true, updateShare: 0.95 });
   let replays = 0;
   load.onExchange(({ outcome }) => {
-    if ('headers' in outcome && outcome.headers.has('idempotent-replayed')) replays++;
+    if ('headers' in outcome && 'idempotent-replayed' in outcome.headers) replays++;
   });
   const hopelessAt = performance.now() + HOPELESS_AFTER_MS;
   let left: string[] = [];

@@ -138,7 +138,7 @@ describe('a key elsewhere', () => {
   const form: Headers = [['Content-Type', 'application/x-www-form-urlencoded']];
   const json: Headers = [['Content-Type', 'application/json']];
 
-  it.each<[string, Question]>([
+  it.each<[string, Omit<Question, 'headers'> & { headers?: Headers }]>([
     ['in the query', { target: `/v1/inventory?access_token=${encodeURIComponent(KEY)}` }],
     ['in the query, raw', { target: `/v1/inventory?access_token=${KEY}` }],
     [
