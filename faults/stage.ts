@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { FaultyPostgres } from '../test/support/postgres-server.ts';
-import { createDatabase, type Database } from './database.ts';
+import { createDatabaseOn, type Database } from '../test/support/database.ts';
 import { Evidence } from './evidence.ts';
-import type { FinalState } from './final-state.ts';
+import { fillStock, readFinalState, type FinalState } from './final-state.ts';
 import type { Target } from './exchange.ts';
 import { Load, UniqueQuantities, type LoadOptions } from './load.ts';
 import { SeededRandom } from './seeded-random.ts';
@@ -40,8 +40,6 @@ export interface Figure {
 
 const UNCAUGHT = /"msg":"(uncaughtException|unhandledRejection)"/g;
 
-let stages = 0;
-
 /** Service processes on a store of their own, and the evidence of what they answer. */
 export class Stage {
   readonly world: World;
@@ -77,15 +75,17 @@ export class Stage {
     const { pets = 100, services: count = 2, proxied = false, tls = false, settings = {} } = options;
     const apiKey = randomBytes(24).toString('hex');
     if (tls) await world.postgres.enableTls();
-    const database = await createDatabase(world.postgres.url, `store_${++stages}`);
-    const stock = await database.stock(pets);
+    const database = await createDatabaseOn(world.postgres.url);
+    const stock = await fillStock(database, pets);
     const proxies: TcpProxy[] = [];
     const services: ServiceProcess[] = [];
     for (const name of Array.from({ length: count }, (_, index) => `service ${index + 1}`)) {
       const proxy = proxied ? new TcpProxy(world.postgres.url) : undefined;
       if (proxy) proxies.push(proxy);
-      const url = `${database.url(await proxy?.listen())}${tls ? '?sslmode=require' : ''}`;
-      const needed = { DATABASE_URL: url, BOOTSTRAP_API_KEY: apiKey };
+      const url = new URL(database.url);
+      if (proxy) url.port = String(await proxy.listen());
+      if (tls) url.search = '?sslmode=require';
+      const needed = { DATABASE_URL: url.href, BOOTSTRAP_API_KEY: apiKey };
       services.push(await ServiceProcess.onFreePort({ LOG_LEVEL: 'error', ...needed, ...settings }, { name }));
     }
     const stage = new Stage(world, database, stock, services, proxies, apiKey);
@@ -118,7 +118,7 @@ export class Stage {
   /** Judges the whole run, once every load has stopped and PostgreSQL answers. */
   async verdict(): Promise<{ figures: Figure[]; state: FinalState }> {
     const { evidence } = this;
-    const state = await this.database.finalState();
+    const state = await readFinalState(this.database);
     evidence.conclude(state);
     this.world.note(evidence.summary);
     for (const example of evidence.examples) this.world.note(example);

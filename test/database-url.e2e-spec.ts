@@ -4,7 +4,7 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { Client } from 'pg';
+import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { inventoryCommand } from './commands/inventory-command.ts';
 import { selfSignedCertificate } from './support/certificate.ts';
@@ -78,10 +78,7 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
   beforeAll(async () => {
     file = join(folder, 'password');
     writeFileSync(file, `${password}\n`);
-    const client = new Client({ connectionString: postgres.url });
-    await client.connect();
-    await client.query(`CREATE ROLE clerk SUPERUSER LOGIN PASSWORD ${client.escapeLiteral(password)}`);
-    await client.end();
+    await postgres.database.sql(`CREATE ROLE clerk SUPERUSER LOGIN PASSWORD ${escapeLiteral(password)}`);
   });
 
   it.each([
@@ -158,7 +155,7 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
     const service = await startServe(address('sslmode=verify-full&sslrootcert=$/rotating.pem'));
     await expectTold(service, 'ready');
     const probe = async () => {
-      await postgres.cutSessions();
+      await postgres.database.cutSessions();
       return (await fetch(`${service.url}/health/ready`)).status;
     };
     rmSync(rotating);

@@ -251,7 +251,7 @@ const CHANGES: readonly (readonly [name: string, ...statements: string[]])[] = [
   ],
 ];
 
-describe('the list of two processes is exact', { timeout: 60_000 }, () => {
+describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () => {
   beforeEach(async () => {
     await sql('ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated');
     for (const table of ['stock_change', 'inventory_item']) await sql(`VACUUM ANALYZE ${table}`); // forgets the rules and children that are gone

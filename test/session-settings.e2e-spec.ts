@@ -1,5 +1,4 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore, type Store } from './commands/store.ts';
 import { type TestService, startService } from './support/service.ts';
@@ -35,7 +34,7 @@ const HOSTILE: readonly (readonly string[])[] = [
   ],
 ];
 
-describe('with settings of the database that are not ours', () => {
+describe('with foreign settings on the database', () => {
   let store: Store;
   let reset: string;
 
@@ -108,10 +107,8 @@ describe('with settings of the database that are not ours', () => {
     'a list that waited for a table to be rewritten has all pets: %s',
     async (isolation) => {
       const service = await startWith(`default_transaction_isolation = ${isolation}`);
-      const rewriter = new Client({ connectionString: store.url });
-      await rewriter.connect();
+      const rewriter = await service.database.session('ALTER TABLE inventory_item ALTER quantity TYPE bigint');
       try {
-        await rewriter.query('BEGIN; ALTER TABLE inventory_item ALTER quantity TYPE bigint');
         await rewriter.query('ALTER TABLE inventory_item ALTER quantity TYPE int');
         const list = fetch(`${service.url}/v1/inventory`, { headers: { authorization: `Bearer ${service.key}` } });
         await pause(200);

@@ -199,7 +199,7 @@ class Attack {
   private async learn({ held, inDoubt }: Client): Promise<void> {
     const certain = [...inDoubt].filter(([, until]) => until < performance.now()).map(([petId]) => petId);
     if (certain.length === 0) return;
-    const rows = await this.stage.database.query<{ pet_id: string; quantity: number }>(
+    const rows = await this.stage.database.sql<{ pet_id: string; quantity: number }>(
       `SELECT pet_id, quantity FROM inventory_item WHERE pet_id IN (${certain.join()})`,
     );
     for (const { pet_id, quantity } of rows) {

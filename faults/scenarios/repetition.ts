@@ -57,7 +57,7 @@ async function onceEach(stage: Stage, faultNames: readonly string[]): Promise<Fi
 export async function forgottenKeysControl(world: World): Promise<Figure[]> {
   const stage = await Stage.open(world, { proxied: true });
   try {
-    await stage.database.query(`
+    await stage.database.sql(`
       CREATE FUNCTION forget_key() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.idempotency_key := NULL; RETURN NEW; END';
       CREATE TRIGGER forget_key BEFORE INSERT ON stock_change FOR EACH ROW EXECUTE FUNCTION forget_key()`);
     const endAt = performance.now() + CONTROL_MS;

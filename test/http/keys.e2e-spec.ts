@@ -27,7 +27,7 @@ function token(name: string): string {
   return `test_${name}_`.padEnd(40, '0') + name;
 }
 
-describe('the Authorization header', () => {
+describe('GET /v1/inventory, the Authorization header', () => {
   it.each([['Bearer'], ['bearer'], ['BEARER'], ['bEaReR']])('lets in with the scheme written %s', async (scheme) => {
     expect(await list([['Authorization', `${scheme} ${KEY}`]])).toEqual(listed(LIST, entityTag));
   });
@@ -134,7 +134,7 @@ describe('the Authorization header', () => {
   });
 });
 
-describe('a key elsewhere', () => {
+describe('a key outside the Authorization header', () => {
   const form: Headers = [['Content-Type', 'application/x-www-form-urlencoded']];
   const json: Headers = [['Content-Type', 'application/json']];
 

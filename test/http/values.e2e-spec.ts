@@ -26,7 +26,7 @@ async function changes(): Promise<unknown[]> {
   return service.sql('SELECT * FROM stock_change ORDER BY pet_id, id');
 }
 
-describe('petId', () => {
+describe('PATCH /v1/inventory/:petId, petId', () => {
   it.each([
     '0',
     '1',
@@ -124,7 +124,7 @@ describe('petId', () => {
   });
 });
 
-describe('quantity', () => {
+describe('PATCH /v1/inventory/:petId, quantity', () => {
   beforeAll(() => service.stock([70, 7, 'sold'], [71, 7]));
 
   it.each([
@@ -211,7 +211,7 @@ describe('quantity', () => {
   });
 });
 
-describe('status', () => {
+describe('PATCH /v1/inventory/:petId, status', () => {
   it.each(['available', 'pending', 'sold'] as const)('%s stays when a quantity is set, 0 included', async (status) => {
     await service.stock([80, 5, status]);
     expect(await setQuantity('80', '{"quantity":0}')).toEqual(updated('80', 0, status));

@@ -1,12 +1,11 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
-import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { makeKey } from '../../src/auth/api-key.format.ts';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
-import { type TestDatabase, createDatabase } from '../support/database.ts';
+import { type Database, createDatabase } from '../support/database.ts';
 import { sendRaw } from '../support/http-client.ts';
 import { type LogLine, ServiceProcess } from '../support/service-process.ts';
 
@@ -18,24 +17,20 @@ const CRASH_ON_SIGNAL = `data:text/javascript,${encodeURIComponent(
 
 describe('the log', { timeout: 30_000 }, () => {
   const bootstrap = randomBytes(24).toString('base64url');
-  let database: TestDatabase;
-  let sql: Client;
+  let database: Database;
   /** Of the tests that need no process of their own. */
   let shared: ServiceProcess;
   let prisma: PrismaClient;
 
   beforeAll(async () => {
     database = await createDatabase();
-    sql = new Client({ connectionString: database.url });
-    await sql.connect();
     prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: database.url }) });
-    await sql.query("INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 1, 'available')");
+    await database.sql("INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 1, 'available')");
     shared = await start();
   });
   afterAll(async () => {
     await shared.kill();
     await prisma.$disconnect();
-    await sql.end();
     await database.drop();
   });
 
@@ -164,13 +159,13 @@ describe('the log', { timeout: 30_000 }, () => {
     const own = await createDatabase();
     const settings = { DATABASE_URL: own.url, LOG_LEVEL: 'debug' } as const;
     const service = await start(settings);
-    await sql.query(`ALTER DATABASE "${new URL(own.url).pathname.slice(1)}" ALLOW_CONNECTIONS false`);
-    await sql.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [
-      new URL(own.url).pathname.slice(1),
-    ]);
+    const name = new URL(own.url).pathname.slice(1);
+    await database.sql(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+    await database.sql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [name]);
+    await expect.poll(() => database.sql('SELECT FROM pg_stat_activity WHERE datname = $1', [name])).toEqual([]);
     const probe = () => fetch(`${service.url}/health/ready`).then(({ status }) => status);
     for (let n = 0; n < 3; n++) expect(await probe()).toBe(503);
-    await sql.query(`ALTER DATABASE "${new URL(own.url).pathname.slice(1)}" ALLOW_CONNECTIONS true`);
+    await database.sql(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
     await expect.poll(probe, { timeout: 5_000 }).toBe(200);
     await service.terminate();
     const told = service.lines().filter(({ msg }) => /^(not )?ready/.test(String(msg)));
@@ -192,7 +187,7 @@ describe('the log', { timeout: 30_000 }, () => {
     const issue = () => createKey(prisma, { name: 'test', scopes: ['inventory:read'], expiresAt: null });
     const [revoked, expired] = [await issue(), await issue()];
     await revokeKey(prisma, revoked.record.id);
-    await sql.query('UPDATE api_key SET expires_at = now() WHERE id = $1', [expired.record.id]);
+    await database.sql('UPDATE api_key SET expires_at = now() WHERE id = $1', [expired.record.id]);
     const lines = await linesOf(async ({ url }) => {
       const ask = (headers: Record<string, string>) => fetch(`${url}/v1/inventory`, { headers });
       await ask({});
@@ -211,12 +206,12 @@ describe('the log', { timeout: 30_000 }, () => {
   });
 
   it('has the cause of a 500 with its stack, down to the database', async () => {
-    await sql.query('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
+    await database.sql('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
     const lines = await linesOf(async ({ url }) => {
       const answer = await fetch(`${url}/v1/inventory`, { headers: { Authorization: `Bearer ${bootstrap}` } });
       expect(await answer.json()).toMatchObject({ code: 'internal_error' });
     });
-    await sql.query('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
+    await database.sql('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
     expect(lines).toMatchObject([
       {
         level: 'error',
@@ -244,9 +239,9 @@ describe('the log', { timeout: 30_000 }, () => {
       if (key.startsWith('psk_')) await fetch(`${url}/v1/inventory`, { headers: { ...bearer, 'X-Request-Id': key } });
       await sendRaw(port, `GET /${key} HTTP/1.1\r\nHost: x\r\nAuthorization Bearer ${key}\r\n\r\n`);
       await sendRaw(port, `GET / HTTP/1.1\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`);
-      await sql.query('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
+      await database.sql('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
       await fetch(`${url}/v1/inventory`, { headers: { ...bearer, 'X-Request-Id': 'a_500' } });
-      await sql.query('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
+      await database.sql('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
     }
     await service.terminate();
     expect(requestLines(service.lines()).length).toBeGreaterThan(20);
