@@ -3,14 +3,9 @@ import { startFaultyPostgres } from './support/postgres-server.ts';
 import { type TestService, startService } from './support/service.ts';
 import { startReplicated } from './support/standby.ts';
 
-async function setQuantity({ url, key }: TestService, petId: number, quantity: number): Promise<string> {
-  const response = await fetch(`${url}/v1/inventory/${petId}`, {
-    method: 'PATCH',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'x-request-id': `q${quantity}` },
-    body: JSON.stringify({ quantity }),
-  });
-  const body = (await response.json()) as { code?: string };
-  return body.code ?? String(response.status);
+async function setQuantity(service: TestService, petId: number, quantity: number): Promise<string> {
+  const { status, text } = await service.update(petId, quantity, [['X-Request-Id', `q${quantity}`]]);
+  return (JSON.parse(text) as { code?: string }).code ?? String(status);
 }
 
 describe('an acknowledged PATCH /v1/inventory/:petId', () => {

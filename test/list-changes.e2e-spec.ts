@@ -83,12 +83,7 @@ async function refill(pets: number): Promise<void> {
 }
 
 async function update(petId: number, quantity: number, service = first): Promise<void> {
-  const { status } = await fetch(`${service.url}/v1/inventory/${petId}`, {
-    method: 'PATCH',
-    headers: { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ quantity }),
-  });
-  expect(status).toBe(200);
+  expect((await service.update(petId, quantity)).status).toBe(200);
 }
 
 function cache(): ListCache {

@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listed, notModified, refused, updated, whole } from '../support/answers.ts';
-import { type Answer, ask } from '../support/http-client.ts';
+import { type HeaderLines, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 const LIST = '[{"petId":-3,"quantity":1,"status":"sold"},{"petId":1,"quantity":7,"status":"available"}]';
@@ -24,11 +24,7 @@ afterAll(async () => {
   await service.stop();
 });
 
-type Headers = readonly (readonly [string, string])[];
-
-function list(headers: Headers = [], { port, key }: TestService = service): Promise<Answer> {
-  return ask(port, { target: '/v1/inventory', headers: [['Authorization', `Bearer ${key}`], ...headers] });
-}
+const list = (headers: HeaderLines = [], from = service) => from.list(headers);
 
 describe('GET /v1/inventory, ETag', () => {
   it('has a strong tag for each coding', () => {
@@ -38,12 +34,13 @@ describe('GET /v1/inventory, ETag', () => {
 
   it('has the same tags in every process and for every key', async () => {
     for (const coding of ['identity', 'gzip'] as const) {
-      const headers: Headers = [['Accept-Encoding', coding]];
+      const headers: HeaderLines = [['Accept-Encoding', coding]];
       expect(whole(await list(headers, other))).toEqual(whole(await list(headers)));
     }
-    const another = { ...service, key: 'another-key-0123456789012345678901234567' };
-    await service.addKey(another.key);
-    expect(whole(await list([], another))).toEqual(listed(LIST, tags.identity));
+    const another = 'another-key-0123456789012345678901234567';
+    await service.addKey(another);
+    const headers: HeaderLines = [['Authorization', `Bearer ${another}`]];
+    expect(whole(await ask(service.port, { target: '/v1/inventory', headers }))).toEqual(listed(LIST, tags.identity));
   });
 
   it('has its old tag again when it has its old content again', async () => {
@@ -108,7 +105,7 @@ describe('GET /v1/inventory, If-None-Match', () => {
 
   it('is answered 304 with the tag in gzip when that is accepted', async () => {
     for (const tag of Object.values(tags)) {
-      const headers: Headers = [
+      const headers: HeaderLines = [
         ['If-None-Match', tag],
         ['Accept-Encoding', 'gzip'],
       ];
@@ -117,7 +114,7 @@ describe('GET /v1/inventory, If-None-Match', () => {
   });
 
   it('may come in several lines', async () => {
-    const headers: Headers = [
+    const headers: HeaderLines = [
       ['If-None-Match', '"x"'],
       ['If-None-Match', tags.identity],
     ];
@@ -125,7 +122,7 @@ describe('GET /v1/inventory, If-None-Match', () => {
   });
 
   it('is answered 304 to HEAD', async () => {
-    const headers: Headers = [
+    const headers: HeaderLines = [
       ['Authorization', `Bearer ${service.key}`],
       ['If-None-Match', tags.identity],
     ];
@@ -150,7 +147,7 @@ describe('GET /v1/inventory, If-None-Match', () => {
   });
 
   it('comes after the key', async () => {
-    const headers: Headers = [['If-None-Match', '*']];
+    const headers: HeaderLines = [['If-None-Match', '*']];
     expect(whole(await ask(service.port, { target: '/v1/inventory', headers }))).toEqual(refused.noKey);
   });
 
@@ -164,19 +161,14 @@ describe('GET /v1/inventory, If-None-Match', () => {
 });
 
 describe('PATCH /v1/inventory/:petId, If-Match', () => {
-  async function setQuantity(petId: number, quantity: number, ifMatch: readonly string[]) {
-    const answer = await ask(service.port, {
-      method: 'PATCH',
-      target: `/v1/inventory/${petId}`,
-      headers: [
-        ['Authorization', `Bearer ${service.key}`],
-        ['Content-Type', 'application/json'],
-        ...ifMatch.map((field) => ['If-Match', field] as const),
-      ],
-      body: `{"quantity":${quantity}}`,
-    });
-    return whole(answer);
-  }
+  const setQuantity = async (petId: number, quantity: number, ifMatch: readonly string[]) =>
+    whole(
+      await service.update(
+        petId,
+        quantity,
+        ifMatch.map((field) => ['If-Match', field] as const),
+      ),
+    );
 
   it.each([
     [],

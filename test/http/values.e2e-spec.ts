@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { refused, updated, whole } from '../support/answers.ts';
-import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 let service: TestService;
@@ -9,18 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-async function setQuantity(petId: string, body: string) {
-  const answer = await ask(service.port, {
-    method: 'PATCH',
-    target: `/v1/inventory/${petId}`,
-    headers: [
-      ['Authorization', `Bearer ${service.key}`],
-      ['Content-Type', 'application/json'],
-    ],
-    body,
-  });
-  return whole(answer);
-}
+const setQuantity = async (petId: string, body: string) => whole(await service.update(petId, body));
 
 async function changes(): Promise<unknown[]> {
   return service.sql('SELECT * FROM stock_change ORDER BY pet_id, id');

@@ -16,7 +16,7 @@ export class NotConnected extends Error {}
 /** The connection ended, or nothing came in time, under a request: whether the server acted on it is unknown. */
 export class ConnectionLost extends Error {}
 
-type HeaderLines = readonly (readonly [name: string, value: string])[];
+export type HeaderLines = readonly (readonly [name: string, value: string])[];
 
 export interface Question {
   readonly method?: string;

@@ -9,6 +9,7 @@ import type { SettingName } from '../../src/settings.ts';
 import { LIMITS, type Limits } from '../../src/http/limits.ts';
 import { watchContract } from './contract.ts';
 import { Database, createDatabase } from './database.ts';
+import { type Answer, type HeaderLines, ask } from './http-client.ts';
 
 /** A pet's row; ids as text or bigint where a JavaScript number would round them. */
 export type Pet = readonly [
@@ -29,6 +30,10 @@ export interface TestService {
   readonly database: Database;
   readonly app: NestExpressApplication;
   readonly server: Server;
+  /** `GET /v1/inventory` with its key. */
+  list(headers?: HeaderLines): Promise<Answer>;
+  /** `PATCH /v1/inventory/:petId` with its key; a number is the quantity, text is the body. */
+  update(petId: number | string, body: number | string, headers?: HeaderLines): Promise<Answer>;
   /** Adds pets past the service, or sets those that are there. */
   stock(...pets: readonly Pet[]): Promise<void>;
   /** Stores a key past the service, for lists and updates unless `columns` of its row say otherwise. */
@@ -84,6 +89,7 @@ export async function startService({
   async function sql<Row extends object>(statement: string, args: readonly unknown[] = []): Promise<Row[]> {
     return (await client.query<Row>(statement, [...args])).rows;
   }
+  const bearer = [['Authorization', `Bearer ${key}`]] as const;
   return {
     url,
     port,
@@ -93,6 +99,14 @@ export async function startService({
     app,
     server,
     sql,
+    list: (headers = []) => ask(port, { target: '/v1/inventory', headers: [...bearer, ...headers] }),
+    update: (petId, body, headers = []) =>
+      ask(port, {
+        method: 'PATCH',
+        target: `/v1/inventory/${petId}`,
+        headers: [...bearer, ['Content-Type', 'application/json'], ...headers],
+        body: typeof body === 'number' ? JSON.stringify({ quantity: body }) : body,
+      }),
     async stock(...pets) {
       await sql(
         `INSERT INTO inventory_item (pet_id, quantity, status)
