@@ -4,7 +4,7 @@ import { Controller, Get, type INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { AppModule } from '../src/app.module.ts';
-import { readEnvironment } from '../src/environment.ts';
+import { readSettings } from '../src/settings.ts';
 import { type Database, createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
 
@@ -32,7 +32,7 @@ let port: number;
 
 beforeAll(async () => {
   database = await createDatabase();
-  const settings = readEnvironment({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY, LOG_LEVEL: 'silent' });
+  const settings = readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY, LOG_LEVEL: 'silent' });
   const testing = Test.createTestingModule({
     imports: [AppModule.with(settings)],
     controllers: [ForgottenController],

@@ -3,7 +3,7 @@ import { Connection, type Question } from '../../test/support/http-client.ts';
 import { Durations, Peak } from '../measures.ts';
 import { openLoad } from '../open-load.ts';
 import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
-import { LIMITS } from '../../../src/http/limits.ts';
+import { LIMITS } from '../../src/http/limits.ts';
 
 const PER_SECOND = 1_000;
 
