@@ -1,10 +1,23 @@
-import { defineConfig } from 'vitest/config';
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const resultsFile = process.env['TEST_RESULTS'];
 
+/** What asserts short times, such as how much dearer one request is than another, and so has the machine for itself. */
+const TIMED = ['test/**/*.timed-spec.ts'];
+
 /** The longest, in their order: begun last, they would keep one worker busy while the others are idle. */
-const LONGEST = ['start', 'log', 'faults', 'limits', 'health', 'list', 'cli', 'framing'];
+const LONGEST = [
+  'start',
+  'faults',
+  'history-feed',
+  'database-url',
+  'list-changes',
+  'durability',
+  'list',
+  'log',
+  'import',
+];
 
 class LongestFirst extends BaseSequencer {
   override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -16,20 +29,79 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+const maxWorkers = 3; // many tests wait for what is to happen
+
+/**
+ * Loading NestJS and Prisma takes longer than most files' tests, so a process serves one file after another. Where
+ * settings, signals and the log of a whole process count, the test starts one of its own.
+ */
+const shared = { pool: 'forks', isolate: false, maxWorkers, testTimeout: 15_000, hookTimeout: 30_000 } as const;
+
+/** `npm test`. */
+const everyRun: TestProjectInlineConfiguration[] = [
+  { test: { ...shared, name: 'unit', include: ['src/**/*.spec.ts', 'faults/**/*.spec.ts'] } },
+  {
+    test: { ...shared, name: 'e2e', include: ['test/**/*.e2e-spec.ts', 'faults/*.e2e-spec.ts'] },
+  },
+  { test: { ...shared, name: 'timed', include: TIMED, maxWorkers: 1, sequence: { groupOrder: 1 } } },
+];
+
+/** What needs more than a clone has, or longer: `npm test -- --project <name>`. */
+const onDemand: TestProjectInlineConfiguration[] = [
+  {
+    test: {
+      ...shared,
+      name: 'fuzz', // the property test at length; FUZZ_REQUESTS asks for another number
+      include: ['test/http/random-requests.e2e-spec.ts'],
+      env: { FUZZ_REQUESTS: process.env['FUZZ_REQUESTS'] ?? '20000' },
+    },
+  },
+  {
+    test: {
+      ...shared,
+      name: 'feed', // the proof of the change feed at length
+      include: ['test/commands/history-feed.e2e-spec.ts'],
+      env: { FEED_SECONDS: process.env['FEED_SECONDS'] ?? '30' },
+    },
+  },
+  {
+    test: {
+      name: 'browser',
+      include: ['test/browser/*.trial.ts'],
+      maxWorkers,
+      testTimeout: 60_000,
+      hookTimeout: 60_000,
+    },
+  },
+  {
+    test: {
+      name: 'contract',
+      globalSetup: 'test/contract/install.ts',
+      include: ['test/contract/*.contract.ts'],
+      testTimeout: 120_000,
+      hookTimeout: 60_000,
+      maxWorkers,
+    },
+  },
+  ...['containers', 'recipes', 'failover'].map((name) => ({
+    test: {
+      name, // Docker
+      include: name === 'containers' ? ['compose', 'scale'].map(containerTrial) : [containerTrial(name)],
+      fileParallelism: false,
+      testTimeout: 60_000,
+      hookTimeout: 600_000,
+    },
+  })),
+];
+
+function containerTrial(subject: string): string {
+  return `test/containers/${subject}.trial.ts`;
+}
+
 export default defineConfig({
   test: {
-    include: ['src/**/*.spec.ts', 'test/**/*.e2e-spec.ts', 'test/faults/*.spec.ts'],
-    exclude: ['test/contract/**', 'test/containers/**'],
-    globalSetup: 'test/support/global-setup.ts',
-    testTimeout: 15_000,
-    hookTimeout: 30_000,
-    // Loading NestJS and Prisma takes longer than most files' tests, so a process serves one file after another. Where
-    // settings, signals and the log of a whole process count, the test starts one of its own.
-    pool: 'forks',
-    isolate: false,
-    maxWorkers: 3, // many tests wait for what is to happen
-    // Some tests are about time, which a shared CI machine has less of.
-    retry: process.env['CI'] ? 1 : 0,
+    projects: process.argv.some((argument) => argument.startsWith('--project')) ? [...everyRun, ...onDemand] : everyRun,
+    globalSetup: 'test/support/global-setup.ts', // once a run, whichever projects are in it
     sequence: { sequencer: LongestFirst },
     reporters: resultsFile ? ['default', ['json', { outputFile: resultsFile }]] : ['default'],
   },

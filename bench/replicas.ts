@@ -1,7 +1,3 @@
-/**
- * What a second replica is worth on this machine: list throughput of two processes on one quiet database by that of one,
- * with as many connections in all. `npm run bench:replicas [-- rounds]`.
- */
 import { keys, startDatabase, usualPets } from './database.ts';
 import { load } from './load.ts';
 import { type RunningSide, sides, startSide } from './sides.ts';
@@ -10,7 +6,6 @@ import { medianWithInterval } from './statistics.ts';
 const PETS = [10, 1_000, 10_000];
 const CONNECTIONS = 64;
 const SECONDS = 3;
-const rounds = Number(process.argv[2] ?? 5);
 const headers = { Authorization: `Bearer ${keys.good}` };
 
 async function requestsPerSecond(replicas: readonly RunningSide[], pets: number, seconds: number): Promise<number> {
@@ -37,36 +32,44 @@ async function checkAgreement(replicas: readonly RunningSide[]): Promise<void> {
   }
 }
 
-const database = await startDatabase();
-try {
-  for (const pets of PETS) {
-    await database.fill(pets);
-    const ratios: number[] = [];
-    for (let round = 0; round < rounds; round++) {
-      const counts = round % 2 === 0 ? [1, 2] : [2, 1];
-      const rates = new Map<number, number>();
-      for (const count of counts) {
-        const environment = { DATABASE_URL: database.url };
-        const replicas = await Promise.all(Array.from({ length: count }, () => startSide(sides.service, environment)));
-        try {
-          await checkAgreement(replicas);
-          await requestsPerSecond(replicas, pets, 1);
-          rates.set(count, await requestsPerSecond(replicas, pets, SECONDS));
-          await checkAgreement(replicas);
-        } finally {
-          await Promise.all(replicas.map((replica) => replica.stop()));
+/**
+ * What a second replica is worth on this machine: list throughput of two processes on one quiet database by that of one,
+ * with as many connections in all. `npm run bench -- --replicas <rounds>`.
+ */
+export async function compareReplicas(rounds: number): Promise<void> {
+  const database = await startDatabase();
+  try {
+    for (const pets of PETS) {
+      await database.fill(pets);
+      const ratios: number[] = [];
+      for (let round = 0; round < rounds; round++) {
+        const counts = round % 2 === 0 ? [1, 2] : [2, 1];
+        const rates = new Map<number, number>();
+        for (const count of counts) {
+          const environment = { DATABASE_URL: database.url };
+          const replicas = await Promise.all(
+            Array.from({ length: count }, () => startSide(sides.service, environment)),
+          );
+          try {
+            await checkAgreement(replicas);
+            await requestsPerSecond(replicas, pets, 1);
+            rates.set(count, await requestsPerSecond(replicas, pets, SECONDS));
+            await checkAgreement(replicas);
+          } finally {
+            await Promise.all(replicas.map((replica) => replica.stop()));
+          }
         }
+        ratios.push((rates.get(2) ?? NaN) / (rates.get(1) ?? NaN));
+        console.log(
+          `${pets} pets, round ${round + 1}: ${[1, 2].map((n) => rates.get(n)?.toFixed(0)).join(' and ')} lists/s`,
+        );
       }
-      ratios.push((rates.get(2) ?? NaN) / (rates.get(1) ?? NaN));
+      const { median, low, high } = medianWithInterval(ratios);
       console.log(
-        `${pets} pets, round ${round + 1}: ${[1, 2].map((n) => rates.get(n)?.toFixed(0)).join(' and ')} lists/s`,
+        `${pets} pets: two replicas are ${median.toFixed(2)} times one (${low.toFixed(2)} to ${high.toFixed(2)})`,
       );
     }
-    const { median, low, high } = medianWithInterval(ratios);
-    console.log(
-      `${pets} pets: two replicas are ${median.toFixed(2)} times one (${low.toFixed(2)} to ${high.toFixed(2)})`,
-    );
+  } finally {
+    await database.stop();
   }
-} finally {
-  await database.stop();
 }

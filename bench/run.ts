@@ -1,4 +1,4 @@
-// npm run bench -- [--quick] [--only <part of a scenario's name>] [--built] [--report]
+// npm run bench -- [--quick] [--only <part of a scenario's name>] [--built] [--report] [--replicas <rounds>]
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -19,6 +19,8 @@ const { values: options } = parseArgs({
     built: { type: 'boolean', default: false },
     /** Measures nothing: writes the report and the plots of the last full run anew. */
     report: { type: 'boolean', default: false },
+    /** Measures two replicas beside one instead. */
+    replicas: { type: 'string' },
   },
 });
 
@@ -27,17 +29,14 @@ const resultsFile = new URL('results/full.json', import.meta.url);
 
 if (!existsSync(new URL('node_modules', import.meta.url))) npm('ci', '--prefix', 'bench', '--no-audit', '--no-fund');
 
-if (options.report) {
+if (options.replicas !== undefined) {
+  build();
+  const { compareReplicas } = await import('./replicas.ts');
+  await compareReplicas(Number(options.replicas));
+} else if (options.report) {
   await writeReport(JSON.parse(await readFile(resultsFile, 'utf8'), nullToNaN) as Results);
 } else {
-  if (!options.built) {
-    npm('run', '--silent', 'build');
-    execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'bench/peers/nest'], {
-      cwd: projectFolder,
-      stdio: 'inherit',
-    });
-  }
-
+  if (!options.built) build();
   const { only, quick } = options;
   const chosen = scenarios.filter((scenario) => (only ? scenario.name.includes(only) : !quick || scenario.quick));
   if (chosen.length === 0) {
@@ -58,6 +57,14 @@ if (options.report) {
     await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits, 1)}\n`);
     await writeReport(results);
   }
+}
+
+function build(): void {
+  npm('run', '--silent', 'build');
+  execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'bench/peers/nest'], {
+    cwd: projectFolder,
+    stdio: 'inherit',
+  });
 }
 
 async function writeReport(results: Results): Promise<void> {

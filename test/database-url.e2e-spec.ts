@@ -4,11 +4,12 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { Client } from 'pg';
+import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { inventoryCommand } from './commands/inventory-command.ts';
 import { selfSignedCertificate } from './support/certificate.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
+import { ServiceProcess } from './support/service-process.ts';
 
 /** By Prisma, and by a connection alone. */
 const EACH_LAYER = [['keys', 'list'], ['export']];
@@ -56,27 +57,20 @@ async function run(command: string, args: readonly string[], env: NodeJS.Process
   return { code: child.exitCode, stdout, stderr };
 }
 
-/** The built service with its log, whether or not it gets ready. */
-function startServe(databaseUrl: string, environment: NodeJS.ProcessEnv = {}) {
-  const env = { DATABASE_URL: databaseUrl, PORT: '0', HOST: '127.0.0.1', ...environment };
-  const child = spawn(process.execPath, ['dist/main.js'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  const ended = once(child, 'close');
-  return {
-    output: () => output,
-    url: () => `http://127.0.0.1:${/"port":(\d+)/.exec(output)?.[1]}`,
-    /** The last of what it says about being ready. */
-    told: () => [...output.matchAll(/"msg":"((?:not )?ready.*?)"}$/gm)].at(-1)?.[1],
-    async end() {
-      child.kill('SIGTERM');
-      await ended;
-      return child.exitCode;
-    },
-  };
+/** The built service, whether or not it gets ready. */
+async function startServe(databaseUrl: string, environment: NodeJS.ProcessEnv = {}): Promise<ServiceProcess> {
+  const service = await ServiceProcess.onFreePort({ DATABASE_URL: databaseUrl, ...environment });
+  service.start();
+  return service;
 }
 
-describe('the password of the database', { timeout: 60_000 }, () => {
+/** Waits until the last that it says about being ready is this. */
+async function expectTold(service: ServiceProcess, told: string): Promise<void> {
+  const words = () => [...service.log.matchAll(/"msg":"((?:not )?ready.*?)"}$/gm)].at(-1)?.[1];
+  await vi.waitFor(() => expect(words()).toBe(told), 10_000);
+}
+
+describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
   const password = 'a@b/c:d?e#f%41 "g+h&i=j';
   const withoutPassword = (user = 'clerk') => address('', '127.0.0.1').replace(/\/\/[^@]*@/, `//${user}@`);
   let file: string;
@@ -84,10 +78,7 @@ describe('the password of the database', { timeout: 60_000 }, () => {
   beforeAll(async () => {
     file = join(folder, 'password');
     writeFileSync(file, `${password}\n`);
-    const client = new Client({ connectionString: postgres.url });
-    await client.connect();
-    await client.query(`CREATE ROLE clerk SUPERUSER LOGIN PASSWORD ${client.escapeLiteral(password)}`);
-    await client.end();
+    await postgres.database.sql(`CREATE ROLE clerk SUPERUSER LOGIN PASSWORD ${escapeLiteral(password)}`);
   });
 
   it.each([
@@ -103,11 +94,11 @@ describe('the password of the database', { timeout: 60_000 }, () => {
       });
     }
     const key = 'a-bootstrap-key-of-enough-characters';
-    const service = startServe(url(), { ...environment(), BOOTSTRAP_API_KEY: key });
-    await vi.waitFor(() => expect(service.told()).toBe('ready'), 10_000);
-    const list = await fetch(`${service.url()}/v1/inventory`, { headers: { authorization: `Bearer ${key}` } });
+    const service = await startServe(url(), { ...environment(), BOOTSTRAP_API_KEY: key });
+    await expectTold(service, 'ready');
+    const list = await fetch(`${service.url}/v1/inventory`, { headers: { authorization: `Bearer ${key}` } });
     expect(list.status).toBe(200);
-    expect(await service.end()).toBe(0);
+    expect(await service.terminate()).toBe(0);
   });
 });
 
@@ -117,7 +108,7 @@ const WRONG_HOST =
   "no TLS with the database of DATABASE_URL: its host is not the one of the server's certificate: 127.0.0.1 is not in the cert's list";
 
 describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
-  it.each([
+  it.concurrent.each([
     ['sslmode=require', 'localhost'],
     ['sslmode=verify-ca&sslrootcert=$/authority.pem', '127.0.0.1'],
     ['sslmode=verify-full&sslrootcert=$/authority.pem', 'localhost'],
@@ -127,13 +118,13 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
       expect(await inventory(url, args)).toMatchObject({ code: 0, stderr: '' });
     }
     expect((await inventory(url, ['migrate'])).stderr).toBe('the database is up to date\n');
-    const service = startServe(url);
-    await vi.waitFor(() => expect(service.told()).toBe('ready'), 10_000);
-    expect(service.output()).not.toContain('arning');
-    expect(await service.end()).toBe(0);
+    const service = await startServe(url);
+    await expectTold(service, 'ready');
+    expect(service.log).not.toContain('arning');
+    expect(await service.terminate()).toBe(0);
   });
 
-  it.each([
+  it.concurrent.each([
     ['sslmode=verify-full&sslrootcert=$/other.pem', 'localhost', UNTRUSTED],
     ['sslmode=require&sslrootcert=$/other.pem', 'localhost', UNTRUSTED],
     ['sslmode=verify-full', 'localhost', UNTRUSTED],
@@ -143,10 +134,10 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
     for (const args of host === 'localhost' ? EACH_LAYER : COMMANDS) {
       expect(await inventory(url, args)).toEqual({ code: 1, stdout: '', stderr: `error: ${line}\n` });
     }
-    const service = startServe(url);
-    await vi.waitFor(() => expect(service.told()).toBe(`not ready: ${line}`), 10_000);
-    expect(service.output().trim().split('\n')).toHaveLength(2); // and where it listens
-    await service.end();
+    const service = await startServe(url);
+    await expectTold(service, `not ready: ${line}`);
+    expect(service.log.trim().split('\n')).toHaveLength(2); // and where it listens
+    await service.terminate();
   });
 
   it('ends the start when it can never work', async () => {
@@ -161,23 +152,23 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
   it('takes a renewed authority for the next connection, without a restart, and the old one while there is none', async () => {
     const rotating = join(folder, 'rotating.pem');
     copyFileSync(authority, rotating);
-    const service = startServe(address('sslmode=verify-full&sslrootcert=$/rotating.pem'));
-    await vi.waitFor(() => expect(service.told()).toBe('ready'), 10_000);
+    const service = await startServe(address('sslmode=verify-full&sslrootcert=$/rotating.pem'));
+    await expectTold(service, 'ready');
     const probe = async () => {
-      await postgres.cutSessions();
-      return (await fetch(`${service.url()}/health/ready`)).status;
+      await postgres.database.cutSessions();
+      return (await fetch(`${service.url}/health/ready`)).status;
     };
     rmSync(rotating);
     await vi.waitFor(async () => expect(await probe()).toBe(200), 10_000);
 
     const renewed = await postgres.enableTls();
     await vi.waitFor(async () => expect(await probe()).toBe(503), 10_000);
-    await vi.waitFor(() => expect(service.told()).toBe(`not ready: ${UNTRUSTED}`));
+    await expectTold(service, `not ready: ${UNTRUSTED}`);
     writeFileSync(rotating, renewed);
     await vi.waitFor(async () => expect(await probe()).toBe(200), 10_000);
     writeFileSync(authority, renewed);
-    expect(service.output()).not.toContain('uncaught');
-    expect(await service.end()).toBe(0);
+    expect(service.log).not.toContain('uncaught');
+    expect(await service.terminate()).toBe(0);
   });
 
   it('is asked for by a server that takes nothing else, and refused by one that does not speak it', async () => {

@@ -13,6 +13,7 @@ describe('the drain', () => {
   it('lets a slow reader have its list to the end', async () => {
     const service = await startService();
     try {
+      await service.sql('ALTER TABLE inventory_item DISABLE TRIGGER USER'); // without a history, for speed
       await service.sql(`INSERT INTO inventory_item SELECT n, 1, 'available' FROM generate_series(1, 300000) AS n`);
       const socket = connect(service.port, '127.0.0.1');
       socket.write(`GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n\r\n`);

@@ -1,37 +1,24 @@
-import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startFaultyPostgres } from './support/postgres-server.ts';
 import { type TestService, startService } from './support/service.ts';
 import { startReplicated } from './support/standby.ts';
 
-async function setQuantity({ url, key }: TestService, petId: number, quantity: number): Promise<string> {
-  const response = await fetch(`${url}/v1/inventory/${petId}`, {
-    method: 'PATCH',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'x-request-id': `q${quantity}` },
-    body: JSON.stringify({ quantity }),
-  });
-  const body = (await response.json()) as { code?: string };
-  return body.code ?? String(response.status);
+async function setQuantity(service: TestService, petId: number, quantity: number): Promise<string> {
+  const { status, text } = await service.update(petId, quantity, [['X-Request-Id', `q${quantity}`]]);
+  return (JSON.parse(text) as { code?: string }).code ?? String(status);
 }
 
-describe('an acknowledged update', () => {
+describe('an acknowledged PATCH /v1/inventory/:petId', () => {
   it('outlives a crash though the database does without waiting for the disk', async () => {
     const postgres = await startFaultyPostgres();
-    const sql = async (statement: string) => {
-      const client = new Client({ connectionString: postgres.url });
-      await client.connect();
-      try {
-        return (await client.query<Record<string, unknown>>(statement)).rows;
-      } finally {
-        await client.end();
-      }
-    };
+    const { database } = postgres;
     // Nothing else may write out what the updates leave in memory.
-    await sql(`ALTER SYSTEM SET wal_writer_delay = '10s'`);
-    await sql(`ALTER SYSTEM SET wal_writer_flush_after = '1GB'`);
-    await sql('ALTER SYSTEM SET autovacuum = off');
-    await sql('SELECT pg_reload_conf()');
-    await sql(`ALTER DATABASE postgres SET synchronous_commit = off`);
+    await database.setSystem(
+      `SET wal_writer_delay = '10s'`,
+      `SET wal_writer_flush_after = '1GB'`,
+      'SET autovacuum = off',
+    );
+    await database.set('synchronous_commit', 'off');
     const service = await startService({ databaseUrl: postgres.url });
     try {
       await service.stock([1, 0], [2, 0]);
@@ -43,12 +30,12 @@ describe('an acknowledged update', () => {
       }
       await postgres.crash();
       await postgres.restart();
-      const rows = await sql(
+      const rows = await database.sql(
         `SELECT quantity_after FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 1 ORDER BY id`,
       );
       expect(acknowledged).toHaveLength(30);
       expect(rows.map((row) => row['quantity_after'])).toEqual(acknowledged);
-      const [{ count } = {}] = await sql(
+      const [{ count } = {}] = await database.sql(
         `SELECT count(*)::int FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 2`,
       );
       expect(count).toBe(60);
@@ -59,7 +46,7 @@ describe('an acknowledged update', () => {
   }, 30_000);
 });
 
-describe('with a synchronous standby', { timeout: 60_000 }, () => {
+describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_000 }, () => {
   let replicated: Awaited<ReturnType<typeof startReplicated>>;
   let service: TestService;
   const onPrimary = (statement: string) => replicated.primary.sql(statement);
@@ -71,8 +58,7 @@ describe('with a synchronous standby', { timeout: 60_000 }, () => {
     await onPrimary(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 100) n`);
     // The notice of an unconfirmed commit must come through, in whatever language.
     await onPrimary(`ALTER DATABASE postgres SET client_min_messages = error`);
-    await onPrimary(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
-    await onPrimary('SELECT pg_reload_conf()');
+    await replicated.primary.setSystem(`SET synchronous_standby_names = '*'`);
     const synchronous = () => onPrimary(`SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
     await vi.waitFor(async () => expect(await synchronous()).toHaveLength(1), { timeout: 10_000 });
     service = await startService({ databaseUrl: replicated.primary.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
@@ -82,18 +68,13 @@ describe('with a synchronous standby', { timeout: 60_000 }, () => {
     await replicated.remove();
   });
 
-  const loseStandby = () =>
-    replicated.standby
-      .sql(`ALTER SYSTEM SET primary_conninfo = ''`)
-      .then(() => replicated.standby.sql('SELECT pg_reload_conf()'))
-      .then(() => expect.poll(() => onPrimary('SELECT FROM pg_stat_replication')).toHaveLength(0));
-  const findStandby = () =>
-    replicated.standby
-      .sql('ALTER SYSTEM RESET primary_conninfo')
-      .then(() => replicated.standby.sql(`ALTER SYSTEM SET primary_conninfo = '${replicated.primary.url}'`))
-      .then(() => replicated.standby.sql('SELECT pg_reload_conf()'));
+  async function loseStandby(): Promise<void> {
+    await replicated.standby.setSystem(`SET primary_conninfo = ''`);
+    await expect.poll(() => onPrimary('SELECT FROM pg_stat_replication')).toHaveLength(0);
+  }
+  const findStandby = () => replicated.standby.setSystem(`SET primary_conninfo = '${replicated.primary.url}'`);
 
-  it('a commit that it did not confirm is outcome_unknown', async () => {
+  it('answers outcome_unknown to a commit that the standby did not confirm', async () => {
     expect(await setQuantity(service, 1, 1)).toBe('200');
     await loseStandby();
     const unconfirmed = setQuantity(service, 1, 2);
@@ -104,7 +85,7 @@ describe('with a synchronous standby', { timeout: 60_000 }, () => {
     await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
   });
 
-  it('that is lost, a few sessions wait for it, and further updates are refused until it is back', async () => {
+  it('lets a few sessions wait for a standby that is lost, and refuses further updates until it is back', async () => {
     await loseStandby();
     const codes: string[] = [];
     let most = 0;

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
-import { TcpProxy } from './faults/tcp-proxy.ts';
+import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { refused, replayed, updated, whole } from './support/answers.ts';
 import { ask } from './support/http-client.ts';
 import { startFaultyPostgres } from './support/postgres-server.ts';
@@ -24,11 +23,7 @@ beforeAll(async () => {
   databaseUrl.hostname = '127.0.0.1';
   databaseUrl.port = String(await proxy.listen());
   other = await startService({ databaseUrl: databaseUrl.href, key: service.key });
-  await service.sql(
-    `INSERT INTO api_key (id, name, key_sha256, scopes)
-     VALUES ('another', 'test', sha256($1::bytea), '{inventory:read,inventory:write}')`,
-    [Buffer.from(ANOTHER_KEY)],
-  );
+  await service.addKey(ANOTHER_KEY);
   const [{ id } = {}] = await service.sql<{ id?: string }>(`SELECT id FROM api_key WHERE name = 'bootstrap'`);
   author = `key:${id}`;
 });
@@ -89,7 +84,7 @@ async function changesOf(petId: number): Promise<unknown[]> {
 const quantityOf = async (petId: number) =>
   (await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = $1', [petId]))[0]?.['quantity'];
 
-describe('an update with an Idempotency-Key', () => {
+describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
   it('takes place once, and its repetition is answered as the first was', async () => {
     const keys = [newKey()];
     expect(await update({ petId: 2, keys })).toEqual(updated('2', 11, 'sold'));
@@ -115,7 +110,7 @@ describe('an update with an Idempotency-Key', () => {
   it('is answered as it was though the pet is gone, or its row is held by someone else', async () => {
     const keys = [newKey()];
     await update({ keys });
-    const holder = await holding('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
+    const holder = await service.database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
     expect(await update({ keys })).toEqual(replayed('1', 11));
     await holder.end();
     await service.sql('DELETE FROM inventory_item WHERE pet_id = 1');
@@ -153,7 +148,7 @@ describe('an update with an Idempotency-Key', () => {
     expect(await update({ keys, petId: 2, by: ANOTHER_KEY })).toEqual(replayed('2', 11, 'sold'));
   });
 
-  it('that was refused has used nothing up', async () => {
+  it('uses nothing up where it is refused', async () => {
     const keys = [newKey()];
     expect(await update({ keys, petId: 99 })).toEqual(refused.noPet);
     expect(await update({ keys, ifMatch: '"available-9"' })).toEqual(refused.precondition('"available-10"'));
@@ -161,7 +156,7 @@ describe('an update with an Idempotency-Key', () => {
     expect(await update({ keys })).toEqual(updated('1', 11));
   });
 
-  it('that does not take place harms none of the same pet beside it', async () => {
+  it('harms no update of the same pet beside it where it does not take place', async () => {
     const [used, fresh] = [newKey(), newKey()];
     await apply(1n, used);
     const outcomes = await Promise.all([
@@ -176,10 +171,10 @@ describe('an update with an Idempotency-Key', () => {
   });
 });
 
-describe('two updates at once with the same key', () => {
+describe('two PATCH /v1/inventory/:petId at once with the same Idempotency-Key', () => {
   const ROUNDS = 40;
 
-  it.each(['in one process', 'in two processes'])('%s: one takes place, both are answered so', async (where) => {
+  it.each(['in one process', 'in two processes'])('%s: one takes place, and both responses say so', async (where) => {
     const to = where === 'in one process' ? service : other;
     for (let round = 0; round < ROUNDS; round++) {
       const keys = [newKey()];
@@ -191,16 +186,19 @@ describe('two updates at once with the same key', () => {
     expect(await changesOf(1)).toEqual(Array.from({ length: ROUNDS }, (_, round) => 100 + round));
   });
 
-  it.each(['in one process', 'in two processes'])('and an If-Match, %s: both are answered so', async (where) => {
-    const to = where === 'in one process' ? service : other;
-    for (let round = 0; round < 10 * ROUNDS; round++) {
-      const repeated = { keys: [newKey()], quantity: 11 + round, ifMatch: `"available-${10 + round}"` };
-      const answers = await Promise.all([update(repeated), update({ ...repeated, to })]);
-      expect(answers.map(({ status }) => status)).toEqual([200, 200]);
-    }
-  });
+  it.each(['in one process', 'in two processes'])(
+    '%s, with an If-Match: both responses say that it took place',
+    async (where) => {
+      const to = where === 'in one process' ? service : other;
+      for (let round = 0; round < 10 * ROUNDS; round++) {
+        const repeated = { keys: [newKey()], quantity: 11 + round, ifMatch: `"available-${10 + round}"` };
+        const answers = await Promise.all([update(repeated), update({ ...repeated, to })]);
+        expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+      }
+    },
+  );
 
-  it.each(['in one process', 'in two processes'])('of two pets %s: one takes place, one is refused', async (where) => {
+  it.each(['in one process', 'in two processes'])('%s, of two pets: one takes place, one is refused', async (where) => {
     const to = where === 'in one process' ? service : other;
     for (let round = 0; round < ROUNDS; round++) {
       const keys = [newKey()];
@@ -221,7 +219,7 @@ describe('two updates at once with the same key', () => {
     expect(keyed).toBe(ROUNDS);
   });
 
-  it('of many pets, in opposite order in two processes, do not stop each other', async () => {
+  it('do not stop each other, of many pets in opposite order in two processes', async () => {
     const pets = Array.from({ length: 100 }, (_, at) => at + 1);
     await service.stock(...pets.map((pet) => [pet, 0] as const));
     for (let round = 0; round < 5; round++) {
@@ -238,15 +236,15 @@ describe('two updates at once with the same key', () => {
   });
 });
 
-describe('an update whose first attempt is in flight', () => {
+describe('a repetition of PATCH /v1/inventory/:petId whose first attempt is under way', () => {
   const record = (petId: number, key: string) =>
     `UPDATE inventory_item SET quantity = 11 WHERE pet_id = ${petId};
      INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, idempotency_key)
      VALUES (${petId}, 10, 11, 'available', 'available', '${author}', '${key}')`;
 
-  it('waits for it, and is answered as it was', async () => {
+  it('waits for the first, and is answered as that was', async () => {
     const key = newKey();
-    const first = await holding(
+    const first = await service.database.session(
       `SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true); ${record(1, key)}`,
     );
     const repetition = update({ keys: [key] });
@@ -259,20 +257,20 @@ describe('an update whose first attempt is in flight', () => {
 
   it('takes place when the first comes to nothing', async () => {
     const key = newKey();
-    const first = await holding(record(1, key));
+    const first = await service.database.session(record(1, key));
     const repetition = update({ keys: [key] });
     await first.query('ROLLBACK');
     expect(await repetition).toEqual(updated('1', 11));
     await first.end();
   });
 
-  it('is found out though the first is newer than the statement that missed it', async () => {
+  it('is told from another update though the first is newer than the statement that missed it', async () => {
     const [blocked, key] = ['a-blocked', newKey()];
-    const blocker = await holding(record(99, blocked));
+    const blocker = await service.database.session(record(99, blocked));
     // Both go in one statement, which has its snapshot, holds pet 1 and waits for the blocker before it comes to `key`.
     const [waiting, late] = [apply(2n, blocked), apply(1n, key)];
     await sleep(100);
-    const first = await holding(record(98, key));
+    const first = await service.database.session(record(98, key));
     await first.query('COMMIT');
     await blocker.query('ROLLBACK');
     expect(await waiting).toMatchObject({ outcome: 'done' });
@@ -281,7 +279,7 @@ describe('an update whose first attempt is in flight', () => {
     await Promise.all([first.end(), blocker.end()]);
   });
 
-  it('cut off after its commit, it has taken place, and the repetition says so', async () => {
+  it('says that the first took place where that was cut off after its commit', async () => {
     const keys = [newKey()];
     proxy.cutBeforeAnswer(1);
     const first = await update({ keys, to: other });
@@ -290,7 +288,7 @@ describe('an update whose first attempt is in flight', () => {
     expect(await changesOf(1)).toEqual([11]);
   });
 
-  it('that a frozen network swallowed takes place once', async () => {
+  it('takes place once with a first that a frozen network kept', async () => {
     const keys = [newKey()];
     await update({ petId: 2, to: other });
     proxy.silence();
@@ -303,14 +301,14 @@ describe('an update whose first attempt is in flight', () => {
   });
 });
 
-describe('a repetition', () => {
+describe('a repetition of PATCH /v1/inventory/:petId on a synchronous standby', () => {
   it('is not answered before the standby has confirmed the first', { timeout: 40_000 }, async () => {
     const postgres = await startFaultyPostgres();
     const replicated = await startService({ databaseUrl: postgres.url });
     const one: Update = { keys: [newKey()], to: replicated, by: replicated.key };
     await replicated.stock([1, 10]);
     await update(one);
-    const holder = await holding('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE', postgres.url);
+    const holder = await postgres.database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
     await replicated.sql(`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`);
     await replicated.sql('SELECT pg_reload_conf()');
     await expect
@@ -328,7 +326,7 @@ describe('a repetition', () => {
   });
 });
 
-describe('Idempotency-Key', () => {
+describe('PATCH /v1/inventory/:petId, the form of Idempotency-Key', () => {
   it.each([
     ['a'],
     ['_-09azAZ'],
@@ -362,11 +360,3 @@ describe('Idempotency-Key', () => {
     expect(await quantityOf(1)).toBe(10);
   });
 });
-
-/** A session that has a transaction open in which this was done. */
-async function holding(sql: string, connectionString = service.databaseUrl): Promise<Client> {
-  const client = new Client({ connectionString });
-  await client.connect();
-  await client.query(`BEGIN; ${sql}`);
-  return client;
-}

@@ -83,12 +83,7 @@ async function refill(pets: number): Promise<void> {
 }
 
 async function update(petId: number, quantity: number, service = first): Promise<void> {
-  const { status } = await fetch(`${service.url}/v1/inventory/${petId}`, {
-    method: 'PATCH',
-    headers: { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ quantity }),
-  });
-  expect(status).toBe(200);
+  expect((await service.update(petId, quantity)).status).toBe(200);
 }
 
 function cache(): ListCache {
@@ -251,7 +246,7 @@ const CHANGES: readonly (readonly [name: string, ...statements: string[]])[] = [
   ],
 ];
 
-describe('the list of two processes is exact', { timeout: 60_000 }, () => {
+describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () => {
   beforeEach(async () => {
     await sql('ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated');
     for (const table of ['stock_change', 'inventory_item']) await sql(`VACUUM ANALYZE ${table}`); // forgets the rules and children that are gone

@@ -3,13 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { applyMigrations, MigrationError, pendingMigrations } from '../src/database/migrations.js';
-import { createDatabase, type TestDatabase } from './support/database.ts';
+import { createDatabase, type Database } from './support/database.ts';
 
 const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
 const first = String(names[0]);
 
 describe('migrations', () => {
-  let database: TestDatabase;
+  let database: Database;
   let client: Client;
 
   beforeEach(async () => {

@@ -11,7 +11,7 @@ afterAll(() => service.stop());
 
 const get = (target: string) => ask(service.port, { target });
 
-describe('/openapi.json', () => {
+describe('GET /openapi.json', () => {
   it('is the document that is checked in; "npx vitest run test/openapi -u" rewrites it', async () => {
     const answer = await get('/openapi.json');
     expect(answer.status).toBe(200);
@@ -46,7 +46,7 @@ describe('/openapi.json', () => {
   });
 });
 
-describe('/openapi.yaml', () => {
+describe('GET /openapi.yaml', () => {
   it('is the same document', async () => {
     const answer = await get('/openapi.yaml');
     expect(answer.headers['content-type']).toBe('application/yaml; charset=utf-8');
@@ -55,7 +55,7 @@ describe('/openapi.yaml', () => {
   });
 });
 
-describe('the page for people', () => {
+describe('GET /docs', () => {
   it.each(['/', '/docs/'])('is where %s leads', async (target) => {
     expect(await get(target)).toMatchObject({ status: 302, headers: { location: '/docs' } });
   });

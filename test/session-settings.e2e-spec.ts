@@ -1,5 +1,4 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore, type Store } from './commands/store.ts';
 import { type TestService, startService } from './support/service.ts';
@@ -35,7 +34,7 @@ const HOSTILE: readonly (readonly string[])[] = [
   ],
 ];
 
-describe('with settings of the database that are not ours', () => {
+describe('with foreign settings on the database', () => {
   let store: Store;
   let reset: string;
 
@@ -56,25 +55,17 @@ describe('with settings of the database that are not ours', () => {
 
   it.each(HOSTILE)('%s: lists, updates and keys are right', async (...settings) => {
     const service = await startWith(...settings);
-    const authorization = `Bearer ${service.key}`;
-    const patch = (petId: number, quantity: number, headers: Record<string, string> = {}) =>
-      fetch(`${service.url}/v1/inventory/${petId}`, {
-        method: 'PATCH',
-        headers: { authorization, 'content-type': 'application/json', ...headers },
-        body: JSON.stringify({ quantity }),
-      });
     try {
       await pause(70); // an idle session may have ended
       const [plain, conditional, refused, absent] = await Promise.all([
-        patch(1, 11),
-        patch(2, 22, { 'if-match': '"sold-2"' }),
-        patch(1, 12, { 'if-match': '"NULL"' }),
-        patch(3, 33),
+        service.update(1, 11),
+        service.update(2, 22, [['If-Match', '"sold-2"']]),
+        service.update(1, 12, [['If-Match', '"NULL"']]),
+        service.update(3, 33),
       ]);
       expect([plain.status, conditional.status, refused.status, absent.status]).toEqual([200, 200, 412, 404]);
-      expect((await patch(1, 13)).status).toBe(200); // a batch of one
-      const list = await fetch(`${service.url}/v1/inventory`, { headers: { authorization } });
-      expect(await list.json()).toEqual([
+      expect((await service.update(1, 13)).status).toBe(200); // a batch of one
+      expect(JSON.parse((await service.list()).text)).toEqual([
         { petId: 1, quantity: 13, status: 'available' },
         { petId: 2, quantity: 22, status: 'sold' },
       ]);
@@ -108,15 +99,13 @@ describe('with settings of the database that are not ours', () => {
     'a list that waited for a table to be rewritten has all pets: %s',
     async (isolation) => {
       const service = await startWith(`default_transaction_isolation = ${isolation}`);
-      const rewriter = new Client({ connectionString: store.url });
-      await rewriter.connect();
+      const rewriter = await service.database.session('ALTER TABLE inventory_item ALTER quantity TYPE bigint');
       try {
-        await rewriter.query('BEGIN; ALTER TABLE inventory_item ALTER quantity TYPE bigint');
         await rewriter.query('ALTER TABLE inventory_item ALTER quantity TYPE int');
-        const list = fetch(`${service.url}/v1/inventory`, { headers: { authorization: `Bearer ${service.key}` } });
+        const list = service.list();
         await pause(200);
         await rewriter.query('COMMIT');
-        expect(await (await list).json()).toHaveLength(2);
+        expect(JSON.parse((await list).text)).toHaveLength(2);
       } finally {
         await rewriter.end();
         await service.stop();

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readSettings } from '../src/settings.ts';
 import { outcomeOf } from '../src/database/database-failure.ts';
@@ -11,7 +11,7 @@ import { type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
 
-describe('updates', () => {
+describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   let service: TestService;
   let other: TestService;
   let updates: QuantityUpdates;
@@ -50,7 +50,7 @@ describe('updates', () => {
       [petId],
     );
 
-  it('of one batch each get their own outcome', async () => {
+  it('each update of one batch gets its own outcome', async () => {
     await service.stock([1, 10], [2, 20, 'pending'], [3, 30, 'sold']);
     const outcomes = await Promise.all([
       ask({ petId: 1n, quantity: 11 }),
@@ -73,7 +73,7 @@ describe('updates', () => {
     ]);
   });
 
-  it('write one history row each, in the order in which they took effect', async () => {
+  it('each update writes one history row, in the order in which they took effect', async () => {
     await service.stock([6, 0]);
     await Promise.all([1, 2, 3, 4].map((quantity) => ask({ petId: 6n, quantity, requestId: `request-${quantity}` })));
     expect(await historyOf(6)).toEqual(
@@ -86,7 +86,7 @@ describe('updates', () => {
     );
   });
 
-  it('of a hot pet share statements, and its history has every one of them', async () => {
+  it('updates of a hot pet share statements, and its history has every one of them', async () => {
     await service.stock([8, 0], [9, 0]);
     const quantities = Array.from({ length: 100 }, (_, at) => at + 1);
     const outcomes = await Promise.all(
@@ -104,7 +104,7 @@ describe('updates', () => {
     expect(statements).toBeLessThan(40);
   });
 
-  it('of the same pet each see the one before', async () => {
+  it('of several updates of one pet, each sees the one before', async () => {
     await service.stock([7, 0]);
     const outcomes = await Promise.all([
       ask({ petId: 7n, quantity: 1, ifMatch: ['available-0'] }),
@@ -114,7 +114,7 @@ describe('updates', () => {
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['done', 'done', 'precondition_failed']);
   });
 
-  it('change that pet and no neighbour at the edges of int64', async () => {
+  it('an update changes its pet and no neighbour, at the edges of int64 too', async () => {
     const ids = [-(2n ** 63n), -(2n ** 63n) + 1n, 9007199254740992n, 9007199254740993n, 2n ** 63n - 2n, 2n ** 63n - 1n];
     await service.stock(...ids.map((id) => [id, 5] as const));
     for (const petId of ids.filter((_, at) => at % 2 === 1)) await ask({ petId, quantity: 6 });
@@ -123,17 +123,15 @@ describe('updates', () => {
     );
   });
 
-  describe('of a row that someone else has locked', () => {
+  describe('when another session has locked the row', () => {
     let holder: Client;
 
     beforeEach(async () => {
       await service.stock([1, 1], [2, 2]);
-      holder = new Client({ connectionString: service.databaseUrl });
-      await holder.connect();
-      await holder.query('BEGIN; SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
+      holder = await service.database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
     });
 
-    it('wait for it, and no other pet waits with them', async () => {
+    it('an update waits for it, and no other pet waits with it', async () => {
       const locked = ask({ petId: 1n, quantity: 100 });
       for (let quantity = 0; quantity < 20; quantity++) {
         const startedAt = performance.now();
@@ -145,7 +143,7 @@ describe('updates', () => {
       await holder.end();
     });
 
-    it('see what the holder committed', async () => {
+    it('an update sees what the other session committed', async () => {
       const locked = ask({ petId: 1n, quantity: 100, ifMatch: ['available-1'] });
       await holder.query('UPDATE inventory_item SET quantity = 50 WHERE pet_id = 1; COMMIT');
       expect(await locked).toEqual({
@@ -155,7 +153,7 @@ describe('updates', () => {
       await holder.end();
     });
 
-    it('give up at their deadline, having written nothing', async () => {
+    it('an update gives up at its deadline, having written nothing', async () => {
       const startedAt = performance.now();
       await expect(ask({ petId: 1n, quantity: 100 }, 900)).rejects.toThrow();
       expect(performance.now() - startedAt).toBeLessThan(1_300);
@@ -165,7 +163,7 @@ describe('updates', () => {
     });
   });
 
-  it('from two processes, of the same pets in opposite order, all take effect', async () => {
+  it('all updates of two processes take effect, of the same pets in opposite order', async () => {
     const pets = Array.from({ length: 40 }, (_, at) => at + 1);
     await service.stock(...pets.map((pet) => [pet, 0] as const));
     const rounds = 10;
@@ -184,11 +182,9 @@ describe('updates', () => {
     expect(changes).toBe(2 * rounds * pets.length);
   });
 
-  it('are not left under way at their deadlines by a lock on their table', async () => {
+  it('a lock on the table leaves no update under way at its deadline', async () => {
     await service.stock([1, 1]);
-    const holder = new Client({ connectionString: service.databaseUrl });
-    await holder.connect();
-    await holder.query('BEGIN; LOCK TABLE stock_change');
+    const holder = await service.database.session('LOCK TABLE stock_change');
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, async (_, at) => {
         await pause(40 * at);
@@ -202,7 +198,7 @@ describe('updates', () => {
     expect((await historyOf(1)).filter((row) => row['request_id'] === 'late')).toEqual([]);
   });
 
-  it('make their commit durable and hear of it whatever the session says, which may be another one at a pooler', async () => {
+  it('an update makes its commit durable, whatever is set in the session, which may be another one behind a pooler', async () => {
     await service.stock([31, 0], [32, 0]);
     await service.sql(
       `CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -237,7 +233,7 @@ describe('updates', () => {
     }
   });
 
-  it('whose ids in the history are taken already are never a fault of ours, and are done once the ids are free', async () => {
+  it('an update whose id in the history is taken is not applied, and is done once the ids are free', async () => {
     await service.stock([41, 0]);
     const sequence = `pg_get_serial_sequence('stock_change', 'id')`;
     const [{ last } = {}] = await service.sql(`SELECT max(id) AS last FROM stock_change`);
@@ -251,7 +247,7 @@ describe('updates', () => {
     expect(await ask({ petId: 41n, quantity: 2 })).toMatchObject({ outcome: 'done' });
   });
 
-  it('whose session is cut while it begins are surely not applied', async () => {
+  it('an update whose session is cut while it begins is surely not applied', async () => {
     const server = createServer((socket) => socket.once('data', () => socket.resetAndDestroy()));
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const url = `postgresql://me:it@127.0.0.1:${(server.address() as AddressInfo).port}/db`;
@@ -261,12 +257,10 @@ describe('updates', () => {
     server.close();
   });
 
-  it('fail with their batch when its connection dies, and the next are well again', async () => {
+  it('updates fail with their batch when its connection dies, and the next ones are made', async () => {
     await service.stock([1, 1], [2, 2]);
-    const holder = new Client({ connectionString: service.databaseUrl });
-    await holder.connect();
     // A lock on the whole table stops the statement itself, not just one row of it.
-    await holder.query('BEGIN; LOCK TABLE stock_change');
+    const holder = await service.database.session('LOCK TABLE stock_change');
     const doomed = Promise.allSettled([ask({ petId: 1n, quantity: 100 }), ask({ petId: 2n, quantity: 100 })]);
     await expect
       .poll(() =>

@@ -2,10 +2,10 @@ import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageFile from '../../package.json' with { type: 'json' };
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { createDatabase, type Database } from '../support/database.ts';
 import { inventory } from './inventory-command.ts';
 
-let empty: TestDatabase;
+let empty: Database;
 beforeAll(async () => {
   empty = await createDatabase({ migrated: false });
 });

@@ -10,13 +10,13 @@ import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SeededRandom } from '../faults/seeded-random.ts';
+import { SeededRandom } from '../../faults/seeded-random.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';
 import { inventory, inventoryCommand, startInventory } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
-/** How long the writers of the proof write; `npm run test:feed` takes 30 s. */
+/** How long the writers of the proof write; the project `feed` takes 30 s. */
 const WRITING_MS = Number(process.env['FEED_SECONDS'] ?? 5) * 1_000;
 const PETS = 2_000;
 const SQL_WRITERS = 10;

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { importStock } from '../../src/commands/import.ts';
-import { SeededRandom } from '../faults/seeded-random.ts';
+import { SeededRandom } from '../../faults/seeded-random.ts';
 import { malformedFiles } from './malformed-stock.ts';
 import { startInventory } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';

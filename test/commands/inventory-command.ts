@@ -6,10 +6,9 @@ import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
-const preload = new URL('./run-from-source.ts', import.meta.url).href;
-const command = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+const command = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
 
-/** Starting from source costs no more than from a build, but for the first time. */
+/** Starting is mostly compiling, and tests start it a hundred times. */
 const compileCache = join(tmpdir(), 'inventory-compile-cache');
 
 export interface Outcome {
@@ -20,15 +19,15 @@ export interface Outcome {
 
 /** How a script of a test's own starts the command. */
 export function inventoryCommand(): { command: string; args: readonly string[] } {
-  return { command: process.execPath, args: ['--import', preload, command] };
+  return { command: process.execPath, args: [command] };
 }
 
-/** Starts the real `inventory` command, from its source so that no build can be stale, as a process of its own. */
+/** Starts the real `inventory` command as a process of its own. */
 export function startInventory(
   databaseUrl: string,
   args: readonly string[],
 ): ChildProcessByStdio<Writable, Readable, Readable> {
-  return spawn(process.execPath, ['--import', preload, command, ...args], {
+  return spawn(process.execPath, [command, ...args], {
     env: { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE: compileCache },
     stdio: ['pipe', 'pipe', 'pipe'],
   });

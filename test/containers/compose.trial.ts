@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ConnectionLost, HttpConnection } from '../faults/http-connection.ts';
+import { ConnectionLost, Connection } from '../support/http-client.ts';
 import { becomesReady, ComposeProject, docker } from './compose-project.ts';
 
 interface Item {
@@ -94,7 +94,7 @@ describe('the container', () => {
 
   it('answers every request of busy connections when it is stopped, then exits with 0', async () => {
     const [container = ''] = await project.containers('inventory');
-    const connections = await Promise.all(Array.from({ length: 32 }, () => HttpConnection.open(port)));
+    const connections = await Promise.all(Array.from({ length: 32 }, () => Connection.open(port)));
     const clients = connections.map(useUntilClosed);
     await sleep(500);
     const start = performance.now();
@@ -108,15 +108,20 @@ describe('the container', () => {
 });
 
 /** Sends request after request, lists and updates in turn, until an answer says that it is the connection's last. */
-async function useUntilClosed(connection: HttpConnection): Promise<unknown> {
+async function useUntilClosed(connection: Connection): Promise<unknown> {
   const headers = { authorization: `Bearer ${project.apiKey}`, 'content-type': 'application/json' };
   const { petId } = await someItem();
   try {
     for (let quantity = 0; connection.reusable; quantity++) {
       const answer =
         quantity % 2 === 0
-          ? await connection.request('GET', '/v1/inventory', headers)
-          : await connection.request('PATCH', `/v1/inventory/${petId}`, headers, JSON.stringify({ quantity }));
+          ? await connection.request({ target: '/v1/inventory', headers })
+          : await connection.request({
+              method: 'PATCH',
+              target: `/v1/inventory/${petId}`,
+              headers,
+              body: `{"quantity":${quantity}}`,
+            });
       if (answer.status !== 200) return answer;
     }
     return 'closed by an answer';

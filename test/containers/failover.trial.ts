@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Database } from '../faults/database.ts';
-import type { Exchange, Target } from '../faults/exchange.ts';
+import { Database } from '../support/database.ts';
+import type { Exchange, Target } from '../../faults/exchange.ts';
 import { becomesReady, ComposeProject, docker } from './compose-project.ts';
 import { JudgedLoad } from './judged-load.ts';
 

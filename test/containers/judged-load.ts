@@ -1,9 +1,9 @@
-import type { Database } from '../faults/database.ts';
-import { Evidence } from '../faults/evidence.ts';
-import type { Target } from '../faults/exchange.ts';
-import type { FinalState } from '../faults/final-state.ts';
-import { Load, UniqueQuantities } from '../faults/load.ts';
-import { SeededRandom } from '../faults/seeded-random.ts';
+import type { Database } from '../support/database.ts';
+import { Evidence } from '../../faults/evidence.ts';
+import type { Target } from '../../faults/exchange.ts';
+import { fillStock, readFinalState, type FinalState } from '../../faults/final-state.ts';
+import { Load, UniqueQuantities } from '../../faults/load.ts';
+import { SeededRandom } from '../../faults/seeded-random.ts';
 
 const PETS = 100;
 const random = new SeededRandom(Number(process.env['SEED'] ?? 1));
@@ -27,10 +27,10 @@ export class JudgedLoad {
     apiKey: string,
     thinkTimeMs = 0,
   ): Promise<JudgedLoad> {
-    await database.query(
+    await database.sql(
       `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
     );
-    const stock = await database.stock(PETS);
+    const stock = await fillStock(database, PETS);
     const evidence = new Evidence(stock, 3_000);
     const load = new Load(targets, apiKey, quantities, random, { workers: 32, petIds: [...stock.keys()], thinkTimeMs });
     load.onExchange((exchange) => {
@@ -43,7 +43,7 @@ export class JudgedLoad {
   /** Stops and judges. What was broken is in `evidence.examples`. */
   async stop(): Promise<FinalState> {
     await this.load.stop();
-    const state = await this.database.finalState();
+    const state = await readFinalState(this.database);
     this.evidence.conclude(state);
     return state;
   }

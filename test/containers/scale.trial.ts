@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Database } from '../faults/database.ts';
-import type { Target } from '../faults/exchange.ts';
+import { Database } from '../support/database.ts';
+import type { Target } from '../../faults/exchange.ts';
 import { becomesReady, ComposeProject, docker } from './compose-project.ts';
 import { JudgedLoad } from './judged-load.ts';
 
@@ -95,7 +95,7 @@ describe('the pool', () => {
   });
 
   it('lets its role neither change the schema nor remove stock or history', async () => {
-    const [row] = await database.query<{ may: string }>(
+    const [row] = await database.sql<{ may: string }>(
       `SELECT concat_ws(',', has_schema_privilege('inventory_pooled', 'public', 'CREATE'),
               has_table_privilege('inventory_pooled', 'inventory_item', 'INSERT, DELETE, TRUNCATE'),
               has_table_privilege('inventory_pooled', 'stock_change', 'UPDATE, DELETE, TRUNCATE')) AS may`,

@@ -41,7 +41,7 @@ function ofBytes(length: number): string {
   return FIVE.padEnd(length);
 }
 
-describe('media type', () => {
+describe('PATCH /v1/inventory/:petId, media type of the body', () => {
   it.each([
     'application/json',
     'APPLICATION/JSON',
@@ -107,7 +107,7 @@ describe('media type', () => {
   it('is judged before the body', () => expectRefused(refused.mediaType, [['Content-Type', 'text/plain']], '{'));
 });
 
-describe('content coding', () => {
+describe('PATCH /v1/inventory/:petId, content coding of the body', () => {
   it.each([
     ['gzip', gzipSync(FIVE)],
     ['x-gzip', gzipSync(FIVE)],
@@ -124,7 +124,7 @@ describe('content coding', () => {
   });
 });
 
-describe('size', () => {
+describe('PATCH /v1/inventory/:petId, size of the body', () => {
   it.each([14, 15, 1023, 1024])('%i bytes are taken', async (length) => {
     expect(await patch(1, JSON_TYPE, ofBytes(length))).toEqual(updated('1', 5));
   });
@@ -166,7 +166,7 @@ describe('size', () => {
   });
 });
 
-describe('a missing body', () => {
+describe('PATCH /v1/inventory/:petId, no body', () => {
   it.each<[string, Headers]>([
     ['no header', []],
     ['Content-Type alone', JSON_TYPE],
@@ -180,7 +180,7 @@ describe('a missing body', () => {
     expectRefused(refused.noBody, [...JSON_TYPE, ['Transfer-Encoding', 'chunked']], chunked()));
 });
 
-describe('text', () => {
+describe('PATCH /v1/inventory/:petId, text of the body', () => {
   it.each([
     ['spaces', ' \t\r\n{ "quantity" :\n5 } \r\n'],
     ['an escaped name', '{"\\u0071uantity":5}'],
@@ -225,7 +225,7 @@ describe('text', () => {
   });
 });
 
-describe('members', () => {
+describe('PATCH /v1/inventory/:petId, members of the body', () => {
   it.each([
     ['{}', refused.quantity],
     ['{"Quantity":5}', refused.unknownMember('Quantity')],
@@ -263,7 +263,7 @@ describe('members', () => {
     await expectRefused(expected, JSON_TYPE, body);
   });
 
-  it('of every object are left alone by a refused body', () => {
+  it('a refused body leaves the members of every other object alone', () => {
     expect(Object.keys(Object.prototype)).toEqual([]);
     expect(({} as Record<string, unknown>)['quantity']).toBeUndefined();
   });

@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listed, notModified, refused, updated, whole } from '../support/answers.ts';
-import { type Answer, ask } from '../support/http-client.ts';
+import { type HeaderLines, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 const LIST = '[{"petId":-3,"quantity":1,"status":"sold"},{"petId":1,"quantity":7,"status":"available"}]';
@@ -24,13 +24,9 @@ afterAll(async () => {
   await service.stop();
 });
 
-type Headers = readonly (readonly [string, string])[];
+const list = (headers: HeaderLines = [], from = service) => from.list(headers);
 
-function list(headers: Headers = [], { port, key }: TestService = service): Promise<Answer> {
-  return ask(port, { target: '/v1/inventory', headers: [['Authorization', `Bearer ${key}`], ...headers] });
-}
-
-describe('the list', () => {
+describe('GET /v1/inventory, ETag', () => {
   it('has a strong tag for each coding', () => {
     for (const tag of Object.values(tags)) expect(tag).toMatch(/^"[\w-]{20,}"$/);
     expect(new Set(Object.values(tags)).size).toBe(2);
@@ -38,15 +34,13 @@ describe('the list', () => {
 
   it('has the same tags in every process and for every key', async () => {
     for (const coding of ['identity', 'gzip'] as const) {
-      const headers: Headers = [['Accept-Encoding', coding]];
+      const headers: HeaderLines = [['Accept-Encoding', coding]];
       expect(whole(await list(headers, other))).toEqual(whole(await list(headers)));
     }
-    await service.sql(
-      `INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ('another', 'test', sha256($1::bytea), '{inventory:read}')`,
-      [Buffer.from('another-key-0123456789012345678901234567')],
-    );
-    const another = { ...service, key: 'another-key-0123456789012345678901234567' };
-    expect(whole(await list([], another))).toEqual(listed(LIST, tags.identity));
+    const another = 'another-key-0123456789012345678901234567';
+    await service.addKey(another);
+    const headers: HeaderLines = [['Authorization', `Bearer ${another}`]];
+    expect(whole(await ask(service.port, { target: '/v1/inventory', headers }))).toEqual(listed(LIST, tags.identity));
   });
 
   it('has its old tag again when it has its old content again', async () => {
@@ -62,7 +56,7 @@ describe('the list', () => {
   });
 });
 
-describe('Accept-Encoding', () => {
+describe('GET /v1/inventory, Accept-Encoding', () => {
   it.each<[string, keyof typeof tags]>([
     ['', 'identity'],
     ['identity', 'identity'],
@@ -92,9 +86,8 @@ describe('Accept-Encoding', () => {
   });
 });
 
-describe('If-None-Match', () => {
+describe('GET /v1/inventory, If-None-Match', () => {
   const known: (readonly [string, () => string])[] = [
-    ['the tag', () => tags.identity],
     ['the tag in gzip', () => tags.gzip],
     ['the tag, weak', () => `W/${tags.identity}`],
     ['the tag in gzip, weak', () => `W/${tags.gzip}`],
@@ -112,7 +105,7 @@ describe('If-None-Match', () => {
 
   it('is answered 304 with the tag in gzip when that is accepted', async () => {
     for (const tag of Object.values(tags)) {
-      const headers: Headers = [
+      const headers: HeaderLines = [
         ['If-None-Match', tag],
         ['Accept-Encoding', 'gzip'],
       ];
@@ -121,7 +114,7 @@ describe('If-None-Match', () => {
   });
 
   it('may come in several lines', async () => {
-    const headers: Headers = [
+    const headers: HeaderLines = [
       ['If-None-Match', '"x"'],
       ['If-None-Match', tags.identity],
     ];
@@ -129,7 +122,7 @@ describe('If-None-Match', () => {
   });
 
   it('is answered 304 to HEAD', async () => {
-    const headers: Headers = [
+    const headers: HeaderLines = [
       ['Authorization', `Bearer ${service.key}`],
       ['If-None-Match', tags.identity],
     ];
@@ -154,7 +147,7 @@ describe('If-None-Match', () => {
   });
 
   it('comes after the key', async () => {
-    const headers: Headers = [['If-None-Match', '*']];
+    const headers: HeaderLines = [['If-None-Match', '*']];
     expect(whole(await ask(service.port, { target: '/v1/inventory', headers }))).toEqual(refused.noKey);
   });
 
@@ -167,20 +160,15 @@ describe('If-None-Match', () => {
   });
 });
 
-describe('If-Match', () => {
-  async function setQuantity(petId: number, quantity: number, ifMatch: readonly string[]) {
-    const answer = await ask(service.port, {
-      method: 'PATCH',
-      target: `/v1/inventory/${petId}`,
-      headers: [
-        ['Authorization', `Bearer ${service.key}`],
-        ['Content-Type', 'application/json'],
-        ...ifMatch.map((field) => ['If-Match', field] as const),
-      ],
-      body: `{"quantity":${quantity}}`,
-    });
-    return whole(answer);
-  }
+describe('PATCH /v1/inventory/:petId, If-Match', () => {
+  const setQuantity = async (petId: number, quantity: number, ifMatch: readonly string[]) =>
+    whole(
+      await service.update(
+        petId,
+        quantity,
+        ifMatch.map((field) => ['If-Match', field] as const),
+      ),
+    );
 
   it.each([
     [],

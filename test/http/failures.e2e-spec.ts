@@ -120,7 +120,7 @@ async function fail(how: string, what: string) {
   return whole(answer);
 }
 
-describe.each(['throws', 'rejects', 'middleware', 'thrower'])('whatever leaves a handler (%s)', (how) => {
+describe.each(['throws', 'rejects', 'middleware', 'thrower'])('what leaves a handler (%s)', (how) => {
   it.each(
     Object.keys(THROWN).filter((what) => how === 'throws' || how === 'rejects' || !/^(undefined|null)$/.test(what)),
   )('is an Error without anything of its inside: %s', async (what) => {
@@ -135,7 +135,7 @@ describe.each(['throws', 'rejects', 'middleware', 'thrower'])('whatever leaves a
   );
 });
 
-describe('an answer', () => {
+describe('a response', () => {
   it('that cannot be written is an Error', async () => {
     expect(await fail('answers', 'x')).toEqual(refused.failed);
   });

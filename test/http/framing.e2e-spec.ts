@@ -229,7 +229,7 @@ describe('an expectation', () => {
     return connection.send(update(`${headers}Content-Length: 14\r\n`, ''));
   }
 
-  it('of 100-continue is met when the body is wanted', async () => {
+  it('of 100-continue is met where the body is wanted', async () => {
     const connection = await expecting('Expect: 100-continue\r\n');
     expect((await connection.answer()).status).toBe(100);
     expect(whole(await connection.send(FIVE).answer())).toEqual(updated('1', 5));

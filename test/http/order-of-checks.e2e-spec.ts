@@ -34,10 +34,7 @@ let service: TestService;
 beforeAll(async () => {
   service = await startService();
   await service.stock([1, 7]);
-  await service.sql(
-    `INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ('readonly', 'test', sha256($1::bytea), '{inventory:read}')`,
-    [Buffer.from(READ_ONLY_KEY)],
-  );
+  await service.addKey(READ_ONLY_KEY, { scopes: ['inventory:read'] });
 });
 afterAll(() => service.stop());
 
@@ -73,28 +70,28 @@ function bodyWith(has: (fault: Fault) => boolean): string {
   return has('size') ? text.padEnd(2_000) : text;
 }
 
-describe('a request', () => {
-  it('without a fault is served', async () => {
+describe('PATCH /v1/inventory/:petId, order of the checks', () => {
+  it('serves a request without a fault', async () => {
     expect(await update()).toEqual(updated('1', 7));
   });
 
-  it.each(FAULTS)('with one fault is told it: %s', async (_, fault, expected) => {
+  it.each(FAULTS)('tells of the one fault of a request: %s', async (_, fault, expected) => {
     expect(await update(fault)).toEqual(expected);
   });
 
   const pairs = FAULTS.slice(1).flatMap(([second, later], at) =>
     FAULTS.slice(at, at + 1).map(([first, earlier, expected]) => [first, second, earlier, later, expected] as const),
   );
-  it.each(pairs)('is told "%s" before "%s"', async (_first, _second, earlier, later, expected) => {
+  it.each(pairs)('tells of "%s" before "%s"', async (_first, _second, earlier, later, expected) => {
     expect(await update(earlier, later)).toEqual(expected);
   });
 
-  it.each(FAULTS)('with this fault and all that come after is told this one: %s', async (name, _fault, expected) => {
+  it.each(FAULTS)('tells of this fault where all later ones are there too: %s', async (name, _fault, expected) => {
     const from = FAULTS.findIndex(([each]) => each === name);
     expect(await update(...FAULTS.slice(from).map(([, fault]) => fault))).toEqual(expected);
   });
 
-  it('that was refused changed nothing', async () => {
+  it('changes nothing by a refused request', async () => {
     expect(await service.sql('SELECT * FROM inventory_item')).toEqual([
       { pet_id: '1', quantity: 7, status: 'available' },
     ]);

@@ -19,7 +19,7 @@ async function request(method: string, target: string, { withKey = true } = {}):
   return whole(await ask(service.port, { method, target, headers }));
 }
 
-describe('a path', () => {
+describe('the path', () => {
   it.each([
     '/v1/inventory',
     '/v1/inventory?',
@@ -159,7 +159,7 @@ describe('a path', () => {
   });
 });
 
-describe('a method', () => {
+describe('the method', () => {
   const METHODS = 'GET HEAD POST PUT PATCH DELETE TRACE PROPFIND MKCOL LINK SEARCH QUERY PURGE LOCK COPY MOVE M-SEARCH';
 
   const wrong = [

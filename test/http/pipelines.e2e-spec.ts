@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
@@ -10,7 +10,7 @@ import { type TestService, startService } from '../support/service.ts';
 const SCRIPT = 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n';
 const CONNECT = 'CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n';
 
-describe('requests of one connection', () => {
+describe('pipelined requests of one connection', () => {
   let service: TestService;
   let locker: Client;
   let requests: IncomingMessage[];
@@ -23,8 +23,7 @@ describe('requests of one connection', () => {
       open.add(response);
       response.once('close', () => open.delete(response));
     });
-    locker = new Client({ connectionString: service.databaseUrl });
-    await locker.connect();
+    locker = await service.database.session();
   });
   beforeEach(async () => {
     await service.stock([1, 0], [2, 0]);

@@ -4,7 +4,7 @@ import { ERRORS } from '../../src/errors/error-code.ts';
 import { type Answer, Connection, type Question, requestBytes } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
-/** `npm run test:fuzz` asks for more. */
+/** The project `fuzz` asks for more. */
 const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? '400');
 const IN_FLIGHT = 8;
 const HANGS_AFTER_MS = 10_000;

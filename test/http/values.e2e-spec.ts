@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { refused, updated, whole } from '../support/answers.ts';
-import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 let service: TestService;
@@ -9,24 +8,13 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-async function setQuantity(petId: string, body: string) {
-  const answer = await ask(service.port, {
-    method: 'PATCH',
-    target: `/v1/inventory/${petId}`,
-    headers: [
-      ['Authorization', `Bearer ${service.key}`],
-      ['Content-Type', 'application/json'],
-    ],
-    body,
-  });
-  return whole(answer);
-}
+const setQuantity = async (petId: string, body: string) => whole(await service.update(petId, body));
 
 async function changes(): Promise<unknown[]> {
   return service.sql('SELECT * FROM stock_change ORDER BY pet_id, id');
 }
 
-describe('petId', () => {
+describe('PATCH /v1/inventory/:petId, petId', () => {
   it.each([
     '0',
     '1',
@@ -124,7 +112,7 @@ describe('petId', () => {
   });
 });
 
-describe('quantity', () => {
+describe('PATCH /v1/inventory/:petId, quantity', () => {
   beforeAll(() => service.stock([70, 7, 'sold'], [71, 7]));
 
   it.each([
@@ -211,7 +199,7 @@ describe('quantity', () => {
   });
 });
 
-describe('status', () => {
+describe('PATCH /v1/inventory/:petId, status', () => {
   it.each(['available', 'pending', 'sold'] as const)('%s stays when a quantity is set, 0 included', async (status) => {
     await service.stock([80, 5, status]);
     expect(await setQuantity('80', '{"quantity":0}')).toEqual(updated('80', 0, status));

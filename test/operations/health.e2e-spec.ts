@@ -1,14 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { applyMigrations } from '../../src/database/migrations.ts';
 import { PrismaService } from '../../src/database/prisma.service.ts';
-import { buildIfStale } from '../faults/build.ts';
 import { createDatabase } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { type TestService, startService } from '../support/service.ts';
-import { startServiceProcess } from './service-process.ts';
+import { ServiceProcess } from '../support/service-process.ts';
 
 const OK = [200, { status: 'ok' }];
 const UNAVAILABLE = [503, { code: 'service_unavailable', status: 503, message: expect.any(String) as string }];
@@ -20,7 +18,7 @@ async function probe(url: string, name: 'live' | 'ready'): Promise<[status: numb
 }
 const answerOf = async (url: string, name: 'live' | 'ready') => (await probe(url, name)).slice(0, 2);
 
-describe('the health of a service whose database fails', { timeout: 30_000 }, () => {
+describe('GET /health/live and /health/ready when the database fails', { timeout: 30_000 }, () => {
   let postgres: FaultyPostgres;
   let service: TestService;
 
@@ -79,23 +77,17 @@ describe('the health of a service whose database fails', { timeout: 30_000 }, ()
   });
 });
 
-describe('readiness', { timeout: 60_000 }, () => {
+describe('GET /health/ready', { timeout: 60_000 }, () => {
   const BOOTSTRAP_API_KEY = randomBytes(20).toString('hex');
-  const silent = () => undefined;
 
-  it('waits for the migrations, then comes by itself', async () => {
-    buildIfStale();
+  it('waits for the migrations, then is 200 by itself', async () => {
     const database = await createDatabase({ migrated: false });
-    const starting = startServiceProcess({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
-    starting.catch(silent);
-    const sql = new Client({ connectionString: database.url });
-    await sql.connect();
-    const sessions = 'SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()';
-    await expect.poll(async () => (await sql.query(sessions)).rowCount, { timeout: 14_000 }).toBeGreaterThan(0);
-    await sql.end();
+    const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
+    service.start();
+    await expect.poll(() => database.sessions(), { timeout: 14_000 }).not.toHaveLength(0);
     await pause(1_500);
     await applyMigrations(database.url);
-    const service = await starting;
+    await service.becomesReady();
     const pending = service.lines().filter(({ msg }) => String(msg).startsWith('not ready: migrations are pending'));
     // Not one for each attempt; but the migrations may be seen to become fewer.
     expect(pending.length).toBeGreaterThan(0);
@@ -105,18 +97,15 @@ describe('readiness', { timeout: 60_000 }, () => {
     await database.drop();
   });
 
-  it('is off from the first signal on, while the service still answers', async () => {
+  it('is 503 from the first signal on, while the service still answers', async () => {
     const database = await createDatabase();
-    const service = await startServiceProcess({
-      DATABASE_URL: database.url,
-      BOOTSTRAP_API_KEY,
-      DRAIN_DELAY_MS: '1000',
-    });
+    const settings = { DATABASE_URL: database.url, BOOTSTRAP_API_KEY, DRAIN_DELAY_MS: '1000' };
+    const service = await ServiceProcess.running(settings);
     service.signal('SIGTERM');
     await service.line(({ msg }) => msg === 'draining');
     expect(await answerOf(service.url, 'ready')).toEqual(UNAVAILABLE);
     expect(await answerOf(service.url, 'live')).toEqual(OK);
-    expect(await service.ended).toBe(0);
+    expect((await service.ended).code).toBe(0);
     await database.drop();
   });
 });

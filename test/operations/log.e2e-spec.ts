@@ -1,15 +1,13 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
-import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { makeKey } from '../../src/auth/api-key.format.ts';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
-import { buildIfStale } from '../faults/build.ts';
-import { type TestDatabase, createDatabase } from '../support/database.ts';
-import { sendRaw } from './raw-request.ts';
-import { type LogLine, type ServiceProcess, startServiceProcess } from './service-process.ts';
+import { type Database, createDatabase } from '../support/database.ts';
+import { sendRaw } from '../support/http-client.ts';
+import { type LogLine, ServiceProcess } from '../support/service-process.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c';
@@ -19,35 +17,43 @@ const CRASH_ON_SIGNAL = `data:text/javascript,${encodeURIComponent(
 
 describe('the log', { timeout: 30_000 }, () => {
   const bootstrap = randomBytes(24).toString('base64url');
-  let database: TestDatabase;
-  let sql: Client;
+  let database: Database;
+  /** Of the tests that need no process of their own. */
+  let shared: ServiceProcess;
   let prisma: PrismaClient;
 
   beforeAll(async () => {
-    buildIfStale();
     database = await createDatabase();
-    sql = new Client({ connectionString: database.url });
-    await sql.connect();
     prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: database.url }) });
-    await sql.query("INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 1, 'available')");
-  }, 120_000);
+    await database.sql("INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 1, 'available')");
+    shared = await start();
+  });
   afterAll(async () => {
+    await shared.kill();
     await prisma.$disconnect();
-    await sql.end();
     await database.drop();
   });
 
   const start = (settings = {}, nodeOptions: readonly string[] = []) =>
-    startServiceProcess({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: bootstrap, ...settings }, nodeOptions);
-  const requestLines = (service: ServiceProcess) => service.lines().filter(({ msg }) => msg === 'request');
+    ServiceProcess.running({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: bootstrap, ...settings }, { nodeOptions });
+  const requestLines = (lines: LogLine[]) => lines.filter(({ msg }) => msg === 'request');
 
-  /** The lines of one service's life; `act` may leave requests behind it whose lines are not written yet. */
-  async function linesOf(act: (service: ServiceProcess) => Promise<unknown>, settings = {}): Promise<LogLine[]> {
+  /** The lines of the requests that `act` makes, which another one follows: lines come in the order of responses. */
+  async function linesOf(act: (service: ServiceProcess) => Promise<unknown>): Promise<LogLine[]> {
+    const before = shared.lines().length;
+    await act(shared);
+    const last = randomUUID();
+    await fetch(`${shared.url}/v1/inventory`, { headers: { 'X-Request-Id': last } });
+    await shared.line(({ requestId }) => requestId === last);
+    return requestLines(shared.lines().slice(before)).slice(0, -1);
+  }
+
+  /** The lines of a whole life of a service. */
+  async function linesOfLife(act: (service: ServiceProcess) => Promise<unknown>, settings = {}): Promise<LogLine[]> {
     const service = await start(settings);
     await act(service);
-    service.signal('SIGTERM');
-    expect(await service.ended).toBe(0);
-    return requestLines(service);
+    expect(await service.terminate()).toBe(0);
+    return requestLines(service.lines());
   }
 
   it('has one line for each request, with what an operator looks for', async () => {
@@ -113,17 +119,15 @@ describe('the log', { timeout: 30_000 }, () => {
   });
 
   it('has a line for what dies in the parser, by the id that the client was told', async () => {
-    const service = await start();
-    const answer = await sendRaw(service.port, 'nonsense\r\n\r\n');
+    const answer = await sendRaw(shared.port, 'nonsense\r\n\r\n');
     const [, requestId] = /X-Request-Id: (\S+)/.exec(answer) ?? [];
-    expect(await service.line(({ msg }) => msg === 'malformed request')).toMatchObject({
+    expect(await shared.line((line) => line['requestId'] === requestId)).toMatchObject({
       level: 'warn',
-      requestId,
+      msg: 'malformed request',
       address: '127.0.0.1',
       status: 400,
       code: 'bad_request',
     });
-    await service.kill();
   });
 
   it('has of what X-Forwarded-For claims the last five addresses, and nothing that is none', async () => {
@@ -145,36 +149,37 @@ describe('the log', { timeout: 30_000 }, () => {
   it('has the address of a client that hung up', async () => {
     const [line] = await linesOf(async (service) => {
       const socket = connect(service.port, '127.0.0.1');
-      socket.end('GET /v1/inventory HTTP/1.1\r\nHost: x\r\n\r\n', () => socket.destroy());
-      await service.line(({ msg }) => msg === 'request');
+      socket.end('GET /v1/inventory HTTP/1.1\r\nHost: x\r\nX-Request-Id: gone\r\n\r\n', () => socket.destroy());
+      await service.line(({ requestId }) => requestId === 'gone');
     });
-    expect(line).toMatchObject({ address: '127.0.0.1' });
+    expect(line).toMatchObject({ address: '127.0.0.1', requestId: 'gone' });
   });
 
   it('says once that readiness has changed, and of probes nothing but at debug', async () => {
     const own = await createDatabase();
     const settings = { DATABASE_URL: own.url, LOG_LEVEL: 'debug' } as const;
     const service = await start(settings);
-    await sql.query(`ALTER DATABASE "${new URL(own.url).pathname.slice(1)}" ALLOW_CONNECTIONS false`);
-    await sql.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [
-      new URL(own.url).pathname.slice(1),
-    ]);
+    const name = new URL(own.url).pathname.slice(1);
+    await database.sql(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+    await database.sql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [name]);
+    await expect.poll(() => database.sql('SELECT FROM pg_stat_activity WHERE datname = $1', [name])).toEqual([]);
     const probe = () => fetch(`${service.url}/health/ready`).then(({ status }) => status);
     for (let n = 0; n < 3; n++) expect(await probe()).toBe(503);
-    await sql.query(`ALTER DATABASE "${new URL(own.url).pathname.slice(1)}" ALLOW_CONNECTIONS true`);
+    await database.sql(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
     await expect.poll(probe, { timeout: 5_000 }).toBe(200);
-    service.signal('SIGTERM');
-    await service.ended;
+    await service.terminate();
     const told = service.lines().filter(({ msg }) => /^(not )?ready/.test(String(msg)));
     expect(told.map(({ level, msg, err }) => [level, msg, err])).toEqual([
       ['info', 'ready', undefined],
       ['warn', expect.stringMatching(/^not ready: .*not currently accepting connections/), undefined],
       ['info', 'ready', undefined],
     ]);
-    const probes = requestLines(service).filter(({ route }) => route === '/health/ready');
+    const probes = requestLines(service.lines()).filter(
+      ({ route, status }) => route === '/health/ready' && status === 503,
+    );
     expect(probes.map(({ level, status }) => [level, status]).slice(0, 3)).toEqual(Array(3).fill(['debug', 503]));
     expect(service.lines().some(({ level }) => level === 'error')).toBe(false);
-    expect(service.log()).not.toContain('    at ');
+    expect(service.log).not.toContain('    at ');
     await own.drop();
   });
 
@@ -182,7 +187,7 @@ describe('the log', { timeout: 30_000 }, () => {
     const issue = () => createKey(prisma, { name: 'test', scopes: ['inventory:read'], expiresAt: null });
     const [revoked, expired] = [await issue(), await issue()];
     await revokeKey(prisma, revoked.record.id);
-    await sql.query('UPDATE api_key SET expires_at = now() WHERE id = $1', [expired.record.id]);
+    await database.sql('UPDATE api_key SET expires_at = now() WHERE id = $1', [expired.record.id]);
     const lines = await linesOf(async ({ url }) => {
       const ask = (headers: Record<string, string>) => fetch(`${url}/v1/inventory`, { headers });
       await ask({});
@@ -201,12 +206,12 @@ describe('the log', { timeout: 30_000 }, () => {
   });
 
   it('has the cause of a 500 with its stack, down to the database', async () => {
-    await sql.query('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
+    await database.sql('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
     const lines = await linesOf(async ({ url }) => {
       const answer = await fetch(`${url}/v1/inventory`, { headers: { Authorization: `Bearer ${bootstrap}` } });
       expect(await answer.json()).toMatchObject({ code: 'internal_error' });
     });
-    await sql.query('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
+    await database.sql('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
     expect(lines).toMatchObject([
       {
         level: 'error',
@@ -234,20 +239,19 @@ describe('the log', { timeout: 30_000 }, () => {
       if (key.startsWith('psk_')) await fetch(`${url}/v1/inventory`, { headers: { ...bearer, 'X-Request-Id': key } });
       await sendRaw(port, `GET /${key} HTTP/1.1\r\nHost: x\r\nAuthorization Bearer ${key}\r\n\r\n`);
       await sendRaw(port, `GET / HTTP/1.1\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`);
-      await sql.query('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
+      await database.sql('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
       await fetch(`${url}/v1/inventory`, { headers: { ...bearer, 'X-Request-Id': 'a_500' } });
-      await sql.query('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
+      await database.sql('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
     }
-    service.signal('SIGTERM');
-    await service.ended;
-    expect(requestLines(service).length).toBeGreaterThan(20);
-    expect(service.log()).toContain('"requestId":"a_500"');
+    await service.terminate();
+    expect(requestLines(service.lines()).length).toBeGreaterThan(20);
+    expect(service.log).toContain('"requestId":"a_500"');
     const secrets = keys.flatMap((key) => [key, createHash('sha256').update(key).digest('hex')]);
-    for (const secret of [...secrets, new URL(database.url).password]) expect(service.log()).not.toContain(secret);
+    for (const secret of [...secrets, new URL(database.url).password]) expect(service.log).not.toContain(secret);
   });
 
   it('has of the successes one in LOG_SUCCESS_EVERY, and every failure', async () => {
-    const lines = await linesOf(
+    const lines = await linesOfLife(
       async ({ url }) => {
         for (let n = 0; n < 40; n++) {
           await fetch(`${url}/v1/inventory`, { headers: { Authorization: `Bearer ${bootstrap}` } });
@@ -261,7 +265,7 @@ describe('the log', { timeout: 30_000 }, () => {
 
   it('is whole when the process ends under load', async () => {
     const asked = 500;
-    const lines = await linesOf(async ({ url }) => {
+    const lines = await linesOfLife(async ({ url }) => {
       await Promise.all(
         Array.from({ length: asked }, () => fetch(`${url}/v1/nothing`).then((answer) => answer.text())),
       );
@@ -272,7 +276,7 @@ describe('the log', { timeout: 30_000 }, () => {
   it('has the stack of a crash, and the process ends with 1', async () => {
     const service = await start({}, ['--import', CRASH_ON_SIGNAL]);
     service.signal('SIGUSR2');
-    expect(await service.ended).toBe(1);
+    expect((await service.ended).code).toBe(1);
     expect(service.lines().slice(-3)).toMatchObject([
       {
         level: 'error',

@@ -2,8 +2,8 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sendRaw } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
-import { sendRaw } from './raw-request.ts';
 
 type Samples = ReadonlyMap<string, number>;
 

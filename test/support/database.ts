@@ -1,32 +1,105 @@
 import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
-import { inject } from 'vitest';
+import { applyMigrations } from '../../src/database/migrations.ts';
 
-export interface TestDatabase {
+/** A PostgreSQL database past the service. */
+export class Database {
   /** For DATABASE_URL. */
   readonly url: string;
+
+  private readonly serverUrl: string;
+
+  /** @param serverUrl another database of its server, for {@link drop} */
+  constructor(url: string, serverUrl = url) {
+    this.url = url;
+    this.serverUrl = serverUrl;
+  }
+
+  /** One or more statements on a connection of their own, for none would live through the faults; int8 as text. */
+  async sql<Row extends object = Record<string, unknown>>(
+    statement: string,
+    args: readonly unknown[] = [],
+  ): Promise<Row[]> {
+    const session = await this.session();
+    try {
+      return (await session.query<Row>(statement, [...args])).rows;
+    } finally {
+      await session.end();
+    }
+  }
+
+  /** A connection, in whose transaction this was done. End it. */
+  async session(...begun: readonly string[]): Promise<Client> {
+    const client = new Client({ connectionString: this.url });
+    client.on('error', () => undefined); // tests that kill the database say what they expect
+    await client.connect();
+    if (begun.length > 0) await client.query(`BEGIN; ${begun.join(';')}`);
+    return client;
+  }
+
+  /** Locks one pet's row until the returned function is called. */
+  async lockRow(petId: number): Promise<() => Promise<void>> {
+    const holder = await this.session(`SELECT FROM inventory_item WHERE pet_id = ${petId} FOR UPDATE`);
+    return async () => {
+      await holder.query('ROLLBACK');
+      await holder.end();
+    };
+  }
+
+  /** Changes a setting for the sessions of this database that begin from now on. */
+  async set(name: string, value: string): Promise<void> {
+    await this.sql(`ALTER DATABASE ${new URL(this.url).pathname.slice(1)} SET ${name} = '${value}'`);
+  }
+
+  /** Changes settings of the whole server. */
+  async setSystem(...settings: readonly string[]): Promise<void> {
+    for (const setting of settings) await this.sql(`ALTER SYSTEM ${setting}`);
+    await this.sql('SELECT pg_reload_conf()');
+  }
+
+  /** The others' sessions, each by its process and its beginning. */
+  async sessions(): Promise<string[]> {
+    const rows = await this.sql<{ session: string }>(
+      `SELECT pid || ' since ' || backend_start AS session FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`,
+    );
+    return rows.map(({ session }) => session);
+  }
+
+  /** Ends every session but the one that does it. */
+  async cutSessions(): Promise<void> {
+    await this.sql(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+    );
+  }
+
   /** Removes it, cutting whatever sessions it still has. */
-  drop(): Promise<void>;
+  async drop(): Promise<void> {
+    const name = new URL(this.url).pathname.slice(1);
+    await new Database(this.serverUrl).sql(`DROP DATABASE ${name} WITH (FORCE)`);
+  }
 }
 
 /**
  * A migrated database without pets or keys, of the test file's own: some 30 ms. Call it in `beforeAll`, `drop` it in
  * `afterAll`. `{ migrated: false }` gives an empty one.
  */
-export async function createDatabase({ migrated = true } = {}): Promise<TestDatabase> {
-  const name = `inventory_test_${randomUUID().replaceAll('-', '')}`;
-  await onServer(`CREATE DATABASE ${name} TEMPLATE ${migrated ? inject('templateDatabase') : 'template0'}`);
-  const url = new URL(inject('postgresUrl'));
-  url.pathname = name;
-  return { url: url.href, drop: () => onServer(`DROP DATABASE ${name} WITH (FORCE)`) };
+export async function createDatabase({ migrated = true } = {}): Promise<Database> {
+  const { inject } = await import('vitest');
+  return createOn(inject('postgresUrl'), migrated ? inject('templateDatabase') : 'template0');
 }
 
-async function onServer(statement: string): Promise<void> {
-  const client = new Client({ connectionString: inject('postgresUrl') });
-  await client.connect();
-  try {
-    await client.query(statement);
-  } finally {
-    await client.end();
-  }
+/** A migrated database on a server that has no template. */
+export async function createDatabaseOn(serverUrl: string): Promise<Database> {
+  const database = await createOn(serverUrl, 'template0');
+  await applyMigrations(database.url);
+  return database;
+}
+
+async function createOn(serverUrl: string, template: string): Promise<Database> {
+  const name = `inventory_test_${randomUUID().replaceAll('-', '')}`;
+  await new Database(serverUrl).sql(`CREATE DATABASE ${name} TEMPLATE ${template}`);
+  const url = new URL(serverUrl);
+  url.pathname = name;
+  return new Database(url.href, serverUrl);
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
+import { buildIfStale } from '../../dev/build.ts';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { applyMigrations } from '../../src/database/migrations.js';
 
@@ -23,8 +24,9 @@ interface PostgresServer {
   stop(): Promise<unknown>;
 }
 
-/** Vitest calls this once a run: one server, one migrated template database. */
+/** Vitest calls this once a run: a build for the processes that tests start, one server, one migrated template database. */
 export default async function prepareDatabase({ provide }: TestProject): Promise<() => Promise<void>> {
+  buildIfStale();
   const server = await startServer();
   const templateDatabase = `inventory_template_${process.pid}`;
   const admin = new Client({ connectionString: server.url });

@@ -10,12 +10,20 @@ export interface Answer {
   readonly text: string;
 }
 
+/** No connection was made, so nothing of the request was sent. */
+export class NotConnected extends Error {}
+
+/** The connection ended, or nothing came in time, under a request: whether the server acted on it is unknown. */
+export class ConnectionLost extends Error {}
+
+export type HeaderLines = readonly (readonly [name: string, value: string])[];
+
 export interface Question {
   readonly method?: string;
   /** The request target, sent as it is. */
   readonly target?: string;
   /** Sent as they are, in this order; `Host` and, with a body, `Content-Length` are added where they are missing. */
-  readonly headers?: readonly (readonly [name: string, value: string])[];
+  readonly headers?: HeaderLines | Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
 }
 
@@ -23,7 +31,7 @@ const ANSWER_WITHIN_MS = 5_000;
 
 /** The bytes of a request. Text is written as latin1, a byte for a character, but for the body, which is UTF-8. */
 export function requestBytes({ method = 'GET', target = '/', headers = [], body }: Question): Buffer {
-  const lines = [...headers];
+  const lines = headers instanceof Array ? [...headers] : Object.entries(headers);
   const names = new Set(lines.map(([name]) => name.toLowerCase()));
   if (!names.has('host')) lines.unshift(['Host', 'inventory.test']);
   if (body !== undefined && !names.has('content-length') && !names.has('transfer-encoding')) {
@@ -34,27 +42,44 @@ export function requestBytes({ method = 'GET', target = '/', headers = [], body 
 }
 
 /** One request on a connection of its own, and its answer. */
-export async function ask(port: number, question: Question): Promise<Answer> {
+export async function ask(port: number, question: Question, { withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
   const connection = await Connection.open(port);
   try {
-    connection.send(requestBytes(question));
-    return await connection.answer({ toHead: question.method === 'HEAD' });
+    return await connection.request(question, { withinMs });
   } finally {
     connection.destroy();
   }
 }
 
-/** A raw connection, for whatever no well-behaved client would send. */
+/** Sends bytes as they are on a connection of its own, and gives all that comes back until it ends. */
+export async function sendRaw(port: number, bytes: string): Promise<string> {
+  const connection = await Connection.open(port);
+  try {
+    return await connection.send(bytes).closed();
+  } finally {
+    connection.destroy();
+  }
+}
+
+/**
+ * One HTTP/1.1 connection on a bare socket, for whatever no well-behaved client would send: nothing is retried behind
+ * our back, so that every reset is seen, with what had been answered by then.
+ */
 export class Connection {
   readonly #socket: Socket;
   #unread: Buffer[] = [];
   #unreadBytes = 0;
   #ended = false;
+  #isAsking = false;
+  #isLast = false;
+  /** The server ended it while no request was under way, without having said so in its last answer. */
+  closedUnannounced = false;
   #wake: () => void = () => undefined;
 
   private constructor(socket: Socket) {
     this.#socket = socket;
     const end = () => {
+      if (!this.#ended) this.closedUnannounced = !this.#isAsking && !this.#isLast;
       this.#ended = true;
       this.#wake();
     };
@@ -69,13 +94,36 @@ export class Connection {
       .on('error', () => undefined); // a cut connection is something to find out, not a failure of the test
   }
 
+  /** @throws {NotConnected} when nobody listens on the port of 127.0.0.1 */
   static open(port: number): Promise<Connection> {
     return new Promise((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true }, () => {
         resolve(new Connection(socket));
       });
-      socket.once('error', reject);
+      socket.once('error', (error) => {
+        reject(new NotConnected(error.message));
+      });
     });
+  }
+
+  /** Whether it takes another request: the server has neither ended it nor announced that. */
+  get reusable(): boolean {
+    return !this.#ended && !this.#isLast;
+  }
+
+  /**
+   * One request and its answer.
+   *
+   * @throws {NotConnected} when the connection had ended before
+   * @throws {ConnectionLost} when it ends before the whole answer is here, or that takes too long
+   */
+  async request(question: Question, { withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
+    if (this.#ended) throw new NotConnected('closed while idle');
+    this.#isAsking = true;
+    this.send(requestBytes(question));
+    const answer = await this.answer({ toHead: question.method === 'HEAD', withinMs });
+    this.#isAsking = false;
+    return answer;
   }
 
   /** Text goes out as latin1: a byte for a character. */
@@ -112,7 +160,7 @@ export class Connection {
    * The next answer, interim ones (1xx) included.
    *
    * @param options.toHead whether it answers a HEAD, and so has no body
-   * @throws when it does not come whole in time, or the connection ends first
+   * @throws {ConnectionLost} when it does not come whole in time, or the connection ends first
    */
   async answer({ toHead = false, withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
     const deadline = performance.now() + withinMs;
@@ -122,11 +170,12 @@ export class Connection {
         if ('answer' in taken) {
           this.#unread = [taken.rest];
           this.#unreadBytes = taken.rest.length;
+          this.#isLast ||= taken.answer.headers['connection']?.toLowerCase() === 'close';
           return taken.answer;
         }
         enough = taken.enough;
       }
-      if (this.#ended) throw new Error(`the connection ended after ${this.#unreadText()}`);
+      if (this.#ended) throw new ConnectionLost(`the connection ended after ${this.#unreadText()}`);
       await this.#more(deadline);
     }
   }
@@ -139,11 +188,13 @@ export class Connection {
   }
 
   destroy(): void {
+    this.#isLast = true;
     this.#socket.destroy();
   }
 
   /** Ends the connection by a reset, as a crashed client's system does. */
   reset(): void {
+    this.#isLast = true;
     this.#socket.resetAndDestroy();
   }
 
@@ -160,7 +211,7 @@ export class Connection {
   #more(deadline: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        reject(new Error(`nothing more came in time after ${this.#unreadText()}`));
+        reject(new ConnectionLost(`nothing more came in time after ${this.#unreadText()}`));
       }, deadline - performance.now());
       this.#wake = () => {
         clearTimeout(timer);

@@ -4,17 +4,19 @@ import { chownSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { serverAccount } from '../../dev/postgres-binaries.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
 import { selfSignedCertificate } from './certificate.ts';
+import { Database } from './database.ts';
 
 /** A PostgreSQL server of a test's own, durable like a real one, to be hurt. */
 export interface FaultyPostgres {
   /** For DATABASE_URL: a migrated, empty store. The same through every crash and restart. */
   readonly url: string;
   readonly port: number;
+  /** The store, past the service. */
+  readonly database: Database;
   /** SIGKILL to all its processes at once, as a power cut would. */
   crash(): Promise<void>;
   /** An orderly shutdown that cuts the sessions. */
@@ -28,8 +30,6 @@ export interface FaultyPostgres {
   enableTls(): Promise<string>;
   /** Ends TLS again, or wants it of everybody. */
   wantTls(wanted: 'off' | 'hostssl'): Promise<void>;
-  /** Ends all sessions but the one that does it. */
-  cutSessions(): Promise<void>;
   /** Ends it, whatever its state, and removes its data. */
   remove(): Promise<void>;
 }
@@ -39,16 +39,11 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
   const folder = join(tmpdir(), `inventory-fault-${randomUUID()}`);
   let server = await startPostgres(folder, { throwaway: true });
   const { url, port } = server;
+  const database = new Database(url);
   await applyMigrations(url);
 
   function signal(name: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
     for (const pid of [server.pid, ...childrenOf(server.pid)]) process.kill(pid, name);
-  }
-  async function sql(...statements: string[]): Promise<void> {
-    const client = new Client({ connectionString: url });
-    await client.connect();
-    for (const statement of statements) await client.query(statement);
-    await client.end();
   }
   async function crash(): Promise<void> {
     signal('SIGKILL');
@@ -59,6 +54,7 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
   return {
     url,
     port,
+    database,
     crash,
     stop: () => server.stop(),
     async restart() {
@@ -80,7 +76,7 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
         writeFileSync(file, text, { mode: 0o600 });
         if (serverAccount) chownSync(file, serverAccount.uid, serverAccount.gid);
       }
-      await sql('ALTER SYSTEM SET ssl = on', 'SELECT pg_reload_conf()');
+      await database.setSystem('SET ssl = on');
       return certificate;
     },
     async wantTls(wanted) {
@@ -92,10 +88,6 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
       process.kill(server.pid, 'SIGHUP');
       await pause(500);
     },
-    cutSessions: () =>
-      sql(
-        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
-      ),
     async remove() {
       await crash().catch(() => undefined); // it may be down already
       rmSync(folder, { recursive: true, force: true });

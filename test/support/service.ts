@@ -1,15 +1,15 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { Server } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from '../../src/app.ts';
 import { readSettings } from '../../src/settings.ts';
 import type { SettingName } from '../../src/settings.ts';
 import { LIMITS, type Limits } from '../../src/http/limits.ts';
 import { watchContract } from './contract.ts';
-import { createDatabase } from './database.ts';
+import { Database, createDatabase } from './database.ts';
+import { type Answer, type HeaderLines, ask } from './http-client.ts';
 
 /** A pet's row; ids as text or bigint where a JavaScript number would round them. */
 export type Pet = readonly [
@@ -26,11 +26,19 @@ export interface TestService {
   /** The bootstrap key: all scopes. */
   readonly key: string;
   readonly databaseUrl: string;
+  /** Past the service, by connections of their own. */
+  readonly database: Database;
   readonly app: NestExpressApplication;
   readonly server: Server;
+  /** `GET /v1/inventory` with its key. */
+  list(headers?: HeaderLines): Promise<Answer>;
+  /** `PATCH /v1/inventory/:petId` with its key; a number is the quantity, text is the body. */
+  update(petId: number | string, body: number | string, headers?: HeaderLines): Promise<Answer>;
   /** Adds pets past the service, or sets those that are there. */
   stock(...pets: readonly Pet[]): Promise<void>;
-  /** One SQL statement past the service; rows as objects, int8 as text. */
+  /** Stores a key past the service, for lists and updates unless `columns` of its row say otherwise. */
+  addKey(key: string, columns?: Readonly<Record<string, unknown>>): Promise<void>;
+  /** One SQL statement past the service, all in one session; rows as objects, int8 as text. */
   sql<Row extends object = Record<string, unknown>>(statement: string, args?: readonly unknown[]): Promise<Row[]>;
   /**
    * Ends the service and, where it is the service's own, drops the database.
@@ -64,8 +72,7 @@ export async function startService({
   readonly key?: string;
   readonly prepare?: (app: NestExpressApplication) => void | Promise<void>;
 } = {}): Promise<TestService> {
-  const keepDatabase = () => Promise.resolve();
-  const database = databaseUrl === undefined ? await createDatabase() : { url: databaseUrl, drop: keepDatabase };
+  const database = databaseUrl === undefined ? await createDatabase() : new Database(databaseUrl);
   const app = await createApp(
     readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: key, LOG_LEVEL: 'silent', ...settings }),
     { ...LIMITS, ...limits },
@@ -77,21 +84,29 @@ export async function startService({
   const { port } = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;
   await untilReady(url);
-  const client = new Client({ connectionString: database.url });
-  client.on('error', () => undefined); // tests that kill the database say what they expect
-  await client.connect();
+  const client = await database.session();
 
   async function sql<Row extends object>(statement: string, args: readonly unknown[] = []): Promise<Row[]> {
     return (await client.query<Row>(statement, [...args])).rows;
   }
+  const bearer = [['Authorization', `Bearer ${key}`]] as const;
   return {
     url,
     port,
     key,
     databaseUrl: database.url,
+    database,
     app,
     server,
     sql,
+    list: (headers = []) => ask(port, { target: '/v1/inventory', headers: [...bearer, ...headers] }),
+    update: (petId, body, headers = []) =>
+      ask(port, {
+        method: 'PATCH',
+        target: `/v1/inventory/${petId}`,
+        headers: [...bearer, ['Content-Type', 'application/json'], ...headers],
+        body: typeof body === 'number' ? JSON.stringify({ quantity: body }) : body,
+      }),
     async stock(...pets) {
       await sql(
         `INSERT INTO inventory_item (pet_id, quantity, status)
@@ -100,11 +115,17 @@ export async function startService({
         [pets.map(([petId]) => String(petId)), pets.map((pet) => pet[1]), pets.map((pet) => pet[2] ?? 'available')],
       );
     },
+    async addKey(key, columns = {}) {
+      const scopes = ['inventory:read', 'inventory:write'];
+      const row = { id: key.slice(-8), name: 'test', key_sha256: hash('sha256', key, 'buffer'), scopes, ...columns };
+      const places = Object.keys(row).map((_, at) => `$${at + 1}`);
+      await sql(`INSERT INTO api_key (${Object.keys(row).join()}) VALUES (${places.join()})`, Object.values(row));
+    },
     async stop() {
       server.closeAllConnections();
       await app.close();
       await client.end();
-      await database.drop();
+      if (databaseUrl === undefined) await database.drop();
       if (breaches.length > 0) throw new Error(`not as openapi.json says:\n${breaches.join('\n')}`);
     },
   };

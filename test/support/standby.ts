@@ -3,18 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { appendFileSync, chownSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { serverAccount } from '../../dev/postgres-binaries.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
-
-interface Node {
-  readonly url: string;
-  sql(statement: string): Promise<Record<string, unknown>[]>;
-}
+import { Database } from './database.ts';
 
 /** A primary with a migrated, empty store and a standby that streams from it: about three seconds. */
-export async function startReplicated(): Promise<{ primary: Node; standby: Node; remove(): Promise<void> }> {
+export async function startReplicated(): Promise<{ primary: Database; standby: Database; remove(): Promise<void> }> {
   const folders = ['primary', 'standby'].map((role) => join(tmpdir(), `inventory-${role}-${randomUUID()}`)) as [
     string,
     string,
@@ -35,26 +30,11 @@ export async function startReplicated(): Promise<{ primary: Node; standby: Node;
   const standby = await startPostgres(standbyFolder, { throwaway: true });
 
   return {
-    primary: node(primary.url),
-    standby: node(standby.url),
+    primary: new Database(primary.url),
+    standby: new Database(standby.url),
     async remove() {
       await Promise.all([standby.stop(), primary.stop()]);
       for (const folder of folders) rmSync(folder, { recursive: true, force: true });
-    },
-  };
-}
-
-function node(url: string): Node {
-  return {
-    url,
-    async sql(statement) {
-      const client = new Client({ connectionString: url });
-      await client.connect();
-      try {
-        return (await client.query<Record<string, unknown>>(statement)).rows;
-      } finally {
-        await client.end();
-      }
     },
   };
 }

@@ -1,14 +1,8 @@
-import { HttpConnection, type HttpAnswer } from './http-connection.ts';
+import { Connection, type Answer, type Question } from '../test/support/http-client.ts';
 
-export interface Shot {
-  readonly method: string;
-  readonly path: string;
-  readonly headers: Record<string, string>;
-  readonly body?: string;
-}
+export type ShotListener = (answer: Answer | undefined, durationMs: number, shot: Question) => void;
 
-export type ShotListener = (answer: HttpAnswer | undefined, durationMs: number, shot: Shot) => void;
-
+const GIVE_UP_MS = 15_000;
 const TICK_MS = 5;
 const MOST_CONNECTIONS = 4_000;
 
@@ -23,10 +17,10 @@ export async function openLoad(
   ports: readonly number[],
   perSecond: number,
   durationMs: number,
-  next: () => Shot,
+  next: () => Question,
   listener: ShotListener,
 ): Promise<{ sent: number; notSent: number }> {
-  const idle: HttpConnection[] = [];
+  const idle: Connection[] = [];
   const underWay = new Set<Promise<void>>();
   const tally = { sent: 0, notSent: 0 };
   const startedAt = performance.now();
@@ -38,11 +32,11 @@ export async function openLoad(
     while (connection && !connection.reusable) connection = idle.pop();
     const sentAt = performance.now();
     try {
-      connection ??= await HttpConnection.open(port);
-      const answer = await connection.request(shot.method, shot.path, shot.headers, shot.body);
+      connection ??= await Connection.open(port);
+      const answer = await connection.request(shot, { withinMs: GIVE_UP_MS });
       listener(answer, performance.now() - sentAt, shot);
       if (connection.reusable) idle.push(connection);
-      else connection.close();
+      else connection.destroy();
     } catch {
       listener(undefined, performance.now() - sentAt, shot);
     }
@@ -66,6 +60,6 @@ export async function openLoad(
     }, TICK_MS);
   });
   await Promise.all(underWay);
-  for (const connection of idle) connection.close();
+  for (const connection of idle) connection.destroy();
   return tally;
 }

@@ -1,11 +1,12 @@
 import { parseArgs } from 'node:util';
-import { startFaultyPostgres, type FaultyPostgres } from '../support/postgres-server.ts';
+import { buildIfStale } from '../dev/build.ts';
+import { startFaultyPostgres, type FaultyPostgres } from '../test/support/postgres-server.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SIZES, type Size } from './size.ts';
 import type { Figure } from './stage.ts';
 
-const USAGE = `npm run test:faults -- [--seed N] [--only name]... [--medium | --full] [--minutes M] [--updates N] [--list]
+const USAGE = `npm run faults -- [--seed N] [--only name]... [--medium | --full] [--minutes M] [--updates N] [--list]
 
   --seed N      the chance of an earlier run
   --only name   this scenario; may be repeated
@@ -56,6 +57,7 @@ async function run(): Promise<number> {
     process.stderr.write(`${unknown.length > 0 ? `no scenario ${unknown.join(', ')}\n\n` : ''}${USAGE}`);
     return 2;
   }
+  buildIfStale();
   print(`seed ${seed}`);
   const startedAt = performance.now();
   const results: { name: string; figures: Figure[] }[] = [];

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConnectionLost, HttpConnection, NotConnected, type HttpAnswer } from './http-connection.ts';
+import { ConnectionLost, Connection, NotConnected, type Answer } from '../test/support/http-client.ts';
 import type { Exchange, KnownList, List, Target, Update } from './exchange.ts';
 import type { SeededRandom } from './seeded-random.ts';
 
@@ -43,7 +43,6 @@ export class Load {
   private running = false;
   private workers: Promise<void>[] = [];
   private readonly listeners: ((exchange: Exchange) => void)[] = [];
-  private readonly inFlight = new Map<HttpConnection, number>();
   /** Connections that were refused; legitimate while a service is down, and nothing was sent. */
   refusedConnections = 0;
   /** Connections that the server ended between two requests without having announced it: the next one might have died. */
@@ -76,13 +75,6 @@ export class Load {
   start(): void {
     this.running = true;
     this.workers = Array.from({ length: this.options.workers }, (_, index) => this.work(index));
-    const watchdog = setInterval(() => {
-      const oldest = performance.now() - GIVE_UP_MS;
-      for (const [connection, start] of this.inFlight) if (start < oldest) connection.close();
-    }, 250);
-    void Promise.allSettled(this.workers).then(() => {
-      clearInterval(watchdog);
-    });
   }
 
   /** Lets every request in flight end. */
@@ -93,7 +85,7 @@ export class Load {
 
   private async work(index: number): Promise<void> {
     let turn = this.options.together ? 0 : index;
-    let connection: HttpConnection | undefined;
+    let connection: Connection | undefined;
     let connectedAt = 0;
     let known: KnownList | undefined;
     const seen = new Map<number, number>();
@@ -103,8 +95,9 @@ export class Load {
       if (!target) throw new RangeError('no target');
       if (!connection?.reusable) {
         if (connection?.closedUnannounced) this.unannouncedCloses++;
+        connection?.destroy();
         connectedAt = performance.now();
-        connection = await HttpConnection.open(target.port).catch(() => undefined);
+        connection = await Connection.open(target.port).catch(() => undefined);
         if (!connection) {
           this.refusedConnections++;
           turn++;
@@ -114,10 +107,8 @@ export class Load {
       }
       const operation = unanswered?.operation ?? this.choose(known, seen);
       const start = performance.now();
-      this.inFlight.set(connection, start);
       const outcome = await this.send(connection, operation);
       const end = performance.now();
-      this.inFlight.delete(connection);
       if (outcome instanceof NotConnected) continue; // closed between the look at it and the request
       const since = unanswered?.since ?? start;
       const again = outcome instanceof Error || outcome.status === 503;
@@ -126,14 +117,14 @@ export class Load {
       const exchange = { target, operation, start, end, connectedAt, outcome };
       for (const listener of this.listeners) listener(repeats ? { ...exchange, repeated: { since, again } } : exchange);
       const movesOn = unanswered ? REPEATED_ELSEWHERE : MOVING_ON;
-      if (!this.options.together && this.random.chance(movesOn)) connection.close();
+      if (!this.options.together && this.random.chance(movesOn)) connection.destroy();
       if (!connection.reusable) turn++; // as a balancer does: the next connection goes to the next process
       if (again) await sleep(this.random.between(2, 10));
       else if (operation.kind === 'update') remember(seen, operation, outcome);
-      else if (outcome.status === 200) known = { etag: outcome.headers.get('etag') ?? '', body: outcome.body };
+      else if (outcome.status === 200) known = { etag: outcome.headers['etag'] ?? '', body: outcome.text };
       if (this.options.thinkTimeMs) await sleep(this.options.thinkTimeMs);
     }
-    connection?.close();
+    connection?.destroy();
   }
 
   private choose(known: KnownList | undefined, seen: ReadonlyMap<number, number>): Update | List {
@@ -148,25 +139,25 @@ export class Load {
   }
 
   private async send(
-    connection: HttpConnection,
+    connection: Connection,
     operation: Update | List,
-  ): Promise<HttpAnswer | ConnectionLost | NotConnected> {
+  ): Promise<Answer | ConnectionLost | NotConnected> {
     const authorization = `Bearer ${this.apiKey}`;
     try {
       if (operation.kind === 'list') {
         const condition = operation.known ? { 'if-none-match': operation.known.etag } : {};
-        return await connection.request('GET', '/v1/inventory', { authorization, ...condition });
+        const headers = { authorization, ...condition };
+        return await connection.request({ target: '/v1/inventory', headers }, { withinMs: GIVE_UP_MS });
       }
       const { petId, quantity, expected } = operation;
       const condition = expected === undefined ? {} : { 'if-match': `"available-${expected}"` };
       const key = this.options.repeats ? { 'idempotency-key': `q${quantity}` } : {};
-      return await connection.request(
-        'PATCH',
-        `/v1/inventory/${petId}`,
-        { authorization, 'content-type': 'application/json', 'x-request-id': `q${quantity}`, ...condition, ...key },
-        JSON.stringify({ quantity }),
-      );
+      const content = { 'content-type': 'application/json', 'x-request-id': `q${quantity}` };
+      const headers = { authorization, ...content, ...condition, ...key };
+      const update = { method: 'PATCH', target: `/v1/inventory/${petId}`, headers, body: JSON.stringify({ quantity }) };
+      return await connection.request(update, { withinMs: GIVE_UP_MS });
     } catch (error) {
+      connection.destroy();
       if (error instanceof ConnectionLost || error instanceof NotConnected) return error;
       throw error;
     }
@@ -174,7 +165,7 @@ export class Load {
 }
 
 /** A refused precondition tells the present quantity, an accepted update is it: either serves the next `If-Match`. */
-function remember(seen: Map<number, number>, update: Update, answer: HttpAnswer): void {
-  const quantity = Number(/^"available-(\d+)"$/.exec(answer.headers.get('etag') ?? '')?.[1]);
+function remember(seen: Map<number, number>, update: Update, answer: Answer): void {
+  const quantity = Number(/^"available-(\d+)"$/.exec(answer.headers['etag'] ?? '')?.[1]);
   if (!Number.isNaN(quantity)) seen.set(update.petId, quantity);
 }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConnectionLost } from '../http-connection.ts';
+import { ConnectionLost } from '../../test/support/http-client.ts';
 import { Durations } from '../measures.ts';
 import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
 
@@ -21,7 +21,7 @@ export async function lockedRow(world: World): Promise<Figure[]> {
     onLocked.onExchange(({ start, end, outcome }) => {
       if (end < lockedSince + SETTLED_MS || end > lockedUntil) return;
       if (outcome instanceof ConnectionLost || outcome.status !== 503) locked.otherwise++;
-      else locked[outcome.body.includes('"service_unavailable"') ? 'refused' : 'unknown']++;
+      else locked[outcome.text.includes('"service_unavailable"') ? 'refused' : 'unknown']++;
       locked.slowestMs = Math.max(locked.slowestMs, end - start);
     });
     onLocked.start();

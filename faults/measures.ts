@@ -1,4 +1,4 @@
-import { ConnectionLost } from './http-connection.ts';
+import { ConnectionLost } from '../test/support/http-client.ts';
 import type { Exchange, Target } from './exchange.ts';
 import type { Load } from './load.ts';
 

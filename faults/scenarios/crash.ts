@@ -66,15 +66,13 @@ export async function lostUpdateControl(world: World): Promise<Figure[]> {
   const stage = await Stage.open(world);
   const { database } = stage;
   try {
-    await database.query(
+    await database.sql(
       `CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS
        $$ BEGIN PERFORM set_config('synchronous_commit', 'off', true); RETURN NULL; END $$;
        CREATE TRIGGER forget AFTER INSERT ON stock_change EXECUTE FUNCTION forget()`,
     );
-    await database.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
-    await database.query("ALTER SYSTEM SET wal_writer_flush_after = '1GB'");
-    await database.query('SELECT pg_reload_conf()');
-    await database.terminateSessions();
+    await database.setSystem("SET wal_writer_delay = '10s'", "SET wal_writer_flush_after = '1GB'");
+    await database.cutSessions();
     const load = stage.load();
     load.start();
     await sleep(500);
@@ -85,8 +83,7 @@ export async function lostUpdateControl(world: World): Promise<Figure[]> {
     await stage.verdict();
     return [atLeast('lost updates found', stage.evidence.lostUpdates, 1)];
   } finally {
-    await database.query('ALTER SYSTEM RESET ALL');
-    await database.query('SELECT pg_reload_conf()');
+    await database.setSystem('RESET ALL');
     await stage.close();
   }
 }

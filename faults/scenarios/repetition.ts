@@ -57,7 +57,7 @@ async function onceEach(stage: Stage, faultNames: readonly string[]): Promise<Fi
 export async function forgottenKeysControl(world: World): Promise<Figure[]> {
   const stage = await Stage.open(world, { proxied: true });
   try {
-    await stage.database.query(`
+    await stage.database.sql(`
       CREATE FUNCTION forget_key() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.idempotency_key := NULL; RETURN NEW; END';
       CREATE TRIGGER forget_key BEFORE INSERT ON stock_change FOR EACH ROW EXECUTE FUNCTION forget_key()`);
     const endAt = performance.now() + CONTROL_MS;
@@ -82,7 +82,7 @@ async function repeatUntil(
   const load = stage.load({ repeats: true, updateShare: 0.95 });
   let replays = 0;
   load.onExchange(({ outcome }) => {
-    if ('headers' in outcome && outcome.headers.has('idempotent-replayed')) replays++;
+    if ('headers' in outcome && 'idempotent-replayed' in outcome.headers) replays++;
   });
   const hopelessAt = performance.now() + HOPELESS_AFTER_MS;
   let left: string[] = [];

@@ -27,7 +27,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     world.postgres.thaw();
   },
   'terminate sessions': async ({ database }) => {
-    await database.terminateSessions();
+    await database.cutSessions();
   },
   'cut connections': ({ proxies }) => {
     for (const proxy of proxies) proxy.cut();

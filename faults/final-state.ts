@@ -1,3 +1,4 @@
+import type { Database } from '../test/support/database.ts';
 import type { Update } from './exchange.ts';
 
 /** What the database holds once all is quiet. */
@@ -19,6 +20,34 @@ export interface Change {
 export interface Accepted {
   readonly update: Update;
   readonly outcome: 'done' | 'unknown';
+}
+
+/** Fills a store with pets 1 to `count`, each with its own number as its quantity, all available. */
+export async function fillStock(database: Database, count: number): Promise<Map<number, number>> {
+  await database.sql(
+    `INSERT INTO inventory_item SELECT n, n, 'available' FROM generate_series(1, ${count}) n ORDER BY n`,
+  );
+  await database.sql('VACUUM ANALYZE inventory_item');
+  return new Map(Array.from({ length: count }, (_, index) => [index + 1, index + 1]));
+}
+
+export async function readFinalState(database: Database): Promise<FinalState> {
+  const readStart = performance.now();
+  const items = await database.sql<{ pet_id: string; quantity: number }>('SELECT pet_id, quantity FROM inventory_item');
+  const readEnd = performance.now();
+  const rows = await database.sql<{ pet_id: string; before: number; after: number; request_id: string | null }>(
+    `SELECT pet_id, quantity_before AS before, quantity_after AS after, request_id
+       FROM stock_change WHERE quantity_before IS NOT NULL ORDER BY pet_id, id`,
+  );
+  const changes = new Map<number, Change[]>();
+  for (const { pet_id, before, after, request_id } of rows) {
+    const petId = Number(pet_id);
+    const earlier = changes.get(petId) ?? [];
+    changes.set(petId, earlier);
+    earlier.push({ before, after, requestId: request_id });
+  }
+  const quantities = new Map(items.map(({ pet_id, quantity }) => [Number(pet_id), quantity]));
+  return { readStart, readEnd, quantities, changes };
 }
 
 /** A pet's changes must lead from its first quantity to its last, and each must be an update that was accepted, once. */

@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HttpConnection } from '../http-connection.ts';
+import { Connection, type Question } from '../../test/support/http-client.ts';
 import { Durations, Peak } from '../measures.ts';
-import { openLoad, type Shot } from '../open-load.ts';
+import { openLoad } from '../open-load.ts';
 import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
-import { LIMITS } from '../../../src/http/limits.ts';
+import { LIMITS } from '../../src/http/limits.ts';
 
 const PER_SECOND = 1_000;
 
 /** Requests that must be refused, with the status that says why. */
-function invalidShots(apiKey: string): (Shot & { readonly status: number })[] {
+function invalidShots(apiKey: string): (Question & { readonly status: number })[] {
   const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
-  const shot = { method: 'PATCH', path: '/v1/inventory/1', headers, body: '{"quantity":1}' };
+  const shot = { method: 'PATCH', target: '/v1/inventory/1', headers, body: '{"quantity":1}' };
   return [
     { ...shot, body: '{"quantity":-1}', status: 400 },
     { ...shot, body: '{"quantity":2147483648}', status: 400 },
@@ -18,10 +18,10 @@ function invalidShots(apiKey: string): (Shot & { readonly status: number })[] {
     { ...shot, body: '{"quantity":1,"status":"sold"}', status: 400 },
     { ...shot, body: '{"quantity":', status: 400 },
     { ...shot, body: '{}', status: 400 },
-    { ...shot, path: '/v1/inventory/abc', status: 400 },
-    { ...shot, path: '/v1/inventory/9223372036854775808', status: 400 },
-    { ...shot, path: '/v1/inventory/999999999', status: 404 },
-    { ...shot, path: '/v1/pets/1', status: 404 },
+    { ...shot, target: '/v1/inventory/abc', status: 400 },
+    { ...shot, target: '/v1/inventory/9223372036854775808', status: 400 },
+    { ...shot, target: '/v1/inventory/999999999', status: 404 },
+    { ...shot, target: '/v1/pets/1', status: 404 },
     { ...shot, method: 'POST', status: 405 },
     { ...shot, headers: { ...headers, authorization: 'Bearer wrong' }, status: 401 },
     { ...shot, headers: { ...headers, authorization: `Bearer ${'x'.repeat(48)}` }, status: 401 },
@@ -49,10 +49,10 @@ export async function invalidRequests(world: World): Promise<Figure[]> {
       world.size.floodMs,
       () => world.random.pick(shots),
       (answer, _, shot) => {
-        if (answer?.status === (shot as (typeof shots)[number]).status && /"status":\d+/.test(answer.body)) return;
+        if (answer?.status === (shot as (typeof shots)[number]).status && /"status":\d+/.test(answer.text)) return;
         if (wrong++ < 5)
           world.note(
-            `${JSON.stringify(shot)} was answered ${answer ? `${answer.status} ${answer.body}` : 'not at all'}`,
+            `${JSON.stringify(shot)} was answered ${answer ? `${answer.status} ${answer.text}` : 'not at all'}`,
           );
       },
     ).finally(() => {
@@ -78,6 +78,7 @@ export async function invalidRequests(world: World): Promise<Figure[]> {
 }
 
 const READERS = 100;
+const PATIENCE_MS = 60_000;
 const PETS_IN_LONG_LIST = 100_000;
 /** Far enough apart that most readers get a list of their own, since the others update the store all the while. */
 const READER_EVERY_MS = 150;
@@ -87,7 +88,7 @@ export async function stalledReaders(world: World): Promise<Figure[]> {
   const stage = await Stage.open(world, { pets: PETS_IN_LONG_LIST, services: 1 });
   const [service] = stage.services;
   if (!service) throw new RangeError('a service is needed');
-  const stalled: HttpConnection[] = [];
+  const stalled: Connection[] = [];
   const memory = new Peak(() => service.residentMb());
   try {
     const load = stage.load({ workers: 8, updateShare: 1, conditionalShare: 0, thinkTimeMs: 20 });
@@ -99,7 +100,7 @@ export async function stalledReaders(world: World): Promise<Figure[]> {
       honest.push(
         askForList(stage, service.port).then(async ({ connection, answer }) => {
           await answer;
-          connection.close();
+          connection.destroy();
         }),
       );
       await sleep(READER_EVERY_MS);
@@ -109,7 +110,7 @@ export async function stalledReaders(world: World): Promise<Figure[]> {
     others.begin();
     for (let reader = 0; reader < READERS; reader++) {
       const { connection } = await askForList(stage, service.port);
-      connection.stall();
+      connection.pause();
       stalled.push(connection);
       await sleep(READER_EVERY_MS);
     }
@@ -130,16 +131,16 @@ export async function stalledReaders(world: World): Promise<Figure[]> {
     ];
   } finally {
     memory.stop();
-    for (const connection of stalled) connection.close();
+    for (const connection of stalled) connection.destroy();
     await stage.close();
   }
 }
 
-async function askForList(
-  stage: Stage,
-  port: number,
-): Promise<{ connection: HttpConnection; answer: Promise<unknown> }> {
-  const connection = await HttpConnection.open(port);
-  const answer = connection.request('GET', '/v1/inventory', { authorization: `Bearer ${stage.apiKey}` });
+async function askForList(stage: Stage, port: number): Promise<{ connection: Connection; answer: Promise<unknown> }> {
+  const connection = await Connection.open(port);
+  const answer = connection.request(
+    { target: '/v1/inventory', headers: { authorization: `Bearer ${stage.apiKey}` } },
+    { withinMs: PATIENCE_MS },
+  );
   return { connection, answer: answer.catch(() => undefined) };
 }

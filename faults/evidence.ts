@@ -1,7 +1,7 @@
 import { brokenRules, codeOf } from './answer-rules.ts';
 import type { Exchange, List, Update } from './exchange.ts';
 import { brokenHistory, disagreeingLists, lostUpdates, type Accepted, type FinalState } from './final-state.ts';
-import { ConnectionLost, type HttpAnswer } from './http-connection.ts';
+import { ConnectionLost, type Answer } from '../test/support/http-client.ts';
 import { RegisterHistory } from './linearizability.ts';
 
 const EXAMPLES = 8;
@@ -103,8 +103,8 @@ export class Evidence {
     if (result !== 'refused') this.accepted.set(update.quantity, { update, outcome: result });
   }
 
-  private addList(exchange: Exchange, { known }: List, answer: HttpAnswer): void {
-    const body = answer.status === 200 ? answer.body : answer.status === 304 ? known?.body : undefined;
+  private addList(exchange: Exchange, { known }: List, answer: Answer): void {
+    const body = answer.status === 200 ? answer.text : answer.status === 304 ? known?.body : undefined;
     if (body === undefined) return;
     const items = JSON.parse(body) as { petId: number; quantity: number; status: string }[];
     const moment = new Int32Array(this.initial.size);

@@ -30,8 +30,7 @@ async function damage(world: World, least: number, settings: StageOptions['setti
   const { database } = stage;
   try {
     // Nothing crashes here, and the disk would take most of the time.
-    await database.query('ALTER SYSTEM SET fsync = off');
-    await database.query('SELECT pg_reload_conf()');
+    await database.setSystem('SET fsync = off');
     const load = stage.load({ updateShare: 0.95, conditionalShare: 0.3 });
     let updates = 0;
     load.onExchange(({ operation }) => {
@@ -50,8 +49,7 @@ async function damage(world: World, least: number, settings: StageOptions['setti
     const { evidence } = stage;
     return { figures, updates, violations: evidence.violations, appliedUnknown: evidence.appliedUnknown(state) };
   } finally {
-    await database.query('ALTER SYSTEM RESET fsync');
-    await database.query('SELECT pg_reload_conf()');
+    await database.setSystem('RESET fsync');
     await stage.close();
   }
 }

@@ -1,5 +1,5 @@
 import type { Exchange } from './exchange.ts';
-import { ConnectionLost, type HttpAnswer } from './http-connection.ts';
+import { ConnectionLost, type Answer } from '../test/support/http-client.ts';
 
 const UNAVAILABLE_CODES = ['service_unavailable', 'outcome_unknown'];
 
@@ -16,7 +16,7 @@ export function brokenRules(exchange: Exchange, answerWithinMs: number): string[
   } else if (exchange.operation.kind === 'update') {
     const { petId, quantity } = exchange.operation;
     const expected = JSON.stringify({ petId, quantity, status: 'available' });
-    if (outcome.status !== 200 || outcome.body !== expected) broken.push(`was answered ${shown(outcome)}`);
+    if (outcome.status !== 200 || outcome.text !== expected) broken.push(`was answered ${shown(outcome)}`);
   } else if (outcome.status !== 200 && !(outcome.status === 304 && exchange.operation.known)) {
     broken.push(`was answered ${shown(outcome)}`);
   }
@@ -24,30 +24,30 @@ export function brokenRules(exchange: Exchange, answerWithinMs: number): string[
 }
 
 /** The `code` of an Error body, where there is one. */
-export function codeOf(answer: HttpAnswer): string | undefined {
-  const { code } = members(answer.body);
+export function codeOf(answer: Answer): string | undefined {
+  const { code } = members(answer.text);
   return answer.status >= 400 && typeof code === 'string' ? code : undefined;
 }
 
-function brokenByError({ operation }: Exchange, answer: HttpAnswer): string[] {
+function brokenByError({ operation }: Exchange, answer: Answer): string[] {
   const broken: string[] = [];
-  const error = members(answer.body);
+  const error = members(answer.text);
   const isError =
     Object.keys(error).sort().join() === 'code,message,status' &&
     error['status'] === answer.status &&
-    answer.headers.get('content-type')?.startsWith('application/json');
+    answer.headers['content-type']?.startsWith('application/json');
   if (!isError) broken.push(`has no Error body: ${shown(answer)}`);
   if (answer.status === 503) {
     if (!UNAVAILABLE_CODES.includes(String(error['code']))) broken.push(`has a code of its own: ${shown(answer)}`);
-    if (!/^\d+$/.test(answer.headers.get('retry-after') ?? '')) broken.push('was answered 503 without Retry-After');
+    if (!/^\d+$/.test(answer.headers['retry-after'] ?? '')) broken.push('was answered 503 without Retry-After');
   } else if (answer.status !== 412 || operation.kind !== 'update' || operation.expected === undefined) {
     broken.push(`was answered ${shown(answer)}`);
   }
   return broken;
 }
 
-function shown({ status, body }: HttpAnswer): string {
-  return `${status} ${body.slice(0, 200)}`;
+function shown({ status, text }: Answer): string {
+  return `${status} ${text.slice(0, 200)}`;
 }
 
 function members(body: string): Record<string, unknown> {

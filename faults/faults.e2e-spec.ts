@@ -1,23 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildIfStale } from './faults/build.ts';
-import { damagedTls, readByCodeControl } from './faults/scenarios/damage.ts';
-import { sigterm } from './faults/scenarios/drain.ts';
-import { hostilePipelines, parallelPipelinesControl } from './faults/scenarios/pipelines.ts';
-import { repeatedUpdates } from './faults/scenarios/repetition.ts';
-import { faultsInARow } from './faults/scenarios/soak.ts';
-import { staleListControl } from './faults/scenarios/truth.ts';
-import { SeededRandom } from './faults/seeded-random.ts';
-import { SIZES } from './faults/size.ts';
-import { startFaultyPostgres, type FaultyPostgres } from './support/postgres-server.ts';
+import { damagedTls, readByCodeControl } from './scenarios/damage.ts';
+import { sigterm } from './scenarios/drain.ts';
+import { hostilePipelines, parallelPipelinesControl } from './scenarios/pipelines.ts';
+import { repeatedUpdates } from './scenarios/repetition.ts';
+import { faultsInARow } from './scenarios/soak.ts';
+import { staleListControl } from './scenarios/truth.ts';
+import { SeededRandom } from './seeded-random.ts';
+import { SIZES } from './size.ts';
+import { startFaultyPostgres, type FaultyPostgres } from '../test/support/postgres-server.ts';
 
-/** The short form of `npm run test:faults`; a seed given here repeats a run. */
+/** The short form of `npm run faults`; a seed given here repeats a run. */
 const SEED = Number(process.env['FAULTS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
 describe(`two services under fault (FAULTS_SEED=${SEED})`, { timeout: 60_000 }, () => {
   let postgres: FaultyPostgres;
 
   beforeAll(async () => {
-    buildIfStale();
     postgres = await startFaultyPostgres();
   }, 60_000);
 

@@ -1,4 +1,4 @@
-import type { Answer } from '../support/http-client.ts';
+import type { Answer } from '../test/support/http-client.ts';
 import type { Update } from './exchange.ts';
 import type { UniqueQuantities } from './load.ts';
 import type { SeededRandom } from './seeded-random.ts';

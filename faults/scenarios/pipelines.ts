@@ -2,13 +2,12 @@ import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Connection, type Answer } from '../../support/http-client.ts';
+import { Connection, ConnectionLost, type Answer } from '../../test/support/http-client.ts';
 import type { Exchange } from '../exchange.ts';
-import { ConnectionLost, HttpConnection } from '../http-connection.ts';
 import { UniqueQuantities } from '../load.ts';
 import { Pipelines, wrongAnswer, type Piece } from '../pipeline.ts';
 import { SeededRandom } from '../seeded-random.ts';
-import type { ServiceProcess } from '../service-process.ts';
+import type { ServiceProcess } from '../../test/support/service-process.ts';
 import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
 
 const CLIENTS = 48;
@@ -32,8 +31,11 @@ export async function hostilePipelines(world: World): Promise<Figure[]> {
     await attack.run(world.size.pipelines);
     const after = await quiet(stage, service);
     const { figures } = await stage.verdict();
-    const logged = service.loggedRequests();
-    const twice = [...logged.values()].filter((times) => times > 1).length;
+    const logged = Map.groupBy(
+      service.lines().filter(({ msg }) => msg === 'request'),
+      (line) => line['requestId'],
+    );
+    const twice = [...logged.values()].filter((lines) => lines.length > 1).length;
     const unlogged = attack.answered.filter((id) => !logged.has(id)).length;
     world.note(`${attack.answered.length} answers, ${attack.pipelines} pipelines, ${attack.cut} of them cut`);
     for (const sentence of attack.wrong.slice(0, 8)) world.note(sentence);
@@ -183,9 +185,8 @@ class Attack {
     if (piece.id !== undefined) this.answered.push(piece.id);
     const { update } = piece;
     if (!update) return;
-    const { status, headers, text } = answer;
-    this.note({ operation: update, start, outcome: { status, headers: new Map(Object.entries(headers)), body: text } });
-    if (status === 200) client.held.set(update.petId, update.quantity);
+    this.note({ operation: update, start, outcome: answer });
+    if (answer.status === 200) client.held.set(update.petId, update.quantity);
   }
 
   private note({ operation, start, outcome }: Pick<Exchange, 'operation' | 'start' | 'outcome'>): void {
@@ -198,7 +199,7 @@ class Attack {
   private async learn({ held, inDoubt }: Client): Promise<void> {
     const certain = [...inDoubt].filter(([, until]) => until < performance.now()).map(([petId]) => petId);
     if (certain.length === 0) return;
-    const rows = await this.stage.database.query<{ pet_id: string; quantity: number }>(
+    const rows = await this.stage.database.sql<{ pet_id: string; quantity: number }>(
       `SELECT pet_id, quantity FROM inventory_item WHERE pet_id IN (${certain.join()})`,
     );
     for (const { pet_id, quantity } of rows) {
@@ -223,18 +224,19 @@ interface Client {
 
 /** What the service holds once nothing is under way any more, or has not got there in time. */
 async function quiet(stage: Stage, service: ServiceProcess) {
-  const connection = await HttpConnection.open(service.port);
+  const connection = await Connection.open(service.port);
+  const headers = { authorization: `Bearer ${stage.apiKey}` };
   try {
     const deadline = performance.now() + ANSWER_WITHIN_MS;
     for (;;) {
       await sleep(100);
-      const { body } = await connection.request('GET', '/metrics', { authorization: `Bearer ${stage.apiKey}` });
-      const active = Number(/^http_server_active_requests (\d+)$/m.exec(body)?.[1]) - 1; // but for this one
+      const { text } = await connection.request({ target: '/metrics', headers });
+      const active = Number(/^http_server_active_requests (\d+)$/m.exec(text)?.[1]) - 1; // but for this one
       if (active > 0 && performance.now() < deadline) continue;
       await sleep(1_000); // descriptors and the log follow
       return { active, descriptors: service.openDescriptors(), residentMb: service.residentMb() };
     }
   } finally {
-    connection.close();
+    connection.destroy();
   }
 }

@@ -34,7 +34,7 @@ export async function overload(world: World): Promise<Figure[]> {
       size.overloadMs,
       () => ({
         method: 'PATCH',
-        path: `/v1/inventory/${random.pick(stage.petIds)}`,
+        target: `/v1/inventory/${random.pick(stage.petIds)}`,
         headers: { authorization: `Bearer ${stage.apiKey}`, 'content-type': 'application/json' },
         body: `{"quantity":${++quantity}}`,
       }),
@@ -42,8 +42,8 @@ export async function overload(world: World): Promise<Figure[]> {
         if (answer?.status === 200) served.push(durationMs);
         else if (answer?.status === 503) {
           refused.push(durationMs);
-          if (answer.body.includes('"outcome_unknown"')) unknown++;
-        } else if (wrong++ < 5) world.note(`answered ${answer ? `${answer.status} ${answer.body}` : 'not at all'}`);
+          if (answer.text.includes('"outcome_unknown"')) unknown++;
+        } else if (wrong++ < 5) world.note(`answered ${answer ? `${answer.status} ${answer.text}` : 'not at all'}`);
       },
     );
     const goodput = served.length / ((performance.now() - startedAt) / 1_000);

@@ -1,4 +1,4 @@
-import type { ConnectionLost, HttpAnswer } from './http-connection.ts';
+import type { ConnectionLost, Answer } from '../test/support/http-client.ts';
 
 /** Where requests go: a service process, or something that stands before one. */
 export interface Target {
@@ -37,5 +37,5 @@ export interface Exchange {
   /** Of a request that is repeated until it is answered: when its first attempt was sent, and whether another follows. */
   readonly repeated?: { readonly since: number; readonly again: boolean };
   readonly connectedAt: number;
-  readonly outcome: HttpAnswer | ConnectionLost;
+  readonly outcome: Answer | ConnectionLost;
 }

@@ -13,7 +13,7 @@ export function restartPostgres(world: World): Promise<Figure[]> {
 /** All of the services' sessions ended by the database's operator. */
 export function terminateSessions(world: World): Promise<Figure[]> {
   return interrupt(world, {}, async (stage) => {
-    await stage.database.terminateSessions();
+    await stage.database.cutSessions();
   });
 }
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Connection } from '../support/http-client.ts';
+import { Connection, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 /** Bodies of 1 KiB that cost a careless reader most. */
@@ -73,4 +73,25 @@ it('a body that is refused for its key is not read at all', async () => {
   );
   expect((await connection.answer()).status).toBe(401);
   connection.destroy();
+});
+
+it('a bad key takes as long to be refused whether it is unknown, expired, revoked or malformed, to within noise', async () => {
+  const [unknown, expired, revoked] = ['nobody', 'late', 'gone'].map((name) => name.padStart(40, 'x')) as [
+    string,
+    string,
+    string,
+  ];
+  await service.addKey(expired, { expires_at: new Date(0) });
+  await service.addKey(revoked, { revoked_at: new Date(0) });
+  const times = new Map([unknown, expired, revoked, 'psk_short'].map((key) => [key, [] as number[]]));
+  for (let round = 0; round < 60; round++) {
+    for (const [key, measured] of times) {
+      const startedAt = performance.now();
+      const headers = [['Authorization', `Bearer ${key}`]] as const;
+      expect((await ask(service.port, { target: '/v1/inventory', headers })).status).toBe(401);
+      measured.push(performance.now() - startedAt);
+    }
+  }
+  const medians = [...times.values()].map((measured) => measured.sort((a, b) => a - b)[30] ?? 0);
+  expect(Math.max(...medians)).toBeLessThan(1.5 * Math.min(...medians) + 0.5);
 });

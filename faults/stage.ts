@@ -1,15 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { FaultyPostgres } from '../support/postgres-server.ts';
-import { createDatabase, type Database } from './database.ts';
+import type { FaultyPostgres } from '../test/support/postgres-server.ts';
+import { createDatabaseOn, type Database } from '../test/support/database.ts';
 import { Evidence } from './evidence.ts';
-import type { FinalState } from './final-state.ts';
+import { fillStock, readFinalState, type FinalState } from './final-state.ts';
 import type { Target } from './exchange.ts';
 import { Load, UniqueQuantities, type LoadOptions } from './load.ts';
 import { SeededRandom } from './seeded-random.ts';
-import { ServiceProcess } from './service-process.ts';
+import { ServiceProcess } from '../test/support/service-process.ts';
 import type { Size } from './size.ts';
 import { TcpProxy } from './tcp-proxy.ts';
 
@@ -41,7 +38,7 @@ export interface Figure {
   readonly holds: boolean;
 }
 
-let stages = 0;
+const UNCAUGHT = /"msg":"(uncaughtException|unhandledRejection)"/g;
 
 /** Service processes on a store of their own, and the evidence of what they answer. */
 export class Stage {
@@ -53,7 +50,6 @@ export class Stage {
   readonly petIds: readonly number[];
   readonly apiKey: string;
   private readonly quantities: UniqueQuantities;
-  private readonly folder: string;
   private readonly loads: Load[] = [];
 
   private constructor(
@@ -63,14 +59,12 @@ export class Stage {
     services: readonly ServiceProcess[],
     proxies: readonly TcpProxy[],
     apiKey: string,
-    folder: string,
   ) {
     this.world = world;
     this.database = database;
     this.services = services;
     this.proxies = proxies;
     this.apiKey = apiKey;
-    this.folder = folder;
     this.petIds = [...stock.keys()];
     this.quantities = new UniqueQuantities(stock.size);
     this.evidence = new Evidence(stock, world.size.answerWithinMs);
@@ -79,22 +73,22 @@ export class Stage {
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
     const { pets = 100, services: count = 2, proxied = false, tls = false, settings = {} } = options;
-    const folder = mkdtempSync(join(tmpdir(), 'inventory-stage-'));
     const apiKey = randomBytes(24).toString('hex');
     if (tls) await world.postgres.enableTls();
-    const database = await createDatabase(world.postgres.url, `store_${++stages}`);
-    const stock = await database.stock(pets);
+    const database = await createDatabaseOn(world.postgres.url);
+    const stock = await fillStock(database, pets);
     const proxies: TcpProxy[] = [];
     const services: ServiceProcess[] = [];
     for (const name of Array.from({ length: count }, (_, index) => `service ${index + 1}`)) {
       const proxy = proxied ? new TcpProxy(world.postgres.url) : undefined;
       if (proxy) proxies.push(proxy);
-      const url = `${database.url(await proxy?.listen())}${tls ? '?sslmode=require' : ''}`;
-      const needed = { DATABASE_URL: url, BOOTSTRAP_API_KEY: apiKey };
-      const log = join(folder, `${name}.log`);
-      services.push(await ServiceProcess.onFreePort(name, { LOG_LEVEL: 'error', ...needed, ...settings }, log));
+      const url = new URL(database.url);
+      if (proxy) url.port = String(await proxy.listen());
+      if (tls) url.search = '?sslmode=require';
+      const needed = { DATABASE_URL: url.href, BOOTSTRAP_API_KEY: apiKey };
+      services.push(await ServiceProcess.onFreePort({ LOG_LEVEL: 'error', ...needed, ...settings }, { name }));
     }
-    const stage = new Stage(world, database, stock, services, proxies, apiKey, folder);
+    const stage = new Stage(world, database, stock, services, proxies, apiKey);
     try {
       for (const service of services) service.start();
       await Promise.all(services.map((service) => service.becomesReady()));
@@ -124,14 +118,14 @@ export class Stage {
   /** Judges the whole run, once every load has stopped and PostgreSQL answers. */
   async verdict(): Promise<{ figures: Figure[]; state: FinalState }> {
     const { evidence } = this;
-    const state = await this.database.finalState();
+    const state = await readFinalState(this.database);
     evidence.conclude(state);
     this.world.note(evidence.summary);
     for (const example of evidence.examples) this.world.note(example);
     const figures = [
       atMost('violations', evidence.violations, 0),
       atMost('answers 500', evidence.answered('500 internal_error'), 0),
-      atMost('uncaught errors', this.services.flatMap((service) => service.uncaughtErrors()).length, 0),
+      atMost('uncaught errors', this.services.flatMap(({ log }) => log.match(UNCAUGHT) ?? []).length, 0),
       atMost('slowest answer', evidence.slowestMs, this.world.size.answerWithinMs, 'ms'),
     ];
     return { figures, state };
@@ -141,7 +135,6 @@ export class Stage {
     await Promise.all(this.loads.map((load) => load.stop()));
     await Promise.all(this.services.map((service) => service.kill()));
     await Promise.all(this.proxies.map((proxy) => proxy.close()));
-    rmSync(this.folder, { recursive: true, force: true });
   }
 }
 

@@ -1,0 +1,168 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { freePort } from '../../dev/free-port.ts';
+import { ask } from './http-client.ts';
+
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const READY_WITHIN_MS = 30_000;
+
+export type LogLine = Readonly<Record<string, unknown>>;
+
+/** How a service process ended. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** Monotonic milliseconds. */
+  readonly at: number;
+}
+
+interface Options {
+  readonly name?: string;
+  /** Such as a module to preload. */
+  readonly nodeOptions?: readonly string[];
+}
+
+/** The built service as an operator runs it: `node dist/main.js` with its log, on the same port across restarts. */
+export class ServiceProcess {
+  readonly name: string;
+  readonly port: number;
+  /** Everything on standard output and standard error so far. */
+  log = '';
+  /** Settles when the process that was started last has ended and all of its log is here. */
+  ended: Promise<Exit> = Promise.reject(new Error('not started'));
+  /** Monotonic milliseconds at which the last kill -9 had ended it. */
+  killedAt = -Infinity;
+  private child: ChildProcess | undefined;
+  private readonly settings: NodeJS.ProcessEnv;
+  private readonly nodeOptions: readonly string[];
+
+  private constructor(port: number, settings: NodeJS.ProcessEnv, { name = 'service', nodeOptions = [] }: Options) {
+    this.name = name;
+    this.port = port;
+    this.settings = settings;
+    this.nodeOptions = nodeOptions;
+    this.ended.catch(() => undefined);
+  }
+
+  /** @param settings its whole environment but for where it listens */
+  static async onFreePort(settings: NodeJS.ProcessEnv, options: Options = {}): Promise<ServiceProcess> {
+    return new ServiceProcess(await freePort(), settings, options);
+  }
+
+  /** The same, started and ready. */
+  static async running(settings: NodeJS.ProcessEnv, options: Options = {}): Promise<ServiceProcess> {
+    const service = await ServiceProcess.onFreePort(settings, options);
+    service.start();
+    await service.becomesReady();
+    return service;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts the process; it may take a moment until it answers. */
+  start(): void {
+    const listen = { HOST: '127.0.0.1', PORT: String(this.port) };
+    const child = spawn(process.execPath, [...this.nodeOptions, MAIN], {
+      env: { NODE_ENV: 'production', ...this.settings, ...listen },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => (this.log += text));
+    }
+    this.child = child;
+    const endWithUs = () => child.kill('SIGKILL');
+    process.on('exit', endWithUs);
+    this.ended = new Promise((resolve) => {
+      let at = 0;
+      child.on('exit', () => {
+        process.off('exit', endWithUs);
+        at = performance.now();
+      });
+      child.on('close', (code, signal) => {
+        resolve({ code, signal, at });
+      });
+    });
+  }
+
+  /** @throws when the process ends or is not ready within 30 s */
+  async becomesReady(): Promise<void> {
+    for (const deadline = performance.now() + READY_WITHIN_MS; (await this.health('ready')) !== 200;) {
+      if (!this.isRunning) throw new Error(`${this.name} ended at its start: ${this.lastLogLines()}`);
+      if (performance.now() > deadline) throw new Error(`${this.name} is not ready: ${this.lastLogLines()}`);
+      await pause(20);
+    }
+  }
+
+  /** The status of a health probe; undefined when nothing answered within 3 s. */
+  health(probe: 'live' | 'ready'): Promise<number | undefined> {
+    return ask(this.port, { target: `/health/${probe}` }, { withinMs: 3_000 }).then(
+      ({ status }) => status,
+      () => undefined,
+    );
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.child?.kill(signal);
+  }
+
+  /** Lets it end by itself. @returns its exit code */
+  async terminate(): Promise<number | null> {
+    this.signal('SIGTERM');
+    return (await this.ended).code;
+  }
+
+  /** kill -9; nothing when it does not run. */
+  async kill(): Promise<void> {
+    if (!this.isRunning) return;
+    this.killedAt = Infinity; // it may accept a connection or two until it is gone
+    this.signal('SIGKILL');
+    this.killedAt = (await this.ended).at;
+  }
+
+  get isRunning(): boolean {
+    return this.child?.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** The log's whole lines so far, each of which must be JSON. */
+  lines(): LogLine[] {
+    return this.log
+      .slice(0, this.log.lastIndexOf('\n') + 1)
+      .split('\n')
+      .filter((text) => text !== '')
+      .map((text) => JSON.parse(text) as LogLine);
+  }
+
+  /** Waits for a line, at most 5 s. */
+  async line(wanted: (line: LogLine) => boolean): Promise<LogLine> {
+    for (const deadline = performance.now() + 5_000; ;) {
+      const found = this.lines().find(wanted);
+      if (found) return found;
+      if (performance.now() > deadline || !this.isRunning) throw new Error(`no such line in the log:\n${this.log}`);
+      await pause(10);
+    }
+  }
+
+  lastLogLines(): string {
+    const last = this.log.trimEnd().split('\n').slice(-5);
+    return last.map((line) => line.slice(0, 300)).join('\n');
+  }
+
+  /** Resident memory in megabytes. */
+  residentMb(): number {
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, 'utf8'))?.[1]) / 1024;
+  }
+
+  /** Files and sockets the process holds open. */
+  openDescriptors(): number {
+    return readdirSync(`/proc/${this.pid}/fd`).length;
+  }
+
+  private get pid(): number {
+    if (this.child?.pid === undefined) throw new Error(`${this.name} is not running`);
+    return this.child.pid;
+  }
+}
