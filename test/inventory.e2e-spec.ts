@@ -1,12 +1,15 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Controller, Get, type INestApplication } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
+import { Test, type TestingModuleBuilder } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { AppModule } from '../src/app.module.ts';
+import { ListCache } from '../src/inventory/list-cache.ts';
+import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
 import { readSettings } from '../src/settings.ts';
 import { type Database, createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
+import { PlainList, PlainUpdates } from './support/plain-inventory.ts';
 
 /*
  * The published interface, section by section of docs/interface.md, asked of the module as @nestjs/testing starts it.
@@ -30,26 +33,18 @@ let database: Database;
 let app: INestApplication;
 let port: number;
 
-beforeAll(async () => {
+async function start(change: (testing: TestingModuleBuilder) => TestingModuleBuilder): Promise<void> {
   database = await createDatabase();
   const settings = readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY, LOG_LEVEL: 'silent' });
   const testing = Test.createTestingModule({
     imports: [AppModule.with(settings)],
     controllers: [ForgottenController],
   });
-  app = (await testing.compile()).createNestApplication({ logger: false });
+  app = (await change(testing).compile()).createNestApplication({ logger: false });
   await app.listen(0, '127.0.0.1');
   ({ port } = (app.getHttpServer() as Server).address() as AddressInfo);
   await vi.waitFor(async () => expect((await request('GET', '/health/ready')).status).toBe(200), 10_000);
-});
-beforeEach(() =>
-  database.sql(`DELETE FROM inventory_item;
-    INSERT INTO inventory_item (pet_id, quantity, status) VALUES (9007199254740993, 12, 'available'), (-3, 0, 'sold')`),
-);
-afterAll(async () => {
-  await app.close();
-  await database.drop();
-});
+}
 
 type Sent = Partial<Record<'key' | 'body' | 'If-Match' | 'If-None-Match' | 'Idempotency-Key', string>>;
 
@@ -67,102 +62,121 @@ function error(status: number, code: string) {
   return { status, text: expect.stringMatching(`^{"code":"${code}","message":"[^"]+","status":${status}}$`) as string };
 }
 
-describe('GET /v1/inventory', () => {
-  it('lists every pet in ascending order, every digit of its petId included', async () => {
-    expect(await request('GET', LIST)).toMatchObject({
-      status: 200,
-      text: '[{"petId":-3,"quantity":0,"status":"sold"},{"petId":9007199254740993,"quantity":12,"status":"available"}]',
+describe.each([
+  ['with the list cache and the batched updates', (testing: TestingModuleBuilder) => testing],
+  [
+    'with a plain provider for each of them',
+    (testing: TestingModuleBuilder) =>
+      testing.overrideProvider(ListCache).useClass(PlainList).overrideProvider(QuantityUpdates).useClass(PlainUpdates),
+  ],
+])('%s', (_, change) => {
+  beforeAll(() => start(change));
+  beforeEach(() =>
+    database.sql(`DELETE FROM inventory_item;
+      INSERT INTO inventory_item (pet_id, quantity, status) VALUES (9007199254740993, 12, 'available'), (-3, 0, 'sold')`),
+  );
+  afterAll(async () => {
+    await app.close();
+    await database.drop();
+  });
+
+  describe('GET /v1/inventory', () => {
+    it('lists every pet in ascending order, every digit of its petId included', async () => {
+      expect(await request('GET', LIST)).toMatchObject({
+        status: 200,
+        text: '[{"petId":-3,"quantity":0,"status":"sold"},{"petId":9007199254740993,"quantity":12,"status":"available"}]',
+      });
+    });
+
+    it('lists an empty store as []', async () => {
+      await database.sql('DELETE FROM inventory_item');
+      expect(await request('GET', LIST)).toMatchObject({ status: 200, text: '[]' });
+    });
+
+    it('answers 304 without a body to If-None-Match with the tag of the list', async () => {
+      const { headers } = await request('GET', LIST);
+      expect(await request('GET', LIST, { 'If-None-Match': String(headers['etag']) })).toMatchObject({
+        status: 304,
+        text: '',
+      });
     });
   });
 
-  it('lists an empty store as []', async () => {
-    await database.sql('DELETE FROM inventory_item');
-    expect(await request('GET', LIST)).toMatchObject({ status: 200, text: '[]' });
-  });
+  describe('PATCH /v1/inventory/:petId', () => {
+    const ITEM = '{"petId":9007199254740993,"quantity":11,"status":"available"}';
 
-  it('answers 304 without a body to If-None-Match with the tag of the list', async () => {
-    const { headers } = await request('GET', LIST);
-    expect(await request('GET', LIST, { 'If-None-Match': String(headers['etag']) })).toMatchObject({
-      status: 304,
-      text: '',
+    it('sets the quantity, answers with the item and its tag, and every later list has it', async () => {
+      expect(await request('PATCH', CAT, { body: '{"quantity":11}' })).toMatchObject({
+        status: 200,
+        headers: { etag: '"available-11"' },
+        text: ITEM,
+      });
+      expect((await request('GET', LIST)).text).toBe(`[{"petId":-3,"quantity":0,"status":"sold"},${ITEM}]`);
     });
-  });
-});
 
-describe('PATCH /v1/inventory/:petId', () => {
-  const ITEM = '{"petId":9007199254740993,"quantity":11,"status":"available"}';
-
-  it('sets the quantity, answers with the item and its tag, and every later list has it', async () => {
-    expect(await request('PATCH', CAT, { body: '{"quantity":11}' })).toMatchObject({
-      status: 200,
-      headers: { etag: '"available-11"' },
-      text: ITEM,
+    it('sets it where If-Match names the present tag, and else answers 412 with that tag', async () => {
+      const update = { body: '{"quantity":11}', 'If-Match': '"available-12"' };
+      expect(await request('PATCH', CAT, update)).toMatchObject({ status: 200, text: ITEM });
+      expect(await request('PATCH', CAT, update)).toMatchObject({
+        ...error(412, 'precondition_failed'),
+        headers: { etag: '"available-11"' },
+      });
     });
-    expect((await request('GET', LIST)).text).toBe(`[{"petId":-3,"quantity":0,"status":"sold"},${ITEM}]`);
-  });
 
-  it('sets it where If-Match names the present tag, and else answers 412 with that tag', async () => {
-    const update = { body: '{"quantity":11}', 'If-Match': '"available-12"' };
-    expect(await request('PATCH', CAT, update)).toMatchObject({ status: 200, text: ITEM });
-    expect(await request('PATCH', CAT, update)).toMatchObject({
-      ...error(412, 'precondition_failed'),
-      headers: { etag: '"available-11"' },
+    it('answers a repetition with the same Idempotency-Key as it answered the first, and writes nothing', async () => {
+      const update = { body: '{"quantity":11}', 'Idempotency-Key': 'arrival-1', 'If-Match': '"available-12"' };
+      expect(await request('PATCH', CAT, update)).toMatchObject({ status: 200, text: ITEM });
+      expect(await request('PATCH', CAT, update)).toMatchObject({
+        status: 200,
+        headers: { 'idempotent-replayed': 'true' },
+        text: ITEM,
+      });
+      expect(await request('PATCH', CAT, { ...update, body: '{"quantity":10}' })).toMatchObject(
+        error(409, 'idempotency_key_reused'),
+      );
     });
-  });
 
-  it('answers a repetition with the same Idempotency-Key as it answered the first, and writes nothing', async () => {
-    const update = { body: '{"quantity":11}', 'Idempotency-Key': 'arrival-1', 'If-Match': '"available-12"' };
-    expect(await request('PATCH', CAT, update)).toMatchObject({ status: 200, text: ITEM });
-    expect(await request('PATCH', CAT, update)).toMatchObject({
-      status: 200,
-      headers: { 'idempotent-replayed': 'true' },
-      text: ITEM,
-    });
-    expect(await request('PATCH', CAT, { ...update, body: '{"quantity":10}' })).toMatchObject(
-      error(409, 'idempotency_key_reused'),
-    );
-  });
-
-  it.each([
-    ['an unknown pet', '/v1/inventory/2', '{"quantity":1}', error(404, 'not_found')],
-    ['a petId that is none', '/v1/inventory/x', '{"quantity":1}', error(400, 'validation_failed')],
-    ['no body', CAT, undefined, error(400, 'bad_request')],
-    ['a body that is not JSON', CAT, '{', error(400, 'bad_request')],
-    ['a quantity below 0', CAT, '{"quantity":-1}', error(400, 'validation_failed')],
-    ['a member beside quantity', CAT, '{"quantity":1,"status":"sold"}', error(400, 'validation_failed')],
-    ['a path that is none', '/v1/nothing', '{"quantity":1}', error(404, 'not_found')],
-  ])('answers with an Error to %s', async (_, target, body, expected) => {
-    expect(await request('PATCH', target, body === undefined ? {} : { body })).toMatchObject(expected);
-  });
-});
-
-describe('the API key', () => {
-  it.each([
-    ['GET', LIST],
-    ['PATCH', CAT],
-    ['GET', '/metrics'],
-    ['GET', '/forgotten'],
-  ])('is required by %s %s', async (method, target) => {
-    const challenge = 'Bearer realm="inventory"';
-    const refused = error(401, 'unauthorized');
-    expect(await request(method, target, { key: '' })).toMatchObject({
-      ...refused,
-      headers: { 'www-authenticate': challenge },
-    });
-    expect(await request(method, target, { key: 'x' })).toMatchObject({
-      ...refused,
-      headers: { 'www-authenticate': `${challenge}, error="invalid_token"` },
+    it.each([
+      ['an unknown pet', '/v1/inventory/2', '{"quantity":1}', error(404, 'not_found')],
+      ['a petId that is none', '/v1/inventory/x', '{"quantity":1}', error(400, 'validation_failed')],
+      ['no body', CAT, undefined, error(400, 'bad_request')],
+      ['a body that is not JSON', CAT, '{', error(400, 'bad_request')],
+      ['a quantity below 0', CAT, '{"quantity":-1}', error(400, 'validation_failed')],
+      ['a member beside quantity', CAT, '{"quantity":1,"status":"sold"}', error(400, 'validation_failed')],
+      ['a path that is none', '/v1/nothing', '{"quantity":1}', error(404, 'not_found')],
+    ])('answers with an Error to %s', async (_, target, body, expected) => {
+      expect(await request('PATCH', target, body === undefined ? {} : { body })).toMatchObject(expected);
     });
   });
 
-  it('is not required by the probes', async () => {
-    expect(await request('GET', '/health/live', { key: '' })).toMatchObject({ status: 200, text: '{"status":"ok"}' });
-  });
+  describe('the API key', () => {
+    it.each([
+      ['GET', LIST],
+      ['PATCH', CAT],
+      ['GET', '/metrics'],
+      ['GET', '/forgotten'],
+    ])('is required by %s %s', async (method, target) => {
+      const challenge = 'Bearer realm="inventory"';
+      const refused = error(401, 'unauthorized');
+      expect(await request(method, target, { key: '' })).toMatchObject({
+        ...refused,
+        headers: { 'www-authenticate': challenge },
+      });
+      expect(await request(method, target, { key: 'x' })).toMatchObject({
+        ...refused,
+        headers: { 'www-authenticate': `${challenge}, error="invalid_token"` },
+      });
+    });
 
-  it('opens nothing that names no scope', async () => {
-    expect(await request('GET', '/forgotten')).toMatchObject({
-      ...error(403, 'forbidden'),
-      headers: { 'www-authenticate': 'Bearer realm="inventory", error="insufficient_scope"' },
+    it('is not required by the probes', async () => {
+      expect(await request('GET', '/health/live', { key: '' })).toMatchObject({ status: 200, text: '{"status":"ok"}' });
+    });
+
+    it('opens nothing that names no scope', async () => {
+      expect(await request('GET', '/forgotten')).toMatchObject({
+        ...error(403, 'forbidden'),
+        headers: { 'www-authenticate': 'Bearer realm="inventory", error="insufficient_scope"' },
+      });
     });
   });
 });
