@@ -10,7 +10,7 @@ import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
 import { RequestLog } from './operations/request-log.js';
 
-/** What a page of an allowed origin may send and read. A preflight goes on to the route, for `OPTIONS` has an answer of its own. */
+/** What a page of an allowed origin may send and read. A preflight goes on to the route, for `OPTIONS` has a response of its own. */
 const CORS = {
   methods: ['GET', 'HEAD', 'PATCH'],
   allowedHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match', 'X-Request-Id'],

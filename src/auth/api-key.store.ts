@@ -30,7 +30,7 @@ export function createKey(
   return issue(prisma, { name, scopes: [...scopes], expiresAt });
 }
 
-/** All keys, oldest first, with the database's own time of the answer for {@link stateOfKey}. */
+/** All keys, oldest first, with the database's own time for {@link stateOfKey}. */
 export async function listKeys(prisma: PrismaClient): Promise<{ keys: KeyRecord[]; now: Date }> {
   const keys = await prisma.apiKey.findMany({ omit, orderBy: [{ createdAt: 'asc' }, { id: 'asc' }] });
   return { keys, now: await databaseTime(prisma) };

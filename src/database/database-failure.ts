@@ -68,12 +68,12 @@ function sqlstateOf(error: unknown): string | undefined {
   return (meta?.driverAdapterError?.cause ?? cause)?.originalCode;
 }
 
-/** The answer when reading failed: reading has no outcome to be unsure of. */
+/** The response when reading failed: reading has no outcome to be unsure of. */
 export function readFailure(error: unknown): unknown {
   return outcomeOf(error) === 'ours' ? error : unavailable(messageOf(error), error);
 }
 
-/** The answer when writing failed. */
+/** The response when writing failed. */
 export function writeFailure(error: unknown): unknown {
   switch (outcomeOf(error)) {
     case 'not_applied':

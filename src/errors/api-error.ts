@@ -9,7 +9,7 @@ export class ApiError extends Error {
 
   /**
    * @param message what this case says; without one, what the code usually says
-   * @param headers what this answer carries beside the body, such as `Allow`
+   * @param headers what this response carries beside the body, such as `Allow`
    * @param cause for the log alone
    */
   constructor(

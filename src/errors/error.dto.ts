@@ -23,7 +23,7 @@ export class ErrorBody {
     type: 'integer',
     minimum: 400,
     maximum: 599,
-    description: 'The HTTP status of the answer once more.',
+    description: 'The HTTP status of the response once more.',
     example: ERRORS.not_found.status,
   })
   status!: number;

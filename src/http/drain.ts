@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { Settings } from '../settings.js';
 
-/** A busy client sends its next request within this, and that answer tells it to close. */
+/** A busy client sends its next request within this, and that response tells it to close. */
 const IDLE_GRACE_MS = 1_000;
 const POLL_MS = 100;
 
@@ -15,14 +15,14 @@ export class Drain {
 
   constructor(private readonly settings: Settings) {}
 
-  /** From the first signal on: readiness is off and every answer closes its connection. */
+  /** From the first signal on: readiness is off and every response closes its connection. */
   get isDraining(): boolean {
     return this.#draining;
   }
 
   /**
    * Stops listening and waits until every request under way is answered.
-   * Connections of busy clients are closed by their next answer, not under them.
+   * Connections of busy clients are closed by their next response, not under them.
    *
    * @param isAnswering whether a client has not got the whole of its response yet; Node.js itself counts one as done when its
    * end is written, however much of it the network has still to take

@@ -6,7 +6,7 @@ import type { ApiRequest } from './api-request.js';
 /** A connection, and the request whose head came last on it, as long as that is under way. */
 export interface Connection extends Socket {
   lastRequest?: ApiRequest | undefined;
-  /** Whether the last answer is out. What still comes is read and dropped. */
+  /** Whether the last response is out. What still comes is read and dropped. */
   isClosing?: boolean;
 }
 
@@ -42,15 +42,15 @@ export function othersWait(request: IncomingMessage): boolean {
   return (request.socket as Connection).lastRequest !== request;
 }
 
-/** An idle connection keeps nothing of its requests. A body that is still coming, though its answer is out, belongs to one. */
+/** An idle connection keeps nothing of its requests. A body that is still coming, though its response is out, belongs to one. */
 function forget(this: ServerResponse): void {
   const socket: Connection = this.req.socket;
   if (socket.lastRequest === this.req && this.req.complete) socket.lastRequest = undefined;
 }
 
 /**
- * What Node.js calls when the last answer of a connection is written. Closing with the client's data unread would reset the
- * connection, and could take answers with it that the client has not read yet (RFC 9112 section 9.6).
+ * What Node.js calls when the last response of a connection is written. Closing with the client's data unread would reset the
+ * connection, and could take responses with it that the client has not read yet (RFC 9112 section 9.6).
  */
 export function closeGently(this: Connection): void {
   this.isClosing = true;

@@ -16,12 +16,12 @@ const PETS_PER_STATEMENT = 32 * PETS_PER_PIECE;
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 const LONGEST_READING_MS = 25_000;
 
-/** A request whose key check took long still gives the database so long to begin its answer. */
+/** A request whose key check took long still gives the database so long to begin to respond. */
 const LEAST_PATIENCE_MS = 400;
 
 interface Call {
   readonly snapshot: Snapshot;
-  /** Of the request, on the clock of `performance.now()`: by then the database has to have begun its answer. */
+  /** Of the request, on the clock of `performance.now()`: by then the database has to have begun to respond. */
   readonly deadline: number;
 }
 
