@@ -6,7 +6,7 @@ import { DatabaseModule } from './database/database.module.js';
 import { Settings } from './settings.js';
 import { ErrorFilter } from './http/error.filter.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
-import { setCommonHeaders } from './http/response-headers.js';
+import { exactIntegers, setCommonHeaders } from './http/responses.js';
 import { InventoryModule } from './inventory/inventory.module.js';
 import { OperationsModule } from './operations/operations.module.js';
 
@@ -28,17 +28,12 @@ export class AppModule implements NestModule {
   /** What our own adapter does by itself, and more quickly, an application with Nest's gets from a middleware. */
   configure(consumer: MiddlewareConsumer): void {
     const { httpAdapter } = this.host;
-    httpAdapter.getInstance<Express>().set('json replacer', exactIntegers);
     if (httpAdapter instanceof InventoryExpressAdapter) return;
+    httpAdapter.getInstance<Express>().set('json replacer', exactIntegers);
     const commonHeaders = (request: Request, response: Response, next: NextFunction) => {
       setCommonHeaders(request, response);
       next();
     };
     consumer.apply(commonHeaders).forRoutes('{*path}');
   }
-}
-
-/** A bigint becomes a JSON number with all its digits. */
-function exactIntegers(_name: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value;
 }

@@ -5,6 +5,7 @@ import { PrismaService } from '../database/prisma.service.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
 import type { Snapshot } from '../database/snapshot.js';
+import { arrayLiteral } from '../database/statement-run.js';
 import { Settings } from '../settings.js';
 import type { AuthFailure } from '../http/api-request.js';
 
@@ -91,7 +92,7 @@ export class KeyCheck implements OnApplicationShutdown {
   }
 
   async #checkAll(digests: readonly string[]): Promise<CheckedKey[]> {
-    const values = [Array.from(new Set(digests), (digest) => `\\x${digest}`)];
+    const values = [arrayLiteral(Array.from(new Set(digests), (digest) => `\\x${digest}`))];
     const rows = await this.#session.run<KeyRow>({ sql: CHECK_KEYS, values });
     const [[session, transactions] = [null, '']] = rows;
     const snapshot = { session, transactions };

@@ -5,7 +5,7 @@ import { Settings } from '../settings.js';
 import { PrismaClient } from '../generated/prisma/client.js';
 import { schemaOf } from './connection-config.js';
 import { createPool } from './session.js';
-import { statementName } from './statement.js';
+import { statementName } from './statement-run.js';
 
 /** The ordinary Prisma client, for everything that is not on every request's path. */
 @Injectable()

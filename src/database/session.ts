@@ -2,7 +2,7 @@ import pg from 'pg';
 import type { Settings } from '../settings.js';
 import { connectionConfig, type Prepare } from './connection-config.js';
 import { NotApplied } from './not-applied.js';
-import { type Statement, statementName, type TextRow } from './statement.js';
+import { type Statement, StatementRun, type TextRow } from './statement-run.js';
 import { boundsOfRequest } from './time-bounds.js';
 
 /** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
@@ -36,9 +36,6 @@ export function createPool(settings: Settings): pg.Pool {
     maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
   });
 }
-
-/** Columns stay as PostgreSQL wrote them: the driver would make a number of what does not fit into one. */
-const AS_TEXT: pg.CustomTypesConfig = { getTypeParser: () => (text: string) => text };
 
 interface SessionOptions extends Pick<pg.PoolConfig, 'max' | 'statement_timeout' | 'query_timeout'> {
   readonly prepare?: Prepare;
@@ -78,19 +75,23 @@ export class Session {
     return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
   }
 
-  /** @throws NotApplied when there is no connection to send the statement on, else what the driver failed with */
+  /** @throws NotApplied when the statement was not sent, else what the driver failed with */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = await this.#connect();
     const unconfirmedBefore = this.#unconfirmedCommits;
-    const { sql: text, values } = statement;
-    const query = { name: statementName(statement), text, values, rowMode: 'array' as const, types: AS_TEXT };
-    const { rows } = await client.query<Row>(query).catch((error: unknown) => {
+    const run = new StatementRun<Row>(statement);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        run.callback = (error) => (error ? reject(error) : resolve());
+        client.query(run);
+      });
+    } catch (error) {
       client.release(true);
-      throw error;
-    });
+      throw run.isSent ? error : notSent(error);
+    }
     client.release();
     if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
-    return rows;
+    return run.rows;
   }
 
   async #connect(): Promise<pg.PoolClient> {

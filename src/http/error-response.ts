@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ApiError } from '../errors/api-error.js';
-import { writeHead } from './response-headers.js';
+import { writeHead } from './responses.js';
 
 /** Unread request bodies up to here are taken and dropped, so that the connection can be kept. */
 const DROPPED_BODY_BYTES = 1_024;

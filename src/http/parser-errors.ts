@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { ApiError } from '../errors/api-error.js';
 import { LINGER_MS, errorHeaders } from './error-response.js';
 import { type ApiRequest, MAX_TARGET_LENGTH, targetTooLong } from './api-request.js';
-import { SECURITY_HEADERS } from './response-headers.js';
+import { SECURITY_HEADERS } from './responses.js';
 import type { Connection } from './request-turns.js';
 
 interface ParserError extends Error {

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
 import type { ApiRequest } from '../http/api-request.js';
 import { entityTags } from '../http/entity-tags.js';
-import { writeHead } from '../http/response-headers.js';
+import { writeHead } from '../http/responses.js';
 import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js';
 
 /** Old lists that are kept only because someone still reads them may take this much in all, or what one list takes. */

@@ -1,4 +1,4 @@
-import type { Statement } from '../database/statement.js';
+import { type Statement, arrayLiteral } from '../database/statement-run.js';
 import type { PetStatus } from '../generated/prisma/enums.js';
 
 /** One update as asked for. */
@@ -88,7 +88,7 @@ export function updateStatement(updates: readonly QuantityUpdate[]): Statement {
   const rows = askedRows(updates);
   return {
     sql: updates.some(({ idempotencyKey }) => idempotencyKey !== null) ? UPDATE_WITH_KEYS : UPDATE,
-    values: COLUMNS.map((column) => rows.map((row) => row[column])),
+    values: COLUMNS.map((column) => arrayLiteral(rows.map((row) => row[column]))),
   };
 }
 

@@ -2,26 +2,15 @@ import { createRequire } from 'node:module';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
 import { type DestinationStream, type LogFn, type Logger, pino } from 'pino';
-import type { PrettyOptions } from 'pino-pretty';
 import { Settings } from '../settings.js';
 import { describeError } from './error-text.js';
+import { terminalOptions } from './log-terminal.js';
 
 /** Many lines are written at once. While nobody reads standard output they wait in memory, up to `maxLength` bytes. */
 const BUFFER = { minLength: 8_192, periodicFlush: 100, maxLength: 16 * 2 ** 20 };
 
 /** A reader of standard output that has stopped reading must not keep the process from ending. */
 const FLUSHED_WITHIN_MS = 1_000;
-
-/** In a terminal, for example `[12:10:46] INFO: request GET /v1/inventory 200 1.234 ms key 4kd02hx9 id 1f3c5a7b-…`. */
-export const terminalOptions: PrettyOptions = {
-  sync: true,
-  singleLine: true,
-  translateTime: 'SYS:HH:MM:ss',
-  messageFormat:
-    '{msg}{if route} {method} {route} {status}{end}{if code} {code}{end}{if reason} {reason}{end}' +
-    '{if durationMs} {durationMs} ms{end}{if keyId} key {keyId}{end}{if requestId} id {requestId}{end}',
-  ignore: 'method,route,status,code,reason,durationMs,keyId,requestId,bytes,address,forwardedFor,traceId,aborted',
-};
 
 export type Level = 'debug' | 'info' | 'warn' | 'error';
 

@@ -26,3 +26,8 @@ export function writeHead(response: ServerResponse, status: number, own: Outgoin
   inContext(response.req).responseLength = own['Content-Length'];
   return response.writeHead(status, headers);
 }
+
+/** A replacer for `JSON.stringify`: a bigint becomes a number with all its digits. */
+export function exactIntegers(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value;
+}
