@@ -8,21 +8,19 @@ import { runningPostgres, startPostgres, type EmbeddedPostgres } from './embedde
 /** What `npm start` keeps between two starts. Removing the folder starts afresh. */
 const dataFolder = join(projectFolder, '.data');
 const serverFolder = join(dataFolder, 'postgres');
-const databaseName = 'inventory';
 
 /** Starts the project's own PostgreSQL. Its `url` names the project's database, made when it was missing. */
 export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
   mkdirSync(dataFolder, { recursive: true });
   const server = await startPostgres(serverFolder);
-  const found = await query(server.url, `SELECT FROM pg_database WHERE datname = '${databaseName}'`);
-  if (found.length === 0) await query(server.url, `CREATE DATABASE ${databaseName}`);
-  return { ...server, url: databaseUrl(server.url) };
+  const found = await query(server.url, `SELECT FROM pg_database WHERE datname = 'inventory'`);
+  if (found.length === 0) await query(server.url, 'CREATE DATABASE inventory');
+  return { ...server, url: server.url.replace(/postgres$/, 'inventory') };
 }
 
 /** The URL of the project's database, when `npm start` is running in another terminal. */
 export function runningProjectDatabase(): string | undefined {
-  const url = runningPostgres(serverFolder);
-  return url && databaseUrl(url);
+  return runningPostgres(serverFolder)?.replace(/postgres$/, 'inventory');
 }
 
 /** A key that stays the same from start to start; made the first time, and readable by its owner alone. */
@@ -46,8 +44,4 @@ async function query<Row extends object>(url: string, statement: string): Promis
   } finally {
     await client.end();
   }
-}
-
-function databaseUrl(serverUrl: string): string {
-  return serverUrl.replace(/postgres$/, databaseName);
 }
