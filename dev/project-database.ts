@@ -1,6 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeKey } from '../src/auth/api-key.format.ts';
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { projectFolder } from './build.ts';
 import { runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
@@ -26,7 +26,7 @@ export function runningProjectDatabase(): string | undefined {
 /** A key that stays the same from start to start; made the first time, and readable by its owner alone. */
 export function demoKey(): string {
   const file = join(dataFolder, 'demo-api-key');
-  if (!existsSync(file)) writeFileSync(file, makeKey(), { mode: 0o600 });
+  if (!existsSync(file)) writeFileSync(file, `demo-${randomBytes(24).toString('hex')}`, { mode: 0o600 });
   return readFileSync(file, 'utf8').trim();
 }
 
