@@ -10,7 +10,7 @@ export const projectFolder = join(import.meta.dirname, '..');
  *
  * @throws when it fails; the compiler has then told why
  */
-export function build(): void {
+export function buildIfStale(): void {
   if (!existsSync(join(projectFolder, 'dist/main.js'))) console.error('Building, a few seconds the first time …');
   const tsc = ['node_modules/typescript/bin/tsc', '--build', 'tsconfig.build.json', '--pretty'];
   for (const script of [['dev/prisma.ts', 'generate'], tsc]) {

@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { applyMigrations } from '../src/database/migrations.ts';
-import { build, projectFolder } from './build.ts';
+import { buildIfStale, projectFolder } from './build.ts';
 import { runningProjectDatabase, startProjectDatabase } from './project-database.ts';
 
 /* `npm run inventory -- …` on DATABASE_URL, or else on the database of `npm start`, which need not be running. */
 process.on('SIGINT', () => undefined); // a Ctrl-C reaches the command by itself; here it is only waited for
 try {
-  build();
+  buildIfStale();
   const present = process.env['DATABASE_URL'] ?? runningProjectDatabase();
   const database = present ? undefined : await startProjectDatabase();
   if (database) await applyMigrations(database.url);

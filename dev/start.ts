@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { banner } from './banner.ts';
-import { build, projectFolder } from './build.ts';
+import { buildIfStale, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';
 import { demoKey, firstPet, startProjectDatabase } from './project-database.ts';
@@ -36,7 +36,7 @@ process.exit();
 
 /** @returns the exit code of the service, once it has ended */
 async function start(): Promise<number> {
-  build();
+  buildIfStale();
   const database = DATABASE_URL ? undefined : await startProjectDatabase();
   const url = DATABASE_URL ?? database?.url ?? '';
   const key = BOOTSTRAP_API_KEY ?? (database && demoKey());

@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
-import { build } from '../../dev/build.ts';
+import { buildIfStale } from '../../dev/build.ts';
 
 /* `node test/commands/million-pets.trial.ts`: what the commands cost with a million pets, on a database of its own. */
 
 const PETS = 1_000_000;
 const command = join(import.meta.dirname, '../../dist/cli.js');
 
-build();
+buildIfStale();
 const folder = await mkdtemp(join(tmpdir(), 'inventory-million-'));
 const server = await startPostgres(join(folder, 'postgres'), { throwaway: true });
 try {

@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { build, projectFolder } from '../../dev/build.ts';
+import { buildIfStale, projectFolder } from '../../dev/build.ts';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
-import { startServiceProcess } from '../operations/service-process.ts';
+import { ServiceProcess } from '../support/service-process.ts';
 
 /**
  * Runs Schemathesis with all its checks against the built service on a throwaway database. Arguments go to Schemathesis;
@@ -47,7 +47,7 @@ function install(): string | undefined {
 }
 
 async function check(program: string): Promise<number> {
-  build();
+  buildIfStale();
   const postgres = await startPostgres(join(folder, 'data'), { fsync: false, throwaway: true });
   const key = randomBytes(32).toString('hex');
   const settings = { DATABASE_URL: postgres.url, BOOTSTRAP_API_KEY: key };
@@ -60,7 +60,7 @@ async function check(program: string): Promise<number> {
     });
     if (status !== 0) throw new Error(stderr);
   }
-  const service = await startServiceProcess(settings);
+  const service = await ServiceProcess.running(settings);
   try {
     return await schemathesis(program, service.url, key);
   } finally {
