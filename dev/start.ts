@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { banner } from './banner.ts';
@@ -20,10 +21,10 @@ const program = isWatched ? [...nest, '--no-shell', '--exec', process.execPath] 
 let stop = (): void => process.exit(130); // what was started so far does not outlive this process
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop());
 if (process.env['npm_lifecycle_event']) {
-  const npm = process.ppid;
-  // npm passes signals on, but nothing can pass on a `kill -9`; then this process is given another parent.
+  const started = ancestors();
+  // npm passes signals on, but nothing can pass on a `kill -9`; then this process, or npm's shell, is given another parent.
   setInterval(() => {
-    if (process.ppid !== npm) stop();
+    if (ancestors() !== started) stop();
   }, 500).unref();
 }
 try {
@@ -80,4 +81,9 @@ async function announce(address: string, key: string, pet: string | undefined): 
   const probe = () => fetch(`${address}/health/ready`, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined);
   while (!(await probe())?.ok) await sleep(200);
   console.log(banner(address, key, pet));
+}
+
+function ancestors(): string {
+  const shell = `/proc/${process.ppid}/stat`;
+  return `${process.ppid} ${existsSync(shell) ? readFileSync(shell, 'utf8').split(' ')[3] : ''}`;
 }
