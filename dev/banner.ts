@@ -1,25 +1,19 @@
 import { API_PREFIX } from '../src/http/api-prefix.ts';
-import { readSettings } from '../src/settings.ts';
-import { firstPet } from './project-database.ts';
 
 /**
  * What to try first, ready to paste.
  *
- * @param settings those that the service was started with
- * @param address where it answers
+ * @param address where the service answers
+ * @param key the API key, or the variable that holds it
+ * @param pet the identifier of a pet in the stock
  */
-export async function banner(settings: NodeJS.ProcessEnv, address: string): Promise<string> {
-  const { DATABASE_URL, BOOTSTRAP_API_KEY } = readSettings(settings);
-  const isOwnStore = !process.env['DATABASE_URL'];
-  const key = isOwnStore ? BOOTSTRAP_API_KEY : BOOTSTRAP_API_KEY ? '$BOOTSTRAP_API_KEY' : '$KEY';
-  const pet = (await firstPet(DATABASE_URL)) ?? '<petId>';
+export function banner(address: string, key: string, pet = '<petId>'): string {
   const base = `${address}/${API_PREFIX}`;
-  const makeKey =
-    key === '$KEY' ? '\n  Make a key: KEY=$(npm run --silent inventory -- keys create --name <who-holds-it>)\n' : '';
+  const makeKey = '\n  Make a key: KEY=$(npm run --silent inventory -- keys create --name <who-holds-it>)\n';
   return `
   API         ${base}
   Swagger UI  ${address}/docs
-${makeKey}
+${key === '$KEY' ? makeKey : ''}
   List the stock:
     curl -H "Authorization: Bearer ${key}" ${base}/inventory
 

@@ -1,14 +1,14 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { closeSync, existsSync, openSync, readFileSync, readlinkSync, realpathSync, writeFileSync } from 'node:fs';
+import type { ChildProcess, SpawnOptions } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startChild, type Child } from './child.ts';
 import { freePort } from './free-port.ts';
-import { guard } from './guard.ts';
 import { postgresBinaries, serverAccount } from './postgres-binaries.ts';
-import { createCluster, fromInside, refuseForeignCluster, serverEnvironment } from './postgres-cluster.ts';
+import { createCluster, here, serverEnvironment } from './postgres-cluster.ts';
 
 const startTimeoutMs = 30_000;
+const stopTimeoutMs = 10_000;
 
 /** How long a server that is on its way out may keep the folder; its owner may have been killed a moment ago. */
 const handoverTimeoutMs = 3_000;
@@ -29,8 +29,8 @@ export interface EmbeddedPostgres {
   /** The postmaster. */
   readonly pid: number;
   /** Settles when the server is gone, wanted or not. */
-  readonly ended: Promise<void>;
-  /** Rolls back what is under way, writes everything out and waits for the end: some 20 ms, at most 21 s. */
+  readonly ended: Promise<unknown>;
+  /** Rolls back what is under way, writes everything out and waits for the end: some 20 ms, at most 10 s. */
   stop(): Promise<void>;
 }
 
@@ -44,25 +44,25 @@ export interface EmbeddedPostgres {
  */
 export async function startPostgres(folder: string, options: PostgresOptions = {}): Promise<EmbeddedPostgres> {
   const binaries = postgresBinaries();
-  if (!existsSync(folder)) createCluster(binaries, folder, options.fsync ?? true);
-  refuseForeignCluster(folder);
-  for (const patienceEnds = Date.now() + handoverTimeoutMs; ;) {
-    let obstacle = occupant(folder);
-    if (!obstacle) {
-      const server = await launch(binaries, folder, options);
-      if (await isReady(folder, server)) return own(folder, server, options.throwaway ? folder : '');
-      server.kill('SIGKILL');
-      obstacle = startFailure(folder);
+  if (!existsSync(folder)) createCluster(binaries, folder);
+  const deadline = Date.now() + handoverTimeoutMs;
+  for (;;) {
+    const port = options.port ?? (await freePort());
+    const { process: server, ended } = await launch(binaries, folder, port, options);
+    if (await becomesReady(folder, server)) {
+      return { url: serverUrl(folder, port), port, pid: server.pid ?? 0, ended, stop: () => stop(server, ended) };
     }
-    if (!obstacle.mayPass || Date.now() > patienceEnds) throw new Error(obstacle.message);
+    const log = readFileSync(join(folder, 'log'), 'utf8');
+    const mayPass = /lock file .* already exists|shared memory block|could not bind/.test(log);
+    if (!mayPass || Date.now() > deadline) throw new Error(startFailure(folder, log));
     await sleep(100);
   }
 }
 
 /** URL of the server that runs on the folder now, whoever started it; nothing when none does. */
 export function runningPostgres(folder: string): string | undefined {
-  const note = readNote(folder);
-  return note?.isReady && isAlive(note.pid) ? serverUrl(folder, note.port) : undefined;
+  const { pid, port, isReady } = readNote(folder);
+  return isReady && isAlive(pid) ? serverUrl(folder, port) : undefined;
 }
 
 /** Whether there is such a process, of whatever account. */
@@ -74,147 +74,53 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-interface Obstacle {
-  readonly message: string;
-  /** Whether another try may succeed. */
-  readonly mayPass: boolean;
-}
-
-/** Why no server may be started on the folder now, judged by what the last one noted about itself. */
-function occupant(folder: string): Obstacle | undefined {
-  const note = readNote(folder);
-  if (!note) return undefined;
-  const file = noteFile(folder);
-  if (!note.pid) {
-    const message = `${file} is damaged, as after a power cut: remove that file, and start again`;
-    return { message, mayPass: false };
-  }
-  if (process.platform !== 'linux' || !isAlive(note.pid)) return undefined; // PostgreSQL itself sees to the rest
-  const itsFolder = workingFolder(note.pid);
-  if (itsFolder === realpathSync(join(folder, 'data'))) {
-    const message = `another process is already using the database in ${folder} (PostgreSQL is process ${note.pid})`;
-    return { message, mayPass: true };
-  }
-  if (itsFolder && readText(join(itsFolder, 'postmaster.pid')) === note.text) {
-    const original = join(itsFolder, '..');
-    const message = `${folder} was copied from ${original} while that was running, so it may be incomplete: stop that one and copy again, or remove this one`;
-    return { message, mayPass: false };
-  }
-  // The id of a killed server now belongs to another program, which PostgreSQL would take for a running server. It ignores
-  // the id of its own parent, but still looks whether an old process is using the data.
-  writeFileSync(file, note.text.replace(/^\d+/, String(process.pid)));
-  return undefined;
-}
-
-async function launch(binaries: string, folder: string, options: PostgresOptions): Promise<ChildProcess> {
-  const { port, fsync = true } = options;
-  const data = join(folder, 'data');
-  const log = openSync(join(folder, 'log'), 'w');
-  const settings = {
-    port: port ?? (await freePort()),
-    listen_addresses: '127.0.0.1',
-    unix_socket_directories: '',
-    ...(fsync ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
-  };
-  const server = spawn(
-    join(binaries, 'bin', 'postgres'),
-    ['-D', fromInside(data), ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
-    { ...serverAccount, cwd: data, env: serverEnvironment, detached: true, stdio: ['ignore', 'ignore', log] },
-  );
-  server.unref();
+async function launch(binaries: string, folder: string, port: number, options: PostgresOptions): Promise<Child> {
+  const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories='];
+  if (options.fsync === false) settings.push('fsync=off', 'synchronous_commit=off', 'full_page_writes=off');
+  const command = [join(binaries, 'bin/postgres'), '-D', here, ...settings.flatMap((setting) => ['-c', setting])];
+  writeFileSync(join(folder, 'log'), '');
+  const log = openSync(join(folder, 'log'), 'a'); // a server that already runs on the folder goes on writing at the end
+  const stdio = ['ignore', 'ignore', log] as SpawnOptions['stdio'];
+  const spawned = { ...serverAccount, cwd: join(folder, 'data'), env: serverEnvironment, stdio };
+  const child = await startChild(command, 'INT', spawned, options.throwaway ? folder : '');
   closeSync(log);
-  await once(server, 'spawn');
-  return server;
+  child.process.unref();
+  return child;
 }
 
-async function isReady(folder: string, server: ChildProcess): Promise<boolean> {
-  for (const deadline = Date.now() + startTimeoutMs; isRunning(server) && Date.now() < deadline;) {
-    const note = readNote(folder);
-    if (note?.pid === server.pid && note?.isReady) return true;
+async function becomesReady(folder: string, server: ChildProcess): Promise<boolean> {
+  const deadline = Date.now() + startTimeoutMs;
+  while (server.exitCode === null && server.signalCode === null) {
+    const { pid, isReady } = readNote(folder);
+    if (pid === server.pid && isReady) return true;
+    if (Date.now() > deadline) server.kill('SIGKILL');
     await sleep(15);
   }
   return false;
 }
 
-/** @param throwaway a folder that shall not outlive this process either */
-function own(folder: string, server: ChildProcess, throwaway: string): EmbeddedPostgres {
-  const pid = server.pid ?? 0;
-  const port = readNote(folder)?.port ?? 0;
-  const removeGuard = guard(pid, 'INT', throwaway);
-  const gone = isRunning(server) ? once(server, 'exit') : Promise.resolve();
-  const ended = gone.then(removeGuard);
-  return { url: serverUrl(folder, port), port, pid, ended, stop: () => end(server, ended) };
-}
-
-async function end(server: ChildProcess, ended: Promise<void>): Promise<void> {
-  const steps = [
-    { signal: 'SIGINT', timeoutMs: 10_000 }, // fast: sessions are cut, everything is written out
-    { signal: 'SIGQUIT', timeoutMs: 10_000 }, // immediate: recovered at the next start
-    { signal: 'SIGKILL', timeoutMs: 1_000 },
-  ] as const;
+async function stop(server: ChildProcess, ended: Promise<unknown>): Promise<void> {
   server.ref();
-  for (const { signal, timeoutMs } of steps) {
-    server.kill(signal);
-    await Promise.race([ended, sleep(timeoutMs, undefined, { ref: false })]);
-    if (!isRunning(server)) return;
-  }
+  server.kill('SIGINT'); // sessions are cut, everything is written out
+  const timer = setTimeout(() => server.kill('SIGKILL'), stopTimeoutMs);
+  await ended;
+  clearTimeout(timer);
 }
 
-function isRunning({ exitCode, signalCode }: ChildProcess): boolean {
-  return exitCode === null && signalCode === null;
-}
-
-function startFailure(folder: string): Obstacle {
-  const log = readText(join(folder, 'log')) ?? '';
+function startFailure(folder: string, log: string): string {
+  const [, occupant] = /another postmaster \(PID (\d+)\)/.exec(log) ?? [];
+  if (occupant) return `another process is already using the database in ${folder} (PostgreSQL is process ${occupant})`;
   const reason = /FATAL: +(.*)/.exec(log)?.[1] ?? log.trim().split('\n').at(-1);
-  return {
-    message: `PostgreSQL did not start in ${folder}: ${reason}`,
-    mayPass: /lock file .* already exists|shared memory block|could not bind/.test(log),
-  };
-}
-
-interface Note {
-  readonly text: string;
-  /** 0 when it cannot be read. */
-  readonly pid: number;
-  readonly port: number;
-  readonly isReady: boolean;
+  return `PostgreSQL did not start in ${folder}: ${reason}`;
 }
 
 /** What the server on this folder says about itself: nothing when it was stopped, and the past when it was killed. */
-function readNote(folder: string): Note | undefined {
-  const text = readText(noteFile(folder));
-  if (text === undefined) return undefined;
-  const [pid = '', , , port, , , , state = ''] = text.split('\n');
-  return {
-    text,
-    pid: /^[1-9]\d*$/.test(pid) ? Number(pid) : 0,
-    port: Number(port),
-    isReady: /^(ready|standby)/.test(state),
-  };
+function readNote(folder: string): { pid: number; port: number; isReady: boolean } {
+  const file = join(folder, 'data/postmaster.pid');
+  const [pid, , , port, , , , state = ''] = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
+  return { pid: Number(pid), port: Number(port), isReady: /^(ready|standby)/.test(state) };
 }
 
-function noteFile(folder: string): string {
-  return join(folder, 'data', 'postmaster.pid');
-}
-
-/** URL of the superuser and the database `postgres`. */
 function serverUrl(folder: string, port: number): string {
-  return `postgresql://postgres:${readText(join(folder, 'password'))}@127.0.0.1:${port}/postgres`;
-}
-
-function workingFolder(pid: number): string | undefined {
-  try {
-    return readlinkSync(`/proc/${pid}/cwd`);
-  } catch {
-    return undefined;
-  }
-}
-
-function readText(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return undefined;
-  }
+  return `postgresql://postgres:${readFileSync(join(folder, 'password'), 'utf8')}@127.0.0.1:${port}/postgres`;
 }

@@ -11,7 +11,6 @@ export async function freePort(wanted = 0, host = '127.0.0.1'): Promise<number> 
   const probe = createServer().listen(wanted, host);
   await once(probe, 'listening');
   const { port } = probe.address() as AddressInfo;
-  probe.close();
-  await once(probe, 'close');
+  await probe[Symbol.asyncDispose]();
   return port;
 }

@@ -1,27 +1,28 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { isStale, projectFolder } from './build.ts';
+import { projectFolder } from './build.ts';
 
-/* Prisma's CLI without a download. `generate` does nothing when the client is newer than what it is made from. */
+/*
+ * Prisma's CLI without a download, for what needs no engine: migrations are plain SQL here. Unless told of a file it would
+ * download one; any file that exists will do. `generate` does nothing when the client is newer than what it is made from.
+ */
 const prisma = join(projectFolder, 'node_modules/prisma/build/index.js');
 const client = 'src/generated/prisma/client.ts';
+const madeFrom = ['prisma/schema.prisma', 'prisma.config.ts', 'node_modules/prisma/package.json'];
 
-/** These need no engine, but Prisma would download one unless told of a file; any file that exists will do. */
-const withoutEngine = ['generate', 'validate', 'format', 'version'];
-
-const [command = '', ...rest] = process.argv.slice(2);
+const [command, ...rest] = process.argv.slice(2);
 const isPlainGenerate = command === 'generate' && rest.length === 0;
 const isInstalledForProduction = process.env['npm_lifecycle_event'] === 'postinstall' && !existsSync(prisma);
-const isUpToDate = !isStale(client, ['prisma/schema.prisma', 'prisma.config.ts', 'node_modules/prisma/package.json']);
+const isUpToDate = madeFrom.every((path) => changedAt(path) < changedAt(client));
 if (isInstalledForProduction || (isPlainGenerate && isUpToDate)) process.exit();
 // Prisma refuses to write over half a client.
 if (isPlainGenerate) rmSync(join(projectFolder, 'src/generated'), { recursive: true, force: true });
 
-const { status, stderr } = spawnSync(process.execPath, [prisma, command, ...rest], {
+const { status, stderr } = spawnSync(process.execPath, [prisma, ...process.argv.slice(2)], {
   stdio: isPlainGenerate ? ['ignore', 'ignore', 'pipe'] : 'inherit',
   env: {
-    ...(withoutEngine.includes(command) ? { PRISMA_SCHEMA_ENGINE_BINARY: process.execPath } : {}),
+    PRISMA_SCHEMA_ENGINE_BINARY: process.execPath,
     PRISMA_HIDE_UPDATE_MESSAGE: '1',
     CHECKPOINT_DISABLE: '1', // no report of versions to its maker
     ...process.env,
@@ -29,3 +30,7 @@ const { status, stderr } = spawnSync(process.execPath, [prisma, command, ...rest
 });
 if (isPlainGenerate && status !== 0) process.stderr.write(stderr);
 process.exitCode = status ?? 1;
+
+function changedAt(path: string): number {
+  return statSync(join(projectFolder, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}

@@ -1,6 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeKey } from '../src/auth/api-key.format.ts';
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { projectFolder } from './build.ts';
 import { runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
@@ -8,27 +8,25 @@ import { runningPostgres, startPostgres, type EmbeddedPostgres } from './embedde
 /** What `npm start` keeps between two starts. Removing the folder starts afresh. */
 const dataFolder = join(projectFolder, '.data');
 const serverFolder = join(dataFolder, 'postgres');
-const databaseName = 'inventory';
 
 /** Starts the project's own PostgreSQL. Its `url` names the project's database, made when it was missing. */
 export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
   mkdirSync(dataFolder, { recursive: true });
   const server = await startPostgres(serverFolder);
-  const found = await query(server.url, `SELECT FROM pg_database WHERE datname = '${databaseName}'`);
-  if (found.length === 0) await query(server.url, `CREATE DATABASE ${databaseName}`);
-  return { ...server, url: databaseUrl(server.url) };
+  const found = await query(server.url, `SELECT FROM pg_database WHERE datname = 'inventory'`);
+  if (found.length === 0) await query(server.url, 'CREATE DATABASE inventory');
+  return { ...server, url: server.url.replace(/postgres$/, 'inventory') };
 }
 
 /** The URL of the project's database, when `npm start` is running in another terminal. */
 export function runningProjectDatabase(): string | undefined {
-  const url = runningPostgres(serverFolder);
-  return url && databaseUrl(url);
+  return runningPostgres(serverFolder)?.replace(/postgres$/, 'inventory');
 }
 
 /** A key that stays the same from start to start; made the first time, and readable by its owner alone. */
 export function demoKey(): string {
   const file = join(dataFolder, 'demo-api-key');
-  if (!existsSync(file)) writeFileSync(file, makeKey(), { mode: 0o600 });
+  if (!existsSync(file)) writeFileSync(file, `demo-${randomBytes(24).toString('hex')}`, { mode: 0o600 });
   return readFileSync(file, 'utf8').trim();
 }
 
@@ -46,8 +44,4 @@ async function query<Row extends object>(url: string, statement: string): Promis
   } finally {
     await client.end();
   }
-}
-
-function databaseUrl(serverUrl: string): string {
-  return serverUrl.replace(/postgres$/, databaseName);
 }

@@ -1,97 +1,89 @@
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { banner } from './banner.ts';
 import { buildIfStale, projectFolder } from './build.ts';
+import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';
 import { demoKey, firstPet, startProjectDatabase } from './project-database.ts';
-import { startService } from './service.ts';
 
 /*
  * `npm start`: all that a fresh clone needs in order to serve. With DATABASE_URL it is that database, brought to the newest
  * schema and otherwise left alone; without it, a PostgreSQL of the project's own with demo stock and a demo key.
  * `--watch` builds and restarts on every change.
  */
-const stopping = new AbortController();
-let failure: string | undefined;
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
-stopWhenNpmIsKilled();
+const { DATABASE_URL, BOOTSTRAP_API_KEY, PORT = '3000', HOST = '0.0.0.0' } = process.env;
+const isWatched = process.argv.includes('--watch');
+const nest = ['node_modules/@nestjs/cli/bin/nest.js', 'start', '--watch', '--watchAssets', '--preserveWatchOutput'];
+const program = isWatched ? [...nest, '--no-shell', '--exec', process.execPath] : ['dist/main.js'];
+
+let stop = (): void => process.exit(130); // what was started so far does not outlive this process
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop());
+if (process.env['npm_lifecycle_event']) {
+  const started = ancestors();
+  // npm passes signals on, but nothing can pass on a `kill -9`; then this process, or npm's shell, is given another parent.
+  setInterval(() => {
+    if (ancestors() !== started) stop();
+  }, 500).unref();
+}
 try {
   process.exitCode = await start();
 } catch (error) {
-  if (error !== stopping.signal.reason) failure = (error as Error).message;
-}
-if (failure) {
-  console.error(failure);
+  console.error((error as Error).message);
   process.exitCode = 1;
 }
 process.exit();
 
+/** @returns the exit code of the service, once it has ended */
 async function start(): Promise<number> {
   buildIfStale();
-  const { port, address } = await findAddress();
-  const database = process.env['DATABASE_URL'] ? undefined : await startProjectDatabase();
-  try {
-    const settings = { ...process.env, PORT: port };
-    if (database) Object.assign(settings, { DATABASE_URL: database.url, BOOTSTRAP_API_KEY: ownKey() });
-    runInventory(settings, 'migrate');
-    if (database && !(await firstPet(database.url))) runInventory(settings, 'import', 'prisma/demo-stock.csv');
-    stopping.signal.throwIfAborted();
-    void database?.ended.then(() => {
-      if (stopping.signal.aborted) return;
-      failure = 'The embedded PostgreSQL ended by itself; .data/postgres/log may say why. Start again to recover.';
-      stop();
-    });
-    return await serve(settings, address);
-  } finally {
-    stop();
-    await database?.stop();
-  }
-}
+  const database = DATABASE_URL ? undefined : await startProjectDatabase();
+  const url = DATABASE_URL ?? database?.url ?? '';
+  const key = BOOTSTRAP_API_KEY ?? (database && demoKey());
+  const settings = { ...process.env, DATABASE_URL: url, ...(key ? { BOOTSTRAP_API_KEY: key } : {}) };
+  await runInventory(settings, 'migrate');
+  if (database && !(await firstPet(url))) await runInventory(settings, 'import', 'prisma/demo-stock.csv');
 
-function ownKey(): string {
-  return process.env['BOOTSTRAP_API_KEY'] ?? demoKey();
-}
-
-async function serve(settings: NodeJS.ProcessEnv, address: string): Promise<number> {
-  const service = startService(settings, address, process.argv.includes('--watch'));
-  stopping.signal.addEventListener('abort', () => {
-    service.stop();
+  const port = await freePort(Number(PORT), HOST).catch((error: unknown) => {
+    throw new Error(`${(error as Error).message}; set PORT to another`);
   });
-  if (await service.ready) console.log(await banner(settings, address));
-  return service.ended;
-}
-
-/** Where this machine reaches the service. A PORT that makes no sense is passed on: the service says best what is wrong with it. */
-async function findAddress(): Promise<{ port: string; address: string }> {
-  const { PORT = '3000', HOST = '' } = process.env;
-  const isEveryAddress = ['', '0.0.0.0', '::'].includes(HOST);
-  const port = await freePort(Number(PORT), HOST || '0.0.0.0').catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') return PORT;
-    throw new Error(`port ${PORT} is taken; set PORT to another`, { cause: error });
+  const service = await startChild([process.execPath, ...program], 'TERM', {
+    cwd: projectFolder,
+    env: { ...settings, PORT: String(port), NODE_COMPILE_CACHE: 'node_modules/.cache/compiled' }, // starts a tenth faster
+    stdio: ['ignore', 'inherit', 'inherit'],
   });
-  const host = isEveryAddress ? 'localhost' : HOST.includes(':') ? `[${HOST}]` : HOST;
-  return { port: String(port), address: `http://${host}:${port}` };
+  stop = () => {
+    service.process.kill('SIGTERM');
+    if (isWatched) setTimeout(stop, 500).unref(); // while Nest starts the service anew, it has nobody to pass the first one to
+  };
+  const host = ['', '0.0.0.0', '::'].includes(HOST) ? 'localhost' : HOST.includes(':') ? `[${HOST}]` : HOST;
+  const shownKey = database ? key : key && '$BOOTSTRAP_API_KEY';
+  void announce(`http://${host}:${port}`, shownKey ?? '$KEY', await firstPet(url));
+  const lost = database?.ended.then(() => {
+    throw new Error('The embedded PostgreSQL ended by itself; .data/postgres/log may say why. Start again to recover.');
+  });
+  const code = await Promise.race(lost ? [service.ended, lost] : [service.ended]);
+  await database?.stop();
+  return code;
 }
 
 /** @throws with what the command wrote to stderr, when it fails */
-function runInventory(settings: NodeJS.ProcessEnv, ...args: string[]): void {
-  const command = ['dist/cli.js', ...args];
-  const { status, stderr } = spawnSync(process.execPath, command, {
-    cwd: projectFolder,
-    env: settings,
-    encoding: 'utf8',
+async function runInventory(settings: NodeJS.ProcessEnv, ...args: string[]): Promise<void> {
+  const options = { cwd: projectFolder, env: settings };
+  await promisify(execFile)(process.execPath, ['dist/cli.js', ...args], options).catch((error: unknown) => {
+    throw new Error((error as { stderr: string }).stderr.trim() || `inventory ${args.join(' ')} failed`);
   });
-  if (status !== 0) throw new Error(stderr.trim() || `inventory ${args.join(' ')} failed`);
 }
 
-function stop(): void {
-  stopping.abort();
+/** Says what to try first, as soon as the service is ready. */
+async function announce(address: string, key: string, pet: string | undefined): Promise<void> {
+  const probe = () => fetch(`${address}/health/ready`, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined);
+  while (!(await probe())?.ok) await sleep(200);
+  console.log(banner(address, key, pet));
 }
 
-/** npm passes signals on, but nothing can pass on a `kill -9`; then this process is given another parent. */
-function stopWhenNpmIsKilled(): void {
-  const parent = process.ppid;
-  if (!process.env['npm_lifecycle_event']) return;
-  setInterval(() => {
-    if (process.ppid !== parent) stop();
-  }, 500).unref();
+function ancestors(): string {
+  const shell = `/proc/${process.ppid}/stat`;
+  return `${process.ppid} ${existsSync(shell) ? readFileSync(shell, 'utf8').split(' ')[3] : ''}`;
 }

@@ -22,7 +22,7 @@ export class ApiError extends Error {
     this.status = ERRORS[code].status;
   }
 
-  /** The Error body, section 7 of the specification. */
+  /** The Error body (docs/interface.md, section 7). */
   body(): string {
     return JSON.stringify({ code: this.code, message: this.message, status: this.status });
   }

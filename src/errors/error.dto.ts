@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { ERRORS } from './error-code.js';
 
-/** The body of every answer from 400 on, section 7 of the specification. */
+/** The body of every response from 400 on (docs/interface.md, section 7). */
 @ApiSchema({ name: 'Error', description: 'Why a request was refused or failed.' })
 export class ErrorBody {
   @ApiProperty({

@@ -1,2 +1,2 @@
-/** The version segment of the base address, section 9 of the specification. */
+/** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';

@@ -6,7 +6,7 @@ import { MAX_QUANTITY } from './stock.limits.js';
 export const QUANTITY_RULE = `quantity must be an integer from 0 to ${MAX_QUANTITY}`;
 const RULE = { message: QUANTITY_RULE };
 
-/** The body of an update, section 2 of the specification. */
+/** The body of an update (docs/interface.md, section 2). */
 @ApiSchema({ description: 'What to set.', additionalProperties: false } as ApiSchemaOptions)
 export class InventoryUpdate {
   @ApiProperty({

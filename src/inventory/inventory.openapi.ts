@@ -71,7 +71,7 @@ This operation is **experimental**: the shape of its request may change before i
 
 export function UpdateInventoryDocs(): MethodDecorator {
   return applyDecorators(
-    ApiExtension('x-stability', 'experimental'), // section 9 of the specification; an operation without it is stable
+    ApiExtension('x-stability', 'experimental'), // an operation without it is stable (docs/interface.md, section 9)
     ApiOperation({
       operationId: 'updateInventory',
       summary: 'Set the stock of one pet (experimental)',

@@ -4,7 +4,7 @@ import { API_KEY_SCHEME } from '../auth/auth.guard.js';
 import { API_PREFIX } from '../http/api-prefix.js';
 import { COMMON_HEADERS } from './response-docs.js';
 
-/** Version of the interface, section 9 of the specification; not that of the package. */
+/** Version of the interface (docs/interface.md, section 9); not that of the package. */
 const INTERFACE_VERSION = '1.0.0';
 
 const DESCRIPTION = `Stock levels of the animals in a pet store: read them all, set them one by one.
@@ -47,7 +47,7 @@ export function describeApi(app: INestApplication): OpenAPIObject {
     info: { ...document.info, contact: { name: 'The operators of the store' } },
     servers: document.servers ?? [],
     tags: document.tags ?? [],
-    // Section 9 of the specification: the version belongs to the base address, not to the paths.
+    // The version belongs to the base address, not to the paths (docs/interface.md, section 9).
     paths: Object.fromEntries(
       Object.entries(document.paths).map(([path, item]) => [path.slice(`/${API_PREFIX}`.length), item]),
     ),

@@ -4,10 +4,9 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../../dev/free-port.ts';
 import { buildIfStale, projectFolder } from '../../dev/build.ts';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
-import { startService } from '../../dev/service.ts';
+import { ServiceProcess } from '../support/service-process.ts';
 
 /**
  * Runs Schemathesis with all its checks against the built service on a throwaway database. Arguments go to Schemathesis;
@@ -51,16 +50,7 @@ async function check(program: string): Promise<number> {
   buildIfStale();
   const postgres = await startPostgres(join(folder, 'data'), { fsync: false, throwaway: true });
   const key = randomBytes(32).toString('hex');
-  const port = await freePort();
-  const address = `http://127.0.0.1:${port}`;
-  const settings = {
-    ...process.env,
-    DATABASE_URL: postgres.url,
-    BOOTSTRAP_API_KEY: key,
-    PORT: String(port),
-    HOST: '127.0.0.1',
-    LOG_LEVEL: 'error',
-  };
+  const settings = { DATABASE_URL: postgres.url, BOOTSTRAP_API_KEY: key };
   for (const command of [['migrate'], ['import', 'prisma/demo-stock.csv']]) {
     const args = [join(projectFolder, 'dist/cli.js'), ...command];
     const { status, stderr } = spawnSync(process.execPath, args, {
@@ -70,13 +60,11 @@ async function check(program: string): Promise<number> {
     });
     if (status !== 0) throw new Error(stderr);
   }
-  const service = startService(settings, address);
+  const service = await ServiceProcess.running(settings);
   try {
-    if (!(await service.ready)) throw new Error('the service ended before it was ready');
-    return await schemathesis(program, address, key);
+    return await schemathesis(program, service.url, key);
   } finally {
-    service.stop();
-    await service.ended;
+    await service.kill();
     await postgres.stop();
   }
 }

@@ -20,20 +20,24 @@ func main() {
 	list := must(client.ListInventoryWithResponse(ctx, nil))
 	asSeen := &inventory.UpdateInventoryParams{IfMatch: pointerTo(`"available-12"`)}
 	body := inventory.InventoryUpdate{Quantity: 13}
-	updated := must(client.UpdateInventoryWithResponse(ctx, 1, asSeen, body))
+	once := &inventory.UpdateInventoryParams{IfMatch: asSeen.IfMatch, IdempotencyKey: pointerTo("oapi-codegen")}
+	updated := must(client.UpdateInventoryWithResponse(ctx, 1, once, body))
+	repeated := must(client.UpdateInventoryWithResponse(ctx, 1, once, body))
 	changed := must(client.UpdateInventoryWithResponse(ctx, 1, asSeen, body))
 	missing := must(client.UpdateInventoryWithResponse(ctx, 404, nil, body))
 
 	must(0, json.NewEncoder(os.Stdout).Encode(map[string]any{
-		"list":    list.JSON200,
-		"updated": updated.JSON200,
-		"changed": changed.JSON412.Code,
-		"code":    missing.JSON404.Code,
-		"status":  missing.JSON404.Status,
+		"list":     list.JSON200,
+		"updated":  updated.JSON200,
+		"repeated": repeated.JSON200,
+		"replayed": repeated.HTTPResponse.Header.Get("Idempotent-Replayed"),
+		"changed":  changed.JSON412.Code,
+		"code":     missing.JSON404.Code,
+		"status":   missing.JSON404.Status,
 	}))
 }
 
-func pointerTo(tag string) *string { return &tag }
+func pointerTo(text string) *string { return &text }
 
 func must[T any](value T, err error) T {
 	if err != nil {

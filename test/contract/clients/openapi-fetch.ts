@@ -5,14 +5,26 @@ import { key, report, url } from './outcome.js';
 const client = createClient<paths>({ baseUrl: url, headers: { Authorization: `Bearer ${key}` } });
 
 const { data: list } = await client.GET('/inventory');
-const fromAsSeen = { params: { path: { petId: 1 }, header: { 'If-Match': '"available-12"' } }, body: { quantity: 13 } };
-const { data: updated } = await client.PATCH('/inventory/{petId}', fromAsSeen);
-const { error: changed } = await client.PATCH('/inventory/{petId}', fromAsSeen);
+const path = { petId: 1 };
+const asSeen = { 'If-Match': '"available-12"' };
+const body = { quantity: 13 };
+const once = { params: { path, header: { ...asSeen, 'Idempotency-Key': 'openapi-fetch' } }, body };
+const { data: updated } = await client.PATCH('/inventory/{petId}', once);
+const { data: repeated, response } = await client.PATCH('/inventory/{petId}', once);
+const { error: changed } = await client.PATCH('/inventory/{petId}', { params: { path, header: asSeen }, body });
 const { error } = await client.PATCH('/inventory/{petId}', {
   params: { path: { petId: 404 } },
   body: { quantity: 1 },
 });
-if (!list || !updated) throw new Error('the list or the update failed');
+if (!list || !updated || !repeated) throw new Error('the list or an update failed');
 if (!error || !changed) throw new Error('an update that cannot be went through');
 
-report({ list, updated, changed: changed.code, code: error.code, status: error.status });
+report({
+  list,
+  updated,
+  repeated,
+  replayed: response.headers.get('Idempotent-Replayed'),
+  changed: changed.code,
+  code: error.code,
+  status: error.status,
+});

@@ -9,8 +9,11 @@ configuration = Configuration(host=os.environ["INVENTORY_URL"], access_token=os.
 with ApiClient(configuration) as client:
     api = InventoryApi(client)
     stock = api.list_inventory()
-    updated = api.update_inventory(
-        1, InventoryUpdate(quantity=13), if_match='"available-12"', idempotency_key="openapi-generator"
+    updated, repeated = (
+        api.update_inventory_with_http_info(
+            1, InventoryUpdate(quantity=13), if_match='"available-12"', idempotency_key="openapi-generator"
+        )
+        for _ in range(2)
     )
     try:
         api.update_inventory(1, InventoryUpdate(quantity=13), if_match='"available-12"')
@@ -27,7 +30,9 @@ with ApiClient(configuration) as client:
 
 outcome = {
     "list": [item.to_dict() for item in stock],
-    "updated": updated.to_dict(),
+    "updated": updated.data.to_dict(),
+    "repeated": repeated.data.to_dict(),
+    "replayed": (repeated.headers or {}).get("Idempotent-Replayed"),
     "changed": changed.code,
     "code": error.code,
     "status": error.status,

@@ -1,7 +1,9 @@
-/** What every client reports of the same four calls: it lists, updates twice from the same state, and reads an Error. */
+/** What every client reports of the same five calls: it lists, updates, repeats that, updates from the old state, and reads an Error. */
 export interface Outcome {
   readonly list: readonly { petId: number; quantity: number; status: 'available' | 'pending' | 'sold' }[];
   readonly updated: Outcome['list'][number];
+  readonly repeated: Outcome['updated'];
+  readonly replayed: string | null;
   readonly changed: string;
   readonly code: string;
   readonly status: number;

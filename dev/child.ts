@@ -1,0 +1,39 @@
+import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
+import { once } from 'node:events';
+import { constants } from 'node:os';
+
+export interface Child {
+  readonly process: ChildProcess;
+  /** Settles when it is gone, with its exit code, or 128 and the signal's number, as shells count. */
+  readonly ended: Promise<number>;
+}
+
+/**
+ * Starts a program that a Ctrl-C in the terminal does not reach, and that does not outlive this process, not even a `kill -9`:
+ * a shell waits at the end of a pipe, and the kernel closes the pipe.
+ *
+ * @param lastSignal what the program and its children are sent when this process is gone
+ * @param throwawayFolder a folder to remove a second after that
+ */
+export async function startChild(
+  [program = '', ...args]: readonly string[],
+  lastSignal: 'INT' | 'TERM',
+  options: SpawnOptions,
+  throwawayFolder = '',
+): Promise<Child> {
+  const child = spawn(program, args, { ...options, detached: true });
+  await once(child, 'spawn');
+  const script = 'cat; kill -$1 -$0; if [ -n "$2" ]; then sleep 1; rm -rf "$2"; fi';
+  const guard = spawn('/bin/sh', ['-c', script, String(child.pid), lastSignal, throwawayFolder], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  guard.on('error', () => undefined); // Windows has no such shell
+  guard.unref();
+  // Once it is gone its id may be given to another program.
+  const ended = once(child, 'exit').then(() => {
+    guard.kill('SIGKILL');
+    return child.exitCode ?? 128 + constants.signals[child.signalCode ?? 'SIGKILL'];
+  });
+  return { process: child, ended };
+}
