@@ -3,9 +3,9 @@ import type { StockChange } from '../generated/prisma/client.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withPrisma } from './connection.js';
 import { Failure } from './failure.js';
-import { judgeHistory, pruneBefore } from './history.chain.js';
-import { readChanges } from './history.feed.js';
-import { MOMENT_FORM, parseMoment } from './moment.js';
+import { judgeHistory, pruneBefore } from './history-chain.js';
+import { readChanges } from './history-feed.js';
+import { DATE_TIME_FORM, readPast } from './date-time.js';
 import { note, print, printJson, printTable } from './output.js';
 
 const SHOWN_BROKEN = 20;
@@ -33,7 +33,7 @@ export function addHistory(program: Command): void {
       'Shows the changes of a pet or of all pets, newest first; follows them; or checks them. The word "show" can be left out.',
     )
     .argument('[petId]', 'the pet whose changes to show (default: all pets)', readPetId)
-    .option('--since <when>', `only changes since then: ${MOMENT_FORM}`, readPast)
+    .option('--since <when>', `only changes since then: ${DATE_TIME_FORM}`, readPast)
     .option('--limit <count>', 'at most so many changes; with --follow, so many to begin with', readLimit, 50)
     .addOption(
       new Option('--after <id>', 'all changes of all pets behind this one, oldest first')
@@ -56,7 +56,7 @@ export function addHistory(program: Command): void {
     .description(
       'Deletes old rows of the history. The newest row of each pet stays, so that the history can still be verified.',
     )
-    .requiredOption('--before <when>', `delete changes older than this: ${MOMENT_FORM}`, readPast)
+    .requiredOption('--before <when>', `delete changes older than this: ${DATE_TIME_FORM}`, readPast)
     .action(async ({ before }: { before: Date }) => {
       const deleted = await withConnection('history', (client) => pruneBefore(client, before));
       note(`${deleted} rows older than ${before.toISOString()} deleted`);
@@ -135,13 +135,6 @@ function readPetId(text: string): bigint {
 function readChangeId(text: string): bigint {
   if (!isPetId(text) || text.startsWith('-')) throw new InvalidArgumentError('It must be the id of a change, or 0.');
   return BigInt(text);
-}
-
-function readPast(text: string): Date {
-  const moment = parseMoment(text, -1);
-  if (!moment) throw new InvalidArgumentError(`It must be ${MOMENT_FORM}.`);
-  if (moment > new Date()) throw new InvalidArgumentError('It must lie in the past.');
-  return moment;
 }
 
 function readLimit(text: string): number {

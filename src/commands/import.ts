@@ -4,20 +4,19 @@ import { basename } from 'node:path';
 import type { Client } from 'pg';
 import { withConnection } from './connection.js';
 import { Failure } from './failure.js';
-import { note, printJson } from './output.js';
-import { Problems, withoutControls } from './problems.js';
-import { type Progress, showProgress } from './progress.js';
-import { type Format, FORMATS, formatOf, openStockFile, readers, type StockFile } from './stock-file.js';
-import { checkLine } from './stock.line.js';
+import { note, printJson, withoutControls } from './output.js';
+import { Progress } from './progress.js';
+import { type Format, FORMATS, formatOf, openStockFile, type StockFile } from './stock-file.js';
 import {
   beginImport,
   compareIncoming,
   copyIncoming,
   mergeIncoming,
   type Missing,
-  refuseDuplicates,
+  refuseProblems,
   type Summary,
-} from './stock.merge.js';
+} from './stock-merge.js';
+import { readers } from './stock-rows.js';
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 const INTERRUPTED = 130;
@@ -58,9 +57,10 @@ const details = `
 Formats:
   csv     a header with petId, quantity and status in any order, then a line for each pet
   ndjson  {"petId":1,"quantity":5,"status":"available"} on each line (.ndjson, .jsonl)
-  json    an array of such objects
+  json    an array of such objects, of at most 100 million characters; the other two can have any length
 petId is any int64, quantity 0 to 2147483647, status available, pending or sold. Columns and members of other names
-are refused, and so is a petId that is there twice. The first 20 problems are told with their lines, and nothing is written.
+are refused, and so is a petId that is there twice. The first 20 problems are told with their lines, and nothing is written. Of a JSON
+array they are told by item; a fault in its syntax is told alone.
 
 While it runs:
   The list shows the old stock until the import is done, then the new one. In the last part, when the summary is near,
@@ -95,10 +95,10 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const format = options.format ?? formatOf(name);
   if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
   const file = await openStockFile(name);
-  const progress = showProgress(options.quiet === true);
+  const progress = new Progress(options.quiet === true);
   let committing = false;
   const interrupt = () => {
-    progress.end();
+    progress.stop();
     note(
       committing
         ? 'interrupted during the commit: "inventory history" tells whether it happened'
@@ -110,12 +110,14 @@ export async function importStock(name: string, options: ImportOptions): Promise
   try {
     return await withConnection('import', async (client) => {
       await beginImport(client);
-      const total = await copySoundLines(client, file, format, progress);
-      if (total === 0 && options.missing === 'remove')
+      const pets = await copyFile(client, file, format, progress);
+      progress.tell({ stage: 'checking' });
+      await refuseProblems(client, format === 'json' ? 'item' : 'line');
+      if (pets === 0 && options.missing === 'remove')
         throw new Failure('the file has no pet; it would remove them all');
-      progress.stage(options.dryRun ? 'comparing' : 'writing');
+      progress.tell({ stage: options.dryRun ? 'comparing' : 'writing' });
       if (options.dryRun) return await compareIncoming(client, options.missing);
-      const summary = await mergeIncoming(client, options.missing, total, signature(options.by ?? whoAndWhat(name)));
+      const summary = await mergeIncoming(client, options.missing, signature(options.by ?? whoAndWhat(name)));
       committing = true;
       await client.query('COMMIT');
       return summary;
@@ -123,32 +125,24 @@ export async function importStock(name: string, options: ImportOptions): Promise
   } finally {
     for (const signal of SIGNALS) process.off(signal, interrupt);
     file.close();
-    progress.end();
+    progress.stop();
   }
 }
 
-/** @returns how many pets the file has, when all of its lines are sound */
-async function copySoundLines(client: Client, file: StockFile, format: Format, progress: Progress): Promise<number> {
-  const problems = new Problems();
-  let total = 0;
+/** @returns how many pets the file has, if it has no faults */
+async function copyFile(client: Client, file: StockFile, format: Format, progress: Progress): Promise<number> {
+  let pets = 0;
 
-  async function* copyText(): AsyncGenerator<string> {
-    for await (const lines of readers[format](file.chunks, problems)) {
-      let text = '';
-      for (const line of lines) {
-        if (checkLine(line, problems)) text += `${line.petId}\t${line.quantity}\t${line.status}\t${line.line}\n`;
-      }
-      total += lines.length;
-      progress.rows(total, file.totalBytes === undefined ? undefined : file.bytesRead() / file.totalBytes);
-      if (text !== '') yield text;
+  async function* text(): AsyncGenerator<string> {
+    for await (const rows of readers[format](file.chunks)) {
+      pets += rows.length;
+      progress.tell({ pets, share: file.share() });
+      if (rows.length > 0) yield rows.join('');
     }
   }
 
-  await copyIncoming(client, copyText());
-  progress.stage('checking');
-  await refuseDuplicates(client, problems);
-  if (problems.count > 0) throw problems.asFailure();
-  return total;
+  await copyIncoming(client, text());
+  return pets;
 }
 
 function signature(who: string): string {

@@ -2,8 +2,8 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { createKey, type KeyRecord, listKeys, revokeKey, rotateKey, stateOfKey } from '../auth/api-key.store.js';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
 import { withPrisma } from './connection.js';
-import { DURATION_FORM, MOMENT_FORM, parseDuration, parseMoment } from './moment.js';
-import { note, print, printJson, printTable, showMoment } from './output.js';
+import { DATE_TIME_FORM, DURATION_FORM, readDuration, readFuture, showDateTime } from './date-time.js';
+import { note, print, printJson, printTable } from './output.js';
 
 export function addKeys(program: Command): void {
   const keys = program
@@ -17,7 +17,7 @@ export function addKeys(program: Command): void {
     .description('Issues a key: the key alone on standard output, everything else on standard error.')
     .requiredOption('--name <name>', 'who or what holds the key, up to 100 characters', readName)
     .addOption(scopeOption())
-    .option('--expires <when>', `when it ends: ${MOMENT_FORM} (default: never)`, readFuture)
+    .option('--expires <when>', `when it ends: ${DATE_TIME_FORM} (default: never)`, readFuture)
     .addHelpText(
       'after',
       '\nExamples:\n  inventory keys create --name till-3 --expires 90d > till-3.key\n  inventory keys create --name prometheus --scope metrics:read\n',
@@ -40,7 +40,7 @@ export function addKeys(program: Command): void {
     )
     .argument('<id>', 'id of the key to replace')
     .option('--overlap <duration>', `how long both keys are good: ${DURATION_FORM}`, readDuration, readDuration('24h'))
-    .option('--expires <when>', `when the new key ends: ${MOMENT_FORM} (default: never)`, readFuture)
+    .option('--expires <when>', `when the new key ends: ${DATE_TIME_FORM} (default: never)`, readFuture)
     .addHelpText('after', '\nExample:\n  inventory keys rotate 4kd02hx9 --overlap 1h > till-3.key\n')
     .action(rotate);
 }
@@ -67,16 +67,16 @@ async function list({ json }: { json?: true }): Promise<void> {
       key.name,
       stateOfKey(key, now),
       key.scopes.join(' '),
-      showMoment(key.createdAt),
-      showMoment(key.expiresAt),
-      showMoment(key.lastUsedAt),
+      showDateTime(key.createdAt),
+      showDateTime(key.expiresAt),
+      showDateTime(key.lastUsedAt),
     ]),
   );
 }
 
 async function revoke(id: string): Promise<void> {
   const record = await withPrisma('keys', (prisma) => revokeKey(prisma, id));
-  note(`key ${record.id} (${record.name}) is revoked since ${showMoment(record.revokedAt)}`);
+  note(`key ${record.id} (${record.name}) is revoked since ${showDateTime(record.revokedAt)}`);
 }
 
 async function rotate(id: string, { overlap, expires }: { overlap: number; expires?: Date }): Promise<void> {
@@ -85,12 +85,12 @@ async function rotate(id: string, { overlap, expires }: { overlap: number; expir
   );
   print(key);
   note(`key ${record.id} for ${record.name}: ${record.scopes.join(', ')}; ${endOf(record)}`);
-  note(`key ${id} is good until ${showMoment(oldExpiresAt)}`);
+  note(`key ${id} is good until ${showDateTime(oldExpiresAt)}`);
   note('this is the only time the new key is shown');
 }
 
 function endOf({ expiresAt }: KeyRecord): string {
-  return expiresAt === null ? 'it never expires' : `it expires ${showMoment(expiresAt)}`;
+  return expiresAt === null ? 'it never expires' : `it expires ${showDateTime(expiresAt)}`;
 }
 
 function scopeOption(): Option {
@@ -106,17 +106,4 @@ function scopeOption(): Option {
 function readName(text: string): string {
   if (!/^[^\p{Cc}]{1,100}$/u.test(text)) throw new InvalidArgumentError('It must have 1 to 100 printable characters.');
   return text;
-}
-
-function readDuration(text: string): number {
-  const durationMs = parseDuration(text);
-  if (durationMs === undefined) throw new InvalidArgumentError(`It must be ${DURATION_FORM}.`);
-  return durationMs;
-}
-
-function readFuture(text: string): Date {
-  const moment = parseMoment(text, 1);
-  if (!moment) throw new InvalidArgumentError(`It must be ${MOMENT_FORM}.`);
-  if (moment <= new Date()) throw new InvalidArgumentError('It must lie in the future.');
-  return moment;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseDuration, parseMoment } from './moment.js';
+import { parseDuration, parseDateTime } from './date-time.js';
 
 describe('a duration', () => {
   it.each([
@@ -18,7 +18,7 @@ describe('a duration', () => {
   });
 });
 
-describe('a moment', () => {
+describe('a date or time', () => {
   const now = new Date('2026-11-20T12:00:00Z');
 
   it.each([
@@ -29,7 +29,7 @@ describe('a moment', () => {
     ['2027-01-31T08:00:01.5+02:00', 1, '2027-01-31T06:00:01.500Z'],
     ['2024-02-29', -1, '2024-02-29T00:00:00.000Z'],
   ] as const)('%s (%d) is %s', (text, direction, expected) => {
-    expect(parseMoment(text, direction, now)?.toISOString()).toBe(expected);
+    expect(parseDateTime(text, direction, now)?.toISOString()).toBe(expected);
   });
 
   it.each([
@@ -42,6 +42,6 @@ describe('a moment', () => {
     '2027-01-31T25:00Z',
     '20270131',
   ])('%j is none', (text) => {
-    expect(parseMoment(text, 1, now)).toBeUndefined();
+    expect(parseDateTime(text, 1, now)).toBeUndefined();
   });
 });
