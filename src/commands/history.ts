@@ -3,7 +3,7 @@ import type { StockChange } from '../generated/prisma/client.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withPrisma } from './connection.js';
 import { Failure } from './failure.js';
-import { judgeHistory, pruneBefore } from './history-chain.js';
+import { verifyHistory, pruneBefore } from './history-chain.js';
 import { readChanges } from './history-feed.js';
 import { DATE_TIME_FORM, readPast } from './date-time.js';
 import { note, print, printJson, printTable } from './output.js';
@@ -114,10 +114,10 @@ function cells(change: StockChange): string[] {
 }
 
 async function verify({ json }: ShowOptions): Promise<void> {
-  const verdict = await withConnection('history', judgeHistory);
-  const { pets, brokenPets, broken } = verdict;
+  const verification = await withConnection('history', verifyHistory);
+  const { pets, brokenPets, broken } = verification;
   if (pets === 0) throw new Failure('there is nothing to verify: the stock and its history are empty');
-  if (json) printJson(verdict);
+  if (json) printJson(verification);
   else if (brokenPets === 0) print(`the history of all ${pets} pets is whole`);
   else for (const { petId, faults } of broken.slice(0, SHOWN_BROKEN)) print(`pet ${petId}: ${faults.join('; ')}`);
   if (brokenPets > 0) throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken`);

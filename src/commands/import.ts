@@ -1,21 +1,12 @@
 import { type Command, Option } from 'commander';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
-import type { Client } from 'pg';
 import { withConnection } from './connection.js';
 import { Failure } from './failure.js';
 import { note, printJson, withoutControls } from './output.js';
 import { Progress } from './progress.js';
-import { type Format, FORMATS, formatOf, openStockFile, type StockFile } from './stock-file.js';
-import {
-  beginImport,
-  compareIncoming,
-  copyIncoming,
-  mergeIncoming,
-  type Missing,
-  refuseProblems,
-  type Summary,
-} from './stock-merge.js';
+import { type Format, FORMATS, formatOf, openStockFile } from './stock-file.js';
+import { compareIncoming, loadRows, mergeIncoming, type Missing, refuseProblems, type Summary } from './stock-merge.js';
 import { readers } from './stock-rows.js';
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
@@ -109,8 +100,14 @@ export async function importStock(name: string, options: ImportOptions): Promise
   for (const signal of SIGNALS) process.once(signal, interrupt);
   try {
     return await withConnection('import', async (client) => {
-      await beginImport(client);
-      const pets = await copyFile(client, file, format, progress);
+      let pets = 0;
+      const rowsOfFile = async function* () {
+        for await (const rows of readers[format](file.chunks)) {
+          progress.tell({ pets: (pets += rows.length), share: file.share() });
+          if (rows.length > 0) yield rows.join('');
+        }
+      };
+      await loadRows(client, rowsOfFile());
       progress.tell({ stage: 'checking' });
       await refuseProblems(client, format === 'json' ? 'item' : 'line');
       if (pets === 0 && options.missing === 'remove')
@@ -127,22 +124,6 @@ export async function importStock(name: string, options: ImportOptions): Promise
     file.close();
     progress.stop();
   }
-}
-
-/** @returns how many pets the file has, if it has no faults */
-async function copyFile(client: Client, file: StockFile, format: Format, progress: Progress): Promise<number> {
-  let pets = 0;
-
-  async function* text(): AsyncGenerator<string> {
-    for await (const rows of readers[format](file.chunks)) {
-      pets += rows.length;
-      progress.tell({ pets, share: file.share() });
-      if (rows.length > 0) yield rows.join('');
-    }
-  }
-
-  await copyIncoming(client, text());
-  return pets;
 }
 
 function signature(who: string): string {

@@ -28,17 +28,14 @@ const statementTimeoutMs = 30 * 60_000;
 
 const STATUSES = Object.keys(PetStatus);
 
-const RULES: Readonly<Record<string, string>> = {
-  petId: `must be an integer from ${MIN_PET_ID} to ${MAX_PET_ID}, in plain digits`,
-  quantity: `must be an integer from 0 to ${MAX_QUANTITY}`,
-  status: `must be one of ${STATUSES.join(', ')}`,
-};
-
 /**
- * Begins the transaction. Work memory is for the sorts of a million pets; the connection check ends the work
- * on the server soon after this process is killed, so that it holds no locks for nobody.
+ * Begins the transaction and sends the rows of a file into a temporary table; nothing of the stock is touched or locked.
+ * Work memory is for the sorts of a million pets; the connection check ends the work on the server soon after this process
+ * is killed, so that it holds no locks for nobody.
+ *
+ * @param rows in CSV
  */
-export async function beginImport(client: Client): Promise<void> {
+export async function loadRows(client: Client, rows: AsyncIterable<string>): Promise<void> {
   await client.query(`
     SET temp_buffers = '64MB';
     BEGIN ISOLATION LEVEL READ COMMITTED;
@@ -46,10 +43,6 @@ export async function beginImport(client: Client): Promise<void> {
     SET LOCAL client_connection_check_interval = '1s';
     SET LOCAL work_mem = '96MB';
     CREATE TEMP TABLE incoming (place bigint, fault text, pet_id text COLLATE "C", quantity text, status text) ON COMMIT DROP`);
-}
-
-/** Sends rows in CSV into the temporary table; nothing of the stock is touched or locked. */
-export async function copyIncoming(client: Client, rows: AsyncIterable<string>): Promise<void> {
   await pipeline(Readable.from(rows), client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
   await client.query('ANALYZE incoming');
 }
@@ -62,50 +55,40 @@ const findProblems = `
                 THEN pet_id::numeric BETWEEN ${MIN_PET_ID} AND ${MAX_PET_ID} ELSE false END AS pet_id_holds,
            CASE WHEN quantity ~ '^(0|[1-9][0-9]*)$' AND length(quantity) <= 10
                 THEN quantity::bigint <= ${MAX_QUANTITY} ELSE false END AS quantity_holds,
-           coalesce(status IN (${STATUSES.map((status) => `'${status}'`).join()}), false) AS status_holds
+           coalesce(status IN ('${STATUSES.join("', '")}'), false) AS status_holds
       FROM incoming),
   problem AS (
-    SELECT place, rule.*
+    SELECT place, member,
+           CASE WHEN fault IS NOT NULL THEN fault WHEN value > '' THEN member || ' must be ' || rule ELSE member || ' is missing' END AS text,
+           value, CASE WHEN pet_id_holds AND member <> 'petId' THEN pet_id END AS pet
       FROM judged CROSS JOIN LATERAL (VALUES
-             (1, NULL, fault, NULL, fault IS NOT NULL),
-             (2, 'petId', pet_id, NULL, fault IS NULL AND NOT pet_id_holds),
-             (3, 'quantity', quantity, CASE WHEN pet_id_holds THEN pet_id END, fault IS NULL AND NOT quantity_holds),
-             (4, 'status', status, CASE WHEN pet_id_holds THEN pet_id END, fault IS NULL AND NOT status_holds)
-           ) AS rule (number, member, value, pet, is_broken)
-     WHERE NOT (pet_id_holds AND quantity_holds AND status_holds) AND is_broken
+             ('petId', pet_id, 'an integer from ${MIN_PET_ID} to ${MAX_PET_ID}, in plain digits', pet_id_holds),
+             ('quantity', quantity, 'an integer from 0 to ${MAX_QUANTITY}', quantity_holds),
+             ('status', status, 'one of ${STATUSES.join(', ')}', status_holds)) AS rule (member, value, rule, holds)
+     WHERE NOT (pet_id_holds AND quantity_holds AND status_holds) AND NOT holds AND (fault IS NULL OR member = 'petId')
     UNION ALL
-    SELECT place, 5, NULL, 'petId is the same as in ' || $1 || ' ' || first_place, NULL, true
+    SELECT place, 'twice', 'petId is the same as in ' || $1 || ' ' || first_place, NULL, NULL
       FROM (SELECT place, pet_id, min(place) OVER (PARTITION BY pet_id) AS first_place FROM incoming) AS pet
      WHERE place > first_place AND pet_id ~ '^-?[0-9]+$')
-  SELECT place, member, value, pet, count(*) OVER () AS total
-    FROM problem ORDER BY place, number LIMIT ${SHOWN_PROBLEMS}`;
-
-interface Problem {
-  readonly place: string | null;
-  /** Null where the value is the whole text of the problem. */
-  readonly member: string | null;
-  readonly value: string | null;
-  readonly pet: string | null;
-  readonly total: string;
-}
+  SELECT $1 || ' ' || place || ': ' || text AS text, value, pet, (count(*) OVER ())::integer AS total
+    FROM problem ORDER BY place, member LIMIT ${SHOWN_PROBLEMS}`;
 
 /**
  * @param unit what a place in the file is called
  * @throws Failure with the first problems of the file and the count of all
  */
 export async function refuseProblems(client: Client, unit: 'line' | 'item'): Promise<void> {
-  const { rows } = await client.query<Problem>(findProblems, [unit]);
-  if (!rows[0]) return;
-  const total = Number(rows[0].total);
-  const told = rows.map((problem) => (problem.place === null ? '' : `${unit} ${problem.place}: `) + textOf(problem));
+  const { rows } = await client.query<{ text: string; value: string | null; pet: string | null; total: number }>(
+    findProblems,
+    [unit],
+  );
+  const total = rows[0]?.total ?? 0;
+  if (total === 0) return;
+  const told = rows.map(
+    ({ text, value, pet }) => `${text}${value ? `, not ${quote(value)}` : ''}${pet === null ? '' : ` (pet ${pet})`}`,
+  );
   if (total > rows.length) told.push(`… and ${total - rows.length} more`);
   throw new Failure([...told, `${total} problem${total === 1 ? '' : 's'} in the file; nothing was written`].join('\n'));
-}
-
-function textOf({ member, value, pet }: Problem): string {
-  if (member === null) return value ?? '';
-  const fault = value ? `${RULES[member]}, not ${quote(value)}` : 'is missing';
-  return `${member} ${fault}${pet === null ? '' : ` (pet ${pet})`}`;
 }
 
 const file = `
@@ -113,14 +96,16 @@ const file = `
 
 /** What {@link mergeIncoming} would do, without a lock or a write. */
 export async function compareIncoming(client: Client, missing: Missing): Promise<Summary> {
-  const { rows } = await client.query<Summary>(`
+  return summaryOf(
+    client,
+    `
     WITH ${file}
     SELECT (count(*) FILTER (WHERE i.pet_id IS NULL))::integer AS added,
            (count(*) FILTER (WHERE (i.quantity, i.status) <> (file.quantity, file.status)))::integer AS changed,
            (count(*) FILTER (WHERE (i.quantity, i.status) = (file.quantity, file.status)))::integer AS unchanged,
            (count(*) FILTER (WHERE file.pet_id IS NULL))::integer AS removed
-      FROM file ${missing === 'remove' ? 'FULL' : 'LEFT'} JOIN inventory_item i USING (pet_id)`);
-  return rows[0]!;
+      FROM file ${missing === 'remove' ? 'FULL' : 'LEFT'} JOIN inventory_item i USING (pet_id)`,
+  );
 }
 
 /**
@@ -135,8 +120,7 @@ export async function mergeIncoming(client: Client, missing: Missing, changedBy:
     SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0));
     SET LOCAL lock_timeout = ${rowLockTimeoutMs};
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
-  const { rows } = await client.query<Summary>(merge, [changedBy, missing === 'remove']);
-  return rows[0]!;
+  return summaryOf(client, merge, [changedBy, missing === 'remove']);
 }
 
 /**
@@ -171,3 +155,9 @@ const merge = `
   SELECT added, changed, file - added - changed AS unchanged, removed
     FROM (SELECT count(*)::integer AS file FROM file) AS f, (SELECT count(*)::integer AS added FROM added) AS a,
          (SELECT count(*)::integer AS changed FROM old) AS c, (SELECT count(*)::integer AS removed FROM removed) AS r`;
+
+async function summaryOf(client: Client, statement: string, values: unknown[] = []): Promise<Summary> {
+  const [summary] = (await client.query<Summary>(statement, values)).rows;
+  if (!summary) throw new Error('the database did not tell what was done');
+  return summary;
+}

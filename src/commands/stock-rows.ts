@@ -26,24 +26,13 @@ export const readers: Readonly<Record<Format, (chunks: AsyncIterable<Buffer>) =>
 /** RFC 4180; the header names the columns, in any order. */
 async function* readCsv(chunks: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
   let columns: number[] | undefined;
-  for await (const lines of readLines(chunks)) {
-    const rows: string[] = [];
-    for (const { line, text } of lines) {
-      const fields = fieldsOf(text);
-      if (columns) {
-        rows.push(csvRow(line, fields, columns));
-        continue;
-      }
-      const faults = headerFaults(fields);
-      if (faults.length > 0) {
-        yield faults.map((fault) => faultRow(line, fault));
-        return;
-      }
-      columns = MEMBERS.map((name) => fields.indexOf(name));
-    }
-    yield rows;
-  }
-  if (!columns) yield [faultRow(1, `the header ${MEMBERS.join(',')} is missing`)];
+  yield* readLines(chunks, (line, text) => {
+    const fields = fieldsOf(text);
+    if (columns) return [csvRow(line, fields, columns)];
+    columns = columnsOf(fields, line);
+    return [];
+  });
+  if (!columns) throw new Failure(`line 1: the header ${MEMBERS.join(',')} is missing`);
 }
 
 /** The fields without the quotes around them. A field that still has a quote is broken: no sound value has one in it. */
@@ -53,13 +42,15 @@ function fieldsOf(line: string): string[] {
   return fields.map((field) => field.replace(/^"([^"]*)"$/, '$1'));
 }
 
-function headerFaults(names: string[]): string[] {
+function columnsOf(header: string[], line: number): number[] {
   const faults = MEMBERS.flatMap((member) => {
-    const times = names.filter((name) => name === member).length;
+    const times = header.filter((name) => name === member).length;
     return times === 1 ? [] : [`column ${member} is ${times === 0 ? 'missing' : 'there twice'} in the header`];
   });
-  const unknown = new Set(names.filter((name) => !MEMBERS.includes(name)));
-  return [...faults, ...Array.from(unknown, (name) => `column ${quote(name)} is unknown`)];
+  const unknown = header.filter((name) => !MEMBERS.includes(name)).map((name) => `column ${quote(name)} is unknown`);
+  if (faults.length + unknown.length > 0)
+    throw new Failure([...faults, ...unknown].map((fault) => `line ${line}: ${fault}`).join('\n'));
+  return MEMBERS.map((name) => header.indexOf(name));
 }
 
 function csvRow(line: number, fields: string[], columns: number[]): string {
@@ -74,15 +65,13 @@ function csvRow(line: number, fields: string[], columns: number[]): string {
 }
 
 /** One JSON object a line. */
-async function* readNdjson(chunks: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
-  for await (const lines of readLines(chunks)) {
-    yield lines.flatMap(({ line, text }) => {
-      const item = parseJson(text);
-      if (item instanceof Error) return faultRow(line, 'is not valid JSON');
-      const rows = itemRows(line, item);
-      return hasMemberTwice(text, [item]) ? [...rows, faultRow(line, MEMBER_TWICE)] : rows;
-    });
-  }
+function readNdjson(chunks: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
+  return readLines(chunks, (line, text) => {
+    const item = parseJson(text);
+    if (item instanceof Error) return [faultRow(line, 'is not valid JSON')];
+    const rows = itemRows(line, item);
+    return hasMemberTwice(text, [item]) ? [...rows, faultRow(line, MEMBER_TWICE)] : rows;
+  });
 }
 
 async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
@@ -96,7 +85,7 @@ async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenerator<str
   if (items instanceof Error) throw new Failure(`the file is not valid JSON: ${withoutControls(items.message)}`);
   if (!Array.isArray(items)) throw new Failure('the file must be one JSON array of objects');
   yield items.flatMap((item, at) => itemRows(at + 1, item));
-  if (hasMemberTwice(text, items)) yield [faultRow(undefined, `an item ${MEMBER_TWICE}`)];
+  if (hasMemberTwice(text, items)) throw new Failure(`an item ${MEMBER_TWICE}`);
 }
 
 /** A petId stays as it is written: a number would round it. */
@@ -137,8 +126,8 @@ function petRow(place: number, petId: string, quantity: string, status: string):
   return `${place},,${cell(petId)},${cell(quantity)},${cell(status)}\n`;
 }
 
-function faultRow(place: number | undefined, fault: string): string {
-  return `${place ?? ''},${cell(fault)},,,\n`;
+function faultRow(place: number, fault: string): string {
+  return `${place},${cell(fault)},,,\n`;
 }
 
 /** PostgreSQL has no character NUL. */
@@ -146,19 +135,21 @@ function cell(text: string): string {
   return `"${text.replaceAll('"', '""').replaceAll('\0', '\ufffd')}"`;
 }
 
-/** The lines that are not empty. */
-async function* readLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<{ line: number; text: string }[]> {
+/** @param rowsOf what becomes of a line that is not empty */
+async function* readLines(
+  chunks: AsyncIterable<Buffer>,
+  rowsOf: (line: number, text: string) => string[],
+): AsyncGenerator<string[]> {
   let line = 0;
   let rest = '';
-  const numbered = (texts: string[]) =>
-    texts.map((text) => ({ line: ++line, text })).filter(({ text }) => text.trim() !== '');
+  const read = (texts: string[]) => texts.flatMap((text) => (++line, text.trim() === '' ? [] : rowsOf(line, text)));
   for await (const text of decode(chunks)) {
     const texts = (rest + text).split(/\r?\n/);
     rest = texts.pop() ?? '';
-    yield numbered(texts);
+    yield read(texts);
     if (rest.length > LONGEST_LINE) throw new Failure(`line ${line + 1} is longer than ${LONGEST_LINE} characters`);
   }
-  yield numbered([rest]);
+  yield read([rest]);
 }
 
 async function* decode(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {

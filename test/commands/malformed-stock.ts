@@ -134,7 +134,7 @@ function withOneFault(format: Format, [problem, spoil]: Fault, random: () => num
   };
   const bom = random() < 0.5 ? '\ufeff' : '';
   const place = { csv: `line ${at + 2}`, ndjson: `line ${at + 1}`, json: `item ${at + 1}` }[format];
-  const told = (format === 'json' && arrayProblems.get(problem)) || `${place}: ${problem}`;
+  const told = (format === 'json' ? arrayProblems.get(problem) : undefined) ?? `${place}: ${problem}`;
   return { format, text: bom + lines[format].join(lineEnd) + lineEnd, problem: told };
 }
 
