@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { createKey, type KeyRecord, listKeys, revokeKey, rotateKey, stateOfKey } from '../auth/api-key.store.js';
+import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../auth/api-key.store.js';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
 import { withPrisma } from './connection.js';
 import { DATE_TIME_FORM, DURATION_FORM, readDuration, readFuture, showDateTime } from './date-time.js';
@@ -46,30 +46,21 @@ export function addKeys(program: Command): void {
 }
 
 async function create({ name, scope, expires }: { name: string; scope: Scope[]; expires?: Date }): Promise<void> {
-  const { key, record } = await withPrisma('keys', (prisma) =>
-    createKey(prisma, { name, scopes: scope, expiresAt: expires ?? null }),
-  );
-  print(key);
-  note(`key ${record.id} for ${record.name}: ${record.scopes.join(', ')}; ${endOf(record)}`);
-  note('this is the only time it is shown');
+  const data = { name, scopes: scope, expiresAt: expires ?? null };
+  showIssued(await withPrisma('keys', (prisma) => createKey(prisma, data)));
 }
 
 async function list({ json }: { json?: true }): Promise<void> {
-  const { keys, now } = await withPrisma('keys', listKeys);
+  const keys = await withPrisma('keys', listKeys);
   if (json) {
-    printJson(keys.map((key) => ({ ...key, state: stateOfKey(key, now) })));
+    printJson(keys);
     return;
   }
   printTable(
     ['id', 'name', 'state', 'scopes', 'created', 'expires', 'last used'],
-    keys.map((key) => [
-      key.id,
-      key.name,
-      stateOfKey(key, now),
-      key.scopes.join(' '),
-      showDateTime(key.createdAt),
-      showDateTime(key.expiresAt),
-      showDateTime(key.lastUsedAt),
+    keys.map(({ id, name, state, scopes, createdAt, expiresAt, lastUsedAt }) => [
+      ...[id, name, state, scopes.join(' ')],
+      ...[createdAt, expiresAt, lastUsedAt].map(showDateTime),
     ]),
   );
 }
@@ -80,17 +71,17 @@ async function revoke(id: string): Promise<void> {
 }
 
 async function rotate(id: string, { overlap, expires }: { overlap: number; expires?: Date }): Promise<void> {
-  const { key, record, oldExpiresAt } = await withPrisma('keys', (prisma) =>
-    rotateKey(prisma, id, { overlapMs: overlap, expiresAt: expires ?? null }),
-  );
-  print(key);
-  note(`key ${record.id} for ${record.name}: ${record.scopes.join(', ')}; ${endOf(record)}`);
-  note(`key ${id} is good until ${showDateTime(oldExpiresAt)}`);
-  note('this is the only time the new key is shown');
+  const data = { overlapMs: overlap, expiresAt: expires ?? null };
+  const issued = await withPrisma('keys', (prisma) => rotateKey(prisma, id, data));
+  showIssued(issued);
+  note(`key ${id} is good until ${showDateTime(issued.oldExpiresAt)}`);
 }
 
-function endOf({ expiresAt }: KeyRecord): string {
-  return expiresAt === null ? 'it never expires' : `it expires ${showDateTime(expiresAt)}`;
+function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {
+  print(key);
+  const end = expiresAt === null ? 'it never expires' : `it expires ${showDateTime(expiresAt)}`;
+  note(`key ${id} for ${name}: ${scopes.join(', ')}; ${end}`);
+  note('this is the only time it is shown');
 }
 
 function scopeOption(): Option {
