@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { withConnection } from './connection.js';
 import { Failure } from './failure.js';
 import { note, printJson, withoutControls } from './output.js';
-import { Progress } from './progress.js';
+import { showProgress } from './progress.js';
 import { type Format, FORMATS, formatOf, openStockFile } from './stock-file.js';
 import { compareIncoming, loadRows, mergeIncoming, type Missing, refuseProblems, type Summary } from './stock-merge.js';
 import { readers } from './stock-rows.js';
@@ -86,15 +86,12 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const format = options.format ?? formatOf(name);
   if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
   const file = await openStockFile(name);
-  const progress = new Progress(options.quiet === true);
+  const progress = showProgress(options.quiet === true);
   let committing = false;
   const interrupt = () => {
     progress.stop();
-    note(
-      committing
-        ? 'interrupted during the commit: "inventory history" tells whether it happened'
-        : 'interrupted: nothing was changed',
-    );
+    const unsure = 'interrupted during the commit: "inventory history" tells whether it happened';
+    note(committing ? unsure : 'interrupted: nothing was changed');
     process.exit(INTERRUPTED);
   };
   for (const signal of SIGNALS) process.once(signal, interrupt);
@@ -114,7 +111,8 @@ export async function importStock(name: string, options: ImportOptions): Promise
         throw new Failure('the file has no pet; it would remove them all');
       progress.tell({ stage: options.dryRun ? 'comparing' : 'writing' });
       if (options.dryRun) return await compareIncoming(client, options.missing);
-      const summary = await mergeIncoming(client, options.missing, signature(options.by ?? whoAndWhat(name)));
+      const who = options.by ?? `${userName()}@${hostname()} ${basename(name)}`;
+      const summary = await mergeIncoming(client, options.missing, signature(who));
       committing = true;
       await client.query('COMMIT');
       return summary;
@@ -128,10 +126,6 @@ export async function importStock(name: string, options: ImportOptions): Promise
 
 function signature(who: string): string {
   return withoutControls(`command:import ${who}`).slice(0, LONGEST_SIGNATURE);
-}
-
-function whoAndWhat(name: string): string {
-  return `${userName()}@${hostname()} ${name === '-' ? '-' : basename(name)}`;
 }
 
 function userName(): string {

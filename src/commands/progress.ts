@@ -2,17 +2,10 @@ import { Presets, SingleBar } from 'cli-progress';
 
 const SHOWN_AFTER_MS = 2_000;
 
-interface State {
-  stage: 'reading' | 'checking' | 'comparing' | 'writing';
-  pets: number;
-  /** Of the file, 0 to 1; undefined when its size is not known. */
-  share: number | undefined;
-}
-
 /** Tells on standard error how far a long import has come: a person by a bar, a log by a line every two seconds. */
-export class Progress {
-  readonly #state: State = { stage: 'reading', pets: 0, share: undefined };
-  readonly #bar = new SingleBar(
+export function showProgress(quiet: boolean) {
+  const state = { stage: 'reading', pets: 0, share: 0 };
+  const bar = new SingleBar(
     {
       format: process.stderr.isTTY ? ' {bar} {percentage}% | {pets} pets | {stage}' : '{stage}: {pets} pets',
       noTTYOutput: true,
@@ -21,19 +14,16 @@ export class Progress {
     },
     Presets.shades_classic,
   );
-  readonly #start: NodeJS.Timeout | undefined;
-
-  constructor(quiet: boolean) {
-    if (!quiet) this.#start = setTimeout(() => this.#bar.start(1, 0, this.#state), SHOWN_AFTER_MS);
-  }
-
-  tell(news: Partial<State>): void {
-    Object.assign(this.#state, news);
-    this.#bar.update(this.#state.share ?? 0, this.#state);
-  }
-
-  stop(): void {
-    clearTimeout(this.#start);
-    this.#bar.stop();
-  }
+  const start = quiet ? undefined : setTimeout(() => bar.start(1, state.share, state), SHOWN_AFTER_MS);
+  return {
+    /** @param news the share is 0 to 1 of the file */
+    tell(news: Partial<typeof state>): void {
+      Object.assign(state, news);
+      bar.update(state.share, state);
+    },
+    stop(): void {
+      clearTimeout(start);
+      bar.stop();
+    },
+  };
 }

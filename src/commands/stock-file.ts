@@ -16,8 +16,8 @@ export function formatOf(name: string): Format | undefined {
 export interface StockFile {
   /** Unpacked content. */
   readonly chunks: AsyncIterable<Buffer>;
-  /** How much of it has been read, 0 to 1; undefined where its size is not known: standard input and pipes. */
-  share(): number | undefined;
+  /** How much of it has been read, 0 to 1; 0 where its size is not known: standard input and pipes. */
+  share(): number;
   /** Lets go of it, read to its end or not: an open standard input would keep the process alive. */
   close(): void;
 }
@@ -29,14 +29,13 @@ export interface StockFile {
  */
 export async function openStockFile(name: string): Promise<StockFile> {
   const facts = name === '-' ? undefined : await stat(name).catch((error: unknown) => fail(name, error));
-  if (facts?.isDirectory()) throw new Failure(`${name} is a directory`);
   const disk = facts && createReadStream(name, { highWaterMark: 256 * 1024 });
   const unpacked = name.toLowerCase().endsWith('.gz') ? createGunzip() : new PassThrough();
   pipeline(disk ?? process.stdin, unpacked, () => undefined);
   unpacked.on('error', () => undefined); // it may come before anyone reads; whoever does gets it then
   return {
     chunks: failing(name, unpacked),
-    share: () => (disk && facts.isFile() ? disk.bytesRead / facts.size : undefined),
+    share: () => (disk && facts.isFile() ? disk.bytesRead / facts.size : 0),
     close: () => unpacked.destroy(),
   };
 }
@@ -53,7 +52,6 @@ function fail(name: string, error: unknown): never {
   const { code, message } = error as NodeJS.ErrnoException;
   const what = name === '-' ? 'standard input' : name;
   if (code === 'ENOENT') throw new Failure(`there is no file ${what}`);
-  if (code === 'EACCES') throw new Failure(`${what} may not be read`);
   if (code?.startsWith('Z_')) throw new Failure(`${what} is not sound gzip: ${message}`);
   throw new Failure(`${what} cannot be read: ${message}`);
 }

@@ -10,6 +10,9 @@ const LONGEST_LINE = 10_000;
 /** In characters, for an array is held and parsed as a whole. A million pets have some 75 million. */
 const LONGEST_ARRAY = 100_000_000;
 
+/** Items of an array whose rows are made at once. */
+const SLICE = 10_000;
+
 const MEMBER_TWICE = 'has a member twice, or a colon in a value';
 
 /**
@@ -84,7 +87,8 @@ async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenerator<str
   const items = parseJson(text);
   if (items instanceof Error) throw new Failure(`the file is not valid JSON: ${withoutControls(items.message)}`);
   if (!Array.isArray(items)) throw new Failure('the file must be one JSON array of objects');
-  yield items.flatMap((item, at) => itemRows(at + 1, item));
+  for (let at = 0; at < items.length; at += SLICE)
+    yield items.slice(at, at + SLICE).flatMap((item, index) => itemRows(at + index + 1, item));
   if (hasMemberTwice(text, items)) throw new Failure(`an item ${MEMBER_TWICE}`);
 }
 
