@@ -23,15 +23,11 @@ export function addHistory(program: Command): void {
   const history = program
     .command('history')
     .summary('show, check and prune the changes of stock')
-    .description(
-      'Every change of stock is one row of the history: what it was, what it became, when, and by which key, command or SQL role.',
-    )
+    .description('Each change of stock: what it was, what it became, when, and by which key, command or SQL role.')
     .addHelpText('after', examples);
   history
     .command('show', { isDefault: true }) // so that a negative petId is taken for one: only a leaf command does
-    .description(
-      'Shows the changes of a pet or of all pets, newest first; follows them; or checks them. The word "show" can be left out.',
-    )
+    .description('Shows changes, newest first; follows them; or checks them. The word "show" can be left out.')
     .argument('[petId]', 'the pet whose changes to show (default: all pets)', readPetId)
     .option('--since <when>', `only changes since then: ${DATE_TIME_FORM}`, readPast)
     .option('--limit <count>', 'at most so many changes; with --follow, so many to begin with', readLimit, 50)
@@ -53,9 +49,7 @@ export function addHistory(program: Command): void {
     });
   history
     .command('prune')
-    .description(
-      'Deletes old rows of the history. The newest row of each pet stays, so that the history can still be verified.',
-    )
+    .description('Deletes old changes. The newest of each pet stays, so that the history can still be verified.')
     .requiredOption('--before <when>', `delete changes older than this: ${DATE_TIME_FORM}`, readPast)
     .action(async ({ before }: { before: Date }) => {
       const deleted = await withConnection('history', (client) => pruneBefore(client, before));

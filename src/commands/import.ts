@@ -26,9 +26,7 @@ export function addImport(program: Command): void {
   program
     .command('import')
     .summary('set the stock from a file')
-    .description(
-      'Sets the stock from a file, all or nothing in one transaction. A pet that the file does not change is not touched.',
-    )
+    .description('Sets the stock from a file, all or nothing. Pets that the file does not change are not touched.')
     .argument('<file>', 'the file, or - for standard input; a name that ends in .gz is unpacked')
     .addOption(new Option('--format <format>', 'what the file is (default: by its name)').choices(FORMATS))
     .addOption(
@@ -49,14 +47,12 @@ Formats:
   csv     a header with petId, quantity and status in any order, then a line for each pet
   ndjson  {"petId":1,"quantity":5,"status":"available"} on each line (.ndjson, .jsonl)
   json    an array of such objects, of at most 100 million characters; the other two can have any length
-petId is any int64, quantity 0 to 2147483647, status available, pending or sold. Columns and members of other names
-are refused, and so is a petId that is there twice. The first 20 problems are told with their lines, and nothing is written. Of a JSON
-array they are told by item; a fault in its syntax is told alone.
+petId is any int64, quantity 0 to 2147483647, status available, pending or sold. Other names, and a petId that is there
+twice, are refused: the first 20 problems are told by line, or by item of an array, and nothing is written.
 
 While it runs:
-  The list shows the old stock until the import is done, then the new one. In the last part, when the summary is near,
-  setting the quantity of a pet that the file changes is answered 503 and can be repeated; other pets can be set all the while.
-  Imports take turns.
+  The list shows the old stock until the import is done, then the new one. While it writes, setting the quantity of a pet
+  that the file changes is answered 503 and can be repeated; other pets can be set all the while. Imports take turns.
 
 Examples:
   inventory import stock.csv

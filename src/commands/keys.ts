@@ -9,9 +9,7 @@ export function addKeys(program: Command): void {
   const keys = program
     .command('keys')
     .summary('issue, list, rotate and revoke API keys')
-    .description(
-      'API keys. A key is shown once, when it is made, and stored only as its SHA-256; its id is no secret.',
-    );
+    .description('A key is shown once, when it is made, and stored as its SHA-256. Its id is no secret.');
   keys
     .command('create')
     .description('Issues a key: the key alone on standard output, everything else on standard error.')
@@ -35,9 +33,7 @@ export function addKeys(program: Command): void {
     .action(revoke);
   keys
     .command('rotate')
-    .description(
-      'Issues a successor with the same name and scopes. The old key stays good for the overlap, then it expires.',
-    )
+    .description('Issues a successor with the same name and scopes. The old key expires after the overlap.')
     .argument('<id>', 'id of the key to replace')
     .option('--overlap <duration>', `how long both keys are good: ${DURATION_FORM}`, readDuration, readDuration('24h'))
     .option('--expires <when>', `when the new key ends: ${DATE_TIME_FORM} (default: never)`, readFuture)

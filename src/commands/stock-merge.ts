@@ -41,7 +41,7 @@ export async function loadRows(client: Client, rows: AsyncIterable<string>): Pro
     BEGIN ISOLATION LEVEL READ COMMITTED;
     SET LOCAL statement_timeout = ${statementTimeoutMs};
     SET LOCAL client_connection_check_interval = '1s';
-    SET LOCAL work_mem = '96MB';
+    SET LOCAL work_mem = '64MB';
     CREATE TEMP TABLE incoming (place bigint, fault text, pet_id text COLLATE "C", quantity text, status text) ON COMMIT DROP`);
   await pipeline(Readable.from(rows), client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
   await client.query('ANALYZE incoming');
