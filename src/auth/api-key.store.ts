@@ -6,6 +6,13 @@ import { SCOPES, type Scope } from './scopes.js';
 export type KeyRecord = Omit<ApiKey, 'keySha256'>;
 export type KeyState = 'live' | 'expired' | 'revoked';
 
+/** The state of a row of api_key, by the database's clock: with another a revocation could lie in its future. */
+export const KEY_STATE = `
+  CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= clock_timestamp() THEN 'expired' ELSE 'live' END`;
+
+const RECORD = `
+  id, name, scopes, created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt", last_used_at AS "lastUsedAt"`;
+
 export interface IssuedKey {
   /** To be shown once: it is stored nowhere. */
   readonly key: string;
@@ -16,7 +23,6 @@ export interface IssuedKey {
 export class KeyRefusal extends Error {}
 
 const BOOTSTRAP_NAME = 'bootstrap';
-const omit = { keySha256: true } as const;
 
 /**
  * Issues a key.
@@ -30,15 +36,9 @@ export function createKey(
   return issue(prisma, { name, scopes: [...scopes], expiresAt });
 }
 
-/** All keys, oldest first, with the database's own time for {@link stateOfKey}. */
-export async function listKeys(prisma: PrismaClient): Promise<{ keys: KeyRecord[]; now: Date }> {
-  const keys = await prisma.apiKey.findMany({ omit, orderBy: [{ createdAt: 'asc' }, { id: 'asc' }] });
-  return { keys, now: await databaseTime(prisma) };
-}
-
-export function stateOfKey({ revokedAt, expiresAt }: Pick<ApiKey, 'revokedAt' | 'expiresAt'>, now: Date): KeyState {
-  if (revokedAt) return 'revoked';
-  return expiresAt && expiresAt <= now ? 'expired' : 'live';
+/** All keys, oldest first. */
+export function listKeys(prisma: PrismaClient): Promise<(KeyRecord & { state: KeyState })[]> {
+  return prisma.$queryRawUnsafe(`SELECT ${RECORD}, ${KEY_STATE} AS state FROM api_key ORDER BY created_at, id`);
 }
 
 /**
@@ -47,9 +47,11 @@ export function stateOfKey({ revokedAt, expiresAt }: Pick<ApiKey, 'revokedAt' | 
  * @throws KeyRefusal when there is no such key
  */
 export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRecord> {
-  const revokedAt = await databaseTime(prisma);
-  await prisma.apiKey.updateMany({ where: { id, revokedAt: null }, data: { revokedAt } });
-  return findKey(prisma, id);
+  const [record] = await prisma.$queryRawUnsafe<KeyRecord[]>(
+    `UPDATE api_key SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING ${RECORD}`,
+    id,
+  );
+  return record ?? refuse(prisma, id);
 }
 
 /**
@@ -64,16 +66,16 @@ export async function rotateKey(
   { overlapMs, expiresAt }: { overlapMs: number; expiresAt: Date | null },
 ): Promise<IssuedKey & { oldExpiresAt: Date }> {
   return prisma.$transaction(async (transaction) => {
-    // Held until the end: of two rotations, or a rotation and a revocation, the later one sees what the earlier one did.
-    await transaction.$executeRaw`SELECT 1 FROM api_key WHERE id = ${id} FOR UPDATE`;
-    const now = await databaseTime(transaction);
-    const old = await findKey(transaction, id);
-    const state = stateOfKey(old, now);
-    if (state !== 'live') throw new KeyRefusal(`key ${id} is ${state}; only a live key can be rotated`);
-    const oldExpiresAt = earlier(old.expiresAt, new Date(now.getTime() + overlapMs));
-    await transaction.apiKey.update({ where: { id }, data: { expiresAt: oldExpiresAt } });
+    // A second rotation or a revocation meanwhile waits for this one's row, and then sees what it has become.
+    const [old] = await transaction.$queryRawUnsafe<(KeyRecord & { expiresAt: Date })[]>(
+      `UPDATE api_key SET expires_at = least(expires_at, clock_timestamp() + $2 * interval '1 millisecond')
+        WHERE id = $1 AND ${KEY_STATE} = 'live' RETURNING ${RECORD}`,
+      id,
+      overlapMs,
+    );
+    if (!old) return refuse(transaction, id);
     const issued = await issue(transaction, { name: old.name, scopes: old.scopes, expiresAt });
-    return { ...issued, oldExpiresAt };
+    return { ...issued, oldExpiresAt: old.expiresAt };
   });
 }
 
@@ -93,31 +95,33 @@ export async function bootstrapKey(prisma: PrismaClient, token: string): Promise
     // A release may know more scopes than the one that first stored the key.
     await prisma.apiKey.update({ where: { keySha256 }, data: { scopes } });
   }
-  const record = await prisma.apiKey.findUniqueOrThrow({ where: { keySha256 } });
-  return { id: record.id, state: stateOfKey(record, await databaseTime(prisma)) };
+  const [key] = await prisma.$queryRawUnsafe<{ id: string; state: KeyState }[]>(
+    `SELECT id, ${KEY_STATE} AS state FROM api_key WHERE key_sha256 = $1`,
+    keySha256,
+  );
+  if (!key) throw new Error('the bootstrap key was deleted while it was being stored');
+  return key;
 }
 
-type Keys = Pick<PrismaClient, 'apiKey' | '$queryRaw'>;
+type Keys = Pick<PrismaClient, 'apiKey' | '$queryRawUnsafe'>;
 
 async function issue(prisma: Keys, data: Pick<ApiKey, 'name' | 'scopes' | 'expiresAt'>): Promise<IssuedKey> {
   const key = makeKey();
-  const record = await prisma.apiKey.create({ data: { id: makeKeyId(), keySha256: sha256OfKey(key), ...data }, omit });
+  const record = await prisma.apiKey.create({
+    data: { id: makeKeyId(), keySha256: sha256OfKey(key), ...data },
+    omit: { keySha256: true },
+  });
   return { key, record };
 }
 
-async function findKey(prisma: Keys, id: string): Promise<KeyRecord> {
-  const record = await prisma.apiKey.findUnique({ where: { id }, omit });
-  if (!record) throw new KeyRefusal('no key has this id; "inventory keys list" shows them all');
-  return record;
-}
-
-/** Keys are judged by the database's clock; with the clock of another machine a revocation could lie in its future. */
-async function databaseTime(prisma: Keys): Promise<Date> {
-  const [row] = await prisma.$queryRaw<{ now: Date }[]>`SELECT clock_timestamp()::timestamptz(3) AS now`;
-  if (!row) throw new Error('the database did not tell its time');
-  return row.now;
-}
-
-function earlier(one: Date | null, other: Date): Date {
-  return one && one < other ? one : other;
+async function refuse(prisma: Keys, id: string): Promise<never> {
+  const [key] = await prisma.$queryRawUnsafe<{ state: KeyState }[]>(
+    `SELECT ${KEY_STATE} AS state FROM api_key WHERE id = $1`,
+    id,
+  );
+  throw new KeyRefusal(
+    key
+      ? `key ${id} is ${key.state}; only a live key can be rotated`
+      : 'no key has this id; "inventory keys list" shows them all',
+  );
 }

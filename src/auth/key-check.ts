@@ -8,6 +8,7 @@ import type { Snapshot } from '../database/snapshot.js';
 import { arrayLiteral } from '../database/statement-run.js';
 import { Settings } from '../settings.js';
 import type { AuthFailure } from '../http/api-request.js';
+import { KEY_STATE } from './api-key.store.js';
 
 /** What the database says of a presented key. */
 export interface CheckedKey {
@@ -34,7 +35,7 @@ const CHECK_KEYS = `
          encode(key_sha256, 'hex'),
          id,
          array_to_string(scopes, ' '),
-         CASE WHEN revoked_at IS NOT NULL THEN 'revoked_key' WHEN expires_at <= now() THEN 'expired_key' END,
+         nullif(${KEY_STATE} || '_key', 'live_key'),
          last_used_at IS NULL OR last_used_at < now() - interval '${NOTE_USE_EVERY_MINUTES} minutes'
     FROM (VALUES (1)) AS always
     LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;

@@ -11,11 +11,8 @@ const statementTimeoutMs = 30_000;
 const settings = { idle_in_transaction_session_timeout: '0' };
 
 function configFor(command: string, databaseUrl: string) {
-  const bounds = {
-    connectionTimeoutMillis: connectTimeoutMs,
-    statement_timeout: statementTimeoutMs,
-    lock_timeout: connectTimeoutMs,
-  };
+  const connectionTimeoutMillis = connectTimeoutMs;
+  const bounds = { connectionTimeoutMillis, statement_timeout: statementTimeoutMs, lock_timeout: connectTimeoutMs };
   return connectionConfig(databaseUrl, command, bounds, settings);
 }
 

@@ -20,9 +20,7 @@ export function addExport(program: Command): void {
   program
     .command('export')
     .summary('write the stock to standard output')
-    .description(
-      'Writes all pets to standard output as they were at one moment, in the order of their ids. The same stock gives the same bytes.',
-    )
+    .description('Writes all pets as they are at one moment, by id. The same stock gives the same bytes.')
     .addOption(new Option('--format <format>', 'how to write it').choices(FORMATS).default('csv'))
     .addHelpText(
       'after',

@@ -3,9 +3,9 @@ import type { StockChange } from '../generated/prisma/client.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withPrisma } from './connection.js';
 import { Failure } from './failure.js';
-import { judgeHistory, pruneBefore } from './history.chain.js';
-import { readChanges } from './history.feed.js';
-import { MOMENT_FORM, parseMoment } from './moment.js';
+import { verifyHistory, pruneBefore } from './history-chain.js';
+import { readChanges } from './history-feed.js';
+import { DATE_TIME_FORM, readPast } from './date-time.js';
 import { note, print, printJson, printTable } from './output.js';
 
 const SHOWN_BROKEN = 20;
@@ -23,17 +23,13 @@ export function addHistory(program: Command): void {
   const history = program
     .command('history')
     .summary('show, check and prune the changes of stock')
-    .description(
-      'Every change of stock is one row of the history: what it was, what it became, when, and by which key, command or SQL role.',
-    )
+    .description('Each change of stock: what it was, what it became, when, and by which key, command or SQL role.')
     .addHelpText('after', examples);
   history
     .command('show', { isDefault: true }) // so that a negative petId is taken for one: only a leaf command does
-    .description(
-      'Shows the changes of a pet or of all pets, newest first; follows them; or checks them. The word "show" can be left out.',
-    )
+    .description('Shows changes, newest first; follows them; or checks them. The word "show" can be left out.')
     .argument('[petId]', 'the pet whose changes to show (default: all pets)', readPetId)
-    .option('--since <when>', `only changes since then: ${MOMENT_FORM}`, readPast)
+    .option('--since <when>', `only changes since then: ${DATE_TIME_FORM}`, readPast)
     .option('--limit <count>', 'at most so many changes; with --follow, so many to begin with', readLimit, 50)
     .addOption(
       new Option('--after <id>', 'all changes of all pets behind this one, oldest first')
@@ -53,10 +49,8 @@ export function addHistory(program: Command): void {
     });
   history
     .command('prune')
-    .description(
-      'Deletes old rows of the history. The newest row of each pet stays, so that the history can still be verified.',
-    )
-    .requiredOption('--before <when>', `delete changes older than this: ${MOMENT_FORM}`, readPast)
+    .description('Deletes old changes. The newest of each pet stays, so that the history can still be verified.')
+    .requiredOption('--before <when>', `delete changes older than this: ${DATE_TIME_FORM}`, readPast)
     .action(async ({ before }: { before: Date }) => {
       const deleted = await withConnection('history', (client) => pruneBefore(client, before));
       note(`${deleted} rows older than ${before.toISOString()} deleted`);
@@ -114,10 +108,10 @@ function cells(change: StockChange): string[] {
 }
 
 async function verify({ json }: ShowOptions): Promise<void> {
-  const verdict = await withConnection('history', judgeHistory);
-  const { pets, brokenPets, broken } = verdict;
+  const verification = await withConnection('history', verifyHistory);
+  const { pets, brokenPets, broken } = verification;
   if (pets === 0) throw new Failure('there is nothing to verify: the stock and its history are empty');
-  if (json) printJson(verdict);
+  if (json) printJson(verification);
   else if (brokenPets === 0) print(`the history of all ${pets} pets is whole`);
   else for (const { petId, faults } of broken.slice(0, SHOWN_BROKEN)) print(`pet ${petId}: ${faults.join('; ')}`);
   if (brokenPets > 0) throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken`);
@@ -135,13 +129,6 @@ function readPetId(text: string): bigint {
 function readChangeId(text: string): bigint {
   if (!isPetId(text) || text.startsWith('-')) throw new InvalidArgumentError('It must be the id of a change, or 0.');
   return BigInt(text);
-}
-
-function readPast(text: string): Date {
-  const moment = parseMoment(text, -1);
-  if (!moment) throw new InvalidArgumentError(`It must be ${MOMENT_FORM}.`);
-  if (moment > new Date()) throw new InvalidArgumentError('It must lie in the past.');
-  return moment;
 }
 
 function readLimit(text: string): number {

@@ -1,23 +1,13 @@
 import { type Command, Option } from 'commander';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
-import type { Client } from 'pg';
 import { withConnection } from './connection.js';
 import { Failure } from './failure.js';
-import { note, printJson } from './output.js';
-import { Problems, withoutControls } from './problems.js';
-import { type Progress, showProgress } from './progress.js';
-import { type Format, FORMATS, formatOf, openStockFile, readers, type StockFile } from './stock-file.js';
-import { checkLine } from './stock.line.js';
-import {
-  beginImport,
-  compareIncoming,
-  copyIncoming,
-  mergeIncoming,
-  type Missing,
-  refuseDuplicates,
-  type Summary,
-} from './stock.merge.js';
+import { note, printJson, withoutControls } from './output.js';
+import { showProgress } from './progress.js';
+import { type Format, FORMATS, formatOf, openStockFile } from './stock-file.js';
+import { compareIncoming, loadRows, mergeIncoming, type Missing, refuseProblems, type Summary } from './stock-merge.js';
+import { readers } from './stock-rows.js';
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 const INTERRUPTED = 130;
@@ -36,9 +26,7 @@ export function addImport(program: Command): void {
   program
     .command('import')
     .summary('set the stock from a file')
-    .description(
-      'Sets the stock from a file, all or nothing in one transaction. A pet that the file does not change is not touched.',
-    )
+    .description('Sets the stock from a file, all or nothing. Pets that the file does not change are not touched.')
     .argument('<file>', 'the file, or - for standard input; a name that ends in .gz is unpacked')
     .addOption(new Option('--format <format>', 'what the file is (default: by its name)').choices(FORMATS))
     .addOption(
@@ -58,14 +46,13 @@ const details = `
 Formats:
   csv     a header with petId, quantity and status in any order, then a line for each pet
   ndjson  {"petId":1,"quantity":5,"status":"available"} on each line (.ndjson, .jsonl)
-  json    an array of such objects
-petId is any int64, quantity 0 to 2147483647, status available, pending or sold. Columns and members of other names
-are refused, and so is a petId that is there twice. The first 20 problems are told with their lines, and nothing is written.
+  json    an array of such objects, of at most 100 million characters; the other two can have any length
+petId is any int64, quantity 0 to 2147483647, status available, pending or sold. Other names, and a petId that is there
+twice, are refused: the first 20 problems are told by line, or by item of an array, and nothing is written.
 
 While it runs:
-  The list shows the old stock until the import is done, then the new one. In the last part, when the summary is near,
-  setting the quantity of a pet that the file changes is answered 503 and can be repeated; other pets can be set all the while.
-  Imports take turns.
+  The list shows the old stock until the import is done, then the new one. While it writes, setting the quantity of a pet
+  that the file changes is answered 503 and can be repeated; other pets can be set all the while. Imports take turns.
 
 Examples:
   inventory import stock.csv
@@ -98,24 +85,30 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const progress = showProgress(options.quiet === true);
   let committing = false;
   const interrupt = () => {
-    progress.end();
-    note(
-      committing
-        ? 'interrupted during the commit: "inventory history" tells whether it happened'
-        : 'interrupted: nothing was changed',
-    );
+    progress.stop();
+    const unsure = 'interrupted during the commit: "inventory history" tells whether it happened';
+    note(committing ? unsure : 'interrupted: nothing was changed');
     process.exit(INTERRUPTED);
   };
   for (const signal of SIGNALS) process.once(signal, interrupt);
   try {
     return await withConnection('import', async (client) => {
-      await beginImport(client);
-      const total = await copySoundLines(client, file, format, progress);
-      if (total === 0 && options.missing === 'remove')
+      let pets = 0;
+      const rowsOfFile = async function* () {
+        for await (const rows of readers[format](file.chunks)) {
+          progress.tell({ pets: (pets += rows.length), share: file.share() });
+          if (rows.length > 0) yield rows.join('');
+        }
+      };
+      await loadRows(client, rowsOfFile());
+      progress.tell({ stage: 'checking' });
+      await refuseProblems(client, format === 'json' ? 'item' : 'line');
+      if (pets === 0 && options.missing === 'remove')
         throw new Failure('the file has no pet; it would remove them all');
-      progress.stage(options.dryRun ? 'comparing' : 'writing');
+      progress.tell({ stage: options.dryRun ? 'comparing' : 'writing' });
       if (options.dryRun) return await compareIncoming(client, options.missing);
-      const summary = await mergeIncoming(client, options.missing, total, signature(options.by ?? whoAndWhat(name)));
+      const who = options.by ?? `${userName()}@${hostname()} ${basename(name)}`;
+      const summary = await mergeIncoming(client, options.missing, signature(who));
       committing = true;
       await client.query('COMMIT');
       return summary;
@@ -123,40 +116,12 @@ export async function importStock(name: string, options: ImportOptions): Promise
   } finally {
     for (const signal of SIGNALS) process.off(signal, interrupt);
     file.close();
-    progress.end();
+    progress.stop();
   }
-}
-
-/** @returns how many pets the file has, when all of its lines are sound */
-async function copySoundLines(client: Client, file: StockFile, format: Format, progress: Progress): Promise<number> {
-  const problems = new Problems();
-  let total = 0;
-
-  async function* copyText(): AsyncGenerator<string> {
-    for await (const lines of readers[format](file.chunks, problems)) {
-      let text = '';
-      for (const line of lines) {
-        if (checkLine(line, problems)) text += `${line.petId}\t${line.quantity}\t${line.status}\t${line.line}\n`;
-      }
-      total += lines.length;
-      progress.rows(total, file.totalBytes === undefined ? undefined : file.bytesRead() / file.totalBytes);
-      if (text !== '') yield text;
-    }
-  }
-
-  await copyIncoming(client, copyText());
-  progress.stage('checking');
-  await refuseDuplicates(client, problems);
-  if (problems.count > 0) throw problems.asFailure();
-  return total;
 }
 
 function signature(who: string): string {
   return withoutControls(`command:import ${who}`).slice(0, LONGEST_SIGNATURE);
-}
-
-function whoAndWhat(name: string): string {
-  return `${userName()}@${hostname()} ${name === '-' ? '-' : basename(name)}`;
 }
 
 function userName(): string {

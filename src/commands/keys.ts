@@ -1,23 +1,21 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { createKey, type KeyRecord, listKeys, revokeKey, rotateKey, stateOfKey } from '../auth/api-key.store.js';
+import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../auth/api-key.store.js';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
 import { withPrisma } from './connection.js';
-import { DURATION_FORM, MOMENT_FORM, parseDuration, parseMoment } from './moment.js';
-import { note, print, printJson, printTable, showMoment } from './output.js';
+import { DATE_TIME_FORM, DURATION_FORM, readDuration, readFuture, showDateTime } from './date-time.js';
+import { note, print, printJson, printTable } from './output.js';
 
 export function addKeys(program: Command): void {
   const keys = program
     .command('keys')
     .summary('issue, list, rotate and revoke API keys')
-    .description(
-      'API keys. A key is shown once, when it is made, and stored only as its SHA-256; its id is no secret.',
-    );
+    .description('A key is shown once, when it is made, and stored as its SHA-256. Its id is no secret.');
   keys
     .command('create')
     .description('Issues a key: the key alone on standard output, everything else on standard error.')
     .requiredOption('--name <name>', 'who or what holds the key, up to 100 characters', readName)
     .addOption(scopeOption())
-    .option('--expires <when>', `when it ends: ${MOMENT_FORM} (default: never)`, readFuture)
+    .option('--expires <when>', `when it ends: ${DATE_TIME_FORM} (default: never)`, readFuture)
     .addHelpText(
       'after',
       '\nExamples:\n  inventory keys create --name till-3 --expires 90d > till-3.key\n  inventory keys create --name prometheus --scope metrics:read\n',
@@ -35,62 +33,51 @@ export function addKeys(program: Command): void {
     .action(revoke);
   keys
     .command('rotate')
-    .description(
-      'Issues a successor with the same name and scopes. The old key stays good for the overlap, then it expires.',
-    )
+    .description('Issues a successor with the same name and scopes. The old key expires after the overlap.')
     .argument('<id>', 'id of the key to replace')
     .option('--overlap <duration>', `how long both keys are good: ${DURATION_FORM}`, readDuration, readDuration('24h'))
-    .option('--expires <when>', `when the new key ends: ${MOMENT_FORM} (default: never)`, readFuture)
+    .option('--expires <when>', `when the new key ends: ${DATE_TIME_FORM} (default: never)`, readFuture)
     .addHelpText('after', '\nExample:\n  inventory keys rotate 4kd02hx9 --overlap 1h > till-3.key\n')
     .action(rotate);
 }
 
 async function create({ name, scope, expires }: { name: string; scope: Scope[]; expires?: Date }): Promise<void> {
-  const { key, record } = await withPrisma('keys', (prisma) =>
-    createKey(prisma, { name, scopes: scope, expiresAt: expires ?? null }),
-  );
-  print(key);
-  note(`key ${record.id} for ${record.name}: ${record.scopes.join(', ')}; ${endOf(record)}`);
-  note('this is the only time it is shown');
+  const data = { name, scopes: scope, expiresAt: expires ?? null };
+  showIssued(await withPrisma('keys', (prisma) => createKey(prisma, data)));
 }
 
 async function list({ json }: { json?: true }): Promise<void> {
-  const { keys, now } = await withPrisma('keys', listKeys);
+  const keys = await withPrisma('keys', listKeys);
   if (json) {
-    printJson(keys.map((key) => ({ ...key, state: stateOfKey(key, now) })));
+    printJson(keys);
     return;
   }
   printTable(
     ['id', 'name', 'state', 'scopes', 'created', 'expires', 'last used'],
-    keys.map((key) => [
-      key.id,
-      key.name,
-      stateOfKey(key, now),
-      key.scopes.join(' '),
-      showMoment(key.createdAt),
-      showMoment(key.expiresAt),
-      showMoment(key.lastUsedAt),
+    keys.map(({ id, name, state, scopes, createdAt, expiresAt, lastUsedAt }) => [
+      ...[id, name, state, scopes.join(' ')],
+      ...[createdAt, expiresAt, lastUsedAt].map(showDateTime),
     ]),
   );
 }
 
 async function revoke(id: string): Promise<void> {
   const record = await withPrisma('keys', (prisma) => revokeKey(prisma, id));
-  note(`key ${record.id} (${record.name}) is revoked since ${showMoment(record.revokedAt)}`);
+  note(`key ${record.id} (${record.name}) is revoked since ${showDateTime(record.revokedAt)}`);
 }
 
 async function rotate(id: string, { overlap, expires }: { overlap: number; expires?: Date }): Promise<void> {
-  const { key, record, oldExpiresAt } = await withPrisma('keys', (prisma) =>
-    rotateKey(prisma, id, { overlapMs: overlap, expiresAt: expires ?? null }),
-  );
-  print(key);
-  note(`key ${record.id} for ${record.name}: ${record.scopes.join(', ')}; ${endOf(record)}`);
-  note(`key ${id} is good until ${showMoment(oldExpiresAt)}`);
-  note('this is the only time the new key is shown');
+  const data = { overlapMs: overlap, expiresAt: expires ?? null };
+  const issued = await withPrisma('keys', (prisma) => rotateKey(prisma, id, data));
+  showIssued(issued);
+  note(`key ${id} is good until ${showDateTime(issued.oldExpiresAt)}`);
 }
 
-function endOf({ expiresAt }: KeyRecord): string {
-  return expiresAt === null ? 'it never expires' : `it expires ${showMoment(expiresAt)}`;
+function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {
+  print(key);
+  const end = expiresAt === null ? 'it never expires' : `it expires ${showDateTime(expiresAt)}`;
+  note(`key ${id} for ${name}: ${scopes.join(', ')}; ${end}`);
+  note('this is the only time it is shown');
 }
 
 function scopeOption(): Option {
@@ -106,17 +93,4 @@ function scopeOption(): Option {
 function readName(text: string): string {
   if (!/^[^\p{Cc}]{1,100}$/u.test(text)) throw new InvalidArgumentError('It must have 1 to 100 printable characters.');
   return text;
-}
-
-function readDuration(text: string): number {
-  const durationMs = parseDuration(text);
-  if (durationMs === undefined) throw new InvalidArgumentError(`It must be ${DURATION_FORM}.`);
-  return durationMs;
-}
-
-function readFuture(text: string): Date {
-  const moment = parseMoment(text, 1);
-  if (!moment) throw new InvalidArgumentError(`It must be ${MOMENT_FORM}.`);
-  if (moment <= new Date()) throw new InvalidArgumentError('It must lie in the future.');
-  return moment;
 }

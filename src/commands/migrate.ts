@@ -7,9 +7,7 @@ export function addMigrate(program: Command): void {
   program
     .command('migrate')
     .summary('bring the database to the newest schema')
-    .description(
-      'Applies the migrations that the database of DATABASE_URL lacks. Safe to run again and from several places at once.',
-    )
+    .description('Applies the migrations that the database lacks. Safe to run again, and by several at once.')
     .action(async () => {
       const applied = await applyMigrations(readSettings().DATABASE_URL);
       for (const name of applied) note(`applied ${name}`);

@@ -1,5 +1,3 @@
-import Table from 'cli-table3';
-
 /** A result, for whoever reads standard output: a person or the next program. */
 export function print(text: string): void {
   process.stdout.write(`${text}\n`);
@@ -23,23 +21,26 @@ export function printJson(value: unknown, indent = 2): void {
 
 /** A plain table without lines, for people; programs ask for JSON. */
 export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  const none = Object.fromEntries(
-    ['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right']
-      .concat(['left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid'])
-      .map((part) => [part, '']),
-  );
-  const table = new Table({
-    head: [...head],
-    chars: { ...none, middle: '  ' },
-    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
-  });
-  table.push(...rows.map((row) => [...row]));
-  print(table.toString().replace(/ +$/gm, ''));
+  const table = [head, ...rows];
+  const widths = head.map((_, column) => table.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0));
+  for (const row of table)
+    print(
+      widths
+        .map((width, column) => row[column]?.padEnd(width))
+        .join('  ')
+        .trimEnd(),
+    );
 }
 
-/** A moment to the second, in UTC. */
-export function showMoment(moment: Date | null): string {
-  return moment === null ? '-' : moment.toISOString().replace(/\.\d+Z$/, 'Z');
+/** Text from outside, made harmless for terminals and short. JSON that is text already stays as it is. */
+export function quote(text: string): string {
+  const short = text.length > 40 ? `${text.slice(0, 40)}…` : text;
+  return withoutControls(short.startsWith('"') ? short : JSON.stringify(short));
+}
+
+/** Control and format characters, which could steer a terminal, replaced. */
+export function withoutControls(text: string): string {
+  return text.replace(/\p{C}/gu, '\ufffd');
 }
 
 declare global {

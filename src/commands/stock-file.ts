@@ -1,15 +1,11 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { PassThrough, pipeline, type Readable, Transform } from 'node:stream';
+import { PassThrough, pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { readCsv } from './csv.reader.js';
 import { Failure } from './failure.js';
-import { readJson, readNdjson } from './json.reader.js';
 
 export const FORMATS = ['csv', 'ndjson', 'json'] as const;
 export type Format = (typeof FORMATS)[number];
-
-export const readers = { csv: readCsv, ndjson: readNdjson, json: readJson };
 
 /** The format that a file's name tells, `.gz` aside. */
 export function formatOf(name: string): Format | undefined {
@@ -20,10 +16,8 @@ export function formatOf(name: string): Format | undefined {
 export interface StockFile {
   /** Unpacked content. */
   readonly chunks: AsyncIterable<Buffer>;
-  /** Size on disk; undefined for standard input and pipes. */
-  readonly totalBytes: number | undefined;
-  /** How much of it has been read so far. */
-  bytesRead(): number;
+  /** How much of it has been read, 0 to 1; 0 where its size is not known: standard input and pipes. */
+  share(): number;
   /** Lets go of it, read to its end or not: an open standard input would keep the process alive. */
   close(): void;
 }
@@ -35,22 +29,13 @@ export interface StockFile {
  */
 export async function openStockFile(name: string): Promise<StockFile> {
   const facts = name === '-' ? undefined : await stat(name).catch((error: unknown) => fail(name, error));
-  if (facts?.isDirectory()) throw new Failure(`${name} is a directory`);
-  const source: Readable = name === '-' ? process.stdin : createReadStream(name, { highWaterMark: 256 * 1024 });
-  let bytesRead = 0;
-  const counter = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      bytesRead += chunk.length;
-      done(null, chunk);
-    },
-  });
+  const disk = facts && createReadStream(name, { highWaterMark: 256 * 1024 });
   const unpacked = name.toLowerCase().endsWith('.gz') ? createGunzip() : new PassThrough();
-  pipeline(source, counter, unpacked, () => undefined);
+  pipeline(disk ?? process.stdin, unpacked, () => undefined);
   unpacked.on('error', () => undefined); // it may come before anyone reads; whoever does gets it then
   return {
     chunks: failing(name, unpacked),
-    totalBytes: facts?.isFile() ? facts.size : undefined,
-    bytesRead: () => bytesRead,
+    share: () => (disk && facts.isFile() ? disk.bytesRead / facts.size : 0),
     close: () => unpacked.destroy(),
   };
 }
@@ -67,7 +52,6 @@ function fail(name: string, error: unknown): never {
   const { code, message } = error as NodeJS.ErrnoException;
   const what = name === '-' ? 'standard input' : name;
   if (code === 'ENOENT') throw new Failure(`there is no file ${what}`);
-  if (code === 'EACCES') throw new Failure(`${what} may not be read`);
   if (code?.startsWith('Z_')) throw new Failure(`${what} is not sound gzip: ${message}`);
   throw new Failure(`${what} cannot be read: ${message}`);
 }

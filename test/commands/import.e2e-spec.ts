@@ -90,7 +90,7 @@ describe('inventory import', () => {
     const before = await lastChange();
     const path = await file('one.csv', `${header}7,12,available\n`);
     const { stderr } = await store.inventory('import', path, '--missing', 'remove');
-    expect(stderr).toMatch(/checking\nwriting\n0 added, 0 changed, 1 unchanged, 3 removed in \d+\.\d s\n$/);
+    expect(stderr).toMatch(/^0 added, 0 changed, 1 unchanged, 3 removed in \d+\.\d s\n$/);
     expect(await store.stock()).toBe('7,12,available\n');
     expect(await changesSince(before)).toMatchObject([
       {
@@ -179,7 +179,7 @@ describe('inventory import', () => {
   it('tells the first 20 problems with their lines, duplicates among them, and the count of all', async () => {
     const lines = Array.from({ length: 60 }, (_, at) => (at % 2 ? `${at},-1,gone` : `${at % 8},1,sold`));
     const { code, stderr } = await store.inventoryReading(header + lines.join('\n'), 'import', '-', '--format', 'csv');
-    const told = stderr.split('\n').slice(1); // after "checking"
+    const told = stderr.split('\n');
     expect(code).toBe(1);
     expect(told.slice(0, 5)).toEqual([
       'error: line 3: quantity must be an integer from 0 to 2147483647, not "-1" (pet 1)',
@@ -200,7 +200,7 @@ describe('inventory import', () => {
       `{"petId":7,"quantity":null}`,
     ];
     const { stderr } = await store.inventoryReading(items.join('\n'), 'import', '-', '--format', 'ndjson');
-    expect(stderr.split('\n').slice(1, -2)).toEqual([
+    expect(stderr.split('\n').slice(0, -2)).toEqual([
       'error: line 1: petId must be an integer from -9223372036854775808 to 9223372036854775807, in plain digits, not "5"',
       'line 2: quantity must be an integer from 0 to 2147483647, not "[1]" (pet 6)',
       `line 2: status must be one of available, pending, sold, not "\\u001b[2J\ufffd${'x'.repeat(35)}…" (pet 6)`,
@@ -246,7 +246,7 @@ describe('inventory import', () => {
         (error: unknown) => error as Error,
       );
       const message = failure instanceof Error ? failure.message : 'it was imported';
-      const told = message.split('\n')[0]?.replace(/(, not .+?)?( \(pet -?\d+\))?$/, '');
+      const told = message.split('\n')[0]?.replace(/(, not .+?)?( \(pet -?\d+\))?$|(?<=not valid JSON): .*/, '');
       expect({ content, told }).toEqual({ content, told: problem });
       if (problem.includes('must be an integer')) expect(message).toContain(', not ');
     }

@@ -12,6 +12,7 @@ type Fault = readonly [problem: string, spoil: (pet: Texts) => Texts | string];
 
 const petIdRule = 'petId must be an integer from -9223372036854775808 to 9223372036854775807, in plain digits';
 const quantityRule = 'quantity must be an integer from 0 to 2147483647';
+const quoteRule = 'has a quote that does not stand around a whole field';
 const statusRule = 'status must be one of available, pending, sold';
 
 const set = (member: string, value: string) => (pet: Texts) => ({ ...pet, [member]: value });
@@ -32,9 +33,7 @@ const csvFaults: Fault[] = [
   ['has 4 fields where the header has 3', instead('5,5,sold,')],
   ['has 2 fields where the header has 3', instead('5,5')],
   ['has 1 field where the header has 3', instead('5;5;sold')],
-  ['a quoted field goes on after its closing quote; nothing from here on was read', instead('"5"5,5,sold')],
-  ['a quote stands inside a field that is not quoted; nothing from here on was read', instead('5"5,5,sold')],
-  ['a quoted field is never closed; nothing from here on was read', instead('"5,5,sold')],
+  ...['"5"5,5,sold', '5"5,5,sold', '"5,5,sold', '5,"5""",sold'].map((line): Fault => [quoteRule, instead(line)]),
 ];
 
 /** As JSON values: quoted where the CSV text would be a string. */
@@ -63,28 +62,22 @@ const itemFaults: Fault[] = [
   ...['petId', 'quantity', 'status'].map((member): Fault => [`${member} is missing`, without(member)]),
   ['member "name" is unknown', set('name', '"Rex"')],
   ['member "__proto__" is unknown', instead('{"petId":5,"quantity":5,"status":"sold","__proto__":1}')],
-  ['has a member twice, or a colon in a value', instead('{"petId":5,"petId":6,"quantity":5,"status":"sold"}')],
-  ['is not valid JSON', instead('{"petId":05,"quantity":5,"status":"sold"}')],
-  ['is not valid JSON', instead("{'petId':5,'quantity':5,'status':'sold'}")],
-  ['is not valid JSON', instead('{"petId":5,"quantity":5,"status":"sold",}')],
-];
-
-const ndjsonFaults: Fault[] = [
-  ...itemFaults,
   ['must be a JSON object', instead('[5,5,"sold"]')],
   ['must be a JSON object', instead('5')],
-  ['is not valid JSON', instead('{"petId":5,"quantity":5,"status":"sold"} {}')],
-  ['is not valid JSON', instead('5,5,sold')],
+  ['has a member twice, or a colon in a value', instead('{"petId":5,"petId":6,"quantity":5,"status":"sold"}')],
+  ...[
+    '{"petId":05,"quantity":5,"status":"sold"}',
+    "{'petId':5,'quantity':5,'status':'sold'}",
+    '{"petId":5,"quantity":5,"status":"sold",}',
+    '{"petId":5,"quantity":5,"status":"sold"} {}',
+  ].map((text): Fault => ['is not valid JSON', instead(text)]),
 ];
 
-const jsonFaults: Fault[] = [
-  ...itemFaults,
-  ['an item of the array must be a JSON object; nothing from here on was read', instead('5')],
-  [
-    'a comma or the end of the array is missing; nothing from here on was read',
-    instead('{"petId":5,"quantity":5,"status":"sold"} {}'),
-  ],
-];
+/** Those that a JSON array cannot say of which item they are. */
+const arrayProblems = new Map([
+  ['is not valid JSON', 'the file is not valid JSON'],
+  ['has a member twice, or a colon in a value', 'an item has a member twice, or a colon in a value'],
+]);
 
 /** Faults of the whole: they do not lie in one pet's line. */
 const wholeFaults: MalformedFile[] = [
@@ -97,9 +90,9 @@ const wholeFaults: MalformedFile[] = [
     problem: 'line 1: column petId is there twice in the header',
   },
   { format: 'csv', text: 'petId,quantity,status,name\n', problem: 'line 1: column "name" is unknown' },
-  { format: 'json', text: '', problem: 'line 1: a JSON array is missing; nothing from here on was read' },
-  { format: 'json', text: '{}', problem: 'line 1: must be one JSON array of objects; nothing from here on was read' },
-  { format: 'json', text: '[\n', problem: 'line 2: the JSON array is never closed; nothing from here on was read' },
+  { format: 'ndjson', text: '5,5,sold\n', problem: 'line 1: is not valid JSON' },
+  ...['', '[\n', '[{}]]'].map((text) => ({ format: 'json' as const, text, problem: 'the file is not valid JSON' })),
+  { format: 'json', text: '{}', problem: 'the file must be one JSON array of objects' },
 ];
 
 /**
@@ -111,8 +104,7 @@ const wholeFaults: MalformedFile[] = [
 export function malformedFiles(count: number, random: () => number): MalformedFile[] {
   const kinds = [
     ...csvFaults.map((fault) => ({ format: 'csv' as const, fault })),
-    ...ndjsonFaults.map((fault) => ({ format: 'ndjson' as const, fault })),
-    ...jsonFaults.map((fault) => ({ format: 'json' as const, fault })),
+    ...itemFaults.flatMap((fault) => (['ndjson', 'json'] as const).map((format) => ({ format, fault }))),
   ];
   const files = [...wholeFaults];
   for (let at = 0; files.length < count || at < kinds.length; at++) {
@@ -141,8 +133,9 @@ function withOneFault(format: Format, [problem, spoil]: Fault, random: () => num
     json: ['[', records.join(`,${lineEnd}`), ']'],
   };
   const bom = random() < 0.5 ? '\ufeff' : '';
-  const line = format === 'ndjson' ? at + 1 : at + 2;
-  return { format, text: bom + lines[format].join(lineEnd) + lineEnd, problem: `line ${line}: ${problem}` };
+  const place = { csv: `line ${at + 2}`, ndjson: `line ${at + 1}`, json: `item ${at + 1}` }[format];
+  const told = (format === 'json' ? arrayProblems.get(problem) : undefined) ?? `${place}: ${problem}`;
+  return { format, text: bom + lines[format].join(lineEnd) + lineEnd, problem: told };
 }
 
 function write(format: Format, members: Texts): string {

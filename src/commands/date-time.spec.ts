@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseDuration, parseMoment } from './moment.js';
+import { readDateTime, readDuration } from './date-time.js';
 
 describe('a duration', () => {
   it.each([
@@ -10,15 +10,15 @@ describe('a duration', () => {
     ['4w', 2_419_200_000],
     ['0d', 0],
   ])('%s is %d ms', (text, durationMs) => {
-    expect(parseDuration(text)).toBe(durationMs);
+    expect(readDuration(text)).toBe(durationMs);
   });
 
   it.each(['', '5', 'd', '-1d', '1.5h', '1 d', '1y', '1D', '10001d', '1h30m'])('%j is none', (text) => {
-    expect(parseDuration(text)).toBeUndefined();
+    expect(() => readDuration(text)).toThrow('It must be 30s,');
   });
 });
 
-describe('a moment', () => {
+describe('a date or time', () => {
   const now = new Date('2026-11-20T12:00:00Z');
 
   it.each([
@@ -29,7 +29,7 @@ describe('a moment', () => {
     ['2027-01-31T08:00:01.5+02:00', 1, '2027-01-31T06:00:01.500Z'],
     ['2024-02-29', -1, '2024-02-29T00:00:00.000Z'],
   ] as const)('%s (%d) is %s', (text, direction, expected) => {
-    expect(parseMoment(text, direction, now)?.toISOString()).toBe(expected);
+    expect(readDateTime(text, direction, now).toISOString()).toBe(expected);
   });
 
   it.each([
@@ -42,6 +42,6 @@ describe('a moment', () => {
     '2027-01-31T25:00Z',
     '20270131',
   ])('%j is none', (text) => {
-    expect(parseMoment(text, 1, now)).toBeUndefined();
+    expect(() => readDateTime(text, 1, now)).toThrow('It must be ');
   });
 });

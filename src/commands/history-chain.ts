@@ -1,20 +1,15 @@
-import type { Client } from 'pg';
+import type { Client, QueryResult } from 'pg';
 
-export interface BrokenChain {
-  readonly petId: bigint;
-  readonly faults: readonly string[];
-}
-
-export interface Verdict {
+export interface Verification {
   readonly pets: number;
   readonly brokenPets: number;
   /** The first of them, at most a thousand. */
-  readonly broken: readonly BrokenChain[];
+  readonly broken: readonly { readonly petId: bigint; readonly faults: readonly string[] }[];
 }
 
 const statementTimeoutMs = 30 * 60_000;
 
-const judgeChains = `
+const findBrokenChains = `
   WITH link AS (
     SELECT pet_id, quantity_after, status_after,
            lead(id) OVER chain IS NULL AS last,
@@ -26,36 +21,33 @@ const judgeChains = `
     SELECT pet_id, true AS recorded, sum(unlinked::int) AS gaps,
            max(quantity_after) FILTER (WHERE last) AS quantity, max(status_after) FILTER (WHERE last) AS status
       FROM link GROUP BY pet_id),
-  verdict AS (
+  judged AS (
     SELECT pet_id, array_remove(ARRAY[
              CASE WHEN recorded IS NULL THEN 'has no history' END,
              CASE WHEN gaps > 0 THEN gaps || ' of its changes do not begin where the one before ended' END,
              CASE WHEN recorded AND (pet.quantity, pet.status) IS DISTINCT FROM (item.quantity, item.status)
                   THEN 'its last change does not end in its present stock' END], NULL) AS faults
       FROM pet FULL JOIN inventory_item item USING (pet_id))
-  SELECT (SELECT count(*) FROM verdict) AS pets, count(pet_id) OVER () AS broken, pet_id, faults
-    FROM (VALUES (1)) AS always LEFT JOIN verdict ON cardinality(faults) > 0
+  SELECT (SELECT count(*)::integer FROM judged) AS pets, (count(pet_id) OVER ())::integer AS broken, pet_id, faults
+    FROM (VALUES (1)) AS always LEFT JOIN judged ON cardinality(faults) > 0
    ORDER BY pet_id LIMIT 1000`;
 
 /**
- * Finds the pets whose history does not tell how their present stock came about. One statement, hence one moment.
+ * Finds the pets whose history does not tell how their present stock came about. One statement, hence one snapshot.
  * The first row that is left of a pet may begin with any stock: what was before may have been pruned.
  */
-export async function judgeHistory(client: Client): Promise<Verdict> {
+export async function verifyHistory(client: Client): Promise<Verification> {
   await client.query(`SET statement_timeout = ${statementTimeoutMs}; SET work_mem = '96MB'`);
-  const { rows } = await client.query<{ pets: string; broken: string; pet_id: string | null; faults: string[] }>(
-    judgeChains,
+  const { rows } = await client.query<{ pets: number; broken: number; pet_id: string | null; faults: string[] }>(
+    findBrokenChains,
   );
-  return {
-    pets: Number(rows[0]?.pets),
-    brokenPets: Number(rows[0]?.broken),
-    broken: rows.flatMap(({ pet_id, faults }) => (pet_id === null ? [] : [{ petId: BigInt(pet_id), faults }])),
-  };
+  const broken = rows.flatMap(({ pet_id, faults }) => (pet_id === null ? [] : [{ petId: BigInt(pet_id), faults }]));
+  return { pets: rows[0]?.pets ?? 0, brokenPets: rows[0]?.broken ?? 0, broken };
 }
 
 /**
- * $1 the moment; $2, $3 the row after which to go on. A row with a key answers repetitions of its update for a day, whatever
- * the moment. The newest row is found by LIMIT rather than EXISTS, and rows are deleted
+ * $1 the time; $2, $3 the row after which to go on. A row with a key answers repetitions of its update for a day, whatever
+ * that time. The newest row is found by LIMIT rather than EXISTS, and rows are deleted
  * by their place: a planner without statistics would join the whole table, in time quadratic for a pet with a long chain.
  */
 const pruneSlice = `
@@ -72,25 +64,31 @@ const pruneSlice = `
              ORDER BY newer.pet_id, newer.id LIMIT 1) IS NOT NULL
        AND NOT (pet_id = $2 AND EXISTS (SELECT FROM stock_change kept WHERE kept.pet_id = $2 AND kept.id <= $3))),
   gone AS (DELETE FROM stock_change WHERE ctid = ANY (ARRAY(SELECT place FROM old)))
-  SELECT pet_id, id, (SELECT count(*) FROM old) AS deleted FROM slice ORDER BY pet_id DESC, id DESC LIMIT 1`;
+  SELECT pet_id, id, (SELECT count(*)::integer FROM old) AS deleted FROM slice ORDER BY pet_id DESC, id DESC LIMIT 1`;
 
 /**
- * Deletes history rows older than a moment, in batches that are each a short transaction. Of each pet it takes rows from the
+ * Deletes history rows older than a time, in batches that are each a short transaction. Of each pet it takes rows from the
  * beginning of the chain only and never the newest, so that what remains links up even when this is interrupted. A date
  * alone would not do: the time of a change is when its statement began, and can be earlier than that of the change before.
  *
  * @returns how many rows it deleted
  */
-export async function pruneBefore(client: Client, moment: Date): Promise<number> {
+export async function pruneBefore(client: Client, before: Date): Promise<number> {
   let deleted = 0;
-  let last: { pet_id: string; id: string } | undefined = { pet_id: '-9223372036854775808', id: '0' };
+  let last: Slice | undefined = { pet_id: '-9223372036854775808', id: '0', deleted: 0 };
   while (last) {
     await client.query(`BEGIN; SET LOCAL "inventory.history" = 'prune'`);
-    const values: string[] = [moment.toISOString(), last.pet_id, last.id];
-    const { rows } = await client.query<{ pet_id: string; id: string; deleted: string }>(pruneSlice, values);
+    const { rows }: QueryResult<Slice> = await client.query(pruneSlice, [before, last.pet_id, last.id]);
     await client.query('COMMIT');
     last = rows[0];
-    deleted += Number(rows[0]?.deleted ?? 0);
+    deleted += last?.deleted ?? 0;
   }
   return deleted;
+}
+
+/** Its last row, and how many were deleted. */
+interface Slice {
+  pet_id: string;
+  id: string;
+  deleted: number;
 }
