@@ -1,5 +1,5 @@
 import { startDatabase, type BenchDatabase, type ExpectedList } from './database.ts';
-import { measure } from './measure.ts';
+import { measure, type Run } from './measure.ts';
 import { bestClientCount, findPgbench, runPgbench } from './pgbench.ts';
 import { expectedSeconds, type PlannedRun } from './plan.ts';
 import { Progress } from './progress.ts';
@@ -12,9 +12,10 @@ export function labelOf(contender: Contender): string {
   return contender === 'pgbench' ? 'pgbench' : sides[contender].label;
 }
 
-/** Runs one after the other, each with a fresh process on a freshly filled database. */
+/** Runs one after the other, each with a fresh process on a freshly filled database; each round has a database server of its own. */
 export class Benchmark {
-  readonly #database: BenchDatabase;
+  #database: BenchDatabase;
+  #round = 0;
   readonly #pgbench = findPgbench();
   readonly #scenarios = new Map<string, ScenarioResults>();
   readonly #disqualified: Results['disqualified'] = [];
@@ -28,26 +29,34 @@ export class Benchmark {
   }
 
   static async run(runs: readonly PlannedRun[]): Promise<Omit<Results, 'machine' | 'startedAt' | 'minutes'>> {
-    const database = await startDatabase();
+    const benchmark = new Benchmark(await startDatabase());
     const progress = new Progress(runs.map(expectedSeconds));
     try {
-      const benchmark = new Benchmark(database);
       for (const run of runs) {
         progress.next(
           `${run.scenario.title} · round ${run.round + 1} of ${run.scenario.rounds} · ${labelOf(run.contender)}`,
         );
+        await benchmark.#enterRound(run.round);
         await benchmark.#attempt(run);
       }
       return {
-        postgresVersion: database.version,
+        postgresVersion: benchmark.#database.version,
         ...(benchmark.#pgbenchClients === undefined ? {} : { pgbenchClients: benchmark.#pgbenchClients }),
         scenarios: [...benchmark.#scenarios.values()],
         disqualified: benchmark.#disqualified,
       };
     } finally {
       progress.end();
-      await database.stop();
+      await benchmark.#database.stop();
     }
+  }
+
+  async #enterRound(round: number): Promise<void> {
+    if (round === this.#round) return;
+    await this.#database.stop();
+    this.#database = await startDatabase();
+    this.#round = round;
+    this.#store = undefined;
   }
 
   /** Whoever fails is out of the scenario, says why, and the benchmark goes on. */
@@ -84,8 +93,9 @@ export class Benchmark {
     return this.#running(side, environment, async (running) => {
       const fault = round === 0 && side.name !== 'bare' ? await faultInList(running, expected) : undefined;
       if (fault) throw new Error(fault);
+      if (scenario.elsewhere) return measureElsewhere(running, scenario, this.#database);
       if (scenario.kind !== 'list' || scenario.updatesPerSecond > 0) this.#store = undefined;
-      return measure(running, scenario, this.#database);
+      return measure(running, scenario, this.#database, running);
     });
   }
 
@@ -119,6 +129,22 @@ export class Benchmark {
     const results = this.#scenarios.get(scenario.name) ?? { scenario, rounds: [], listBytes: expected.bytes };
     this.#scenarios.set(scenario.name, results);
     return expected;
+  }
+}
+
+/** The updates go to another instance of the service on another PostgreSQL server. */
+async function measureElsewhere(running: RunningSide, scenario: Scenario, database: BenchDatabase): Promise<Run> {
+  const elsewhere = await startDatabase();
+  try {
+    await elsewhere.fill(scenario.pets);
+    const writtenTo = await startSide(sides.service, { DATABASE_URL: elsewhere.url });
+    try {
+      return await measure(running, scenario, database, writtenTo);
+    } finally {
+      await writtenTo.stop();
+    }
+  } finally {
+    await elsewhere.stop();
   }
 }
 

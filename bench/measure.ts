@@ -1,11 +1,12 @@
-import { Agent, request } from 'node:http';
+import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
+import { commitBeside, send, setQuantity, writeBeside } from './client.ts';
 import { keys, usualPets, type BenchDatabase } from './database.ts';
 import { load, type LoadMode, type LoadResult } from './load.ts';
 import type { Scenario } from './scenarios.ts';
 import type { RunningSide } from './sides.ts';
-import { cpuMs, peakMemoryMb } from './usage.ts';
+import { percentile } from './statistics.ts';
+import { cpuMs, memoryMb } from './usage.ts';
 
 export interface Measurement {
   requestsPerSecond: number;
@@ -34,7 +35,13 @@ const loadModes = {
   mixed: 'mixed',
 } as const satisfies Record<string, LoadMode>;
 
-export async function measure(side: RunningSide, scenario: Scenario, database: BenchDatabase): Promise<Run> {
+/** @param writtenTo who gets the updates beside the measured requests */
+export async function measure(
+  side: RunningSide,
+  scenario: Scenario,
+  database: BenchDatabase,
+  writtenTo: RunningSide,
+): Promise<Run> {
   const headers: Record<string, string> = { Authorization: `Bearer ${keys.good}` };
   if (scenario.gzip) headers['Accept-Encoding'] = 'gzip';
   if (scenario.kind === 'unchanged') headers['If-None-Match'] = await etagOf(side);
@@ -42,8 +49,8 @@ export async function measure(side: RunningSide, scenario: Scenario, database: B
   const pets = usualPets(scenario.pets);
   const plan = { url: side.url, headers, connections, pets };
 
-  const writer = scenario.updatesPerSecond > 0 ? writeBeside(side, pets, scenario.updatesPerSecond) : undefined;
-  const tenant = scenario.commitsPerSecond > 0 ? await commitBeside(database, scenario.commitsPerSecond) : undefined;
+  const writer = scenario.updatesPerSecond > 0 ? writeBeside(writtenTo, pets, scenario.updatesPerSecond) : undefined;
+  const tenant = scenario.commitsPerSecond > 0 ? commitBeside(database, scenario.commitsPerSecond) : undefined;
   const mode = kind === 'anew' ? undefined : loadModes[kind];
   const warmUp = mode ? await load({ ...plan, mode, seconds: warmUpSeconds }) : await listAnew(side, 2);
   if (!writer && !tenant) await untilIdle(side.pid);
@@ -58,7 +65,7 @@ export async function measure(side: RunningSide, scenario: Scenario, database: B
     failures: result.failures,
     programCpuUs: perRequest(cpuMs(side.pid) - before.program),
     postgresCpuUs: perRequest(cpuMs(database.pid) - before.postgres),
-    peakMemoryMb: peakMemoryMb(side.pid),
+    peakMemoryMb: memoryMb(side.pid, 'VmHWM'),
     updatesPerSecond: ((writer?.written() ?? 0) - before.written) / result.seconds,
   };
   await writer?.stop();
@@ -91,48 +98,6 @@ async function etagOf(side: RunningSide): Promise<string> {
   return etag;
 }
 
-/** Updates at a steady rate, whatever the answers take: those that are late are caught up. */
-function writeBeside(side: RunningSide, pets: number, perSecond: number) {
-  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
-  const started = performance.now();
-  let sent = 0;
-  let written = 0;
-  const timer = setInterval(() => {
-    for (const due = ((performance.now() - started) / 1000) * perSecond; sent < due;) {
-      sent++;
-      void setQuantity(side, agent, 1 + (sent % pets), sent).then((done) => (written += done ? 1 : 0));
-    }
-  }, 5);
-  return {
-    written: () => written,
-    async stop() {
-      clearInterval(timer);
-      await sleep(20);
-      agent.destroy();
-    },
-  };
-}
-
-/** What another tenant of the same server does: transactions in a database of its own. */
-async function commitBeside(database: BenchDatabase, perSecond: number) {
-  const url = new URL(database.url);
-  url.pathname = 'template1';
-  const client = new Client({ connectionString: url.href });
-  await client.connect();
-  const started = performance.now();
-  let sent = 0;
-  const timer = setInterval(() => {
-    for (const due = ((performance.now() - started) / 1000) * perSecond; sent < due; sent++)
-      void client.query('SELECT pg_current_xact_id()');
-  }, 5);
-  return {
-    async stop() {
-      clearInterval(timer);
-      await client.end();
-    },
-  };
-}
-
 /** One after the other: an update, then the list, of which only the latter is timed. */
 async function listAnew(side: RunningSide, seconds: number): Promise<LoadResult> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -148,33 +113,7 @@ async function listAnew(side: RunningSide, seconds: number): Promise<LoadResult>
     if (answer.status !== 200) failures++;
   }
   agent.destroy();
-  timesMs.sort((a, b) => a - b);
-  const at = (share: number) => timesMs[Math.floor(share * (timesMs.length - 1))] ?? NaN;
+  const at = (share: number) => percentile(timesMs, share);
   const listSeconds = timesMs.reduce((sum, ms) => sum + ms, 0) / 1000;
   return { requests: timesMs.length, seconds: listSeconds, p50Ms: at(0.5), p99Ms: at(0.99), failures, bytes };
-}
-
-async function setQuantity(side: RunningSide, agent: Agent, pet: number, quantity: number): Promise<boolean> {
-  const answer = await send(`${side.url}/${pet}`, agent, 'PATCH', JSON.stringify({ quantity })).catch(() => undefined);
-  return answer?.status === 200;
-}
-
-/** The body is counted and dropped, so that this program is not what is measured. */
-function send(url: string, agent: Agent, method: string, body?: string): Promise<{ status: number; bytes: number }> {
-  const { promise, resolve, reject }: PromiseWithResolvers<{ status: number; bytes: number }> = Promise.withResolvers();
-  const headers = {
-    Authorization: `Bearer ${keys.good}`,
-    ...(body === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }),
-  };
-  request(url, { agent, method, headers }, (answer) => {
-    let bytes = 0;
-    answer.on('data', (chunk: Buffer) => (bytes += chunk.length));
-    answer.on('end', () => {
-      resolve({ status: answer.statusCode ?? 0, bytes });
-    });
-    answer.on('error', reject);
-  })
-    .on('error', reject)
-    .end(body);
-  return promise;
 }

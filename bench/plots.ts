@@ -3,7 +3,7 @@ import { compile, type TopLevelSpec } from 'vega-lite';
 import { labelOf } from './benchmark.ts';
 import type { Results, ScenarioResults } from './results.ts';
 import type { Contender } from './scenarios.ts';
-import { linesOf } from './summary.ts';
+import { isQuietList, linesOf } from './summary.ts';
 
 const look = {
   $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
@@ -24,6 +24,7 @@ const colorOf: Record<Contender, string> = {
   oneTrip: '#e58b7b',
   express: '#e0a458',
   nest: '#6a5acd',
+  keeping: '#3a86c8',
   weaker: '#8d99ae',
   bare: '#222222',
   pgbench: '#7f7f7f',
@@ -49,7 +50,7 @@ async function draw(spec: TopLevelSpec): Promise<string> {
   return new vega.View(vega.parse(compile(spec).spec), { renderer: 'none' }).toSVG();
 }
 
-/** How many times the rate of Fastify + pg, with its confidence interval and the goal where there is one. */
+/** How many times the rate of Fastify + pg, with its lowest and highest round and the goal where there is one. */
 function ratios(results: Results): TopLevelSpec {
   const rows = results.scenarios.flatMap((found) => {
     const ratio = linesOf(found).find(({ contender }) => contender === 'fastify')?.ratio;
@@ -85,7 +86,7 @@ function ratios(results: Results): TopLevelSpec {
 
 function lists(results: Results): TopLevelSpec {
   const shown = results.scenarios
-    .filter(({ scenario }) => scenario.kind === 'list' && scenario.updatesPerSecond === 0)
+    .filter(({ scenario }) => isQuietList(scenario) && !scenario.gzip)
     .filter(
       ({ scenario }) => scenario.connections === 8 || (scenario.pets === 1_000_000 && scenario.connections === 4),
     );

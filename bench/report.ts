@@ -1,16 +1,17 @@
 import { existsSync, readFileSync } from 'node:fs';
 import type { Results, ScenarioResults } from './results.ts';
 import type { Scenario } from './scenarios.ts';
-import { digits, linesOf, verdicts } from './summary.ts';
+import { digits, isQuietList, linesOf, operatorHead, operatorRows, shares, verdicts, withInterval } from './summary.ts';
 
 /** What a person wrote about the figures: what was tried where a goal is missed. It is taken over as it stands. */
 const notesFile = new URL('notes.md', import.meta.url);
 
 const groups: readonly [heading: string, belongs: (scenario: Scenario) => boolean][] = [
-  ['Lists, nothing written meanwhile', ({ kind, updatesPerSecond }) => kind === 'list' && updatesPerSecond === 0],
+  ['Lists, nothing written meanwhile', isQuietList],
   [
     'Lists while stock changes',
-    ({ kind, updatesPerSecond }) => kind === 'anew' || kind === 'mixed' || updatesPerSecond > 0,
+    (scenario) =>
+      scenario.kind === 'anew' || scenario.kind === 'mixed' || (scenario.kind === 'list' && !isQuietList(scenario)),
   ],
   ['Lists that have not changed (`If-None-Match`, 304)', ({ kind }) => kind === 'unchanged'],
   ['Updates', ({ kind }) => kind === 'update' || kind === 'hot'],
@@ -23,6 +24,12 @@ export function report(results: Results): string {
     introduction(results),
     '## Goals',
     goals(results),
+    ...section(
+      '## Lists with writes beside, as a share of the same list with none',
+      sharesTable(results),
+      readingShares,
+    ),
+    ...section('## What operators ask first', operatorsTable(results), readingOperators),
     '![Ratios to Fastify + pg](performance-ratios.svg)',
     '![Lists a second](performance-lists.svg)',
     '![Updates a second](performance-updates.svg)',
@@ -62,12 +69,42 @@ function goals(results: Results): string {
   return table(['requests/s of this service', 'wanted', 'measured', 'reached'], rows);
 }
 
-const howToRead = `\`times\` is what counts: this service's requests/s by the other's in the same round, as the median of the rounds with its
-95 % confidence interval; above 1 this service is ahead. All else is the median of the rounds: requests/s, the time of the middle request and of the slowest hundredth in
-milliseconds, CPU time per request of the program and of PostgreSQL in microseconds, the program's memory at its
-peak in MB. On shared cores requests/s drift with the machine, CPU time much less: it is the figure that tells how much
-a core can carry. The times are those of a closed loop: each connection waits for its answer before it asks again, so
-they show how long a full queue is and not what a lone caller sees; for that read the rows with 1 connection.`;
+/** Nothing, heading included, where nothing was measured. */
+function section(heading: string, tables: string, text: string): string[] {
+  return tables === '' ? [] : [heading, tables, text];
+}
+
+function sharesTable(results: Results): string {
+  const rows = shares(results).map(({ what, wanted, found, reached }) => [
+    what,
+    wanted,
+    found,
+    reached === undefined ? '' : reached ? 'yes' : '**no**',
+  ]);
+  return rows.length === 0
+    ? ''
+    : table(['lists/s of this service', 'wanted', 'share of the same without', 'reached'], rows);
+}
+
+const readingShares = `The share is that of the same round, in which the two run one after the other; the median of the rounds, with the lowest and the
+highest. The rows "elsewhere" are the control: the updates go to another instance of the service on another PostgreSQL
+server. What they cost the machine, whoever gets them, is gone there already, so more than that share cannot be left.`;
+
+function operatorsTable(results: Results): string {
+  const rows = operatorRows(results);
+  return rows.length === 0 ? '' : table(operatorHead, rows);
+}
+
+const readingOperators = `Cold start is the median of five, from the start of the process to the first 200: of \`/health/ready\` for this service, of a list of
+ten pets for the peers, which have no such page. Memory is what is resident ten seconds after the start without a request, then after
+one list. Each program gets 50 requests/s for 20 seconds, after three to warm up, each sent when its time has come, on a connection of its own where all others wait.`;
+
+const howToRead = `\`times\` is this service's requests/s by the other's in the same round: the median of the rounds, with the lowest and the highest where
+there is more than one; above 1 this service is ahead. All else is the median of the rounds: requests/s, the time of the middle request and of
+the slowest hundredth in milliseconds, CPU time per request of the program and of PostgreSQL in microseconds; but the program's
+memory in MB is its highest peak. On shared cores requests/s drift with the machine, CPU time much less: it
+tells how much a core can carry. The times are those of a closed loop: each connection waits for its response before it asks again, so
+they show how long a full queue is. What a lone caller sees is in the rows with 1 connection and in the table above.`;
 
 function figures(found: readonly ScenarioResults[]): string {
   const rows = found.flatMap((each) =>
@@ -75,13 +112,15 @@ function figures(found: readonly ScenarioResults[]): string {
       index === 0 ? each.scenario.title : '',
       line.label,
       digits(line.requestsPerSecond),
-      line.ratio ? `${digits(line.ratio.median)} (${digits(line.ratio.low)} – ${digits(line.ratio.high)})` : '',
+      line.ratio ? withInterval(line.ratio) : '',
       `${digits(line.p50Ms)} / ${digits(line.p99Ms)}`,
       `${digits(line.programCpuUs)} + ${digits(line.postgresCpuUs)}`,
       digits(line.peakMemoryMb),
       [
         line.failures > 0 ? `${line.failures} failed` : '',
-        each.scenario.updatesPerSecond > 0 ? `${digits(line.updatesPerSecond)} updates/s done` : '',
+        each.scenario.updatesPerSecond > 0 && !each.scenario.elsewhere
+          ? `${digits(line.updatesPerSecond)} updates/s done`
+          : '',
         ...line.faults,
       ]
         .filter((remark) => remark !== '')
@@ -97,17 +136,17 @@ function exclusions({ disqualified }: Results): string {
   return `Not measured:\n\n${lines.join('\n')}`;
 }
 
-const batchedAndKept = `This service does what the peers do not, and it is where its lead comes from:
+const batchedAndKept = `This service does what the peers do not, and its lead comes from there:
 
 - **Batched:** requests that arrive while a database round trip is under way share the next one. One statement looks up
-  the keys of all who wait; one statement applies all updates that wait, each with its own history row. Nothing is delayed
-  to fill a batch, and no answer comes from a statement older than its request.
-- **Kept:** the bytes of the last list, with its \`ETag\`. They are sent again only when PostgreSQL, asked within the same
-  request, shows that nothing has been committed since they were read. Otherwise the pets that have changed are read, once for all who wait.
+  the keys of all who wait; one statement applies the updates that wait, each with its own history row. Nothing is delayed
+  to fill a batch, and no response comes from a statement older than its request.
+- **Kept:** the bytes of the last list, in pieces of 1,024 pets, with its \`ETag\`; each piece in gzip, too, once that was asked for. The key
+  check of every request also asks what PostgreSQL shows now. While nothing was committed the bytes are sent as they are. Otherwise
+  one statement reads the pets that have changed, once for all who wait, and only their pieces are made anew.
 - **Not kept:** keys. Every request has its key looked up in the database, as the peers do.
 
-With one connection there is nothing to share, and the figures show what the layers themselves cost. With updates beside the lists the
-kept bytes are spoilt again and again; \`Lists while stock changes\` shows what is left.`;
+With one connection there is nothing to share, and the figures show what the layers themselves cost.`;
 
 function method({ machine, pgbenchClients }: Results): string {
   const limit = pgbenchClients
@@ -115,16 +154,18 @@ function method({ machine, pgbenchClients }: Results): string {
     : 'pgbench was not installed, so that limit is missing.';
   return `- PostgreSQL is started for the benchmark alone, with durable commits (\`fsync\` and \`synchronous_commit\` on). Checkpoints and
   vacuum run between the measurements: the store is filled afresh after everything that writes.
-- Every round starts a fresh process, warms it up for a second and measures for some seconds. Rounds are interleaved
-  (A B, B A, A B …), so that drift falls on all alike. The less important peers take part in the first round only.
+- Round 1 of all scenarios comes first, then round 2 of all, and so on, each round on a PostgreSQL server of its own: rounds that
+  follow each other directly differ less than runs do. Every second round runs backwards, so that drift falls on all
+  alike. Each measurement has a fresh process, a second to warm up and then some seconds. The less important peers take part in the first round only.
 - All run on the same Node.js in production mode, with logging off and ten database connections. The peers use named statements; Fastify has schemas
   for bodies and answers; Express has its ETag and query parser off; Prisma has its statements named.
 - All make the same promises: the key's SHA-256 looked up in the database for every request, with expiry, revocation and
   scopes; the list complete, in order and exact to the last digit of an int64; the body validated; the update answered with the pet after its commit, one history row
   written by the same statement. Prisma's \`update\` leaves the history row to the database's trigger, which names the database role
   and not the key: a little less for a little more speed. "Key in memory, no history" is the weaker promise that many settle for.
+  "List kept until it writes itself" is the usual cache: it never shows what another process or an operator has written.
 - Fastify looks the key up in one statement and does the work in another, as it is usually written. "Key in the same statement" is a
-  variant that joins the two and saves a trip, for the scenarios in which trips are most of the work.
+  variant that joins the two and saves a round trip, for the scenarios in which these are most of the work.
 - Before it is measured each program has to pass a check: keys unknown, expired, revoked a moment ago and without the scope;
   malformed and extreme input; the history row. Before each scenario its list is compared, byte for byte, with the one that the database makes.
   After each run of updates the history has to hold as many rows as updates were accepted, each continuing from the one before, and each

@@ -1,5 +1,6 @@
 import type { Machine } from './machine.ts';
 import type { Measurement } from './measure.ts';
+import type { OperatorFigures, WholeReading } from './operators.ts';
 import type { Contender, Scenario } from './scenarios.ts';
 
 export interface Round extends Measurement {
@@ -23,6 +24,8 @@ export interface Results {
   postgresVersion: string;
   pgbenchClients?: number;
   scenarios: ScenarioResults[];
+  operators?: OperatorFigures[];
+  wholeReading?: WholeReading;
   /** Who was not measured in which scenario, and why. */
   disqualified: { contender: Contender; scenario: string; reason: string }[];
 }

@@ -8,6 +8,7 @@ import { describeMachine } from './machine.ts';
 import { Benchmark } from './benchmark.ts';
 import { planRuns } from './plan.ts';
 import type { Results } from './results.ts';
+import { measureOperators, measureWholeReading } from './operators.ts';
 import { scenarios } from './scenarios.ts';
 import { comparisonTable } from './summary.ts';
 
@@ -39,8 +40,10 @@ if (options.replicas !== undefined) {
   if (!options.built) build();
   const { only, quick } = options;
   const chosen = scenarios.filter((scenario) => (only ? scenario.name.includes(only) : !quick || scenario.quick));
-  if (chosen.length === 0) {
-    throw new Error(`no scenario is called like that; there are ${scenarios.map(({ name }) => name).join(', ')}`);
+  const asks = (part: string) => (only ? part.includes(only) : !quick);
+  if (chosen.length === 0 && !asks('operators') && !asks('whole-reading')) {
+    const names = [...scenarios.map(({ name }) => name), 'operators', 'whole-reading'];
+    throw new Error(`no scenario is called like that; there are ${names.join(', ')}`);
   }
 
   const machine = describeMachine();
@@ -49,6 +52,8 @@ if (options.replicas !== undefined) {
     machine,
     startedAt: new Date(started).toISOString(),
     ...(await Benchmark.run(planRuns(chosen, quick))),
+    ...(asks('operators') ? await orNothing('operators', measureOperators) : {}),
+    ...(asks('whole-reading') ? await orNothing('wholeReading', measureWholeReading) : {}),
     minutes: Math.round((Date.now() - started) / 6_000) / 10,
   };
   console.log(comparisonTable(results));
@@ -65,6 +70,20 @@ function build(): void {
     cwd: projectFolder,
     stdio: 'inherit',
   });
+}
+
+/** What fails here leaves the report without its table, not without all that was measured before. */
+async function orNothing<Name extends string, T>(
+  name: Name,
+  measure: () => Promise<T>,
+): Promise<Partial<Record<Name, T>>> {
+  console.log(`${name} …`);
+  try {
+    return { [name]: await measure() } as Record<Name, T>;
+  } catch (error) {
+    console.error(`${name} could not be measured: ${(error as Error).message}`);
+    return {};
+  }
 }
 
 async function writeReport(results: Results): Promise<void> {

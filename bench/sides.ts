@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +7,7 @@ import { keys } from './database.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-export type SideName = 'service' | 'fastify' | 'oneTrip' | 'express' | 'nest' | 'weaker' | 'bare';
+export type SideName = 'service' | 'fastify' | 'oneTrip' | 'express' | 'nest' | 'keeping' | 'weaker' | 'bare';
 
 export interface Side {
   name: SideName;
@@ -28,7 +28,7 @@ export const sides: Record<SideName, Side> = {
     program: 'dist/main.js',
     history: 'key',
     looksUpKeys: true,
-    environment: { LOG_LEVEL: 'silent', DATABASE_POOL_SIZE: '7' },
+    environment: { LOG_LEVEL: 'silent', DATABASE_POOL_SIZE: '8' },
   },
   fastify: {
     name: 'fastify',
@@ -62,6 +62,14 @@ export const sides: Record<SideName, Side> = {
     looksUpKeys: true,
     environment: {},
   },
+  keeping: {
+    name: 'keeping',
+    label: "Fastify + pg, list kept until it writes itself (stale after others' writes)",
+    program: 'bench/peers/fastify.ts',
+    history: 'key',
+    looksUpKeys: true,
+    environment: { KEEPS_LIST: '1' },
+  },
   weaker: {
     name: 'weaker',
     label: 'Fastify + pg, key in memory, no history',
@@ -82,17 +90,29 @@ export const sides: Record<SideName, Side> = {
 
 export interface RunningSide {
   side: Side;
+  program: ChildProcess;
   pid: number;
   url: string;
+  /** On the clock of `performance.now()`. */
+  spawnedAt: number;
   stop(): Promise<void>;
 }
 
 const startTimeoutMs = 20_000;
 
-/** Starts a fresh process and waits until it answers, which is 401 for all but the bare server. */
-export async function startSide(side: Side, environment: Record<string, string>): Promise<RunningSide> {
+/**
+ * Starts a fresh process and waits until it answers, which is 401 for all but the bare server.
+ *
+ * @param preload a module that it loads before its program and that speaks over IPC
+ */
+export async function startSide(
+  side: Side,
+  environment: Record<string, string>,
+  preload?: string,
+): Promise<RunningSide> {
   const port = await freePort();
-  const program = spawn(process.execPath, [side.program], {
+  const spawnedAt = performance.now();
+  const program = spawn(process.execPath, [...(preload ? ['--import', preload] : []), side.program], {
     cwd: root,
     env: {
       PATH: process.env['PATH'],
@@ -102,10 +122,10 @@ export async function startSide(side: Side, environment: Record<string, string>)
       ...side.environment,
       ...environment,
     },
-    stdio: ['ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'ignore', 'pipe', ...(preload ? (['ipc'] as const) : [])],
   });
   let complaint = '';
-  program.stderr.setEncoding('utf8').on('data', (text: string) => {
+  program.stderr?.setEncoding('utf8').on('data', (text: string) => {
     complaint = (complaint + text).slice(-2_000);
   });
   const url = `http://127.0.0.1:${port}/v1/inventory`;
@@ -117,12 +137,14 @@ export async function startSide(side: Side, environment: Record<string, string>)
       program.kill('SIGKILL');
       throw new Error(`${side.label} does not answer: ${complaint}`);
     }
-    await sleep(20);
+    await sleep(10);
   }
   return {
     side,
+    program,
     pid: program.pid ?? 0,
     url,
+    spawnedAt,
     async stop() {
       if (program.exitCode !== null) throw new Error(`${side.label} ended by itself: ${complaint}`);
       const ended = once(program, 'exit');

@@ -1,7 +1,7 @@
 import { labelOf } from './benchmark.ts';
 import type { Measurement } from './measure.ts';
 import type { Results, Round, ScenarioResults } from './results.ts';
-import type { Contender } from './scenarios.ts';
+import type { Contender, Scenario } from './scenarios.ts';
 import { median, medianWithInterval, type Interval } from './statistics.ts';
 
 export interface Line extends Measurement {
@@ -48,9 +48,50 @@ export interface Verdict {
   reached: boolean;
 }
 
+export interface ShareFound extends Omit<Verdict, 'reached'> {
+  /** Undefined for a control. */
+  reached: boolean | undefined;
+}
+
+/** What the service's lists keep of their rate while something is written, paired by round. */
+export function shares({ scenarios }: Results): ShareFound[] {
+  return scenarios.flatMap(({ scenario, rounds }) => {
+    if (!scenario.share) return [];
+    const { of, atLeast } = scenario.share;
+    const base = scenarios.find(({ scenario: { name } }) => name === of)?.rounds ?? [];
+    const rateIn = (all: readonly Round[], round: number) =>
+      all.find((each) => each.contender === 'service' && each.round === round)?.requestsPerSecond ?? NaN;
+    const paired = rounds
+      .filter(({ contender }) => contender === 'service')
+      .map(({ round }) => rateIn(rounds, round) / rateIn(base, round))
+      .filter((share) => !Number.isNaN(share));
+    if (paired.length === 0) return [];
+    const share = medianWithInterval(paired);
+    return [
+      {
+        what: scenario.title,
+        wanted: atLeast === undefined ? 'control' : String(atLeast),
+        found: withInterval(share),
+        reached: atLeast === undefined ? undefined : share.median >= atLeast,
+      },
+    ];
+  });
+}
+
+/** Nothing is written during these lists, on this machine or by another tenant. */
+export function isQuietList({ kind, updatesPerSecond, commitsPerSecond }: Scenario): boolean {
+  return kind === 'list' && updatesPerSecond === 0 && commitsPerSecond === 0;
+}
+
 /** Every figure that was set as a goal, and whether this run reached it. */
 export function verdicts(results: Results): Verdict[] {
-  return [...ratioVerdicts(results), ...unchangedVerdict(results), ...millionVerdict(results), ...tailVerdict(results)];
+  return [
+    ...ratioVerdicts(results),
+    ...unchangedVerdict(results),
+    ...millionVerdict(results),
+    ...wholeReadingVerdicts(results),
+    ...tailVerdict(results),
+  ];
 }
 
 function ratioVerdicts(results: Results): Verdict[] {
@@ -60,7 +101,7 @@ function ratioVerdicts(results: Results): Verdict[] {
       return {
         what: `${found.scenario.title}, against ${labelOf(against)}`,
         wanted: `${atLeast} times`,
-        found: ratio ? `${digits(ratio.median)} times (${digits(ratio.low)} to ${digits(ratio.high)})` : 'not measured',
+        found: ratio ? `${withInterval(ratio)} times` : 'not measured',
         reached: (ratio?.median ?? 0) >= atLeast,
       };
     }),
@@ -79,12 +120,27 @@ function unchangedVerdict(results: Results): Verdict[] {
 function millionVerdict(results: Results): Verdict[] {
   const peaks = results.scenarios
     .filter(({ scenario }) => scenario.pets === 1_000_000)
-    .flatMap((found) => linesOf(found).filter(({ contender }) => contender === 'service'))
-    .map(({ peakMemoryMb }) => peakMemoryMb);
-  if (peaks.length === 0) return [];
-  const peak = Math.max(...peaks);
+    .flatMap((found) => linesOf(found).map((line) => ({ ...line, title: found.scenario.title })))
+    .filter(({ contender }) => contender === 'service')
+    .sort((a, b) => b.peakMemoryMb - a.peakMemoryMb);
+  const [most] = peaks;
+  if (!most) return [];
   const what = 'memory of this service with 1,000,000 pets, at its peak';
-  return [{ what, wanted: 'under 450 MB', found: `${digits(peak)} MB`, reached: peak < 450 }];
+  const found = `${digits(most.peakMemoryMb)} MB (${most.title})`;
+  return [{ what, wanted: 'at most 450 MB', found, reached: most.peakMemoryMb <= 450 }];
+}
+
+function wholeReadingVerdicts({ wholeReading }: Results): Verdict[] {
+  if (!wholeReading) return [];
+  const { medianMs, heldMs } = wholeReading;
+  const longest = Math.max(...heldMs);
+  const each = heldMs.map(digits).join(', ');
+  const what = 'list of 1,000,000 pets, read whole and sent';
+  const held = `${what}: the longest that the event loop was held`;
+  return [
+    { what, wanted: 'at most 1,500 ms', found: `${digits(medianMs)} ms`, reached: medianMs <= 1_500 },
+    { what: held, wanted: 'at most 20 ms', found: `${digits(longest)} ms (each: ${each})`, reached: longest <= 20 },
+  ];
 }
 
 /** Where there is a goal, the slowest hundredth may not pay for it. */
@@ -113,6 +169,11 @@ export function digits(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
+/** With the lowest and the highest round, where there is more than one. */
+export function withInterval({ median, low, high }: Interval): string {
+  return low === high ? digits(median) : `${digits(median)} (${digits(low)} to ${digits(high)})`;
+}
+
 export function comparisonTable(results: Results): string {
   const rows = results.scenarios.flatMap((found) => [
     `\n${found.scenario.title}`,
@@ -123,9 +184,7 @@ export function comparisonTable(results: Results): string {
         `p50 ${digits(line.p50Ms).padStart(6)} ms`,
         `p99 ${digits(line.p99Ms).padStart(6)} ms`,
         `cpu ${digits(line.programCpuUs).padStart(7)} + ${digits(line.postgresCpuUs).padStart(6)} µs`,
-        line.ratio
-          ? `service is ${digits(line.ratio.median)}× (${digits(line.ratio.low)} to ${digits(line.ratio.high)})`
-          : '',
+        line.ratio ? `service is ${withInterval(line.ratio)} times this` : '',
         line.failures > 0 ? `${line.failures} FAILED` : '',
         ...line.faults,
       ].join('  '),
@@ -134,5 +193,29 @@ export function comparisonTable(results: Results): string {
   const goals = verdicts(results).map(
     ({ what, wanted, found, reached }) => `${reached ? 'reached' : 'MISSED '} ${what}: ${found}, wanted ${wanted}`,
   );
-  return [...rows, '', ...goals].join('\n');
+  const kept = shares(results).map(
+    ({ what, wanted, found, reached }) =>
+      `${reached === undefined ? '       ' : reached ? 'reached' : 'MISSED '} share: ${what}: ${found}, ${reached === undefined ? wanted : `wanted ${wanted}`}`,
+  );
+  return [...rows, '', ...kept, ...operatorLines(results), ...goals].join('\n');
+}
+
+export const operatorHead = [
+  'program',
+  'cold start to ready, ms',
+  'memory idle, MB',
+  'after one list of 10,000, MB',
+  'list of 1,000 at 50/s, p99 ms',
+  'update at 50/s, p99 ms',
+] as const;
+
+export function operatorRows({ operators = [] }: Results): string[][] {
+  return operators.map(({ side, coldStartMs, idleMb, afterListMb, listP99Ms, updateP99Ms }) => [
+    labelOf(side),
+    ...[coldStartMs, idleMb, afterListMb, listP99Ms, updateP99Ms].map(digits),
+  ]);
+}
+
+function operatorLines(results: Results): string[] {
+  return operatorRows(results).map((cells) => cells.map((cell, at) => `${operatorHead[at]}: ${cell}`).join('  '));
 }

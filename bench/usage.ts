@@ -21,11 +21,11 @@ export function cpuMs(root: number): number {
   return ticks * msPerTick;
 }
 
-/** The most memory that a process and those below it have had resident, each at its own peak. */
-export function peakMemoryMb(root: number): number {
+/** Memory that a process and those below it have resident now (`VmRSS`), or each at its own peak (`VmHWM`). */
+export function memoryMb(root: number, figure: 'VmRSS' | 'VmHWM'): number {
   let kb = 0;
   for (const pid of tree(readProcesses(), root)) {
-    kb += Number(/VmHWM:\s+(\d+) kB/.exec(readProc(`${pid}/status`))?.[1] ?? 0);
+    kb += Number(new RegExp(`${figure}:\\s+(\\d+) kB`).exec(readProc(`${pid}/status`))?.[1] ?? 0);
   }
   return kb / 1024;
 }

@@ -1,4 +1,5 @@
-// Fastify 5 + pg. KEY_IN_MEMORY makes it the weaker promise: one key, compared in memory, and no history.
+// Fastify 5 + pg. KEY_IN_MEMORY makes it the weaker promise: one key, compared in memory, and no history. KEEPS_LIST keeps the
+// list's bytes until this process writes, so it does not show what others write.
 import etag from '@fastify/etag';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { timingSafeEqual } from 'node:crypto';
@@ -20,6 +21,7 @@ declare module 'fastify' {
 }
 
 const keyInMemory = process.env['KEY_IN_MEMORY'] ? sha256(process.env['KEY_IN_MEMORY']) : undefined;
+let kept: Promise<Buffer> | undefined;
 
 const app = Fastify({
   logger: false,
@@ -60,7 +62,15 @@ function admit(scope: string) {
 app.get(
   '/v1/inventory',
   { onRequest: admit('inventory:read'), schema: { response: { 200: itemList, '4xx': error } } },
-  () => listItems(),
+  (_request, reply) => {
+    if (!process.env['KEEPS_LIST']) return listItems();
+    reply.type('application/json; charset=utf-8');
+    kept ??= listItems().then((items) =>
+      // its types know of objects only
+      Buffer.from(reply.compileSerializationSchema(itemList)(items as unknown as Record<string, unknown>)),
+    );
+    return kept;
+  },
 );
 
 app.patch<{ Params: { petId: string }; Body: { quantity: number } }>(
@@ -72,6 +82,7 @@ app.patch<{ Params: { petId: string }; Body: { quantity: number } }>(
     const changed = keyInMemory
       ? await setQuantityWithoutHistory(petId, request.body.quantity)
       : await setQuantity(petId, request.body.quantity, `key:${request.keyId}`);
+    kept = undefined;
     return changed ?? failure(reply, 404, 'not_found', 'No such pet');
   },
 );

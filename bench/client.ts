@@ -1,0 +1,83 @@
+import { Agent, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Pool } from 'pg';
+import { keys, type BenchDatabase } from './database.ts';
+import type { RunningSide } from './sides.ts';
+
+/** Acts so many times a second, however long each act takes; those that are late are caught up. */
+export function atSteadyRate(perSecond: number, act: (n: number) => void): { stop(): void } {
+  const started = performance.now();
+  let acts = 0;
+  const timer = setInterval(() => {
+    for (const due = ((performance.now() - started) / 1000) * perSecond; acts < due;) act(++acts);
+  }, 5);
+  return {
+    stop() {
+      clearInterval(timer);
+    },
+  };
+}
+
+/** Updates at a steady rate. */
+export function writeBeside(side: RunningSide, pets: number, perSecond: number) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  let written = 0;
+  const updates = atSteadyRate(perSecond, (n) => {
+    void setQuantity(side, agent, 1 + (n % pets), n).then((done) => (written += done ? 1 : 0));
+  });
+  return {
+    written: () => written,
+    async stop() {
+      updates.stop();
+      await sleep(20);
+      agent.destroy();
+    },
+  };
+}
+
+/** What another tenant of the same server does: transactions in a database of its own. */
+export function commitBeside(database: BenchDatabase, perSecond: number) {
+  const url = new URL(database.url);
+  url.pathname = 'template1';
+  const tenant = new Pool({ connectionString: url.href, max: 1 });
+  const commits = atSteadyRate(
+    perSecond,
+    () => void tenant.query('SELECT pg_current_xact_id()').catch(() => undefined),
+  );
+  return {
+    async stop() {
+      commits.stop();
+      await tenant.end();
+    },
+  };
+}
+
+export async function setQuantity(side: RunningSide, agent: Agent, pet: number, quantity: number): Promise<boolean> {
+  const answer = await send(`${side.url}/${pet}`, agent, 'PATCH', JSON.stringify({ quantity })).catch(() => undefined);
+  return answer?.status === 200;
+}
+
+/** The body is counted and dropped, so that this program is not what is measured. */
+export function send(
+  url: string,
+  agent: Agent,
+  method: string,
+  body?: string,
+): Promise<{ status: number; bytes: number }> {
+  const { promise, resolve, reject }: PromiseWithResolvers<{ status: number; bytes: number }> = Promise.withResolvers();
+  const headers = {
+    Authorization: `Bearer ${keys.good}`,
+    ...(body === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }),
+  };
+  request(url, { agent, method, headers }, (answer) => {
+    let bytes = 0;
+    answer.on('data', (chunk: Buffer) => (bytes += chunk.length));
+    answer.on('end', () => {
+      resolve({ status: answer.statusCode ?? 0, bytes });
+    });
+    answer.on('error', reject);
+  })
+    .on('error', reject)
+    .end(body);
+  return promise;
+}
