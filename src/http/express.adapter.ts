@@ -108,8 +108,9 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       return super.reply(response, body, status) as unknown;
     }
     const text = JSON.stringify(body, exactIntegers);
-    const headers = { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': Buffer.byteLength(text) };
-    return writeHead(response, status, headers).end(text);
+    const length = Buffer.byteLength(text);
+    const headers = { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': length };
+    return writeHead(response, status, headers).end(text, length === text.length ? 'latin1' : 'utf8');
   }
 
   /** After all routes: tells a path that is not there from a method that is not. */
