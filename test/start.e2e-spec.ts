@@ -159,7 +159,7 @@ describe('npm start', { timeout: 60_000 }, () => {
       [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535'],
       [
         { DATABASE_URL: 'postgresql://nobody:x@127.0.0.1:1/nothing' },
-        'error: the database cannot be reached: nothing listens there (connection refused); check DATABASE_URL',
+        'error: the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1; check DATABASE_URL',
       ],
     ] as const) {
       const started = start(settings);
