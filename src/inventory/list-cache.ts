@@ -11,7 +11,7 @@ import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
 
 /** Beyond so many changes the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
-const PETS_PER_STATEMENT = 32 * PETS_PER_PIECE;
+const PETS_PER_STATEMENT = 16 * PETS_PER_PIECE;
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 const LONGEST_READING_MS = 25_000;

@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { ListCache } from '../src/inventory/list-cache.ts';
+import { startService } from './support/service.ts';
+import { startReplicated } from './support/standby.ts';
+
+const pets = (first: number, second: number) =>
+  `[{"petId":1,"quantity":${first},"status":"available"},{"petId":2,"quantity":${second},"status":"sold"}]`;
+
+describe('GET /v1/inventory on a standby', { timeout: 60_000 }, () => {
+  it('is the table of the standby at every request, and stays exact when that is promoted', async () => {
+    const { primary, standby, remove } = await startReplicated();
+    const upstream = await startService({ databaseUrl: primary.url });
+    await upstream.stock([1, 5], [2, 6, 'sold']);
+    await expect.poll(() => standby.sql('SELECT FROM api_key, inventory_item'), { timeout: 10_000 }).toHaveLength(2);
+    const service = await startService({ databaseUrl: standby.url, key: upstream.key });
+    const cache = service.app.get(ListCache);
+    const list = async () => (await service.list()).text;
+    try {
+      expect(await list()).toBe(pets(5, 6));
+      expect((await upstream.update(1, 4)).status).toBe(200);
+      await expect.poll(list, { timeout: 10_000 }).toBe(pets(4, 6));
+      expect((await service.update(1, 3)).status).toBe(503);
+      expect(cache.reuses + cache.patches).toBe(0);
+
+      await standby.sql('SELECT pg_promote()');
+      await expect.poll(async () => (await service.update(1, 3)).status, { timeout: 10_000 }).toBe(200);
+      expect(await list()).toBe(pets(3, 6));
+      for (const quantity of [7, 8]) {
+        await standby.sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 2`);
+        expect(await list()).toBe(pets(3, quantity));
+      }
+      expect(cache.patches).toBeGreaterThan(0);
+    } finally {
+      await upstream.stop();
+      await service.stop();
+      await remove();
+    }
+  });
+});
