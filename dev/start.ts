@@ -78,7 +78,9 @@ async function runInventory(settings: NodeJS.ProcessEnv, ...args: string[]): Pro
 
 /** Says what to try first, as soon as the service is ready. */
 async function announce(address: string, key: string, pet: string | undefined): Promise<void> {
-  const probe = () => fetch(`${address}/health/ready`, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined);
+  // A connection that stays open would hold up the drain of the first reload.
+  const options = () => ({ headers: { Connection: 'close' }, signal: AbortSignal.timeout(2_000) });
+  const probe = () => fetch(`${address}/health/ready`, options()).catch(() => undefined);
   while (!(await probe())?.ok) await sleep(200);
   console.log(banner(address, key, pet));
 }
