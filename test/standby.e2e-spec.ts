@@ -8,7 +8,8 @@ const pets = (first: number, second: number) =>
 
 describe('GET /v1/inventory on a standby', { timeout: 60_000 }, () => {
   it('is the table of the standby at every request, and stays exact when that is promoted', async () => {
-    const { primary, standby, remove } = await startReplicated();
+    const replicated = await startReplicated();
+    const { primary, standby } = replicated;
     const upstream = await startService({ databaseUrl: primary.url });
     await upstream.stock([1, 5], [2, 6, 'sold']);
     await expect.poll(() => standby.sql('SELECT FROM api_key, inventory_item'), { timeout: 10_000 }).toHaveLength(2);
@@ -33,7 +34,7 @@ describe('GET /v1/inventory on a standby', { timeout: 60_000 }, () => {
     } finally {
       await upstream.stop();
       await service.stop();
-      await remove();
+      await replicated.remove();
     }
   });
 });

@@ -233,6 +233,26 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     }
   });
 
+  it('an update never scans the table, though its statement was planned while that was empty', async () => {
+    const session = await service.database.session();
+    const update = { petId: 404n, quantity: 1, ifMatch: null, changedBy: 'key:test', idempotencyKey: null };
+    const { sql, values } = updateStatement([{ ...update, requestId: 'request' }]);
+    try {
+      await session.query('SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; BEGIN');
+      await session.query('TRUNCATE inventory_item');
+      await session.query(`PREPARE update_stock AS ${sql}`);
+      const given = values.map((value) => (value === null ? 'NULL' : session.escapeLiteral(value))).join();
+      const { rows } = await session.query<Record<'QUERY PLAN', string>>(`EXPLAIN EXECUTE update_stock (${given})`);
+      const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+      const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on inventory_item/.test(node));
+      expect(scans.length).toBeGreaterThan(1);
+      for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*pet_id/);
+    } finally {
+      await session.query('ROLLBACK');
+      await session.end();
+    }
+  });
+
   it('an update whose id in the history is taken is not applied, and is done once the ids are free', async () => {
     await service.stock([41, 0]);
     const sequence = `pg_get_serial_sequence('stock_change', 'id')`;

@@ -89,7 +89,8 @@ async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenerator<str
   if (!Array.isArray(items)) throw new Failure('the file must be one JSON array of objects');
   for (let at = 0; at < items.length; at += SLICE)
     yield items.slice(at, at + SLICE).flatMap((item, index) => itemRows(at + index + 1, item));
-  if (hasMemberTwice(text, items)) throw new Failure(`an item ${MEMBER_TWICE}`);
+  // Which item it is nobody knows any more: it is told at the last.
+  if (hasMemberTwice(text, items)) yield [faultRow(items.length, `or one before it ${MEMBER_TWICE}`)];
 }
 
 /** A petId stays as it is written: a number would round it. */

@@ -4,23 +4,23 @@ import { DeadlinePassed, Batcher, TooManyWaiting } from './batcher.js';
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** A trip under the test's control: it stays under way until it is told how it ends. */
+/** A batch under the test's control: it stays under way until it is told how it ends. */
 class Stage {
-  readonly trips: { calls: readonly number[]; sentAt: number; end: (fails: boolean) => void }[] = [];
+  readonly batches: { calls: readonly number[]; sentAt: number; end: (fails: boolean) => void }[] = [];
   underWay = 0;
   mostUnderWay = 0;
   clock = 0;
 
   run = (calls: readonly number[]): Promise<string[]> => {
-    const trip = this.trips.length;
+    const batch = this.batches.length;
     this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay);
     return new Promise((resolve, reject) => {
       const end = (fails: boolean) => {
         this.underWay--;
-        if (fails) reject(new Error(`trip ${trip} failed`));
-        else resolve(calls.map((call) => `${call}@${trip}`));
+        if (fails) reject(new Error(`batch ${batch} failed`));
+        else resolve(calls.map((call) => `${call}@${batch}`));
       };
-      this.trips.push({ calls, sentAt: ++this.clock, end });
+      this.batches.push({ calls, sentAt: ++this.clock, end });
     });
   };
 }
@@ -28,7 +28,7 @@ class Stage {
 /** In the property: the queue is `call % 4`, and half of each queue's calls go alone. */
 const goesAlone = (call: number) => call % 8 > 3;
 
-/** Two turns of the event loop: a trip that has ended is told, and the next one has left. */
+/** Two turns of the event loop: a batch that has ended is told, and the next one has left. */
 const settled = async () => {
   await new Promise(setImmediate);
   await new Promise(setImmediate);
@@ -39,47 +39,47 @@ describe('Batcher', () => {
     const stage = new Stage();
     void new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 }).call(1, NEVER);
     await new Promise(setImmediate);
-    expect(stage.trips.map((trip) => trip.calls)).toEqual([[1]]);
+    expect(stage.batches.map((batch) => batch.calls)).toEqual([[1]]);
   });
 
-  it('gathers what arrives under way into the next trip', async () => {
+  it('gathers what arrives under way into the next batch', async () => {
     const stage = new Stage();
-    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
-    const answers = [roundTrip.call(1, NEVER)];
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const results = [batcher.call(1, NEVER)];
     await settled();
-    answers.push(...[2, 3].map((call) => roundTrip.call(call, NEVER)));
-    stage.trips[0]?.end(false);
+    results.push(...[2, 3].map((call) => batcher.call(call, NEVER)));
+    stage.batches[0]?.end(false);
     await settled();
-    stage.trips[1]?.end(false);
-    expect(await Promise.all(answers)).toEqual(['1@0', '2@1', '3@1']);
+    stage.batches[1]?.end(false);
+    expect(await Promise.all(results)).toEqual(['1@0', '2@1', '3@1']);
   });
 
-  it('leaves again before the answers of the trip before are passed on', async () => {
+  it('leaves again before the results of the batch before are passed on', async () => {
     const stage = new Stage();
-    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
-    const tripsAtAnswer = roundTrip.call(1, NEVER).then(() => stage.trips.length);
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const batchesAtResult = batcher.call(1, NEVER).then(() => stage.batches.length);
     await settled();
-    void roundTrip.call(2, NEVER);
-    stage.trips[0]?.end(false);
-    expect(await tripsAtAnswer).toBe(2);
+    void batcher.call(2, NEVER);
+    stage.batches[0]?.end(false);
+    expect(await batchesAtResult).toBe(2);
   });
 
   it('takes in halves at most half of those who are about', async () => {
     const stage = new Stage();
-    const roundTrip = new Batcher(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
-    for (let call = 0; call < 20; call++) void roundTrip.call(call, NEVER);
-    for (let trip = 0; trip < 5; trip++) {
+    const batcher = new Batcher(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
+    for (let call = 0; call < 20; call++) void batcher.call(call, NEVER);
+    for (let batch = 0; batch < 5; batch++) {
       await settled();
-      stage.trips[trip]?.end(false);
+      stage.batches[batch]?.end(false);
     }
     await settled();
-    expect(stage.trips.map((trip) => trip.calls.length)).toEqual([10, 10]);
-    for (let call = 0; call < 5; call++) void roundTrip.call(call, NEVER);
+    expect(stage.batches.map((batch) => batch.calls.length)).toEqual([10, 10]);
+    for (let call = 0; call < 5; call++) void batcher.call(call, NEVER);
     await settled();
-    expect(stage.trips.at(-1)?.calls).toHaveLength(5);
+    expect(stage.batches.at(-1)?.calls).toHaveLength(5);
   });
 
-  it('answers every call from a trip sent after it, once, and fails only the calls of a failed trip', async () => {
+  it('results every call from a batch sent after it, once, and fails only the calls of a failed batch', async () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('call' as const), mark: fc.integer({ min: 0, max: 7 }) }),
       fc.record({ do: fc.constant('end' as const), fails: fc.boolean() }),
@@ -92,7 +92,7 @@ describe('Batcher', () => {
         async (...of) => {
           const [steps, maxCalls, inHalves] = of;
           const stage = new Stage();
-          const roundTrip = new Batcher<number, string>(stage.run, {
+          const batcher = new Batcher<number, string>(stage.run, {
             maxCalls,
             maxWaiting: NEVER,
             inHalves,
@@ -100,14 +100,14 @@ describe('Batcher', () => {
           });
           const calls: { call: number; madeAt: number; outcome?: string }[] = [];
           const endOldest = async (fails: boolean) => {
-            stage.trips[stage.trips.length - 1]?.end(fails);
+            stage.batches[stage.batches.length - 1]?.end(fails);
             await settled();
           };
           for (const each of steps) {
             if (each.do === 'call') {
               const made: (typeof calls)[number] = { call: calls.length * 8 + each.mark, madeAt: ++stage.clock };
               calls.push(made);
-              roundTrip.call(made.call, NEVER).then(
+              batcher.call(made.call, NEVER).then(
                 (answer) => (made.outcome = `answer ${answer}`),
                 (error: unknown) => (made.outcome = (error as Error).message),
               );
@@ -121,20 +121,20 @@ describe('Batcher', () => {
 
           expect(stage.mostUnderWay).toBeLessThanOrEqual(1);
           for (const { call, madeAt, outcome } of calls) {
-            const trips = [...stage.trips.entries()].filter(([, trip]) => trip.calls.includes(call));
-            expect(trips).toHaveLength(1);
-            const [[number, trip]] = trips as [(typeof trips)[0]];
-            expect(trip.sentAt).toBeGreaterThan(madeAt);
-            expect([`answer ${call}@${number}`, `trip ${number} failed`]).toContain(outcome);
+            const batches = [...stage.batches.entries()].filter(([, batch]) => batch.calls.includes(call));
+            expect(batches).toHaveLength(1);
+            const [[number, batch]] = batches as [(typeof batches)[0]];
+            expect(batch.sentAt).toBeGreaterThan(madeAt);
+            expect([`answer ${call}@${number}`, `batch ${number} failed`]).toContain(outcome);
           }
-          for (const { calls: aboard } of stage.trips) {
+          for (const { calls: aboard } of stage.batches) {
             expect(aboard.length).toBeLessThanOrEqual(maxCalls);
             for (const call of aboard.filter(goesAlone)) {
               expect(aboard.filter((other) => other % 4 === call % 4)).toEqual([call]);
             }
           }
           // Calls of the same queue keep their order.
-          const departed = stage.trips.flatMap((trip) => trip.calls);
+          const departed = stage.batches.flatMap((batch) => batch.calls);
           for (const mark of [0, 1, 2, 3]) {
             const marked = departed.filter((call) => call % 4 === mark);
             expect(marked).toEqual(marked.toSorted((a, b) => a - b));
@@ -147,24 +147,24 @@ describe('Batcher', () => {
 
   it('refuses one more than may wait, and those that wait are unharmed', async () => {
     const stage = new Stage();
-    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 2 });
-    const taken = [roundTrip.call(1, NEVER)];
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 2 });
+    const taken = [batcher.call(1, NEVER)];
     await settled();
-    taken.push(...[2, 3].map((call) => roundTrip.call(call, NEVER)));
-    await expect(roundTrip.call(4, NEVER)).rejects.toBeInstanceOf(TooManyWaiting);
-    stage.trips[0]?.end(false);
+    taken.push(...[2, 3].map((call) => batcher.call(call, NEVER)));
+    await expect(batcher.call(4, NEVER)).rejects.toBeInstanceOf(TooManyWaiting);
+    stage.batches[0]?.end(false);
     await settled();
-    stage.trips[1]?.end(false);
+    stage.batches[1]?.end(false);
     expect(await Promise.all(taken)).toEqual(['1@0', '2@1', '3@1']);
   });
 
   it('fails an overdue call within its deadline and says whether it was sent', async () => {
     const stage = new Stage();
-    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const startedAt = performance.now();
-    const first = roundTrip.call(1, startedAt + 60);
+    const first = batcher.call(1, startedAt + 60);
     await settled();
-    const [sent, unsent] = await Promise.allSettled([first, roundTrip.call(2, startedAt + 60)]);
+    const [sent, unsent] = await Promise.allSettled([first, batcher.call(2, startedAt + 60)]);
     expect(performance.now() - startedAt).toBeLessThan(300);
     expect(sent).toMatchObject({ reason: new DeadlinePassed(true) });
     expect(unsent).toMatchObject({ reason: new DeadlinePassed(false) });
@@ -172,13 +172,13 @@ describe('Batcher', () => {
 
   it('does not send a call whose deadline has passed', async () => {
     const stage = new Stage();
-    const roundTrip = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
-    void roundTrip.call(1, NEVER);
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    void batcher.call(1, NEVER);
     await settled();
-    const overdue = roundTrip.call(2, performance.now() + 20);
+    const overdue = batcher.call(2, performance.now() + 20);
     await expect(overdue).rejects.toEqual(new DeadlinePassed(false));
-    stage.trips[0]?.end(false);
+    stage.batches[0]?.end(false);
     await settled();
-    expect(stage.trips).toHaveLength(1);
+    expect(stage.batches).toHaveLength(1);
   });
 });

@@ -25,11 +25,6 @@ interface Call {
   readonly deadline: number;
 }
 
-/** Whether the database has answered the first statement of a reading. */
-interface Progress {
-  hasBegun: boolean;
-}
-
 /** A list, and what has to be so that {@link ListCache} may tell from it to the list of a later snapshot. */
 interface Kept {
   readonly list: StockList;
@@ -124,18 +119,18 @@ export class ListCache {
       LEAST_PATIENCE_MS,
       Math.min(...calls.map(({ deadline }) => deadline)) - performance.now(),
     );
-    const progress = { hasBegun: false };
-    const list = await Promise.race([this.#read(session, progress), silence(progress, patienceMs)]);
+    const begun = new AbortController();
+    const list = await Promise.race([this.#read(session, begun), silence(begun.signal, patienceMs)]);
     this.bytes = list.length;
     return calls.map(() => list);
   }
 
-  async #read(session: string | null, progress: Progress): Promise<StockList> {
-    return (await this.#patch(session, progress)) ?? (await this.#readWhole(session, progress));
+  async #read(session: string | null, begun: AbortController): Promise<StockList> {
+    return (await this.#patch(session, begun)) ?? (await this.#readWhole(session, begun));
   }
 
   /** The kept list with what has changed since, unless the changes are too many, too great or not all known. */
-  async #patch(session: string | null, progress: Progress): Promise<StockList | undefined> {
+  async #patch(session: string | null, begun: AbortController): Promise<StockList | undefined> {
     const kept = this.#kept;
     if (session === null || kept?.session !== session) return undefined;
     const since = Prisma.sql`${kept.transactions}::pg_snapshot`;
@@ -155,7 +150,7 @@ export class ListCache {
                   THEN ${witness(session)} END AS witness,
              (SELECT coalesce(string_agg(pet_id || ' ' || coalesce(${ITEM}, ''), E'\n' ORDER BY pet_id), '')
                 FROM (SELECT DISTINCT pet_id FROM recent) AS changed LEFT JOIN inventory_item AS item USING (pet_id)) AS changes`;
-    progress.hasBegun = true;
+    begun.abort();
     if (read?.witness !== kept.witness) return undefined;
     const list = kept.list.with(changedPets(read.changes));
     if (!list) return undefined;
@@ -164,7 +159,7 @@ export class ListCache {
     return list;
   }
 
-  async #readWhole(session: string | null, progress: Progress): Promise<StockList> {
+  async #readWhole(session: string | null, begun: AbortController): Promise<StockList> {
     const pieces: Piece[] = [];
     const first = await this.prisma.$transaction(
       async (transaction) => {
@@ -179,7 +174,7 @@ export class ListCache {
                       FROM pg_class WHERE oid = 'inventory_item'::regclass) AS "isCurrent",
                    string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
               FROM (SELECT * FROM inventory_item WHERE pet_id >= ${from} ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
-          progress.hasBegun = true;
+          begun.abort();
           if (!read?.isCurrent) return undefined;
           first ??= read;
           if (read.items === null) return first;
@@ -192,7 +187,7 @@ export class ListCache {
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
     // The table was emptied, rewritten or swapped between this transaction's snapshot and its lock, and such a snapshot sees nothing.
-    if (!first) return this.#readWhole(session, progress);
+    if (!first) return this.#readWhole(session, begun);
     const list = new StockList(pieces);
     const { transactions, witness: seen } = first;
     this.readings++;
@@ -201,10 +196,14 @@ export class ListCache {
   }
 }
 
-/** A million pets take their time to read, but a database that is down or frozen may not. */
-async function silence(progress: Progress, patienceMs: number): Promise<never> {
-  await pause(patienceMs, undefined, { ref: false });
-  if (!progress.hasBegun) throw new NotApplied('the database did not begin to answer in time');
+/**
+ * A million pets take their time to read, but a database that is down or frozen may not.
+ *
+ * @param begun aborted when the database has answered the first statement
+ */
+async function silence(begun: AbortSignal, patienceMs: number): Promise<never> {
+  const hasBegun = await pause(patienceMs, false, { ref: false, signal: begun }).catch(() => true);
+  if (!hasBegun) throw new NotApplied('the database did not begin to respond in time');
   return new Promise<never>(() => undefined); // the reading itself says what becomes of it
 }
 

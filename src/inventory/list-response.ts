@@ -61,7 +61,7 @@ export class ListResponses {
   }
 }
 
-/** Of codings that the client weighs the same, the first; the list as it is always serves. */
+/** Of codings that the client weighs the same, the one that it names first; the list as it is always serves. */
 function preferredCoding(request: ApiRequest): Coding {
   if (request.headers['accept-encoding'] === undefined) return 'identity';
   return (request.acceptsEncodings([...CODINGS]) || 'identity') as Coding;

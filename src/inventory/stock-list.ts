@@ -5,7 +5,7 @@ import { constants, crc32, deflateRaw, deflateRawSync } from 'node:zlib';
 /** Every process cuts the list at the same places, so the entity tag depends on the content alone. */
 export const PETS_PER_PIECE = 1_024;
 
-/** Content codings of the list in the order of preference when a client weighs them alike. */
+/** Content codings of the list; the first is for a client that takes any. */
 export const CODINGS = ['gzip', 'identity'] as const;
 export type Coding = (typeof CODINGS)[number];
 

@@ -32,6 +32,8 @@ const IF_MATCH_SHA256 = `sha256(convert_to(if_match, 'UTF8'))`;
  * The other settings make the commit durable, and tell when no standby confirmed it: here and not in the session, which a
  * pooler may swap.
  *
+ * Whether an absent pet is there is asked by a scalar subquery, for PostgreSQL may plan EXISTS as a scan of the whole table.
+ *
  * Where an update has a key, `known` are those that the history already has under theirs, and the pet is written only if
  * the history row found its place in the unique index. So a key takes effect once, even when its first use was committed
  * after this statement's snapshot was taken. Two statements insert keys in the same order, or they could deadlock. The
@@ -74,7 +76,7 @@ const update = (keyed: boolean) => {
   )
   SELECT n, CASE WHEN holds THEN ${keyed ? `CASE WHEN pet_id IN (SELECT pet_id FROM recorded) THEN 'done' ELSE 'busy' END` : `'done'`}
                  WHEN present IS NOT NULL THEN 'precondition_failed'
-                 WHEN EXISTS (SELECT FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
+                 WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
                  ELSE 'absent' END, status, present FROM judged
   ${ifKeyed(`UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, status_after, quantity_after FROM known`)}`;
 };

@@ -58,8 +58,10 @@ export class Log implements LoggerService {
 
   /** Resolves when all lines so far are written, at most after a second. */
   async flush(): Promise<void> {
-    const written = new Promise((resolve) => this.#output.flush(resolve));
-    await Promise.race([written, pause(FLUSHED_WITHIN_MS, undefined, { ref: false })]);
+    const written = new Promise((resolve) => this.#output.flush(() => resolve('written')));
+    const late = pause(FLUSHED_WITHIN_MS, 'late', { ref: false });
+    // Otherwise pino would write the rest as the process exits, and wait for its reader for ever.
+    if ((await Promise.race([written, late])) === 'late') this.#output.destroy();
   }
 }
 

@@ -46,19 +46,19 @@ export class Metrics implements OnApplicationShutdown {
   readonly #malformed = this.#counter('http_server_malformed_requests_total', 'Requests the parser refused.', 'code');
   readonly #errors = this.#counter('inventory_errors_total', 'Responses with an Error body, by its code.', 'code');
   readonly #unauthorized = this.#counter('inventory_unauthorized_total', 'Requests without a valid key.', 'reason');
-  readonly #tripDurations = this.#histogram(
+  readonly #batchDurations = this.#histogram(
     'inventory_round_trip_duration_seconds',
     'Shared round trips to the database, failed ones included.',
     ['trip'],
     DURATIONS,
   );
-  readonly #tripSizes = this.#histogram(
+  readonly #batchSizes = this.#histogram(
     'inventory_round_trip_batch_size',
     'Requests that were served by one round trip.',
     ['trip'],
     BATCH_SIZES,
   );
-  readonly #tripFailures = this.#counter('inventory_round_trip_failures_total', 'Round trips that failed.', 'trip');
+  readonly #batchFailures = this.#counter('inventory_round_trip_failures_total', 'Round trips that failed.', 'trip');
 
   constructor({ pool }: PrismaService, list: ListCache, updates: QuantityUpdates, log: Log) {
     collectDefaultMetrics({ register: this.registry });
@@ -80,7 +80,7 @@ export class Metrics implements OnApplicationShutdown {
     for (const code of Object.keys(ERRORS)) this.#errors.inc({ code }, 0);
     for (const code of Object.keys(ERRORS)) this.#malformed.inc({ code }, 0);
     for (const reason of AUTH_FAILURES) this.#unauthorized.inc({ reason }, 0);
-    batchEnds.subscribe(this.#tripEnded);
+    batchEnds.subscribe(this.#batchEnded);
   }
 
   requestEnded({ method: given, route, status, seconds, code, reason }: RequestEnd): void {
@@ -105,14 +105,14 @@ export class Metrics implements OnApplicationShutdown {
   }
 
   onApplicationShutdown(): void {
-    batchEnds.unsubscribe(this.#tripEnded);
+    batchEnds.unsubscribe(this.#batchEnded);
   }
 
-  readonly #tripEnded = (message: unknown): void => {
+  readonly #batchEnded = (message: unknown): void => {
     const { name: trip, calls, durationMs, failed } = message as BatchEnd;
-    this.#tripSizes.observe({ trip }, calls);
-    this.#tripDurations.observe({ trip }, durationMs / 1_000);
-    this.#tripFailures.inc({ trip }, failed ? 1 : 0);
+    this.#batchSizes.observe({ trip }, calls);
+    this.#batchDurations.observe({ trip }, durationMs / 1_000);
+    this.#batchFailures.inc({ trip }, failed ? 1 : 0);
   };
 
   #histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram {

@@ -76,7 +76,7 @@ const itemFaults: Fault[] = [
 /** Those that a JSON array cannot say of which item they are. */
 const arrayProblems = new Map([
   ['is not valid JSON', 'the file is not valid JSON'],
-  ['has a member twice, or a colon in a value', 'an item has a member twice, or a colon in a value'],
+  ['has a member twice, or a colon in a value', 'or one before it has a member twice, or a colon in a value'],
 ]);
 
 /** Faults of the whole: they do not lie in one pet's line. */
