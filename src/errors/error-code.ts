@@ -35,4 +35,3 @@ export const ERRORS = {
 } as const satisfies Readonly<Record<string, { readonly status: number; readonly message: string }>>;
 
 export type ErrorCode = keyof typeof ERRORS;
-export type ErrorStatus = (typeof ERRORS)[ErrorCode]['status'];
