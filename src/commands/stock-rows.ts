@@ -90,7 +90,7 @@ async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenerator<str
   for (let at = 0; at < items.length; at += SLICE)
     yield items.slice(at, at + SLICE).flatMap((item, index) => itemRows(at + index + 1, item));
   // Which item it is nobody knows any more: it is told at the last.
-  if (hasMemberTwice(text, items)) yield [faultRow(items.length, `or one before it ${MEMBER_TWICE}`)];
+  if (hasMemberTwice(text, items)) yield [faultRow(items.length, `or an item before ${MEMBER_TWICE}`)];
 }
 
 /** A petId stays as it is written: a number would round it. */

@@ -73,10 +73,13 @@ const itemFaults: Fault[] = [
   ].map((text): Fault => ['is not valid JSON', instead(text)]),
 ];
 
-/** Those that a JSON array cannot say of which item they are. */
-const arrayProblems = new Map([
-  ['is not valid JSON', 'the file is not valid JSON'],
-  ['has a member twice, or a colon in a value', 'or one before it has a member twice, or a colon in a value'],
+/** How an array tells of a fault for which it does not know the item. */
+const arrayProblems = new Map<string, (items: number) => string>([
+  ['is not valid JSON', () => 'the file is not valid JSON'],
+  [
+    'has a member twice, or a colon in a value',
+    (items) => `item ${items}: or an item before has a member twice, or a colon in a value`,
+  ],
 ]);
 
 /** Faults of the whole: they do not lie in one pet's line. */
@@ -134,8 +137,8 @@ function withOneFault(format: Format, [problem, spoil]: Fault, random: () => num
   };
   const bom = random() < 0.5 ? '\ufeff' : '';
   const place = { csv: `line ${at + 2}`, ndjson: `line ${at + 1}`, json: `item ${at + 1}` }[format];
-  const told = (format === 'json' ? arrayProblems.get(problem) : undefined) ?? `${place}: ${problem}`;
-  return { format, text: bom + lines[format].join(lineEnd) + lineEnd, problem: told };
+  const told = format === 'json' ? arrayProblems.get(problem)?.(pets.length) : undefined;
+  return { format, text: bom + lines[format].join(lineEnd) + lineEnd, problem: told ?? `${place}: ${problem}` };
 }
 
 function write(format: Format, members: Texts): string {
