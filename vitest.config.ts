@@ -35,7 +35,15 @@ const maxWorkers = 3; // many tests wait for what is to happen
  * Loading NestJS and Prisma takes longer than most files' tests, so a process serves one file after another. Where
  * settings, signals and the log of a whole process count, the test starts one of its own.
  */
-const shared = { pool: 'forks', isolate: false, maxWorkers, testTimeout: 15_000, hookTimeout: 30_000 } as const;
+const shared = {
+  pool: 'forks',
+  isolate: false,
+  maxWorkers,
+  testTimeout: 30_000,
+  hookTimeout: 30_000,
+  // Some tests start programs, of which a shared CI machine may take ten times as long.
+  retry: process.env['CI'] ? 1 : 0,
+} as const;
 
 /** `npm test`. */
 const everyRun: TestProjectInlineConfiguration[] = [

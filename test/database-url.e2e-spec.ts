@@ -67,7 +67,7 @@ async function startServe(databaseUrl: string, environment: NodeJS.ProcessEnv = 
 /** Waits until the last that it says about being ready is this. */
 async function expectTold(service: ServiceProcess, told: string): Promise<void> {
   const words = () => [...service.log.matchAll(/"msg":"((?:not )?ready.*?)"}$/gm)].at(-1)?.[1];
-  await vi.waitFor(() => expect(words()).toBe(told), 10_000);
+  await vi.waitFor(() => expect(words()).toBe(told), 25_000);
 }
 
 describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
