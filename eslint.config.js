@@ -11,7 +11,7 @@ const IMPORTS = {
   openapi: ['auth', 'http', 'errors'],
   inventory: ['openapi', 'auth', 'http', 'database', 'errors'],
   operations: ['inventory', 'auth', 'http', 'database', 'errors'],
-  commands: ['inventory', 'auth', 'database', 'errors'],
+  commands: ['inventory', 'auth', 'http', 'database', 'errors'],
 };
 const FOLDERS = Object.keys(IMPORTS);
 

@@ -1,12 +1,13 @@
 import { type DynamicModule, Global, type MiddlewareConsumer, Module, type NestModule } from '@nestjs/common';
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
-import type { Express, NextFunction, Request, Response } from 'express';
+import type { Express } from 'express';
 import { AuthModule } from './auth/auth.module.js';
 import { DatabaseModule } from './database/database.module.js';
 import { Settings } from './settings.js';
 import { ErrorFilter } from './http/error.filter.js';
+import { exactIntegers } from './http/exact-integers.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
-import { exactIntegers, setCommonHeaders } from './http/responses.js';
+import { setCommonHeaders } from './http/responses.js';
 import { InventoryModule } from './inventory/inventory.module.js';
 import { OperationsModule } from './operations/operations.module.js';
 
@@ -30,10 +31,6 @@ export class AppModule implements NestModule {
     const { httpAdapter } = this.host;
     if (httpAdapter instanceof InventoryExpressAdapter) return;
     httpAdapter.getInstance<Express>().set('json replacer', exactIntegers);
-    const commonHeaders = (request: Request, response: Response, next: NextFunction) => {
-      setCommonHeaders(request, response);
-      next();
-    };
-    consumer.apply(commonHeaders).forRoutes('{*path}');
+    consumer.apply(setCommonHeaders).forRoutes('{*path}');
   }
 }

@@ -1,3 +1,5 @@
+import { exactIntegers } from '../http/exact-integers.js';
+
 /** A result, for whoever reads standard output: a person or the next program. */
 export function print(text: string): void {
   process.stdout.write(`${text}\n`);
@@ -10,13 +12,7 @@ export function note(text: string): void {
 
 /** JSON with every int64 as exact digits, as a JavaScript number would round it; with `indent` 0 on one line. */
 export function printJson(value: unknown, indent = 2): void {
-  print(
-    JSON.stringify(
-      value,
-      (_key, member: unknown) => (typeof member === 'bigint' ? JSON.rawJSON(String(member)) : member),
-      indent,
-    ),
-  );
+  print(JSON.stringify(value, exactIntegers, indent));
 }
 
 /** A plain table without lines, for people; programs ask for JSON. */
@@ -41,11 +37,4 @@ export function quote(text: string): string {
 /** Control and format characters, which could steer a terminal, replaced. */
 export function withoutControls(text: string): string {
   return text.replace(/\p{C}/gu, '\ufffd');
-}
-
-declare global {
-  interface JSON {
-    /** In Node.js since 21, not yet in TypeScript's library. */
-    rawJSON(text: string): unknown;
-  }
 }

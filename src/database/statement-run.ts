@@ -46,8 +46,8 @@ export class StatementRun<Row extends TextRow> implements Submittable {
     connection.bind({ statement: name, values: this.statement.values }, true);
     connection.execute({}, true);
     connection.sync();
-    connection.stream.uncork();
     this.isSent = true;
+    connection.stream.uncork();
     return null;
   }
 

@@ -1,17 +1,13 @@
 import { IncomingMessage, ServerResponse, createServer } from 'node:http';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, {
-  type Express,
-  type NextFunction,
-  type RequestHandler,
-  type Response as ExpressResponse,
-} from 'express';
+import express, { type Express, type RequestHandler, type Response as ExpressResponse } from 'express';
 import type { Limits } from './limits.js';
 import { inContext, validateHead } from './api-request.js';
 import { sendError } from './error-response.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
-import { exactIntegers, setCommonHeaders, writeHead } from './responses.js';
+import { exactIntegers } from './exact-integers.js';
+import { setCommonHeaders, writeHead } from './responses.js';
 
 /** Head of a request, all headers together. */
 const MAX_HEAD_BYTES = 8_192;
@@ -115,10 +111,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
 
   /** After all routes: tells a path that is not there from a method that is not. */
   override setNotFoundHandler(): this {
-    this.use((request: IncomingMessage, response: ServerResponse, next: NextFunction) => {
-      setCommonHeaders(request, response);
-      next();
-    });
+    this.use(setCommonHeaders);
     this.#addLastRoutes();
     this.use(this.notFound(this.getInstance<Express>()));
     return this;

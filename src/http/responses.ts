@@ -8,14 +8,14 @@ export const SECURITY_HEADERS = {
   'Referrer-Policy': 'no-referrer',
 } as const;
 
-/** The headers of every response. */
-export function commonHeaders(request: IncomingMessage): OutgoingHttpHeaders {
+function commonHeaders(request: IncomingMessage): OutgoingHttpHeaders {
   return { 'X-Request-Id': inContext(request).id, ...SECURITY_HEADERS };
 }
 
-/** Sets the common headers, for a response that others write. */
-export function setCommonHeaders(request: IncomingMessage, response: ServerResponse): void {
+/** A middleware that sets the headers of every response, for those that others write. */
+export function setCommonHeaders(request: IncomingMessage, response: ServerResponse, next?: () => void): void {
   for (const [name, value] of Object.entries(commonHeaders(request))) response.setHeader(name, value ?? '');
+  next?.();
 }
 
 /** Writes the head of a response in one go: setting its headers one by one costs three times as much. */
@@ -25,9 +25,4 @@ export function writeHead(response: ServerResponse, status: number, own: Outgoin
   if (vary !== undefined && own['Vary'] !== undefined) headers['Vary'] = `${String(vary)}, ${String(own['Vary'])}`;
   inContext(response.req).responseLength = own['Content-Length'];
   return response.writeHead(status, headers);
-}
-
-/** A replacer for `JSON.stringify`: a bigint becomes a number with all its digits. */
-export function exactIntegers(_name: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value;
 }

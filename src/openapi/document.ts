@@ -2,6 +2,7 @@ import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import { API_KEY_SCHEME } from '../auth/auth.guard.js';
 import { API_PREFIX } from '../http/api-prefix.js';
+import { exactIntegers } from '../http/exact-integers.js';
 import { COMMON_HEADERS } from './response-docs.js';
 
 /** Version of the interface (docs/interface.md, section 9); not that of the package. */
@@ -56,6 +57,5 @@ export function describeApi(app: INestApplication): OpenAPIObject {
 }
 
 export function asJson(document: OpenAPIObject): string {
-  const exact = (_name: string, value: unknown) => (typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value);
-  return `${JSON.stringify(document, exact, 2)}\n`;
+  return `${JSON.stringify(document, exactIntegers, 2)}\n`;
 }
