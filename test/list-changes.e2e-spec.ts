@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { Client } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { applyMigrations } from '../src/database/migrations.ts';
+import { PrismaService } from '../src/database/prisma.service.ts';
 import { ListCache } from '../src/inventory/list-cache.ts';
 import { type Coding, PETS_PER_PIECE, Piece, StockList } from '../src/inventory/stock-list.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
@@ -398,6 +399,21 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
       await sql('ALTER TABLE kept_aside RENAME TO inventory_item; DROP EXTENSION postgres_fdw CASCADE');
       await elsewhere.end();
     }
+  });
+
+  it('by looking up the changed pets alone, of however many', async () => {
+    await refill(10_000);
+    await sql('ANALYZE inventory_item');
+    await expectExact();
+    const sent = vi.spyOn(first.app.get(PrismaService), '$queryRawUnsafe');
+    await update(5_000, 1);
+    await expectExact();
+    const [statement = '', ...values] = sent.mock.lastCall ?? [];
+    sent.mockRestore();
+    const { rows } = await owner.query<Record<'QUERY PLAN', string>>(`EXPLAIN ${statement}`, values);
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+    const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on inventory_item/.test(node));
+    expect(scans).toEqual([expect.stringMatching(/Index Cond: \(pet_id = /)]);
   });
 
   it.each([0, 1, PETS_PER_PIECE - 1, PETS_PER_PIECE, PETS_PER_PIECE + 1, 2 * PETS_PER_PIECE, 32 * PETS_PER_PIECE])(

@@ -5,7 +5,6 @@ import { PrismaService } from '../database/prisma.service.js';
 import { Batcher } from '../database/batcher.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { Settings } from '../settings.js';
-import { Prisma } from '../generated/prisma/client.js';
 import { witness } from './list-witness.js';
 import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
 import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
@@ -39,7 +38,36 @@ interface Reading {
   readonly witness: string | null;
 }
 
-const ITEM = Prisma.sql`'{"petId":' || item.pet_id || ',"quantity":' || item.quantity || ',"status":"' || item.status || '"}'`;
+const ITEM = `'{"petId":' || item.pet_id || ',"quantity":' || item.quantity || ',"status":"' || item.status || '"}'`;
+
+/**
+ * Which pets have changed since a snapshot, and what became of them. Each is looked up by a scalar subquery, for
+ * PostgreSQL may plan a join as a scan of the whole table.
+ */
+const CHANGES = `
+  WITH recent AS MATERIALIZED (
+    SELECT pet_id FROM stock_change WHERE changed_in >= pg_snapshot_xmax($1::pg_snapshot)
+    UNION ALL
+    SELECT pet_id FROM stock_change WHERE changed_in = ANY (ARRAY(SELECT pg_snapshot_xip($1::pg_snapshot)))
+    LIMIT ${MOST_CHANGES + 1}
+  ), unrecorded AS (
+    SELECT FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax($1::pg_snapshot)
+    UNION ALL
+    SELECT FROM unrecorded_change WHERE changed_in = ANY (ARRAY(SELECT pg_snapshot_xip($1::pg_snapshot)))
+  )
+  SELECT pg_current_snapshot()::text AS transactions,
+         CASE WHEN (SELECT count(*) FROM recent) <= ${MOST_CHANGES} AND NOT EXISTS (SELECT FROM unrecorded)
+              THEN ${witness('$2')} END AS witness,
+         (SELECT coalesce(string_agg(pet_id || ' ' || coalesce(item, ''), E'\\n' ORDER BY pet_id), '')
+            FROM (SELECT pet_id, (SELECT ${ITEM} FROM inventory_item AS item WHERE item.pet_id = changed.pet_id) AS item
+                    FROM (SELECT DISTINCT pet_id FROM recent) AS changed) AS changed) AS changes`;
+
+const NEXT_ITEMS = `
+  SELECT pg_current_snapshot()::text AS transactions, ${witness('$1')} AS witness,
+         (SELECT relname = 'inventory_item' AND relfilenode = coalesce(pg_relation_filenode(oid), 0)
+            FROM pg_class WHERE oid = 'inventory_item'::regclass) AS "isCurrent",
+         string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
+    FROM (SELECT * FROM inventory_item WHERE pet_id >= $2 ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
 
 /**
  * Keeps the list as bytes and lets PostgreSQL say how far they still hold: while the snapshot stays the same, wholly; then,
@@ -112,23 +140,11 @@ export class ListCache {
   async #patch(session: string | null, begun: AbortController): Promise<StockList | undefined> {
     const kept = this.#kept;
     if (session === null || kept?.session !== session) return undefined;
-    const since = Prisma.sql`${kept.transactions}::pg_snapshot`;
-    const [read] = await this.prisma.$queryRaw<(Reading & { readonly changes: string })[]>`
-      WITH recent AS MATERIALIZED (
-        SELECT pet_id FROM stock_change WHERE changed_in >= pg_snapshot_xmax(${since})
-        UNION ALL
-        SELECT pet_id FROM stock_change WHERE changed_in = ANY (ARRAY(SELECT pg_snapshot_xip(${since})))
-        LIMIT ${MOST_CHANGES + 1}
-      ), unrecorded AS (
-        SELECT FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(${since})
-        UNION ALL
-        SELECT FROM unrecorded_change WHERE changed_in = ANY (ARRAY(SELECT pg_snapshot_xip(${since})))
-      )
-      SELECT pg_current_snapshot()::text AS transactions,
-             CASE WHEN (SELECT count(*) FROM recent) <= ${MOST_CHANGES} AND NOT EXISTS (SELECT FROM unrecorded)
-                  THEN ${witness(session)} END AS witness,
-             (SELECT coalesce(string_agg(pet_id || ' ' || coalesce(${ITEM}, ''), E'\n' ORDER BY pet_id), '')
-                FROM (SELECT DISTINCT pet_id FROM recent) AS changed LEFT JOIN inventory_item AS item USING (pet_id)) AS changes`;
+    const [read] = await this.prisma.$queryRawUnsafe<(Reading & { readonly changes: string })[]>(
+      CHANGES,
+      kept.transactions,
+      session,
+    );
     begun.abort();
     if (read?.witness !== kept.witness) return undefined;
     const list = kept.list.with(changedPets(read.changes));
@@ -145,14 +161,9 @@ export class ListCache {
         let from = MIN_PET_ID;
         let first: Reading | undefined;
         for (;;) {
-          const [read] = await transaction.$queryRaw<
+          const [read] = await transaction.$queryRawUnsafe<
             (Reading & { readonly isCurrent: boolean; readonly items: string | null; readonly last: bigint })[]
-          >`
-            SELECT pg_current_snapshot()::text AS transactions, ${witness(session)} AS witness,
-                   (SELECT relname = 'inventory_item' AND relfilenode = coalesce(pg_relation_filenode(oid), 0)
-                      FROM pg_class WHERE oid = 'inventory_item'::regclass) AS "isCurrent",
-                   string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
-              FROM (SELECT * FROM inventory_item WHERE pet_id >= ${from} ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
+          >(NEXT_ITEMS, session, from);
           begun.abort();
           if (!read?.isCurrent) return undefined;
           first ??= read;

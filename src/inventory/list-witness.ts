@@ -1,12 +1,11 @@
-import { Prisma } from '../generated/prisma/client.js';
-
 /**
- * Whether the history tells all that changes the stock, as a text that differs when it may not have for a while; NULL when
- * it does not. Both tables are ordinary ones that nothing stands in front of; both triggers are on, which their owner can
- * change and change back; the columns and the words for a status are the same; and the session has lived all the while,
- * on this very server.
+ * NULL while the history may miss changes. Otherwise a text; two equal texts mean that it missed none between them. Both
+ * tables are ordinary ones that nothing stands in front of; both triggers are on, which their owner can change and change
+ * back; the columns and the words for a status are the same; and the session has lived all the while, on this very server.
+ *
+ * @param session the statement's parameter that holds the session's token
  */
-export const witness = (session: string | null) => Prisma.sql`(
+export const witness = (session: `$${number}`) => `(
   SELECT string_agg(fact, ' ' ORDER BY fact) FROM (
     SELECT concat_ws(' ', oid, xmin), (relkind = 'r' AND NOT (relrowsecurity OR relhassubclass OR relhasrules))::int
       FROM pg_class WHERE oid IN ('inventory_item'::regclass, 'stock_change'::regclass)
@@ -20,4 +19,4 @@ export const witness = (session: string | null) => Prisma.sql`(
     UNION ALL SELECT concat_ws(' ', enumlabel, xmin), 0 FROM pg_enum WHERE enumtypid = 'pet_status'::regtype
     UNION ALL SELECT 'session', 1 FROM pg_stat_get_activity(split_part(${session}::text, ' ', 1)::int)
        WHERE extract(epoch FROM backend_start)::text = split_part(${session}::text, ' ', 2)
-  ) AS facts (fact, sound) HAVING sum(sound) = 5)`;
+  ) AS facts (fact, sound) HAVING sum(sound) = 5)`; // two tables, two triggers, and the session
