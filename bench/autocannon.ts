@@ -3,7 +3,7 @@ import type { LoadPlan, LoadResult } from './load.ts';
 
 /** The same load as load.lua makes, from within this process. */
 export async function loadByAutocannon(plan: LoadPlan, firstQuantity: number): Promise<LoadResult> {
-  const { url, headers, connections, seconds, mode, pets } = plan;
+  const { url, headers, connections, seconds, mode, pets, perSecond } = plan;
   let sent = firstQuantity;
   const update = (request: autocannon.Request): autocannon.Request => ({
     ...request,
@@ -21,6 +21,7 @@ export async function loadByAutocannon(plan: LoadPlan, firstQuantity: number): P
     connections,
     duration: seconds,
     timeout: 60,
+    ...(perSecond === undefined ? {} : { overallRate: perSecond }),
     ...(mode === 'list' ? {} : { requests: [{ setupRequest }] }),
   });
   return {

@@ -1,5 +1,4 @@
 import { Agent, request } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import { keys, type BenchDatabase } from './database.ts';
 import type { RunningSide } from './sides.ts';
@@ -14,23 +13,6 @@ export function atSteadyRate(perSecond: number, act: (n: number) => void): { sto
   return {
     stop() {
       clearInterval(timer);
-    },
-  };
-}
-
-/** Updates at a steady rate. */
-export function writeBeside(side: RunningSide, pets: number, perSecond: number) {
-  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
-  let written = 0;
-  const updates = atSteadyRate(perSecond, (n) => {
-    void setQuantity(side, agent, 1 + (n % pets), n).then((done) => (written += done ? 1 : 0));
-  });
-  return {
-    written: () => written,
-    async stop() {
-      updates.stop();
-      await sleep(20);
-      agent.destroy();
     },
   };
 }

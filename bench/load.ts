@@ -15,6 +15,8 @@ export interface LoadPlan {
   seconds: number;
   /** Updates go to the pets 1 to this number. */
   pets: number;
+  /** So many requests, at a steady rate; those that are late are caught up. Without it each connection sends its next when it has the answer to the last. */
+  perSecond?: number;
 }
 
 export interface LoadResult {
@@ -33,10 +35,7 @@ let runs = 0;
 /** `wrk`, or `autocannon` where that is not installed: it takes more of the machine away from what is measured. */
 export const generator = hasWrk ? 'wrk' : 'autocannon';
 
-/**
- * Closed loop: each connection sends its next request when it has the answer to the last. Quantities never repeat within
- * a benchmark's process, so every accepted update is a change.
- */
+/** Quantities never repeat within a benchmark's process, so every accepted update is a change. */
 export async function load(plan: LoadPlan): Promise<LoadResult> {
   const firstQuantity = ++runs * 1_000_000;
   if (hasWrk) return loadByWrk(plan, firstQuantity);
@@ -49,6 +48,7 @@ async function loadByWrk(plan: LoadPlan, firstQuantity: number): Promise<LoadRes
     ...['-t', '1', '-c', String(plan.connections), '-d', String(plan.seconds), '--timeout', '60', '-s', script],
     ...Object.entries(plan.headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`]),
     ...[plan.url, '--', plan.mode, String(plan.pets), String(firstQuantity)],
+    ...(plan.perSecond === undefined ? [] : [String(plan.perSecond)]),
   ]);
   const counted = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as {
     requests: number;

@@ -1,6 +1,6 @@
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { commitBeside, send, setQuantity, writeBeside } from './client.ts';
+import { commitBeside, send, setQuantity } from './client.ts';
 import { keys, usualPets, type BenchDatabase } from './database.ts';
 import { load, type LoadMode, type LoadResult } from './load.ts';
 import type { Scenario } from './scenarios.ts';
@@ -27,6 +27,8 @@ export interface Run extends Measurement {
 }
 
 const warmUpSeconds = 1;
+/** Connections for the updates beside, so that one that waits for its answer does not hold up those that are due. */
+const WRITERS = 8;
 const loadModes = {
   list: 'list',
   unchanged: 'list',
@@ -45,17 +47,22 @@ export async function measure(
   const headers: Record<string, string> = { Authorization: `Bearer ${keys.good}` };
   if (scenario.gzip) headers['Accept-Encoding'] = 'gzip';
   if (scenario.kind === 'unchanged') headers['If-None-Match'] = await etagOf(side);
-  const { kind, connections, seconds } = scenario;
+  const { kind, connections, seconds, updatesPerSecond: perSecond } = scenario;
   const pets = usualPets(scenario.pets);
-  const plan = { url: side.url, headers, connections, pets };
-
-  const writer = scenario.updatesPerSecond > 0 ? writeBeside(writtenTo, pets, scenario.updatesPerSecond) : undefined;
-  const tenant = scenario.commitsPerSecond > 0 ? commitBeside(database, scenario.commitsPerSecond) : undefined;
   const mode = kind === 'anew' ? undefined : loadModes[kind];
-  const warmUp = mode ? await load({ ...plan, mode, seconds: warmUpSeconds }) : await listAnew(side, 2);
-  if (!writer && !tenant) await untilIdle(side.pid);
-  const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid), written: writer?.written() ?? 0 };
-  const result = mode ? await load({ ...plan, mode, seconds }) : await listAnew(side, seconds);
+  const run = (seconds: number): Promise<[LoadResult, LoadResult | undefined]> =>
+    Promise.all([
+      mode ? load({ url: side.url, headers, connections, pets, mode, seconds }) : listAnew(side, seconds),
+      perSecond > 0
+        ? load({ url: writtenTo.url, headers, connections: WRITERS, pets, mode: 'update', seconds, perSecond })
+        : undefined,
+    ]);
+
+  const tenant = scenario.commitsPerSecond > 0 ? commitBeside(database, scenario.commitsPerSecond) : undefined;
+  const [warmUp] = await run(mode ? warmUpSeconds : 2);
+  if (!tenant) await untilIdle(side.pid);
+  const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
+  const [result, updates] = await run(seconds);
   if (result.requests === 0) throw new Error(`not one answer within ${seconds} s`);
   const perRequest = (ms: number) => (ms * 1000) / result.requests;
   const measurement = {
@@ -66,9 +73,8 @@ export async function measure(
     programCpuUs: perRequest(cpuMs(side.pid) - before.program),
     postgresCpuUs: perRequest(cpuMs(database.pid) - before.postgres),
     peakMemoryMb: memoryMb(side.pid, 'VmHWM'),
-    updatesPerSecond: ((writer?.written() ?? 0) - before.written) / result.seconds,
+    updatesPerSecond: updates ? (updates.requests - updates.failures) / updates.seconds : 0,
   };
-  await writer?.stop();
   await tenant?.stop();
   const isUpdate = kind === 'update' || kind === 'hot';
   const fault =

@@ -65,8 +65,7 @@ async function faultInHistory(history: string, pet: string, database: BenchDatab
     `SELECT concat_ws(' ', pet_id, quantity_before, quantity_after, status_before, status_after,
                       split_part(changed_by, ':', 1)) AS row FROM stock_change`,
   );
-  const by = { key: 'key', trigger: 'sql', none: '' }[history];
-  const expected = history === 'none' ? '' : `${pet} 7 2147483647 pending pending ${by}`;
+  const expected = history === 'none' ? '' : `${pet} 7 2147483647 pending pending key`;
   const found = rows.map(({ row }) => row).join(', ');
   return found === expected ? undefined : `history holds "${found}" instead of "${expected}"`;
 }

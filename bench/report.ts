@@ -158,11 +158,10 @@ function method({ machine, pgbenchClients }: Results): string {
   follow each other directly differ less than runs do. Every second round runs backwards, so that drift falls on all
   alike. Each measurement has a fresh process, a second to warm up and then some seconds. The less important peers take part in the first round only.
 - All run on the same Node.js in production mode, with logging off and ten database connections. The peers use named statements; Fastify has schemas
-  for bodies and answers; Express has its ETag and query parser off; Prisma has its statements named.
+  for bodies and answers; Express has its ETag and query parser off.
 - All make the same promises: the key's SHA-256 looked up in the database for every request, with expiry, revocation and
   scopes; the list complete, in order and exact to the last digit of an int64; the body validated; the update answered with the pet after its commit, one history row
-  written by the same statement. Prisma's \`update\` leaves the history row to the database's trigger, which names the database role
-  and not the key: a little less for a little more speed. "Key in memory, no history" is the weaker promise that many settle for.
+  written by the same statement. "Key in memory, no history" is the weaker promise that many settle for.
   "List kept until it writes itself" is the usual cache: it never shows what another process or an operator has written.
 - Fastify looks the key up in one statement and does the work in another, as it is usually written. "Key in the same statement" is a
   variant that joins the two and saves a round trip, for the scenarios in which these are most of the work.

@@ -1,6 +1,6 @@
 // npm run bench -- [--quick] [--only <part of a scenario's name>] [--built] [--report] [--replicas <rounds>]
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, symlinkSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -66,10 +66,15 @@ if (options.replicas !== undefined) {
 
 function build(): void {
   npm('run', '--silent', 'build');
-  execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'bench/peers/nest'], {
+  execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'bench/peers'], {
     cwd: projectFolder,
     stdio: 'inherit',
   });
+  // The compiled sources look for these where they are beside src/.
+  for (const name of ['package.json', 'prisma']) {
+    const link = new URL(`dist/${name}`, import.meta.url);
+    if (!existsSync(link)) symlinkSync(`../../${name}`, link);
+  }
 }
 
 /** What fails here leaves the report without its table, not without all that was measured before. */
