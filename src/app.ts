@@ -5,7 +5,6 @@ import type { Settings } from './settings.js';
 import { Drain } from './http/drain.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
 import { LIMITS, type Limits } from './http/limits.js';
-import { notFound } from './http/not-found.js';
 import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
 import { RequestLog } from './operations/request-log.js';
@@ -25,7 +24,7 @@ const CORS = {
  * @param limits how long connections may take over what
  */
 export async function createApp(settings: Settings, limits: Limits = LIMITS): Promise<NestExpressApplication> {
-  const adapter = new InventoryExpressAdapter(limits, notFound);
+  const adapter = new InventoryExpressAdapter(limits);
   const app = await NestFactory.create<NestExpressApplication>(AppModule.with(settings), adapter, {
     bodyParser: false,
     bufferLogs: true,

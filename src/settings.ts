@@ -1,4 +1,4 @@
-// With their own extension: what a developer's machine runs has this file from its source.
+// `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { readText, tlsOptions } from './database/tls.ts';
 import { LIMITS } from './http/limits.ts';
 

@@ -47,11 +47,19 @@ describe('the drain', () => {
   });
 
   it('gives requests under way their whole bound, however long the delay before', async () => {
-    const service = await startService({ settings: { DRAIN_DELAY_MS: '400', DRAIN_TIMEOUT_MS: '3000' } });
+    const service = await startService({ settings: { DRAIN_DELAY_MS: '2000', DRAIN_TIMEOUT_MS: '2000' } });
     try {
+      await service.stock([1, 1]);
+      const holder = await service.database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
       const drained = drain(service);
-      const answer = await fetch(`${service.url}/health/ready`);
-      expect([answer.status, answer.headers.get('connection')]).toEqual([503, 'close']);
+      const ready = await fetch(`${service.url}/health/ready`);
+      expect([ready.status, ready.headers.get('connection')]).toEqual([503, 'close']);
+      await pause(1_000);
+      const updated = service.update(1, 2);
+      await pause(1_800); // the bound would have ended by now, had it begun before the delay
+      await holder.query('ROLLBACK');
+      await holder.end();
+      expect((await updated).status).toBe(200);
       expect(await drained).toBe(true);
     } finally {
       await service.stop();

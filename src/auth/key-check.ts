@@ -4,7 +4,7 @@ import { isOverload, outcomeOf, readFailure } from '../database/database-failure
 import { PrismaService } from '../database/prisma.service.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
-import type { Snapshot } from '../database/snapshot.js';
+import { SNAPSHOT, type Snapshot } from '../database/snapshot.js';
 import { arrayLiteral } from '../database/statement-run.js';
 import { Settings } from '../settings.js';
 import type { AuthFailure } from '../http/api-request.js';
@@ -27,11 +27,7 @@ const MOST_KEYS_PER_BATCH = 1_000;
 const NOTE_USE_EVERY_MINUTES = 10;
 
 const CHECK_KEYS = `
-  SELECT CASE WHEN NOT pg_is_in_recovery() THEN
-           nullif(coalesce(nullif(current_setting('inventory.session', true), ''),
-                           set_config('inventory.session', present_session(), false)), '')
-         END,
-         pg_current_snapshot(),
+  SELECT ${SNAPSHOT},
          encode(key_sha256, 'hex'),
          id,
          array_to_string(scopes, ' '),
@@ -81,7 +77,7 @@ export class KeyCheck implements OnApplicationShutdown {
   check(digest: string, deadline: number): Promise<CheckedKey> {
     return untilDeadline(
       deadline,
-      (failure) => outcomeOf(failure) !== 'ours' && !isOverload(failure),
+      (failure) => outcomeOf(failure) !== 'program_fault' && !isOverload(failure),
       () => this.#batcher.call(digest, deadline),
     ).catch((error: unknown) => {
       throw readFailure(error);

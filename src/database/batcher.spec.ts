@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DeadlinePassed, Batcher, TooManyWaiting } from './batcher.js';
+import { Batcher } from './batcher.js';
+import { DeadlinePassed, TooManyWaiting } from './database-failure.js';
 
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -26,7 +27,7 @@ class Stage {
 }
 
 /** In the property: the queue is `call % 4`, and half of each queue's calls go alone. */
-const goesAlone = (call: number) => call % 8 > 3;
+const isExclusive = (call: number) => call % 8 > 3;
 
 /** Two turns of the event loop: a batch that has ended is told, and the next one has left. */
 const settled = async () => {
@@ -96,7 +97,7 @@ describe('Batcher', () => {
             maxCalls,
             maxWaiting: NEVER,
             inHalves,
-            queue: (call) => ({ of: call % 4, alone: goesAlone(call) }),
+            order: (call) => ({ key: call % 4, exclusive: isExclusive(call) }),
           });
           const calls: { call: number; madeAt: number; outcome?: string }[] = [];
           const endOldest = async (fails: boolean) => {
@@ -129,7 +130,7 @@ describe('Batcher', () => {
           }
           for (const { calls: aboard } of stage.batches) {
             expect(aboard.length).toBeLessThanOrEqual(maxCalls);
-            for (const call of aboard.filter(goesAlone)) {
+            for (const call of aboard.filter(isExclusive)) {
               expect(aboard.filter((other) => other % 4 === call % 4)).toEqual([call]);
             }
           }

@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
-import { NotApplied } from './not-applied.js';
+import { DeadlinePassed, TooManyWaiting } from './database-failure.js';
 
 /** Told at the end of every batch of a batcher that has a name, to whoever subscribes. */
 export interface BatchEnd {
@@ -9,18 +9,6 @@ export interface BatchEnd {
   readonly failed: boolean;
 }
 export const batchEnds = channel('inventory:batch-end');
-
-/** More calls are waiting than the service is willing to keep; nothing was sent. */
-export class TooManyWaiting extends NotApplied {
-  override message = 'too many calls wait for the database';
-}
-
-/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
-export class DeadlinePassed extends Error {
-  constructor(readonly sent: boolean) {
-    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
-  }
-}
 
 interface Pending<Call, Result> {
   readonly call: Call;
@@ -60,8 +48,8 @@ export class Batcher<Call, Result> {
    *   outcome is not left unknown; default 0
    * @param options.inHalves for batches that keep the database busy in proportion to their calls: at most half of the
    *   present calls, so that the service works on the others meanwhile
-   * @param options.queue calls of the same queue keep their order, and one that goes alone shares its batch with no other
-   *   of its queue
+   * @param options.order calls with the same key keep their order, and an exclusive one is the only one of its key in its
+   *   batch
    * @param options.name what {@link batchEnds} calls it
    */
   constructor(
@@ -72,7 +60,7 @@ export class Batcher<Call, Result> {
       readonly open?: () => Promise<void> | undefined;
       readonly notSentWithinMs?: number;
       readonly inHalves?: boolean;
-      readonly queue?: (call: Call) => { readonly of: unknown; readonly alone: boolean };
+      readonly order?: (call: Call) => { readonly key: unknown; readonly exclusive: boolean };
       readonly name?: string;
     },
   ) {}
@@ -130,19 +118,19 @@ export class Batcher<Call, Result> {
 
   /** Takes the next batch from the pending calls. */
   #take(): Pending<Call, Result>[] {
-    const { queue, inHalves } = this.options;
+    const { order, inHalves } = this.options;
     const half = Math.max(FEW_CALLS, Math.ceil((this.#pending.length + this.#lastSize) / 2));
     const maxCalls = Math.min(this.options.maxCalls, inHalves ? half : Infinity);
-    if (!queue) return this.#pending.splice(0, maxCalls);
+    if (!order) return this.#pending.splice(0, maxCalls);
     const taken: Pending<Call, Result>[] = [];
     const left: Pending<Call, Result>[] = [];
-    const queues = new Map<unknown, 'open' | 'closed'>();
+    const keys = new Map<unknown, 'open' | 'closed'>();
     for (const each of this.#pending) {
-      const { of, alone } = queue(each.call);
-      const state = queues.get(of);
-      const fits = taken.length < maxCalls && (state === undefined || (state === 'open' && !alone));
+      const { key, exclusive } = order(each.call);
+      const state = keys.get(key);
+      const fits = taken.length < maxCalls && (state === undefined || (state === 'open' && !exclusive));
       (fits ? taken : left).push(each);
-      queues.set(of, fits && !alone ? 'open' : 'closed');
+      keys.set(key, fits && !exclusive ? 'open' : 'closed');
     }
     this.#pending = left;
     return taken;

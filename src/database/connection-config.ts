@@ -1,6 +1,6 @@
 import pg from 'pg';
 import type { TimeBounds } from './time-bounds.js';
-// With its own extension: what a developer's machine runs has this file from its source.
+// `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /** Settings of a database session by PostgreSQL's names. */

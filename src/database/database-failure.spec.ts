@@ -4,12 +4,18 @@ import { DriverAdapterError } from '@prisma/driver-adapter-utils';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { postgresBinaries } from '../../dev/postgres-binaries.js';
-import { NotApplied } from './not-applied.js';
-import { DeadlinePassed, TooManyWaiting } from './batcher.js';
-import { UnconfirmedCommit } from './session.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { ApiError } from '../errors/api-error.js';
-import { outcomeOf, outcomeOfSqlstate, readFailure, writeFailure } from './database-failure.js';
+import {
+  DeadlinePassed,
+  NotApplied,
+  TooManyWaiting,
+  UnconfirmedCommit,
+  outcomeOf,
+  outcomeOfSqlstate,
+  readFailure,
+  writeFailure,
+} from './database-failure.js';
 
 const databaseError = (code: string) => Object.assign(new pg.DatabaseError('secret', 0, 'error'), { code });
 const socket = (code: string) => Object.assign(new Error('secret'), { code, syscall: 'connect', errno: -1 });
@@ -41,18 +47,18 @@ describe('outcomeOf', () => {
     ['a SQLSTATE from the driver', databaseError('25006'), 'not_applied'],
     ['a SQLSTATE from the adapter', adapter('25006'), 'not_applied'],
     ['a SQLSTATE from Prisma', prisma('25006'), 'not_applied'],
-    ['a mistake that Prisma passes on', prisma('42601'), 'ours'],
+    ['a mistake that Prisma passes on', prisma('42601'), 'program_fault'],
     [
       'a query that Prisma does not understand',
       new Prisma.PrismaClientValidationError('', { clientVersion: '7' }),
-      'ours',
+      'program_fault',
     ],
     ['connection reset', new DriverAdapterError({ kind: 'ConnectionClosed' }), 'unknown'],
     ['broken pipe', socket('EPIPE'), 'unknown'],
     ['no answer in time', new Error('Query read timeout'), 'unknown'],
-    ['a bug', new TypeError('undefined is not a function'), 'ours'],
-    ['a thrown string', 'oops', 'ours'],
-    ['nothing at all', undefined, 'ours'],
+    ['a bug', new TypeError('undefined is not a function'), 'program_fault'],
+    ['a thrown string', 'oops', 'program_fault'],
+    ['nothing at all', undefined, 'program_fault'],
   ])('reads %s', (_name, error, outcome) => {
     expect(outcomeOf(error)).toBe(outcome);
   });
@@ -89,7 +95,7 @@ describe('the table of SQLSTATEs', () => {
         'XX000 XX001 XX002',
       ].join(' '),
     );
-    expect([...new Set(having('ours').map((code) => code.slice(0, 2)))].join(' ')).toBe(
+    expect([...new Set(having('program_fault').map((code) => code.slice(0, 2)))].join(' ')).toBe(
       '00 01 02 03 09 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 27 2B 2D 2F 34 38 39 3B 42 44 54 P0',
     );
   });

@@ -1,25 +1,39 @@
 import pg from 'pg';
-import { NotApplied } from './not-applied.js';
-import { DeadlinePassed, TooManyWaiting } from './batcher.js';
-import { isFaultOfOurs } from './session.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { type ApiError, outcomeUnknown, unavailable } from '../errors/api-error.js';
 
-/**
- * What a failed statement means:
- * `not_applied`, surely without effect; `unknown`, it may have committed; `ours`, a fault of this program.
- */
-export type Outcome = 'not_applied' | 'unknown' | 'ours';
+/** A failure that surely left no trace in the database. */
+export class NotApplied extends Error {}
+
+/** More calls are waiting than the service is willing to keep; nothing was sent. */
+export class TooManyWaiting extends NotApplied {
+  override message = 'too many calls wait for the database';
+}
+
+/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
+export class DeadlinePassed extends Error {
+  constructor(readonly sent: boolean) {
+    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
+  }
+}
+
+/** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
+export class UnconfirmedCommit extends Error {
+  override message = 'the commit is not confirmed by the synchronous standby';
+}
+
+/** What a failed statement means: surely without effect; it may have committed; a fault of this program. */
+export type Outcome = 'not_applied' | 'unknown' | 'program_fault';
 
 /**
  * What each class of SQLSTATE (its first two characters), and each code that differs from its class, means after a statement
  * was sent. The longest prefix wins. An ERROR ends its transaction, so it is `not_applied` where trying again may help,
- * and `ours` where it cannot. What can come after the commit, or from a pooler about its own connections, is `unknown`,
+ * and `program_fault` where it cannot. What can come after the commit, or from a pooler about its own connections, is `unknown`,
  * and so is a class that is not here.
  */
 const OUTCOME_OF_SQLSTATE: Readonly<Record<string, Outcome>> = {
   // The statement is wrong, or its data, or what somebody added to the tables.
-  ...each('ours', '00 01 02 03 09 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 27 2B 2D 2F 34 38 39 3B 42 44 54 P0'),
+  ...each('program_fault', '00 01 02 03 09 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 27 2B 2D 2F 34 38 39 3B 42 44 54 P0'),
   // The history's identity lags behind replicated rows; each attempt takes the next, and "inventory migrate" sets it right.
   '23505': 'not_applied',
   // A standby or a primary that was demoted; sessions ended while they waited for their client, or before their commit.
@@ -53,9 +67,17 @@ export function outcomeOfSqlstate(sqlstate: string): Outcome {
 export function outcomeOf(error: unknown): Outcome {
   if (error instanceof NotApplied) return 'not_applied';
   if (error instanceof DeadlinePassed) return error.sent ? 'unknown' : 'not_applied';
-  if (isFaultOfOurs(error) || error instanceof Prisma.PrismaClientValidationError) return 'ours';
+  if (isProgramFault(error) || error instanceof Prisma.PrismaClientValidationError) return 'program_fault';
   const sqlstate = sqlstateOf(error);
   return sqlstate === undefined ? 'unknown' : outcomeOfSqlstate(sqlstate);
+}
+
+/** JavaScript's own errors come from a mistake in a program, which no other attempt mends. */
+export function isProgramFault(error: unknown): boolean {
+  return (
+    !(error instanceof Error) ||
+    [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind)
+  );
 }
 
 /** Prisma keeps what its adapter made of the driver's error in `meta`, and the adapter keeps the code. */
@@ -70,7 +92,7 @@ function sqlstateOf(error: unknown): string | undefined {
 
 /** The response when reading failed: reading has no outcome to be unsure of. */
 export function readFailure(error: unknown): unknown {
-  return outcomeOf(error) === 'ours' ? error : unavailable(messageOf(error), error);
+  return outcomeOf(error) === 'program_fault' ? error : unavailable(messageOf(error), error);
 }
 
 /** The response when writing failed. */
@@ -80,7 +102,7 @@ export function writeFailure(error: unknown): unknown {
       return unavailable(messageOf(error), error);
     case 'unknown':
       return outcomeUnknown(error) satisfies ApiError;
-    case 'ours':
+    case 'program_fault':
       return error;
   }
 }

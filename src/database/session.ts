@@ -1,16 +1,11 @@
 import pg from 'pg';
 import type { Settings } from '../settings.js';
 import { connectionConfig, type Prepare } from './connection-config.js';
-import { NotApplied } from './not-applied.js';
+import { NotApplied, UnconfirmedCommit, isProgramFault } from './database-failure.js';
 import { type Statement, StatementRun, type TextRow } from './statement-run.js';
 import { boundsOfRequest } from './time-bounds.js';
 
-/** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
-export class UnconfirmedCommit extends Error {
-  override message = 'the commit is not confirmed by the synchronous standby';
-}
-
-/** The function of PostgreSQL that tells of such a commit. Its words depend on the server's language. */
+/** The function of PostgreSQL that tells of an {@link UnconfirmedCommit}. Its words depend on the server's language. */
 const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
 /** How long a transaction that waits for its client may stay open, and how long a connection lives. */
@@ -37,22 +32,17 @@ export function createPool(settings: Settings): pg.Pool {
   });
 }
 
-interface SessionOptions extends Pick<pg.PoolConfig, 'max' | 'statement_timeout' | 'query_timeout'> {
-  readonly prepare?: Prepare;
-}
-
 /** One database connection for one hot statement at a time. It connects when first used, and again after a failure. */
 export class Session {
   readonly #pool: pg.Pool;
   #unconfirmedCommits = 0;
 
-  constructor({ DATABASE_URL, REQUEST_DEADLINE_MS }: Settings, name: string, options: SessionOptions = {}) {
-    const { prepare, max = 1, ...longer } = options;
-    const bounds = { ...boundsOfRequest(REQUEST_DEADLINE_MS), ...longer };
+  /** @param prepare runs on each new connection before it is used */
+  constructor({ DATABASE_URL, REQUEST_DEADLINE_MS }: Settings, name: string, prepare?: Prepare) {
     const settings = { ...IDLE_IN_TRANSACTION, ...FIXED_PLANS };
     this.#pool = new pg.Pool({
-      ...connectionConfig(DATABASE_URL, name, bounds, settings, prepare),
-      max,
+      ...connectionConfig(DATABASE_URL, name, boundsOfRequest(REQUEST_DEADLINE_MS), settings, prepare),
+      max: 1,
       idleTimeoutMillis: 0,
       maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
     });
@@ -109,15 +99,7 @@ export class Session {
 
 /** What may pass is told apart from a fault of this program, which is left as it is. */
 function notSent(error: unknown): unknown {
-  return isFaultOfOurs(error)
+  return isProgramFault(error)
     ? error
     : new NotApplied('no database session could be used; nothing was sent', { cause: error });
-}
-
-/** JavaScript's own errors come from a mistake in a program, which no other attempt mends. */
-export function isFaultOfOurs(error: unknown): boolean {
-  return (
-    !(error instanceof Error) ||
-    [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind)
-  );
 }

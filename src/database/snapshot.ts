@@ -11,3 +11,14 @@ export interface Snapshot {
   /** `pg_current_snapshot()` as text. */
   readonly transactions: string;
 }
+
+/**
+ * The two columns of a {@link Snapshot}. Which session this is, PostgreSQL is asked once; then a setting of the session
+ * remembers it.
+ */
+export const SNAPSHOT = `
+  CASE WHEN NOT pg_is_in_recovery() THEN
+    nullif(coalesce(nullif(current_setting('inventory.session', true), ''),
+                    set_config('inventory.session', present_session(), false)), '')
+  END,
+  pg_current_snapshot()`;

@@ -1,10 +1,12 @@
 import { IncomingMessage, ServerResponse, createServer } from 'node:http';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Express, type RequestHandler, type Response as ExpressResponse } from 'express';
+import express, { type Express, type Response as ExpressResponse } from 'express';
 import type { Limits } from './limits.js';
-import { inContext, validateHead } from './api-request.js';
+import { inContext } from './api-request.js';
 import { sendError } from './error-response.js';
+import { notFound } from './not-found.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
+import { validateHead } from './request-head.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
 import { exactIntegers } from './exact-integers.js';
 import { setCommonHeaders, writeHead } from './responses.js';
@@ -18,10 +20,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   #addLastRoutes: () => void = () => undefined;
   #isDraining: () => boolean = () => false;
 
-  constructor(
-    private readonly limits: Limits,
-    private readonly notFound: (app: Express) => RequestHandler,
-  ) {
+  constructor(private readonly limits: Limits) {
     const app = express();
     app.disable('x-powered-by');
     app.disable('etag');
@@ -113,7 +112,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   override setNotFoundHandler(): this {
     this.use(setCommonHeaders);
     this.#addLastRoutes();
-    this.use(this.notFound(this.getInstance<Express>()));
+    this.use(notFound(this.getInstance<Express>()));
     return this;
   }
 }

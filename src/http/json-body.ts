@@ -1,8 +1,7 @@
-import { type ExecutionContext, ValidationPipe, createParamDecorator } from '@nestjs/common';
+import { ValidationPipe } from '@nestjs/common';
 import type { Response } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { type ApiRequest, headerValues, inContext } from './api-request.js';
-import { othersDone } from './request-header.js';
+import { type ApiRequest, headerValues } from './api-request.js';
 
 /** The largest body. The only one that version 1 takes has some 20 bytes. */
 export const MAX_BODY_BYTES = 1_024;
@@ -13,8 +12,8 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*([^;]*)/gi;
 const UTF8 = /^(?:utf-8|"utf-8")[ \t]*$/i;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Whether the pipe leaves a member out, instead of refusing it, for the sake of every object's own members. */
-const isHidden = (name: string) => name === 'prototype' || name in Object.prototype;
+/** Names that every object inherits. The pipe drops such members in silence, so they are refused before it. */
+const isInherited = (name: string) => name === 'prototype' || name in Object.prototype;
 
 /** Takes an object that has what the class declares, and nothing else. */
 export const validation = new ValidationPipe({
@@ -31,24 +30,11 @@ export const validation = new ValidationPipe({
   },
 });
 
-const ReadBody = createParamDecorator(async (_: unknown, context: ExecutionContext): Promise<unknown> => {
-  const http = context.switchToHttp();
-  const response = http.getResponse<Response>();
-  const request = inContext(http.getRequest<ApiRequest>());
-  await othersDone(); // with the path
-  await othersDone(); // with the headers
-  return response.headersSent ? undefined : readJson(request, response);
-});
-
 /**
- * A parameter of the class that it is declared with: the JSON body, read when the guard has let the request in, and
- * understood whole or refused.
+ * Reads the body as a JSON object.
  *
  * @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` (not JSON), `validation_failed`
  */
-export const JsonBody = (): ParameterDecorator => ReadBody(validation);
-
-/** Reads the body as a JSON object. */
 export async function readJson(request: ApiRequest, response: Response): Promise<unknown> {
   validateHeaders(request);
   // Where a body parser is in front of the controller, as Nest's is by default, nothing is left to be read.
@@ -57,8 +43,8 @@ export async function readJson(request: ApiRequest, response: Response): Promise
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ApiError('validation_failed', 'The body must be a JSON object.');
   }
-  const hidden = Object.keys(value).find(isHidden);
-  if (hidden !== undefined) throw notAMember(hidden);
+  const inherited = Object.keys(value).find(isInherited);
+  if (inherited !== undefined) throw notAMember(inherited);
   return value;
 }
 

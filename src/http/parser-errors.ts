@@ -3,7 +3,8 @@ import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { ApiError } from '../errors/api-error.js';
 import { LINGER_MS, errorHeaders } from './error-response.js';
-import { type ApiRequest, MAX_TARGET_LENGTH, targetTooLong } from './api-request.js';
+import type { ApiRequest } from './api-request.js';
+import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
 import { SECURITY_HEADERS } from './responses.js';
 import type { Connection } from './request-turns.js';
 

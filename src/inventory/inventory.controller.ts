@@ -4,15 +4,14 @@ import type { Response } from 'express';
 import { RequireScope } from '../auth/auth.guard.js';
 import { API_PREFIX } from '../http/api-prefix.js';
 import type { ApiRequest } from '../http/api-request.js';
-import { JsonBody } from '../http/json-body.js';
-import { RequestHeader } from '../http/request-header.js';
+import { JsonBody, RequestHeader } from '../http/parameters.js';
 import { IdempotencyKeyPipe } from './idempotency-key.pipe.js';
 import { IfMatchPipe } from './if-match.pipe.js';
 import { type InventoryItem, itemTag } from './inventory-item.dto.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
 import { InventoryUpdate } from './inventory-update.dto.js';
-import { ListResponses } from './list-response.js';
+import { ListResponses } from './list-responses.js';
 import { PetIdPipe } from './pet-id.pipe.js';
 
 @ApiTags('Inventory')
@@ -28,7 +27,7 @@ export class InventoryController {
   @RequireScope('inventory:read')
   @ListInventoryDocs()
   async listInventory(@Req() request: ApiRequest, @Res() response: Response): Promise<void> {
-    const list = await this.inventory.list(request.snapshot, request.arrivedAt);
+    const list = await this.inventory.list(request.snapshot, request.deadline);
     await this.lists.send(request, response, list);
   }
 

@@ -19,11 +19,12 @@ export class InventoryService {
   /**
    * The complete stock in ascending `petId`, of the given snapshot or a later one.
    *
+   * @param deadline on the clock of `performance.now()`: by then the database has to have begun to respond
    * @throws ApiError `service_unavailable`
    */
-  async list(snapshot: Snapshot, arrivedAt: number): Promise<StockList> {
+  async list(snapshot: Snapshot, deadline: number): Promise<StockList> {
     try {
-      return await this.listCache.at(snapshot, arrivedAt);
+      return await this.listCache.at(snapshot, deadline);
     } catch (error) {
       throw readFailure(error);
     }

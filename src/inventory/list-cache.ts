@@ -1,8 +1,7 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { NotApplied } from '../database/not-applied.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { Batcher } from '../database/batcher.js';
+import { NotApplied } from '../database/database-failure.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { Settings } from '../settings.js';
 import { witness } from './list-witness.js';
@@ -25,7 +24,7 @@ interface Call {
   readonly deadline: number;
 }
 
-/** A list, and what has to be so that {@link ListCache} may tell from it to the list of a later snapshot. */
+/** A list, and the session, snapshot and witness under which it may be used again, or brought up to date. */
 interface Kept {
   readonly list: StockList;
   readonly session: string;
@@ -87,7 +86,7 @@ export class ListCache {
   reuses = 0;
 
   constructor(
-    private readonly settings: Settings,
+    settings: Settings,
     private readonly prisma: PrismaService,
   ) {
     this.#batcher = new Batcher((calls) => this.#listFor(calls), {
@@ -100,15 +99,12 @@ export class ListCache {
   /**
    * The list of the given snapshot, or a later one.
    *
-   * @param arrivedAt of the request, on the clock of `performance.now()`
+   * @param deadline of the request, on the clock of `performance.now()`
    * @throws what the database failed with
    */
-  at(snapshot: Snapshot, arrivedAt: number): StockList | Promise<StockList> {
+  at(snapshot: Snapshot, deadline: number): StockList | Promise<StockList> {
     const kept = this.#keptAt(snapshot);
-    if (!kept) {
-      const deadline = arrivedAt + this.settings.REQUEST_DEADLINE_MS;
-      return this.#batcher.call({ snapshot, deadline }, arrivedAt + LONGEST_READING_MS);
-    }
+    if (!kept) return this.#batcher.call({ snapshot, deadline }, performance.now() + LONGEST_READING_MS);
     this.reuses++;
     return kept;
   }
@@ -126,18 +122,23 @@ export class ListCache {
       LEAST_PATIENCE_MS,
       Math.min(...calls.map(({ deadline }) => deadline)) - performance.now(),
     );
-    const begun = new AbortController();
-    const list = await Promise.race([this.#read(session, begun), silence(begun.signal, patienceMs)]);
+    // A million pets take their time to read, but a database that is down or frozen may not.
+    const { promise: silence, reject } = Promise.withResolvers<never>();
+    const patience = setTimeout(
+      () => reject(new NotApplied('the database did not begin to respond in time')),
+      patienceMs,
+    );
+    const list = await Promise.race([this.#read(session, () => clearTimeout(patience)), silence]);
     this.bytes = list.length;
     return calls.map(() => list);
   }
 
-  async #read(session: string | null, begun: AbortController): Promise<StockList> {
-    return (await this.#patch(session, begun)) ?? (await this.#readWhole(session, begun));
+  async #read(session: string | null, onResponse: () => void): Promise<StockList> {
+    return (await this.#patch(session, onResponse)) ?? (await this.#readWhole(session, onResponse));
   }
 
   /** The kept list with what has changed since, unless the changes are too many, too great or not all known. */
-  async #patch(session: string | null, begun: AbortController): Promise<StockList | undefined> {
+  async #patch(session: string | null, onResponse: () => void): Promise<StockList | undefined> {
     const kept = this.#kept;
     if (session === null || kept?.session !== session) return undefined;
     const [read] = await this.prisma.$queryRawUnsafe<(Reading & { readonly changes: string })[]>(
@@ -145,7 +146,7 @@ export class ListCache {
       kept.transactions,
       session,
     );
-    begun.abort();
+    onResponse();
     if (read?.witness !== kept.witness) return undefined;
     const list = kept.list.with(changedPets(read.changes));
     if (!list) return undefined;
@@ -154,7 +155,7 @@ export class ListCache {
     return list;
   }
 
-  async #readWhole(session: string | null, begun: AbortController): Promise<StockList> {
+  async #readWhole(session: string | null, onResponse: () => void): Promise<StockList> {
     const pieces: Piece[] = [];
     const first = await this.prisma.$transaction(
       async (transaction) => {
@@ -164,7 +165,7 @@ export class ListCache {
           const [read] = await transaction.$queryRawUnsafe<
             (Reading & { readonly isCurrent: boolean; readonly items: string | null; readonly last: bigint })[]
           >(NEXT_ITEMS, session, from);
-          begun.abort();
+          onResponse();
           if (!read?.isCurrent) return undefined;
           first ??= read;
           if (read.items === null) return first;
@@ -177,24 +178,13 @@ export class ListCache {
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
     // The table was emptied, rewritten or swapped between this transaction's snapshot and its lock, and such a snapshot sees nothing.
-    if (!first) return this.#readWhole(session, begun);
+    if (!first) return this.#readWhole(session, onResponse);
     const list = new StockList(pieces);
     const { transactions, witness: seen } = first;
     this.readings++;
     this.#kept = session === null || seen === null ? undefined : { list, session, transactions, witness: seen };
     return list;
   }
-}
-
-/**
- * A million pets take their time to read, but a database that is down or frozen may not.
- *
- * @param begun aborted when the database has answered the first statement
- */
-async function silence(begun: AbortSignal, patienceMs: number): Promise<never> {
-  const hasBegun = await pause(patienceMs, false, { ref: false, signal: begun }).catch(() => true);
-  if (!hasBegun) throw new NotApplied('the database did not begin to respond in time');
-  return new Promise<never>(() => undefined); // the reading itself says what becomes of it
 }
 
 function changedPets(lines: string): ChangedPet[] {

@@ -1,8 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { ClientBase } from 'pg';
-import { NotApplied } from '../database/not-applied.js';
 import { Batcher } from '../database/batcher.js';
-import { isOverload, outcomeOf } from '../database/database-failure.js';
+import { NotApplied, isOverload, outcomeOf } from '../database/database-failure.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
 import { boundsOfRequest, leastTimeToSend } from '../database/time-bounds.js';
@@ -25,14 +24,14 @@ export type UpdateOutcome =
   | { readonly outcome: 'key_reused' | 'absent' };
 
 /** Someone else holds the row or took the key a moment ago. Nothing was written. */
-class RowBusy extends NotApplied {}
+class HeldElsewhere extends NotApplied {}
 
 /** Commits wait for a synchronous standby that does not confirm them. Nothing was sent. */
 class CommitsHeld extends NotApplied {
   override message = 'sessions that were given up still wait for the synchronous standby';
 }
 
-/** From so many on no update is sent: each would cost PostgreSQL another of its connections. */
+/** With so many held commits updates are refused: each more would pin another of PostgreSQL's connections. */
 const MOST_HELD = 4;
 
 /** Sessions of updates that still wait for a standby's confirmation, long after the service has given them up. */
@@ -51,7 +50,7 @@ export class QuantityUpdates implements OnApplicationShutdown {
 
   constructor(settings: Settings) {
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
-    this.#session = new Session(settings, 'updates', { prepare: (client) => this.#refuseWhileHeld(client) });
+    this.#session = new Session(settings, 'updates', (client) => this.#refuseWhileHeld(client));
     this.#batcher = new Batcher((updates) => this.#run(updates), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
@@ -61,9 +60,9 @@ export class QuantityUpdates implements OnApplicationShutdown {
       inHalves: true,
       // Of several updates of a pet each is recorded after the one before, as if that took place for sure. One that has a
       // precondition or a key may not, so it is the only one of its pet.
-      queue: ({ petId, ifMatch, idempotencyKey }) => ({
-        of: petId,
-        alone: ifMatch !== null || idempotencyKey !== null,
+      order: ({ petId, ifMatch, idempotencyKey }) => ({
+        key: petId,
+        exclusive: ifMatch !== null || idempotencyKey !== null,
       }),
     });
   }
@@ -97,13 +96,13 @@ export class QuantityUpdates implements OnApplicationShutdown {
     await this.#session.close();
   }
 
-  /** @throws RowBusy, or what the database failed with */
+  /** @throws HeldElsewhere, or what the database failed with */
   async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     const [, outcome, status, present] = await this.#batcher.call(update, deadline);
     const { petId, quantity } = update;
     switch (outcome) {
       case 'busy':
-        throw new RowBusy();
+        throw new HeldElsewhere();
       case 'absent':
       case 'key_reused':
         return { outcome };

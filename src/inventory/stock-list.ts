@@ -132,8 +132,9 @@ export class StockList {
     return CODINGS.some((coding) => tag === this.tag(coding));
   }
 
-  in(coding: Coding): Body | Promise<Body> {
-    return coding === 'identity' ? this.plain : (this.#gzip ??= this.#compress());
+  /** Made when first asked for. */
+  gzip(): Promise<Body> {
+    return (this.#gzip ??= this.#compress());
   }
 
   async #compress(): Promise<Body> {

@@ -39,7 +39,7 @@ export class Metrics implements OnApplicationShutdown {
 
   readonly #durations = this.#histogram(
     'http_server_request_duration_seconds',
-    'From the head of a request to the end of its response; status 499 when the connection broke before.',
+    'From when the turn of a request came on its connection to the end of its response; status 499 when the connection broke before.',
     ['method', 'route', 'status'],
     DURATIONS,
   );

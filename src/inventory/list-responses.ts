@@ -29,7 +29,7 @@ export class ListResponses {
       writeHead(response, 304, headers).end();
       return;
     }
-    const body = coding === 'identity' ? list.plain : await list.in(coding);
+    const body = coding === 'identity' ? list.plain : await list.gzip();
     writeHead(response, 200, {
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': body.length,
