@@ -47,7 +47,9 @@ describe('the drain', () => {
   });
 
   it('gives requests under way their whole bound, however long the delay before', async () => {
-    const service = await startService({ settings: { DRAIN_DELAY_MS: '2000', DRAIN_TIMEOUT_MS: '2000' } });
+    const service = await startService({
+      settings: { DRAIN_DELAY_MS: '2000', DRAIN_TIMEOUT_MS: '2000', REQUEST_DEADLINE_MS: '9000' },
+    });
     try {
       await service.stock([1, 1]);
       const holder = await service.database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
