@@ -41,7 +41,8 @@ const ITEM = `'{"petId":' || item.pet_id || ',"quantity":' || item.quantity || '
 
 /**
  * Which pets have changed since a snapshot, and what became of them. Each is looked up by a scalar subquery, for
- * PostgreSQL may plan a join as a scan of the whole table.
+ * PostgreSQL may plan a join as a scan of the whole table. A constant text, which Prisma calls unsafe: a template would be
+ * put together anew for every list, which costs a quarter of the round trip's CPU time.
  */
 const CHANGES = `
   WITH recent AS MATERIALIZED (
