@@ -13,6 +13,8 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # Without --omit=peer npm brings the whole Prisma CLI, an optional peer of its client.
 RUN npm ci --omit=dev --omit=peer --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error
+# What is installed here, and nothing else. npm's own --omit=peer would also leave out Express, which NestJS has as a peer.
+RUN npm pkg delete devDependencies && npm sbom --sbom-format=cyclonedx --sbom-type=application >sbom.cdx.json
 # Prisma's runtime carries a query compiler for each of five databases, twice, in two formats: one file of them is loaded.
 RUN find node_modules/@prisma/client/runtime -name 'query_compiler_*' ! -name 'query_compiler_fast_bg.postgresql.*mjs' -delete \
  && find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' \) -delete
@@ -29,6 +31,7 @@ LABEL org.opencontainers.image.title="pet-store-inventory" \
 WORKDIR /app
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
 COPY package.json LICENSE ./
+COPY --from=dependencies /app/sbom.cdx.json ./
 COPY --from=dependencies /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY prisma/migrations prisma/migrations

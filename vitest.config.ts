@@ -91,6 +91,15 @@ const onDemand: TestProjectInlineConfiguration[] = [
       maxWorkers,
     },
   },
+  {
+    test: {
+      name: 'proxies', // HAProxy and nginx as programs of this machine
+      include: ['test/proxies/*.trial.ts'],
+      testTimeout: 30_000,
+      hookTimeout: 60_000,
+      expect: { poll: { timeout: 10_000 } },
+    },
+  },
   ...['containers', 'recipes', 'failover'].map((name) => ({
     test: {
       name, // Docker

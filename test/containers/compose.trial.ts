@@ -85,6 +85,18 @@ describe('the container', () => {
     await expect(project.exec('inventory', 'touch', '/tmp/x')).rejects.toThrow(/Read-only file system/);
   });
 
+  it('lists the packages in it', async () => {
+    const json = async (path: string): Promise<unknown> => JSON.parse(await project.exec('inventory', 'cat', path));
+    const { components } = (await json('sbom.cdx.json')) as { components: { name: string; version: string }[] };
+    const { packages } = (await json('node_modules/.package-lock.json')) as {
+      packages: Record<string, { version: string }>;
+    };
+    const installed = Object.entries(packages).map(
+      ([path, { version }]) => `${path.split('node_modules/').at(-1) ?? path}@${version}`,
+    );
+    expect(new Set(components.map(({ name, version }) => `${name}@${version}`))).toEqual(new Set(installed));
+  });
+
   it('becomes healthy', async () => {
     const [container = ''] = await project.containers('inventory');
     const health = () => docker('inspect', '--format', '{{.State.Health.Status}}', container);

@@ -1,0 +1,188 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { pipeline } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
+import { LIMITS } from '../../src/http/limits.ts';
+import * as raw from '../http/raw-requests.ts';
+import { createDatabase, type Database } from '../support/database.ts';
+import { Connection, ask } from '../support/http-client.ts';
+import { ServiceProcess } from '../support/service-process.ts';
+import { type Changes, Proxy, type ProxyName, configuration, isInstalled } from './proxy.ts';
+
+const KEY = 'k'.repeat(40);
+const LIST = '[{"petId":1,"quantity":5,"status":"available"}]';
+/** A whole request, behind each row and as the body of some, where nobody may take it for one. */
+const HIDDEN = 'GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n';
+
+type Row = [name: string, pieces: string[]];
+const update = (headers: string, body: string) => raw.updateBytes(KEY, headers, body);
+const ROWS: Row[] = [
+  ...[...raw.MALFORMED_HEADS, ...raw.REFUSED_HEADS, ...raw.LARGE_HEADS].map(([name, bytes]): Row => [name, [bytes]]),
+  ...raw.MALFORMED_BODIES.map(([name, body]): Row => [name, [update(raw.CHUNKED, body)]]),
+  ...raw.GARBAGE.map((bytes): Row => [bytes.slice(0, 7), [update('Content-Length: 14\r\n', raw.FIVE) + bytes]]),
+  ...[['petId', '/1 ', '/x '] as const, ...raw.REFUSED_BEFORE_BODY].flatMap(([name, from, to]) =>
+    ['', 'Expect: 100-continue\r\n'].flatMap((expectation): Row[] => {
+      const head = update(`${expectation}Content-Length: ${HIDDEN.length}\r\n`, '').replace(from, to);
+      const body = HIDDEN.padEnd(name === 'size' ? 2_000 : 0);
+      const row = `refused for ${name}${expectation && ', expecting 100'}`;
+      return [
+        [`${row}, body at once`, [head + body]],
+        [`${row}, body later`, [head, body]],
+      ];
+    }),
+  ),
+];
+
+let database: Database;
+let service: ServiceProcess;
+/** Between proxy and service: counts connections, and for the control changes what is sent. */
+let wire: Server;
+let connections = 0;
+let change = (bytes: string): string => bytes;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  await database.sql(`INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 5, 'available')`);
+  service = await ServiceProcess.running({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY });
+  wire = await listening((near) => {
+    connections++;
+    const far = connect({ port: service.port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true });
+    pipeline(near, changed, far, near, () => undefined);
+  });
+});
+afterAll(async () => {
+  wire.close();
+  await service.kill();
+  await database.drop();
+});
+
+async function* changed(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const bytes of source) yield Buffer.from(change(bytes.toString('latin1')), 'latin1');
+}
+
+async function listening(accept: (socket: Socket) => void): Promise<Server> {
+  const server = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => {
+    socket.on('error', () => undefined);
+    accept(socket);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}
+
+const portOf = (server: Server) => (server.address() as AddressInfo).port;
+
+it('close idle connections before the service does', () => {
+  const [, seconds] = /keepalive_timeout (\d+)s;\n {2}}/.exec(configuration('nginx')) ?? [];
+  expect(Number(seconds) * 1_000).toBeLessThan(LIMITS.idleMs);
+  // HAProxy closes half of those that it has not needed, and again.
+  expect(configuration('haproxy')).toContain('pool-purge-delay 5s');
+});
+
+const isThere = ([, name]: readonly [string, ProxyName, ...unknown[]]) => isInstalled(name);
+
+const CONFIGURATIONS: [string, ProxyName, Changes][] = [
+  ['HAProxy', 'haproxy', []],
+  ['HAProxy, sharing more', 'haproxy', [['balance leastconn', 'http-reuse always']]],
+  ['nginx', 'nginx', []],
+  ['nginx, passing on bodies as they come', 'nginx', [['listen 8080', 'proxy_request_buffering off; listen 8080']]],
+];
+describe.each(CONFIGURATIONS.filter(isThere))('%s', (_, name, changes) => {
+  let proxy: Proxy;
+  let other: Connection;
+  let asked = 0;
+  let before = { logged: 0, connections: 0 };
+
+  beforeAll(async () => {
+    before = { logged: logged().length, connections };
+    proxy = await Proxy.start(name, portOf(wire), changes);
+    other = await Connection.open(proxy.port);
+  });
+  afterAll(() => proxy.stop());
+
+  /** Ids of the requests in the service's log; of what its parser has refused it knows none. */
+  function logged(): string[] {
+    const requests = service.lines().filter(({ msg }) => msg === 'request' || msg === 'malformed request');
+    return requests.slice(before.logged).map((line) => (line['msg'] === 'request' ? String(line['requestId']) : ''));
+  }
+
+  const servedButNotSent = () => logged().length - proxy.passedOn.length;
+
+  async function otherIsServed(): Promise<void> {
+    const id = `other-${++asked}`;
+    const headers = { Authorization: `Bearer ${KEY}`, 'X-Request-Id': id };
+    const answer = await other.request({ target: '/v1/inventory', headers });
+    expect([answer.status, answer.headers['x-request-id'], answer.text]).toEqual([200, id, LIST]);
+    if (!other.reusable) other = await Connection.open(proxy.port);
+  }
+
+  async function send(pieces: readonly string[]): Promise<void> {
+    const connection = await Connection.open(proxy.port);
+    for (const piece of pieces) {
+      connection.send(piece);
+      await otherIsServed();
+    }
+    const answer = await connection.send(HIDDEN).answer().catch(String); // HTTP/0.9 and HTTP/2 have no status line
+    connection.destroy();
+    await otherIsServed();
+    if (typeof answer === 'string' || answer.status < 400) return;
+    // What HAProxy's parser refuses it answers with a page that cannot be changed.
+    if (name === 'haproxy' && answer.headers['content-type'] === 'text/html') return;
+    const { code, status } = JSON.parse(answer.text) as { code: ErrorCode; status: number };
+    expect([status, ERRORS[code].status]).toEqual([answer.status, answer.status]);
+  }
+
+  it.each(ROWS)('gives nobody the answer to another: %s', (_row, pieces) => send(pieces));
+
+  it('has sent what the service has served, over shared connections', async () => {
+    await expect.poll(servedButNotSent).toBe(0);
+    expect([...new Set(proxy.passedOn), '']).toEqual(expect.arrayContaining(logged()));
+    const opened = connections - before.connections;
+    console.log(`${ROWS.length} rows: ${proxy.passedOn.length} requests passed on, over ${opened} connections`);
+    expect(opened).toBeLessThan(asked / 2);
+  });
+
+  it('is seen to differ from a service that takes a body for a request', async () => {
+    change = (bytes) => bytes.replace(/Content-Length: \d+/i, 'Content-Length: 0');
+    await send([update(`Content-Length: ${HIDDEN.length}\r\n`, HIDDEN)]).catch(() => undefined);
+    change = (bytes) => bytes;
+    await expect.poll(servedButNotSent).toBeGreaterThan(0);
+  });
+});
+
+const TWO: Changes[number] = ['server replica:3000', 'server replica:3000; server replica:3000'];
+const RETRIES: [string, ProxyName, Changes, wrong: Changes[number]][] = [
+  ['HAProxy', 'haproxy', [], ['retry-on conn-failure', 'retry-on all-retryable-errors']],
+  ['nginx', 'nginx', [TWO], ['next_upstream error', 'next_upstream error non_idempotent']],
+];
+describe.each(RETRIES.filter(isThere))('%s, when an update is lost', (_, name, changes, wrong) => {
+  /** How often an update is sent when its connection is cut, and the codes of that answer and of one when nobody listens. */
+  async function outcome(of: Changes): Promise<[number, string, string]> {
+    let sent = 0;
+    const loser = await listening((socket) =>
+      socket.on('data', (bytes) => {
+        if (bytes.includes('GET /health')) return socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
+        sent++;
+        return socket.destroy();
+      }),
+    );
+    const proxy = await Proxy.start(name, portOf(loser), of);
+    const headers = { 'Content-Type': 'application/json' };
+    const answer = () => ask(proxy.port, { method: 'PATCH', target: '/v1/inventory/1', headers, body: raw.FIVE });
+    const lost = await answer();
+    loser.close();
+    const refused = await answer();
+    await proxy.stop();
+    expect([lost.status, refused.status, refused.headers['retry-after']]).toEqual([503, 503, '1']);
+    const [one, other] = [lost, refused].map(({ text }) => (JSON.parse(text) as { code: string }).code);
+    return [sent, one ?? '', other ?? ''];
+  }
+
+  it('does not send it again, and says what became of it', async () => {
+    expect(await outcome(changes)).toEqual([1, 'outcome_unknown', 'service_unavailable']);
+  });
+
+  it('is seen to send it again where it is told to', async () => {
+    expect((await outcome([...changes, wrong]))[0]).toBeGreaterThan(1);
+  });
+});

@@ -1,0 +1,114 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Child, startChild } from '../../dev/child.ts';
+import { freePort } from '../../dev/free-port.ts';
+import { Connection } from '../support/http-client.ts';
+
+export type ProxyName = 'haproxy' | 'nginx';
+export type Changes = readonly (readonly [from: string, to: string])[];
+
+/** Folders of nginx that belong to Debian's user. */
+const TEMPORARY = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
+
+const PROXIES = {
+  haproxy: {
+    file: 'deploy/scale/haproxy.cfg',
+    arguments: ['-db', '-f'],
+    here: (port: number, upstream: number): Changes => [
+      ['local0 notice', 'local0 info'],
+      [':8080', `127.0.0.1:${port}`],
+      [' resolvers docker init-addr none', ''],
+      ['server-template replica 10 replica:3000', `server replica 127.0.0.1:${upstream}`],
+    ],
+    passedOn: /^(\S+) .* server=replica .* times=\d+\/\d+\/\d/gm,
+  },
+  nginx: {
+    file: 'deploy/nginx/nginx.conf',
+    arguments: ['-g', 'daemon off;', '-c'],
+    here: (port: number, upstream: number, folder: string): Changes => [
+      ['/dev/stdout inventory if=$refused', `${folder}/log inventory`],
+      ['/run/nginx.pid', `${folder}/pid`],
+      ['http {', `http { ${TEMPORARY.map((of) => `${of}_temp_path ${folder}/${of};`).join(' ')}`],
+      ['listen 8080', `listen 127.0.0.1:${port}`],
+      ['replica:3000', `127.0.0.1:${upstream}`],
+    ],
+    passedOn: /^(\S+) .* sent=[1-9]/gm,
+  },
+};
+
+/** Where Debian has programs that an ordinary user does not look for. */
+const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`;
+
+export function configuration(name: ProxyName): string {
+  return readFileSync(new URL(`../../${PROXIES[name].file}`, import.meta.url), 'utf8');
+}
+
+/** Says so where it is not. */
+export function isInstalled(name: ProxyName): boolean {
+  const isThere = spawnSync(name, ['-v'], { env: { PATH } }).status === 0;
+  if (!isThere) console.log(`${name} is not installed, and so not tried`);
+  return isThere;
+}
+
+/** A program of this machine with its configuration from `deploy/`, changed for the ports here, and to log each request. */
+export class Proxy {
+  private readonly name: ProxyName;
+  readonly port: number;
+  private readonly child: Child;
+  private readonly folder: string;
+  private output = '';
+
+  private constructor(name: ProxyName, port: number, child: Child, folder: string) {
+    this.name = name;
+    this.port = port;
+    this.child = child;
+    this.folder = folder;
+    for (const stream of [child.process.stdout, child.process.stderr]) {
+      stream?.setEncoding('utf8').on('data', (text: string) => (this.output += text));
+    }
+  }
+
+  /** @param changes further ones, for a harder case or a control @throws when the configuration has no such text */
+  static async start(name: ProxyName, upstreamPort: number, changes: Changes = []): Promise<Proxy> {
+    const { file, here, ...program } = PROXIES[name];
+    const port = await freePort();
+    const folder = mkdtempSync(join(tmpdir(), 'inventory-proxy-'));
+    chmodSync(folder, 0o755);
+    let config = configuration(name);
+    for (const [from, to] of [...changes, ...here(port, upstreamPort, folder)]) {
+      if (!config.includes(from)) throw new Error(`${file} has no "${from}"`);
+      config = config.replaceAll(from, () => to);
+    }
+    writeFileSync(join(folder, 'config'), config);
+    const command = [name, ...program.arguments, join(folder, 'config')];
+    const child = await startChild(command, 'TERM', { stdio: ['ignore', 'pipe', 'pipe'], env: { PATH } }, folder);
+    const proxy = new Proxy(name, port, child, folder);
+    await proxy.listens();
+    return proxy;
+  }
+
+  /** Ids of the requests that were sent to the service. */
+  get passedOn(): string[] {
+    const log = this.name === 'nginx' ? readFileSync(join(this.folder, 'log'), 'utf8') : this.output;
+    return Array.from(log.matchAll(PROXIES[this.name].passedOn), ([, id = '']) => id);
+  }
+
+  async stop(): Promise<void> {
+    this.child.process.kill('SIGTERM');
+    await this.child.ended;
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private async listens(): Promise<void> {
+    for (const deadline = performance.now() + 5_000; ;) {
+      const connection = await Connection.open(this.port).catch(() => undefined);
+      connection?.destroy();
+      if (connection) return;
+      if (performance.now() > deadline) throw new Error(`${this.name} does not start: ${this.output}`);
+      await pause(20);
+    }
+  }
+}
