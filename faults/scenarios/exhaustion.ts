@@ -48,7 +48,8 @@ export function fullDisk(world: World, settings: Record<string, string> = {}): P
 
 /** A control: services that do not know "disk full" for a statement without effect leave open what became of it. */
 export async function fullDiskControl(world: World): Promise<Figure[]> {
-  const figures = await fullDisk(world, madeWrong('database/database-failure.js', "'40 53 55'", "'40 55'"));
+  const briefly = { ...world, size: { ...world.size, fullMs: 500 } };
+  const figures = await fullDisk(briefly, madeWrong('database/database-failure.js', "'40 53 55'", "'40 55'"));
   return found(figures, 'updates of unknown outcome');
 }
 
@@ -134,7 +135,7 @@ export async function takenConnections(world: World, settings: Record<string, st
         await takeAll();
       }
       const taken = others.length;
-      const wrongProbes = await probes(service, world.size.fullMs, 200);
+      const wrongProbes = await probes(service, world.size.fullMs / 2, 200);
       await Promise.all(others.splice(0).map((other) => other.end()));
       const firstSuccess = await recovery(load, stage.services);
       await load.stop();

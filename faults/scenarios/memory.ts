@@ -10,7 +10,9 @@ const PETS = 1_000_000;
 /** Spread over the list, so that each update makes a part of it anew and stalled readers keep different lists. */
 const UPDATED_PETS = 200;
 const UPDATES_PER_SECOND = 100;
-const WRITERS = 40;
+/** What an update takes beside lists of this length. */
+const EXPECTED_MS = 200;
+const WRITERS = 100;
 const READERS = ['identity', 'identity', 'gzip', 'gzip'];
 /** What the kernel holds for one is 4 MB where both ends are on one machine, and counts against the limit. */
 const STALLED_READERS = 40;
@@ -44,7 +46,7 @@ async function contained(world: World, limitMb: number): Promise<Figure[]> {
   const stalled: Connection[] = [];
   const reading = { ends: false, lists: 0, slowestMs: 0 };
   try {
-    const thinkTimeMs = (1_000 * WRITERS) / UPDATES_PER_SECOND;
+    const thinkTimeMs = (1_000 * WRITERS) / UPDATES_PER_SECOND - EXPECTED_MS;
     const load = stage.load({ workers: WRITERS, updateShare: 1, conditionalShare: 0, thinkTimeMs });
     const updates: number[] = [];
     load.onExchange((exchange) => succeeded(exchange) && updates.push(exchange.end - exchange.start));
