@@ -70,7 +70,7 @@ export class Stage {
     this.proxies = proxies;
     this.apiKey = apiKey;
     this.petIds = [...stock.keys()];
-    this.quantities = new UniqueQuantities(Math.max(...stock.values()));
+    this.quantities = new UniqueQuantities(this.petIds.at(-1) ?? 0);
     this.evidence = new Evidence(stock, world.size.answerWithinMs);
   }
 

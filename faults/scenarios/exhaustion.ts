@@ -186,7 +186,9 @@ async function withSmallDisk(
     try {
       disk = await SmallDisk.under(postgres, part);
     } catch (error) {
-      world.note(`left out: this account may not mount a file system (${(error as Error).message})`);
+      world.note(
+        `left out: this account may not mount a file system (${(error as Error).message.split('\n')[0] ?? ''})`,
+      );
       return [];
     }
     const stage = await Stage.open({ ...world, postgres }, { settings });
