@@ -6,7 +6,7 @@ export interface Size {
   readonly operations: number;
   /** Rounds of kill -9, of a service and of PostgreSQL. */
   readonly kills: number;
-  /** Rounds of restarted, terminated and cut. */
+  /** Rounds of restarted, terminated and cut, and of one process of PostgreSQL killed. */
   readonly interruptions: number;
   /** How long PostgreSQL is down, and frozen. */
   readonly outageMs: number;
@@ -52,7 +52,7 @@ export const SIZES = {
     fullMs: 3_000,
     containedMs: 5_000,
   },
-  /** With every change, in less than three minutes. */
+  /** With every change, in less than four minutes. */
   medium: {
     answerWithinMs: 3_000,
     operations: 30_000,

@@ -71,7 +71,7 @@ export async function killBackend(world: World): Promise<Figure[]> {
     const load = stage.load();
     load.start();
     let slowest = 0;
-    for (let round = 0; round < size.kills; round++) {
+    for (let round = 0; round < size.interruptions; round++) {
       await sleep(random.between(200, 500));
       const outageMs = await killOne(stage, random.pick(VICTIMS));
       const recoveryMs = await recovery(load, stage.services);
