@@ -22,13 +22,19 @@ export interface Accepted {
   readonly outcome: 'done' | 'unknown';
 }
 
-/** Fills a store with pets 1 to `count`, each with its own number as its quantity, all available. */
-export async function fillStock(database: Database, count: number): Promise<Map<number, number>> {
+/**
+ * Fills a store with pets from 1 on, each with its own number as its quantity, all available.
+ *
+ * @param among how many the store has in all
+ * @returns `count` of them, evenly spread
+ */
+export async function fillStock(database: Database, count: number, among = count): Promise<Map<number, number>> {
   await database.sql(
-    `INSERT INTO inventory_item SELECT n, n, 'available' FROM generate_series(1, ${count}) n ORDER BY n`,
+    `INSERT INTO inventory_item SELECT n, n, 'available' FROM generate_series(1, ${among}) n ORDER BY n`,
   );
   await database.sql('VACUUM ANALYZE inventory_item');
-  return new Map(Array.from({ length: count }, (_, index) => [index + 1, index + 1]));
+  const petIds = Array.from({ length: count }, (_, index) => Math.floor(((index + 1) * among) / count));
+  return new Map(petIds.map((petId) => [petId, petId]));
 }
 
 export async function readFinalState(database: Database): Promise<FinalState> {

@@ -1,6 +1,6 @@
 import { invalidRequests, stalledReaders } from './scenarios/abuse.ts';
 import { lockedRow } from './scenarios/contention.ts';
-import { killPostgres, killService, lostUpdateControl } from './scenarios/crash.ts';
+import { killBackend, killBackendControl, killPostgres, killService, lostUpdateControl } from './scenarios/crash.ts';
 import { damagedTls, readByCodeControl } from './scenarios/damage.ts';
 import { sigterm } from './scenarios/drain.ts';
 import {
@@ -12,6 +12,15 @@ import {
   silentConnections,
   terminateSessions,
 } from './scenarios/outage.ts';
+import {
+  fullDisk,
+  fullDiskControl,
+  fullLogDisk,
+  fullLogDiskControl,
+  takenConnections,
+  takenConnectionsControl,
+} from './scenarios/exhaustion.ts';
+import { smallContainer, smallContainerControl } from './scenarios/memory.ts';
 import { crowd, overload } from './scenarios/overload.ts';
 import { hostilePipelines, parallelPipelinesControl } from './scenarios/pipelines.ts';
 import { forgottenKeysControl, repeatedUpdates, repeatedUpdatesOverTls } from './scenarios/repetition.ts';
@@ -30,6 +39,8 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'control-read-by-code': readByCodeControl,
   'kill-service': killService,
   'kill-postgres': killPostgres,
+  'kill-backend': killBackend,
+  'control-kill-backend': killBackendControl,
   'restart-postgres': restartPostgres,
   'terminate-sessions': terminateSessions,
   'cut-connections': cutConnections,
@@ -39,6 +50,12 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'postgres-down': postgresDown,
   'postgres-frozen': postgresFrozen,
   'locked-row': lockedRow,
+  'full-disk': fullDisk,
+  'control-full-disk': fullDiskControl,
+  'full-log-disk': fullLogDisk,
+  'control-full-log-disk': fullLogDiskControl,
+  'taken-connections': takenConnections,
+  'control-taken-connections': takenConnectionsControl,
   sigterm: sigterm,
   overload: overload,
   crowd: crowd,
@@ -50,4 +67,14 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'repeated-updates-tls': repeatedUpdatesOverTls,
   'control-forgotten-keys': forgottenKeysControl,
   soak: soak,
+  'small-container': smallContainer,
+  'control-small-container': smallContainerControl,
 };
+
+/** Not in a medium run: they take more than a minute, or find what another control finds, too. */
+export const LEFT_OUT_OF_MEDIUM: readonly string[] = [
+  'control-full-log-disk',
+  'control-taken-connections',
+  'small-container',
+  'control-small-container',
+];

@@ -6,7 +6,7 @@ export interface Size {
   readonly operations: number;
   /** Rounds of kill -9, of a service and of PostgreSQL. */
   readonly kills: number;
-  /** Rounds of restarted, terminated and cut. */
+  /** Rounds of restarted, terminated and cut, and of one process of PostgreSQL killed. */
   readonly interruptions: number;
   /** How long PostgreSQL is down, and frozen. */
   readonly outageMs: number;
@@ -23,6 +23,10 @@ export interface Size {
   /** Updates that are repeated until they are answered. */
   readonly repeatedUpdates: number;
   readonly soakFaultEveryMs: number;
+  /** How long a disk is full, and every connection taken. */
+  readonly fullMs: number;
+  /** How long a million pets are served with little memory. */
+  readonly containedMs: number;
 }
 
 const minute = 60_000;
@@ -45,8 +49,10 @@ export const SIZES = {
     soakMs: 10_000,
     repeatedUpdates: 2_000,
     soakFaultEveryMs: 2_000,
+    fullMs: 3_000,
+    containedMs: 5_000,
   },
-  /** With every change, in less than three minutes. */
+  /** With every change, in less than four minutes. */
   medium: {
     answerWithinMs: 3_000,
     operations: 30_000,
@@ -63,6 +69,8 @@ export const SIZES = {
     soakMs: 12_000,
     repeatedUpdates: 10_000,
     soakFaultEveryMs: 3_000,
+    fullMs: 3_000,
+    containedMs: 20_000,
   },
   normal: {
     answerWithinMs: 3_000,
@@ -80,6 +88,8 @@ export const SIZES = {
     soakMs: 2 * minute,
     repeatedUpdates: 200_000,
     soakFaultEveryMs: 10_000,
+    fullMs: 10_000,
+    containedMs: 60_000,
   },
   full: {
     answerWithinMs: 3_000,
@@ -97,5 +107,7 @@ export const SIZES = {
     soakMs: 10 * minute,
     repeatedUpdates: 200_000,
     soakFaultEveryMs: 20_000,
+    fullMs: 10_000,
+    containedMs: 60_000,
   },
 } satisfies Record<string, Size>;

@@ -21,6 +21,8 @@ export interface World {
 
 export interface StageOptions {
   readonly pets?: number;
+  /** How many pets the store has with those that nobody updates. Default none beside. */
+  readonly among?: number;
   readonly services?: number;
   /** Puts a proxy between each service and PostgreSQL. Default false. */
   readonly proxied?: boolean;
@@ -28,6 +30,8 @@ export interface StageOptions {
   readonly tls?: boolean;
   /** Environment variables of the services beside those they need. */
   readonly settings?: Record<string, string>;
+  /** What starts the services, as {@link ServiceProcess} takes it. */
+  readonly launcher?: readonly string[];
 }
 
 /** A line of the report: what was looked at, what it was, what it may be. */
@@ -66,17 +70,18 @@ export class Stage {
     this.proxies = proxies;
     this.apiKey = apiKey;
     this.petIds = [...stock.keys()];
-    this.quantities = new UniqueQuantities(stock.size);
+    this.quantities = new UniqueQuantities(this.petIds.at(-1) ?? 0);
     this.evidence = new Evidence(stock, world.size.answerWithinMs);
   }
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
-    const { pets = 100, services: count = 2, proxied = false, tls = false, settings = {} } = options;
+    const { pets = 100, among = pets, services: count = 2, proxied = false, tls = false, settings = {} } = options;
+    const { launcher = [] } = options;
     const apiKey = randomBytes(24).toString('hex');
     if (tls) await world.postgres.enableTls();
     const database = await createDatabaseOn(world.postgres.url);
-    const stock = await fillStock(database, pets);
+    const stock = await fillStock(database, pets, among);
     const proxies: TcpProxy[] = [];
     const services: ServiceProcess[] = [];
     for (const name of Array.from({ length: count }, (_, index) => `service ${index + 1}`)) {
@@ -86,7 +91,9 @@ export class Stage {
       if (proxy) url.port = String(await proxy.listen());
       if (tls) url.search = '?sslmode=require';
       const needed = { DATABASE_URL: url.href, BOOTSTRAP_API_KEY: apiKey };
-      services.push(await ServiceProcess.onFreePort({ LOG_LEVEL: 'error', ...needed, ...settings }, { name }));
+      services.push(
+        await ServiceProcess.onFreePort({ LOG_LEVEL: 'error', ...needed, ...settings }, { name, launcher }),
+      );
     }
     const stage = new Stage(world, database, stock, services, proxies, apiKey);
     try {
@@ -138,12 +145,29 @@ export class Stage {
   }
 }
 
+/**
+ * Settings of a service that is wrong on purpose, for a control.
+ *
+ * @param file of `dist/`
+ * @param right a text in it, which `wrong` replaces
+ */
+export function madeWrong(file: string, right: string, wrong: string): Record<string, string> {
+  const preloaded = new URL('made-wrong.ts', import.meta.url).href;
+  return { NODE_OPTIONS: `--import ${preloaded}`, MADE_WRONG: JSON.stringify([file, right, wrong]) };
+}
+
 export function atMost(what: string, measured: number, bound: number, unit = ''): Figure {
   return { what, measured: shown(measured, unit), bound: `≤ ${shown(bound, unit)}`, holds: measured <= bound };
 }
 
 export function atLeast(what: string, measured: number, bound: number, unit = ''): Figure {
   return { what, measured: shown(measured, unit), bound: `≥ ${shown(bound, unit)}`, holds: measured >= bound };
+}
+
+/** What a control comes to: the figure that has to show that something is wrong does so. */
+export function found(figures: readonly Figure[], wanted: string): Figure[] {
+  const missed = figures.filter(({ what, holds }) => what === wanted && !holds).length;
+  return figures.length === 0 ? [] : [atLeast(`finds it: ${wanted}`, missed, 1)];
 }
 
 function shown(value: number, unit: string): string {

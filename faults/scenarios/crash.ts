@@ -57,33 +57,107 @@ export async function killPostgres(world: World): Promise<Figure[]> {
   }
 }
 
+/** What PostgreSQL may take to recover from its log. */
+const RECOVERED_WITHIN_MS = 20_000;
+
+/** Of these one is killed at a time, as the kernel does where memory runs out; PostgreSQL then ends all of its sessions. */
+const VICTIMS = ['inventory updates', 'inventory key check', 'inventory pool', 'walwriter', 'checkpointer'];
+
+/** kill -9 of a single process of PostgreSQL under load, which then recovers by itself. */
+export async function killBackend(world: World): Promise<Figure[]> {
+  const { random, size } = world;
+  const stage = await Stage.open(world);
+  try {
+    const load = stage.load();
+    load.start();
+    let slowest = 0;
+    for (let round = 0; round < size.interruptions; round++) {
+      await sleep(random.between(200, 500));
+      const outageMs = await killOne(stage, random.pick(VICTIMS));
+      const recoveryMs = await recovery(load, stage.services);
+      world.note(`PostgreSQL was away for ${outageMs.toFixed(0)} ms, served again after ${recoveryMs.toFixed(0)} ms`);
+      slowest = Math.max(slowest, recoveryMs);
+    }
+    await load.stop();
+    const { figures } = await stage.verdict();
+    return [
+      ...figures,
+      atMost('acknowledged updates lost', stage.evidence.lostUpdates, 0),
+      atMost('first success after its return', slowest, 1_000, 'ms'),
+      atMost('services that ended', stage.services.filter((service) => !service.isRunning).length, 0),
+    ];
+  } finally {
+    await stage.close();
+  }
+}
+
+/** @returns how long PostgreSQL let nobody in, in milliseconds */
+async function killOne({ database, world }: Stage, victim: string): Promise<number> {
+  const bystander = await database.session();
+  const ended = new Promise((resolve) => bystander.once('end', resolve));
+  const [found] = await database.sql<{ pid: number }>(
+    `SELECT pid FROM pg_stat_activity WHERE $1 IN (application_name, backend_type) LIMIT 1`,
+    [victim],
+  );
+  if (!found) throw new Error(`no process of PostgreSQL is called ${victim}`);
+  process.kill(found.pid, 'SIGKILL');
+  const killedAt = performance.now();
+  await ended;
+  world.note(`killed: ${victim}`);
+  while (performance.now() < killedAt + RECOVERED_WITHIN_MS) {
+    const isBack = await world.postgres.database.sql('SELECT 1').then(
+      () => true,
+      () => false,
+    );
+    if (isBack) return performance.now() - killedAt;
+    await sleep(10);
+  }
+  throw new Error(`PostgreSQL did not recover within ${RECOVERED_WITHIN_MS} ms`);
+}
+
 /**
  * A control: a trigger lets PostgreSQL acknowledge before the log is written out, and its writer of the log sleeps for
  * 10 s. The same kill must lose acknowledged updates, and the check must see it.
  */
-export async function lostUpdateControl(world: World): Promise<Figure[]> {
-  const { postgres } = world;
+export function lostUpdateControl(world: World): Promise<Figure[]> {
+  return forget(world, async ({ world: { postgres } }) => {
+    await postgres.crash();
+    await postgres.restart();
+  });
+}
+
+/** The same control, where a single process is killed. */
+export function killBackendControl(world: World): Promise<Figure[]> {
+  return forget(world, async (stage) => {
+    await killOne(stage, 'inventory key check');
+  });
+}
+
+async function forget(world: World, crash: (stage: Stage) => Promise<void>): Promise<Figure[]> {
   const stage = await Stage.open(world);
-  const { database } = stage;
   try {
-    await database.sql(
-      `CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS
-       $$ BEGIN PERFORM set_config('synchronous_commit', 'off', true); RETURN NULL; END $$;
-       CREATE TRIGGER forget AFTER INSERT ON stock_change EXECUTE FUNCTION forget()`,
-    );
-    await database.setSystem("SET wal_writer_delay = '10s'", "SET wal_writer_flush_after = '1GB'");
-    await database.cutSessions();
+    await acknowledgeEarly(stage);
     const load = stage.load();
     load.start();
     await sleep(500);
-    await postgres.crash();
-    await postgres.restart();
+    await crash(stage);
     await recovery(load, stage.services);
     await load.stop();
     await stage.verdict();
     return [atLeast('lost updates found', stage.evidence.lostUpdates, 1)];
   } finally {
-    await database.setSystem('RESET ALL');
+    await stage.database.setSystem('RESET ALL');
     await stage.close();
   }
+}
+
+/** Makes PostgreSQL acknowledge updates long before they are in its log. */
+export async function acknowledgeEarly({ database }: Stage): Promise<void> {
+  await database.sql(
+    `CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS
+     $$ BEGIN PERFORM set_config('synchronous_commit', 'off', true); RETURN NULL; END $$;
+     CREATE TRIGGER forget AFTER INSERT ON stock_change EXECUTE FUNCTION forget()`,
+  );
+  await database.setSystem("SET wal_writer_delay = '10s'", "SET wal_writer_flush_after = '1GB'");
+  await database.cutSessions();
 }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atLeast, Stage, type Figure, type StageOptions, type World } from '../stage.ts';
+import { atLeast, madeWrong, Stage, type Figure, type StageOptions, type World } from '../stage.ts';
 
 /** Of all chunks between a service and PostgreSQL, so that a session lives for some dozen statements. */
 const DAMAGED_SHARE = 0.02;
@@ -20,8 +20,9 @@ export async function damagedTls(world: World): Promise<Figure[]> {
 
 /** A control: services that take any error of TLS for a connection that could not be made write updates twice. */
 export async function readByCodeControl(world: World): Promise<Figure[]> {
-  const preloaded = new URL('../read-by-code.ts', import.meta.url).href;
-  const { violations } = await damage(world, CONTROL_UPDATES, { NODE_OPTIONS: `--import ${preloaded}` });
+  const head = 'export function outcomeOf(error) {';
+  const byCode = `${head} if (/^ERR_SSL_/.test(error?.code)) return 'not_applied';`;
+  const { violations } = await damage(world, CONTROL_UPDATES, madeWrong('database/database-failure.js', head, byCode));
   return [atLeast('wrong verdicts found', violations, 1)];
 }
 

@@ -8,5 +8,6 @@ import { RateLimit } from './rate-limit.js';
 @Global()
 @Module({
   providers: [KeyCheck, BearerStrategy, RateLimit, { provide: APP_GUARD, useClass: AuthGuard }],
+  exports: [KeyCheck],
 })
 export class AuthModule {}

@@ -1,6 +1,6 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Batcher } from '../database/batcher.js';
-import { isOverload, outcomeOf, readFailure } from '../database/database-failure.js';
+import { isOverload, mayReadAgain, readFailure } from '../database/database-failure.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
@@ -25,6 +25,9 @@ const MOST_KEYS_PER_BATCH = 1_000;
 
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MINUTES = 10;
+
+/** No key has this SHA-256. */
+const NO_KEY = '00'.repeat(32);
 
 const CHECK_KEYS = `
   SELECT ${SNAPSHOT},
@@ -75,12 +78,20 @@ export class KeyCheck implements OnApplicationShutdown {
    * @throws ApiError `service_unavailable`
    */
   check(digest: string, deadline: number): Promise<CheckedKey> {
-    return untilDeadline(
-      deadline,
-      (failure) => outcomeOf(failure) !== 'program_fault' && !isOverload(failure),
-      () => this.#batcher.call(digest, deadline),
-    ).catch((error: unknown) => {
+    return untilDeadline(deadline, mayReadAgain, () => this.#batcher.call(digest, deadline)).catch((error: unknown) => {
       throw readFailure(error);
+    });
+  }
+
+  /**
+   * Resolves when the statement that every request makes is answered; more requests than fit are no sign that it is not.
+   *
+   * @param deadline on the clock of `performance.now()`
+   * @throws what it failed with
+   */
+  async isAnswered(deadline: number): Promise<void> {
+    await this.#batcher.call(NO_KEY, deadline).catch((error: unknown) => {
+      if (!isOverload(error)) throw error;
     });
   }
 

@@ -90,6 +90,11 @@ function sqlstateOf(error: unknown): string | undefined {
   return (meta?.driverAdapterError?.cause ?? cause)?.originalCode;
 }
 
+/** Whether what only reads may be tried again: always, unless that cannot help or makes it worse. */
+export function mayReadAgain(error: unknown): boolean {
+  return outcomeOf(error) !== 'program_fault' && !isOverload(error);
+}
+
 /** The response when reading failed: reading has no outcome to be unsure of. */
 export function readFailure(error: unknown): unknown {
   return outcomeOf(error) === 'program_fault' ? error : unavailable(messageOf(error), error);

@@ -28,6 +28,7 @@ export function createPool(settings: Settings): pg.Pool {
       ...FIXED_PLANS,
     }),
     max: DATABASE_POOL_SIZE,
+    idleTimeoutMillis: 0, // lists need one, and others may take all that are let go
     maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
   });
 }

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { PrismaService } from '../database/prisma.service.js';
 import { Batcher } from '../database/batcher.js';
-import { NotApplied } from '../database/database-failure.js';
+import { mayReadAgain, NotApplied } from '../database/database-failure.js';
+import { untilDeadline } from '../database/retry.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { Settings } from '../settings.js';
 import { witness } from './list-witness.js';
@@ -98,14 +99,18 @@ export class ListCache {
   }
 
   /**
-   * The list of the given snapshot, or a later one.
+   * The list of the given snapshot, or a later one. A reading that fails is tried again while the request's deadline allows.
    *
    * @param deadline of the request, on the clock of `performance.now()`
    * @throws what the database failed with
    */
   at(snapshot: Snapshot, deadline: number): StockList | Promise<StockList> {
     const kept = this.#keptAt(snapshot);
-    if (!kept) return this.#batcher.call({ snapshot, deadline }, performance.now() + LONGEST_READING_MS);
+    if (!kept) {
+      const longest = performance.now() + LONGEST_READING_MS;
+      const call = () => this.#batcher.call({ snapshot, deadline }, longest);
+      return untilDeadline(deadline - LEAST_PATIENCE_MS, mayReadAgain, call);
+    }
     this.reuses++;
     return kept;
   }

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { bootstrapKey } from '../auth/api-key.store.js';
+import { KeyCheck } from '../auth/key-check.js';
 import { pendingMigrations } from '../database/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { tlsFailure } from '../database/tls.js';
@@ -27,6 +28,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   constructor(
     private readonly settings: Settings,
     private readonly prisma: PrismaService,
+    private readonly keyCheck: KeyCheck,
     private readonly drain: Drain,
     private readonly log: Log,
   ) {}
@@ -44,8 +46,9 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   async obstacle(): Promise<string | undefined> {
     if (this.drain.isDraining) return 'The service is shutting down.';
     if (!this.#isPrepared) return 'The service has not found its database, with all migrations, yet.';
-    // One at a time: probes that come meanwhile share it, so that a frozen database does not fill the pool.
-    this.#check ??= this.prisma.$queryRaw`SELECT 1`
+    // One at a time: probes that come meanwhile share it.
+    this.#check ??= this.keyCheck
+      .isAnswered(performance.now() + 2 * CHECKED_WITHIN_MS)
       .then(() => undefined, reasonOf)
       .finally(() => (this.#check = undefined));
     const failure = await Promise.race([this.#check, pause(CHECKED_WITHIN_MS, TOO_SLOW, { ref: false })]);

@@ -4,7 +4,7 @@ import { chownSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { startPostgres } from '../../dev/embedded-postgres.ts';
+import { isAlive, startPostgres } from '../../dev/embedded-postgres.ts';
 import { serverAccount } from '../../dev/postgres-binaries.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
 import { selfSignedCertificate } from './certificate.ts';
@@ -15,6 +15,10 @@ export interface FaultyPostgres {
   /** For DATABASE_URL: a migrated, empty store. The same through every crash and restart. */
   readonly url: string;
   readonly port: number;
+  /** Where its data is; its owner is the account that it runs as. */
+  readonly dataFolder: string;
+  /** False from its end, wanted or not, to {@link restart}. */
+  readonly isRunning: boolean;
   /** The store, past the service. */
   readonly database: Database;
   /** SIGKILL to all its processes at once, as a power cut would. */
@@ -54,6 +58,10 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
   return {
     url,
     port,
+    dataFolder: join(folder, 'data'),
+    get isRunning() {
+      return isAlive(server.pid);
+    },
     database,
     crash,
     stop: () => server.stop(),

@@ -22,6 +22,8 @@ interface Options {
   readonly name?: string;
   /** Such as a module to preload. */
   readonly nodeOptions?: readonly string[];
+  /** A command, and its arguments, that becomes the program which follows: a shell that sets limits first. */
+  readonly launcher?: readonly string[];
 }
 
 /** The built service as an operator runs it: `node dist/main.js` with its log, on the same port across restarts. */
@@ -36,13 +38,14 @@ export class ServiceProcess {
   killedAt = -Infinity;
   private child: ChildProcess | undefined;
   private readonly settings: NodeJS.ProcessEnv;
-  private readonly nodeOptions: readonly string[];
+  private readonly command: readonly string[];
 
-  private constructor(port: number, settings: NodeJS.ProcessEnv, { name = 'service', nodeOptions = [] }: Options) {
+  private constructor(port: number, settings: NodeJS.ProcessEnv, options: Options) {
+    const { name = 'service', nodeOptions = [], launcher = [] } = options;
     this.name = name;
     this.port = port;
     this.settings = settings;
-    this.nodeOptions = nodeOptions;
+    this.command = [...launcher, process.execPath, ...nodeOptions, MAIN];
     this.ended.catch(() => undefined);
   }
 
@@ -66,7 +69,8 @@ export class ServiceProcess {
   /** Starts the process; it may take a moment until it answers. */
   start(): void {
     const listen = { HOST: '127.0.0.1', PORT: String(this.port) };
-    const child = spawn(process.execPath, [...this.nodeOptions, MAIN], {
+    const [program = '', ...args] = this.command;
+    const child = spawn(program, args, {
       env: { NODE_ENV: 'production', ...this.settings, ...listen },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -1,0 +1,17 @@
+import { registerHooks } from 'node:module';
+
+/**
+ * Preloaded into a service, makes it wrong on purpose: MADE_WRONG names a file of it, a text in that file, and the text
+ * that takes its place, as a JSON array.
+ */
+const [file = '', right = '', wrong = ''] = JSON.parse(process.env['MADE_WRONG'] ?? '[]') as string[];
+
+registerHooks({
+  load(url, context, next) {
+    const loaded = next(url, context);
+    if (!url.endsWith(`/dist/${file}`)) return loaded;
+    const source = Buffer.from(loaded.source as Uint8Array).toString();
+    if (!source.includes(right)) throw new Error(`${file} has no "${right}" now`);
+    return { ...loaded, source: source.replace(right, wrong) };
+  },
+});

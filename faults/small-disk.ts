@@ -1,0 +1,59 @@
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import type { FaultyPostgres } from '../test/support/postgres-server.ts';
+
+const SIZE_MB = 160;
+
+/** A part of PostgreSQL's data on a file system of its own, in memory, which can be filled to its last byte. */
+export class SmallDisk {
+  private readonly folder: string;
+  private readonly unmount = () => {
+    spawnSync('umount', ['--lazy', this.folder]);
+  };
+
+  private constructor(folder: string) {
+    this.folder = folder;
+    process.on('exit', this.unmount);
+  }
+
+  /**
+   * Moves the part, between a stop and a restart.
+   *
+   * @throws where this account may not mount
+   */
+  static async under(postgres: FaultyPostgres, part: 'base' | 'pg_wal'): Promise<SmallDisk> {
+    const folder = join(postgres.dataFolder, part);
+    await postgres.stop();
+    renameSync(folder, `${folder}.before`);
+    mkdirSync(folder, { mode: 0o700 });
+    const { status, stderr, error } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE_MB}m`, 'tmpfs', folder]);
+    if (status !== 0) throw new Error(error?.message ?? stderr.toString().trim());
+    const disk = new SmallDisk(folder);
+    spawnSync('cp', ['--archive', `${folder}.before/.`, folder]);
+    await postgres.restart();
+    return disk;
+  }
+
+  fill(): void {
+    const filler = openSync(join(this.folder, 'filler'), 'w');
+    for (const size of [2 ** 20, 2 ** 12]) {
+      try {
+        for (;;) writeSync(filler, Buffer.alloc(size));
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+      }
+    }
+    closeSync(filler);
+  }
+
+  empty(): void {
+    rmSync(join(this.folder, 'filler'), { force: true });
+  }
+
+  /** Also while PostgreSQL has files of it open, which it then must not go on with. */
+  remove(): void {
+    process.off('exit', this.unmount);
+    this.unmount();
+  }
+}
