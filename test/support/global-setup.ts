@@ -48,10 +48,12 @@ export default async function prepareDatabase({ provide }: TestProject): Promise
 async function startServer(): Promise<PostgresServer> {
   const url = process.env['TEST_DATABASE_URL'];
   if (url) return { url, kind: 'the server of TEST_DATABASE_URL', stop: () => Promise.resolve() };
-  if (await dockerAnswers()) {
+  const needsContainer = process.env['TESTS_NEED_CONTAINER'] === '1';
+  if (needsContainer || (await dockerAnswers())) {
     try {
       return await startContainer();
     } catch (error) {
+      if (needsContainer) throw error;
       console.warn(`Docker answers but postgres:18 does not start in it: ${(error as Error).message}`);
     }
   }
