@@ -1,7 +1,8 @@
 #!/bin/sh
-# PgBouncer reads passwords from a file only; this one lives in the container alone.
+# PgBouncer reads its settings and passwords from files only; these live in the container alone.
 set -eu
 umask 077
 password=$(printf %s "${POOLED_PASSWORD:?is not set}" | sed 's/"/""/g')
 printf '"inventory_pooled" "%s"\n' "$password" >/run/pgbouncer/users.txt
-exec pgbouncer /etc/pgbouncer/pgbouncer.ini
+sed "s/^pool_mode = .*/pool_mode = ${POOL_MODE:-transaction}/" /etc/pgbouncer/pgbouncer.ini >/run/pgbouncer/pgbouncer.ini
+exec pgbouncer /run/pgbouncer/pgbouncer.ini
