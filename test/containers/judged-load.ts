@@ -6,7 +6,7 @@ import { Load, UniqueQuantities } from '../../faults/load.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 
 const PETS = 100;
-const random = new SeededRandom(Number(process.env['SEED'] ?? 1));
+const ofTheRun = new SeededRandom(Number(process.env['SEED'] ?? 1));
 const quantities = new UniqueQuantities(PETS);
 
 /** Load on a store of a hundred pets without a past. Every answer is judged, and the whole at the end. */
@@ -26,6 +26,7 @@ export class JudgedLoad {
     targets: readonly Target[],
     apiKey: string,
     thinkTimeMs = 0,
+    random = ofTheRun,
   ): Promise<JudgedLoad> {
     await database.sql(
       `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
