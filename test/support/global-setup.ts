@@ -79,7 +79,7 @@ async function startContainer(): Promise<PostgresServer> {
     .withCommand(['postgres', '-c', 'fsync=off'])
     .withExposedPorts(5432)
     .withWaitStrategy(Wait.forListeningPorts()) // while it initialises itself, it listens on none
-    .withStartupTimeout(30_000)
+    .withStartupTimeout(60_000)
     .start();
   return {
     url: `postgresql://postgres:test@${container.getHost()}:${container.getMappedPort(5432)}/postgres`,
