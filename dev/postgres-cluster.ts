@@ -27,8 +27,10 @@ export function createCluster(binaries: string, folder: string): void {
     if (serverAccount) chownSync(path, serverAccount.uid, serverAccount.gid);
   }
   const args = ['-D', here, '--no-sync', `--pwfile=${here}/../password`, '-U', 'postgres', '-A', 'scram-sha-256'];
-  args.push('-E', 'UTF8', '--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8');
+  args.push('-E', 'UTF8', '--locale=C');
   const options = { ...serverAccount, cwd: data, env: serverEnvironment, encoding: 'utf8' } as const;
+  const told = spawnSync(join(binaries, 'bin/initdb'), ['--version'], options).stdout;
+  if (!/ 1[56]\./.test(told)) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8'); // from 17 on
   const { status, stderr, error } = spawnSync(join(binaries, 'bin/initdb'), args, options);
   try {
     if (status !== 0) throw new Error(initFailure(error?.message ?? stderr.trim()));

@@ -79,7 +79,7 @@ export class Stage {
     const { pets = 100, among = pets, services: count = 2, proxied = false, tls = false, settings = {} } = options;
     const { launcher = [] } = options;
     const apiKey = randomBytes(24).toString('hex');
-    if (tls) await world.postgres.enableTls();
+    if (tls && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
     const database = await createDatabaseOn(world.postgres.url);
     const stock = await fillStock(database, pets, among);
     const proxies: TcpProxy[] = [];
@@ -89,7 +89,7 @@ export class Stage {
       if (proxy) proxies.push(proxy);
       const url = new URL(database.url);
       if (proxy) url.port = String(await proxy.listen());
-      if (tls) url.search = '?sslmode=require';
+      if (tls && !url.search) url.search = '?sslmode=require';
       const needed = { DATABASE_URL: url.href, BOOTSTRAP_API_KEY: apiKey };
       services.push(
         await ServiceProcess.onFreePort({ LOG_LEVEL: 'error', ...needed, ...settings }, { name, launcher }),

@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { startPostgres } from '../dev/embedded-postgres.ts';
 import { inventoryCommand } from './commands/inventory-command.ts';
-import { selfSignedCertificate } from './support/certificate.ts';
+import { createCertificate } from './support/certificate.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
 import { ServiceProcess } from './support/service-process.ts';
 
@@ -28,10 +29,10 @@ let authority: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'inventory-tls-'));
-  postgres = await startFaultyPostgres();
+  postgres = await startFaultyPostgres(startPostgres);
   authority = join(folder, 'authority.pem');
   writeFileSync(authority, await postgres.enableTls());
-  writeFileSync(join(folder, 'other.pem'), selfSignedCertificate().certificate);
+  writeFileSync(join(folder, 'other.pem'), createCertificate().certificate);
 });
 afterAll(async () => {
   await postgres.remove();

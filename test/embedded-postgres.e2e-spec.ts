@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
@@ -13,6 +13,7 @@ describe('the embedded PostgreSQL', () => {
 
   beforeAll(() => {
     parent = mkdtempSync(join(tmpdir(), 'inventory-embedded-'));
+    chmodSync(parent, 0o755); // unlike later ones, PostgreSQL 15 wants its account to be able to walk its own path
     folder = join(parent, 'postgres');
   });
   afterAll(() => {

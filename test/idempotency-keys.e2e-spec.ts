@@ -20,7 +20,7 @@ beforeAll(async () => {
   service = await startService();
   const databaseUrl = new URL(service.databaseUrl);
   proxy = new TcpProxy(databaseUrl.href);
-  databaseUrl.hostname = '127.0.0.1';
+  databaseUrl.hostname = 'localhost';
   databaseUrl.port = String(await proxy.listen());
   other = await startService({ databaseUrl: databaseUrl.href, key: service.key });
   await service.addKey(ANOTHER_KEY);
@@ -279,14 +279,18 @@ describe('a repetition of PATCH /v1/inventory/:petId whose first attempt is unde
     await Promise.all([first.end(), blocker.end()]);
   });
 
-  it('says that the first took place where that was cut off after its commit', async () => {
-    const keys = [newKey()];
-    proxy.cutBeforeAnswer(1);
-    const first = await update({ keys, to: other });
-    expect(JSON.parse(first.body)).toMatchObject({ code: 'outcome_unknown' });
-    expect(await update({ keys, to: other })).toEqual(replayed('1', 11));
-    expect(await changesOf(1)).toEqual([11]);
-  });
+  // The proxy finds the end of a commit in what passes, and TLS hides that.
+  it.skipIf(process.env['TEST_DATABASE_TLS'])(
+    'says that the first took place where that was cut off after its commit',
+    async () => {
+      const keys = [newKey()];
+      proxy.cutBeforeAnswer(1);
+      const first = await update({ keys, to: other });
+      expect(JSON.parse(first.body)).toMatchObject({ code: 'outcome_unknown' });
+      expect(await update({ keys, to: other })).toEqual(replayed('1', 11));
+      expect(await changesOf(1)).toEqual([11]);
+    },
+  );
 
   it('takes place once with a first that a frozen network kept', async () => {
     const keys = [newKey()];

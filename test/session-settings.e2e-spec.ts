@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { openStore, type Store } from './commands/store.ts';
 import { type TestService, startService } from './support/service.ts';
 
@@ -7,7 +7,7 @@ import { type TestService, startService } from './support/service.ts';
 const HOSTILE: readonly (readonly string[])[] = [
   ['default_transaction_isolation = serializable'],
   ['default_transaction_isolation = "repeatable read"'],
-  ['transaction_timeout = 40'],
+  ...(inject('postgresMajor') < 17 ? [] : [['transaction_timeout = 40']]),
   ['statement_timeout = 1'],
   ['lock_timeout = 1'],
   ['idle_session_timeout = 60'],

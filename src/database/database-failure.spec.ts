@@ -73,7 +73,7 @@ describe('outcomeOf', () => {
 });
 
 describe('the table of SQLSTATEs', () => {
-  const list = readFileSync(join(postgresBinaries(), 'share', 'postgresql', 'errcodes.txt'), 'utf8');
+  const list = readFileSync(join(postgresBinaries('18'), 'share', 'postgresql', 'errcodes.txt'), 'utf8');
   const codes = [...new Set([...list.matchAll(/^([0-9A-Z]{5}) /gm)].map(([, code = '']) => code))];
   const having = (outcome: string) => codes.filter((code) => outcomeOfSqlstate(code) === outcome).sort();
 

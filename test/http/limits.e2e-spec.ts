@@ -166,6 +166,7 @@ describe('a reader', () => {
     await large.sql(
       `INSERT INTO inventory_item SELECT n + 1000000000000000, 2147483647, 'available' FROM generate_series(1, ${PETS}) AS n`,
     );
+    await large.sql('ALTER TABLE inventory_item ENABLE TRIGGER USER, ENABLE REPLICA TRIGGER inventory_item_replicated'); // or no list is kept
     await vi.waitFor(readList, { timeout: 20_000 }); // building it may take longer than a connection may stall
   });
   afterAll(() => large.stop());

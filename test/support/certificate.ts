@@ -1,22 +1,51 @@
-import { generateKeyPairSync, sign } from 'node:crypto';
+import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 
-/** A certificate for a day that vouches for itself (RFC 5280), in PEM: the least that a TLS server needs. */
-export function selfSignedCertificate(): { certificate: string; key: string } {
+/** A key pair with its certificate (RFC 5280): the least that a TLS server, or an authority, needs. */
+export interface Certificate {
+  /** In PEM. */
+  readonly certificate: string;
+  /** In PEM. */
+  readonly key: string;
+  readonly subject: { readonly name: string; readonly key: KeyObject };
+}
+
+/**
+ * @param options.name the host, or what the authority is called
+ * @param options.issuer the authority that vouches for it; by default itself
+ * @param options.until when it expires, in milliseconds since 1970; by default in a day
+ */
+export function createCertificate({
+  name = 'localhost',
+  issuer,
+  until = Date.now() + 86_400_000,
+}: { name?: string; issuer?: Certificate; until?: number } = {}): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const algorithm = der(0x30, oid('2a8648ce3d040302')); // ecdsa-with-SHA256
-  const commonName = der(0x30, oid('550403'), der(0x0c, Buffer.from('localhost')));
-  const name = der(0x30, der(0x31, commonName));
-  const validity = der(0x30, utcTime(Date.now() - 3_600_000), utcTime(Date.now() + 86_400_000));
+  const validity = der(0x30, utcTime(Date.now() - 2 * 86_400_000), utcTime(until));
   const subjectKey = publicKey.export({ type: 'spki', format: 'der' });
   const serial = der(0x02, Buffer.from([1]));
-  const content = der(0x30, serial, algorithm, name, validity, name, subjectKey);
-  const signature = sign('sha256', content, privateKey);
+  const authority = issuer?.subject ?? { name, key: privateKey };
+  const content = der(
+    0x30,
+    serial,
+    algorithm,
+    distinguishedName(authority.name),
+    validity,
+    distinguishedName(name),
+    subjectKey,
+  );
+  const signature = sign('sha256', content, authority.key);
   const whole = der(0x30, content, algorithm, der(0x03, Buffer.concat([Buffer.from([0]), signature])));
-  const lines = whole.toString('base64').replace(/.{64}/g, '$&\n');
+  const lines = whole.toString('base64').replace(/.{1,64}/g, '$&\n');
   return {
-    certificate: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,
+    certificate: `-----BEGIN CERTIFICATE-----\n${lines}-----END CERTIFICATE-----\n`,
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+    subject: { name, key: privateKey },
   };
+}
+
+function distinguishedName(commonName: string): Buffer {
+  return der(0x30, der(0x31, der(0x30, oid('550403'), der(0x0c, Buffer.from(commonName)))));
 }
 
 /** One element of ASN.1 in its distinguished encoding. */

@@ -6,17 +6,22 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
 import { buildIfStale } from '../../dev/build.ts';
-import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { applyMigrations } from '../../src/database/migrations.js';
+import { startTestServer } from './test-server.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** URL of the run's PostgreSQL server, of a role that may create databases. */
     postgresUrl: string;
+    /** Such as 18. */
+    postgresMajor: number;
     /** A migrated, empty database that each test file's own is copied from. */
     templateDatabase: string;
   }
 }
+
+/** Of the run's server and of those that tests start: another PostgreSQL than the project's own, and nothing but TLS. */
+const { POSTGRES_VERSION: wantedVersion = '', TEST_DATABASE_TLS: wantedTls = '' } = process.env;
 
 interface PostgresServer {
   url: string;
@@ -35,8 +40,12 @@ export default async function prepareDatabase({ provide }: TestProject): Promise
   const template = new URL(server.url);
   template.pathname = templateDatabase;
   await applyMigrations(template.href);
-  console.log(`Tests run on ${server.kind}.`);
+  const { rows } = await admin.query<{ server_version: string }>('SHOW server_version');
+  const version = rows[0]?.server_version ?? '';
+  if (!version.startsWith(wantedVersion)) throw new Error(`${server.kind} is ${version}, not ${wantedVersion}`);
+  console.log(`Tests run on ${server.kind}, ${version}${wantedTls && `, over TLS with ${wantedTls}`}.`);
   provide('postgresUrl', server.url);
+  provide('postgresMajor', Number.parseInt(version));
   provide('templateDatabase', templateDatabase);
   return async () => {
     await admin.query(`DROP DATABASE ${templateDatabase} WITH (FORCE)`);
@@ -47,9 +56,10 @@ export default async function prepareDatabase({ provide }: TestProject): Promise
 
 async function startServer(): Promise<PostgresServer> {
   const url = process.env['TEST_DATABASE_URL'];
+  if (!['', 'verify-full'].includes(wantedTls)) throw new Error('TEST_DATABASE_TLS must be verify-full or unset');
   if (url) return { url, kind: 'the server of TEST_DATABASE_URL', stop: () => Promise.resolve() };
   const needsContainer = process.env['TESTS_NEED_CONTAINER'] === '1';
-  if (needsContainer || (await dockerAnswers())) {
+  if (!wantedVersion && !wantedTls && (needsContainer || (await dockerAnswers()))) {
     try {
       return await startContainer();
     } catch (error) {
@@ -58,7 +68,7 @@ async function startServer(): Promise<PostgresServer> {
     }
   }
   const folder = join(tmpdir(), `inventory-test-${randomUUID()}`);
-  const server = await startPostgres(folder, { fsync: false, throwaway: true });
+  const server = await startTestServer(folder, { fsync: false, throwaway: true });
   return {
     url: server.url,
     kind: 'the embedded PostgreSQL',

@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chownSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { isAlive, startPostgres } from '../../dev/embedded-postgres.ts';
-import { serverAccount } from '../../dev/postgres-binaries.ts';
+import { isAlive } from '../../dev/embedded-postgres.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
-import { selfSignedCertificate } from './certificate.ts';
+import { createCertificate, type Certificate } from './certificate.ts';
 import { Database } from './database.ts';
+import { installCertificate, startTestServer } from './test-server.ts';
 
 /** A PostgreSQL server of a test's own, durable like a real one, to be hurt. */
 export interface FaultyPostgres {
@@ -30,18 +30,24 @@ export interface FaultyPostgres {
   /** From here to {@link thaw} it answers nothing, though the kernel still accepts connections for it. */
   freeze(): void;
   thaw(): void;
-  /** Lets clients speak TLS with it, by a new certificate for `localhost`. @returns the certificate, which vouches for itself */
+  /** Lets clients speak TLS with it, by a certificate for `localhost` of a new authority. @returns the authority's certificate */
   enableTls(): Promise<string>;
+  /** Gives new connections this certificate from now on, once TLS is enabled. */
+  useCertificate(certificate: Certificate): Promise<void>;
   /** Ends TLS again, or wants it of everybody. */
   wantTls(wanted: 'off' | 'hostssl'): Promise<void>;
   /** Ends it, whatever its state, and removes its data. */
   remove(): Promise<void>;
 }
 
-/** About a second. Call `remove` in `afterAll`. */
-export async function startFaultyPostgres(): Promise<FaultyPostgres> {
+/**
+ * About a second. Call `remove` in `afterAll`.
+ *
+ * @param start `startPostgres`, for a server that knows nothing of TLS whatever TEST_DATABASE_TLS says
+ */
+export async function startFaultyPostgres(start = startTestServer): Promise<FaultyPostgres> {
   const folder = join(tmpdir(), `inventory-fault-${randomUUID()}`);
-  let server = await startPostgres(folder, { throwaway: true });
+  let server = await start(folder, { throwaway: true });
   const { url, port } = server;
   const database = new Database(url);
   await applyMigrations(url);
@@ -55,6 +61,11 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
     await server.ended;
     clearInterval(waiting);
   }
+  /** By a signal: it may let nobody in at the moment. */
+  async function reload(): Promise<void> {
+    process.kill(server.pid, 'SIGHUP');
+    await pause(500);
+  }
   return {
     url,
     port,
@@ -66,7 +77,7 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
     crash,
     stop: () => server.stop(),
     async restart() {
-      server = await startPostgres(folder, { throwaway: true, port });
+      server = await start(folder, { throwaway: true, port });
     },
     freeze() {
       signal('SIGSTOP');
@@ -75,26 +86,21 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
       signal('SIGCONT');
     },
     async enableTls() {
-      const { certificate, key } = selfSignedCertificate();
-      for (const [name, text] of [
-        ['server.crt', certificate],
-        ['server.key', key],
-      ] as const) {
-        const file = join(folder, 'data', name);
-        writeFileSync(file, text, { mode: 0o600 });
-        if (serverAccount) chownSync(file, serverAccount.uid, serverAccount.gid);
-      }
+      const authority = createCertificate({ name: 'an authority' });
+      installCertificate(folder, createCertificate({ issuer: authority }));
       await database.setSystem('SET ssl = on');
-      return certificate;
+      return authority.certificate;
+    },
+    async useCertificate(certificate) {
+      installCertificate(folder, certificate);
+      await reload();
     },
     async wantTls(wanted) {
       const rules = join(folder, 'data', 'pg_hba.conf');
       const type = wanted === 'off' ? 'host' : wanted;
-      // Of this machine itself there is no socket, so PostgreSQL is told by a signal.
       writeFileSync(rules, `${type} all all 127.0.0.1/32 scram-sha-256\n`);
       if (wanted === 'off') writeFileSync(join(folder, 'data', 'postgresql.auto.conf'), 'ssl = off\n');
-      process.kill(server.pid, 'SIGHUP');
-      await pause(500);
+      await reload();
     },
     async remove() {
       await crash().catch(() => undefined); // it may be down already
