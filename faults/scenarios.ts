@@ -1,4 +1,5 @@
 import { invalidRequests, stalledReaders } from './scenarios/abuse.ts';
+import { renewedCertificates } from './scenarios/certificates.ts';
 import { lockedRow } from './scenarios/contention.ts';
 import { killBackend, killBackendControl, killPostgres, killService, lostUpdateControl } from './scenarios/crash.ts';
 import { damagedTls, readByCodeControl } from './scenarios/damage.ts';
@@ -46,6 +47,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'cut-connections': cutConnections,
   'cut-before-answer': cutBeforeAnswer,
   'damaged-tls': damagedTls,
+  'renewed-certificates': renewedCertificates,
   'silent-connections': silentConnections,
   'postgres-down': postgresDown,
   'postgres-frozen': postgresFrozen,

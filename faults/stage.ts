@@ -26,8 +26,8 @@ export interface StageOptions {
   readonly services?: number;
   /** Puts a proxy between each service and PostgreSQL. Default false. */
   readonly proxied?: boolean;
-  /** The services speak TLS with PostgreSQL. Default false. */
-  readonly tls?: boolean;
+  /** The services speak TLS with PostgreSQL, which is enabled for it, or by these parameters, where it was before. Default false. */
+  readonly tls?: boolean | string;
   /** Environment variables of the services beside those they need. */
   readonly settings?: Record<string, string>;
   /** What starts the services, as {@link ServiceProcess} takes it. */
@@ -79,7 +79,7 @@ export class Stage {
     const { pets = 100, among = pets, services: count = 2, proxied = false, tls = false, settings = {} } = options;
     const { launcher = [] } = options;
     const apiKey = randomBytes(24).toString('hex');
-    if (tls && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
+    if (tls === true && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
     const database = await createDatabaseOn(world.postgres.url);
     const stock = await fillStock(database, pets, among);
     const proxies: TcpProxy[] = [];
@@ -89,7 +89,8 @@ export class Stage {
       if (proxy) proxies.push(proxy);
       const url = new URL(database.url);
       if (proxy) url.port = String(await proxy.listen());
-      if (tls && !url.search) url.search = '?sslmode=require';
+      if (tls === true && !url.search) url.search = '?sslmode=require';
+      if (typeof tls === 'string') [url.hostname, url.search] = ['localhost', tls];
       const needed = { DATABASE_URL: url.href, BOOTSTRAP_API_KEY: apiKey };
       services.push(
         await ServiceProcess.onFreePort({ LOG_LEVEL: 'error', ...needed, ...settings }, { name, launcher }),

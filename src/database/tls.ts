@@ -94,7 +94,7 @@ const FAILURES: readonly (readonly [RegExp, string])[] = [
     /Hostname\/IP does not match certificate's altnames: (?:Host: |IP: )?(.*?)[ :`]*$/m,
     "its host is not the one of the server's certificate: $1",
   ],
-  [/certificate has expired|certificate is not yet valid/, 'the $& of the server'],
+  [/certificate has expired|certificate is not yet valid/, "the server's $&"],
   [/server does not support SSL connections/, 'its sslmode asks for TLS, which the server does not speak'],
   [/no pg_hba\.conf entry .*no encryption/, 'the server wants TLS of this client: add sslmode=verify-full'],
   [
