@@ -100,6 +100,15 @@ const onDemand: TestProjectInlineConfiguration[] = [
       expect: { poll: { timeout: 10_000 } },
     },
   },
+  {
+    test: {
+      name: 'upgrade', // PostgreSQL 15's and 18's own programs
+      include: ['test/upgrade/*.trial.ts'],
+      fileParallelism: false,
+      testTimeout: 300_000,
+      hookTimeout: 60_000,
+    },
+  },
   ...['containers', 'recipes', 'failover'].map((name) => ({
     test: {
       name, // Docker

@@ -14,6 +14,8 @@ const stopTimeoutMs = 10_000;
 const handoverTimeoutMs = 3_000;
 
 export interface PostgresOptions {
+  /** The folder of the programs, as `postgresBinaries` gives it, which is the default. */
+  binaries?: string;
   /** Off, a crash of the machine may spoil the data; for tests. Default on. */
   fsync?: boolean;
   /** Default a free one. */
@@ -43,7 +45,7 @@ export interface EmbeddedPostgres {
  * @throws in one line, when another process is using the folder or the server does not start within 30 s
  */
 export async function startPostgres(folder: string, options: PostgresOptions = {}): Promise<EmbeddedPostgres> {
-  const binaries = postgresBinaries();
+  const { binaries = postgresBinaries() } = options;
   if (!existsSync(folder)) createCluster(binaries, folder);
   const deadline = Date.now() + handoverTimeoutMs;
   for (;;) {

@@ -41,10 +41,14 @@ export class JudgedLoad {
     return new JudgedLoad(database, load, evidence);
   }
 
-  /** Stops and judges. What was broken is in `evidence.examples`. */
-  async stop(): Promise<FinalState> {
+  /**
+   * Stops and judges. What was broken is in `evidence.examples`.
+   *
+   * @param database where the store is in the end, if not where it was
+   */
+  async stop(database = this.database): Promise<FinalState> {
     await this.load.stop();
-    const state = await readFinalState(this.database);
+    const state = await readFinalState(database);
     this.evidence.conclude(state);
     return state;
   }
