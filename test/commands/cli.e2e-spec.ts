@@ -66,7 +66,7 @@ describe('inventory', () => {
     await once(silent, 'listening');
     const { port } = silent.address() as { port: number };
     const url = new URL(empty.url);
-    const nobody = `postgresql://nobody:hunter2@${url.host}${url.pathname}`;
+    const nobody = `postgresql://nobody:hunter2@${url.host}${url.pathname}${url.search}`;
     const cases: [string, RegExp][] = [
       ['', /^error: DATABASE_URL /],
       ['mysql://a:hunter2@b/c', /^error: DATABASE_URL must be a postgresql:\/\/ address\n$/],
