@@ -72,7 +72,7 @@ async function loadOn(database: Database, services: readonly ServiceProcess[]) {
     last = Math.max(last, end);
   });
   /** Waits until updates have succeeded for a while, stops and judges. */
-  const judge = async (moved = database): Promise<void> => {
+  const judge = async (promisedMs: number, moved = database): Promise<void> => {
     for (const deadline = performance.now() + 60_000; performance.now() - last > 100;) {
       if (performance.now() > deadline) throw new Error('no update succeeded again');
       await sleep(50);
@@ -86,6 +86,7 @@ async function loadOn(database: Database, services: readonly ServiceProcess[]) {
     );
     expect(evidence.examples).toEqual([]);
     expect(evidence.done).toBeGreaterThan(500);
+    expect(outageMs).toBeLessThan(promisedMs);
   };
   return { judge };
 }
@@ -121,7 +122,7 @@ describe('PostgreSQL is replaced by a later one under load; nothing is lost, dou
     await sleep(3_000);
     const [steps = ''] = runbook('By pg_upgrade');
     await asServer(steps);
-    await judge();
+    await judge(30_000);
     expect((await database.sql('SHOW server_version'))[0]?.['server_version']).toMatch(/^18/);
     await verify(url);
   });
@@ -162,7 +163,7 @@ describe('PostgreSQL is replaced by a later one under load; nothing is lost, dou
     for (const each of later) each.start();
     for (const each of later) await vi.waitFor(async () => expect(await each.health('ready')).toBe(503), 20_000);
     await bash(change, variables);
-    await judge(fresh.database);
+    await judge(5_000, fresh.database);
     for (const each of later) expect(await each.health('ready')).toBe(200);
     for (const each of former) expect(await each.health('ready')).toBe(503);
     await verify(fresh.serviceUrl);
