@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -15,11 +16,20 @@ export class MemoryGroup {
   private readonly folder: string;
   private readonly files: typeof VERSION_1;
 
-  /** @throws where this account may not make one */
+  /** @returns why this account may not make one, or undefined */
+  static obstacle(): string | undefined {
+    try {
+      new MemoryGroup(64).remove();
+      return undefined;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+
   constructor(limitMb: number) {
     this.files = existsSync(VERSION_1.root) ? VERSION_1 : VERSION_2;
     const { root, limit, swap } = this.files;
-    this.folder = join(root, `inventory-${process.pid}`);
+    this.folder = join(root, `inventory-${randomUUID()}`);
     if (this.files === VERSION_2) writeFileSync(join(root, 'cgroup.subtree_control'), '+memory');
     mkdirSync(this.folder);
     writeFileSync(join(this.folder, limit), String(limitMb * 2 ** 20));

@@ -1,5 +1,5 @@
 import { invalidRequests, stalledReaders } from './scenarios/abuse.ts';
-import { renewedCertificates } from './scenarios/certificates.ts';
+import { renewedCertificates, renewedCertificatesControl } from './scenarios/certificates.ts';
 import { lockedRow } from './scenarios/contention.ts';
 import { killBackend, killBackendControl, killPostgres, killService, lostUpdateControl } from './scenarios/crash.ts';
 import { damagedTls, readByCodeControl } from './scenarios/damage.ts';
@@ -48,6 +48,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'cut-before-answer': cutBeforeAnswer,
   'damaged-tls': damagedTls,
   'renewed-certificates': renewedCertificates,
+  'control-renewed-certificates': renewedCertificatesControl,
   'silent-connections': silentConnections,
   'postgres-down': postgresDown,
   'postgres-frozen': postgresFrozen,
@@ -77,6 +78,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
 export const LEFT_OUT_OF_MEDIUM: readonly string[] = [
   'control-full-log-disk',
   'control-taken-connections',
+  'control-renewed-certificates',
   'small-container',
   'control-small-container',
 ];

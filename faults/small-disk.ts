@@ -1,5 +1,6 @@
-import { spawnSync } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, mkdtempSync, openSync, renameSync, rmdirSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FaultyPostgres } from '../test/support/postgres-server.ts';
 
@@ -17,22 +18,35 @@ export class SmallDisk {
     process.on('exit', this.unmount);
   }
 
-  /**
-   * Moves the part, between a stop and a restart.
-   *
-   * @throws where this account may not mount
-   */
+  /** @returns why this account may not mount one, or undefined */
+  static obstacle(): string | undefined {
+    const folder = mkdtempSync(join(tmpdir(), 'inventory-disk-'));
+    try {
+      const fault = mount(folder, 1);
+      if (fault === undefined) spawnSync('umount', [folder]);
+      return fault;
+    } finally {
+      rmdirSync(folder);
+    }
+  }
+
+  /** Moves the part, between a stop and a restart. */
   static async under(postgres: FaultyPostgres, part: 'base' | 'pg_wal'): Promise<SmallDisk> {
     const folder = join(postgres.dataFolder, part);
     await postgres.stop();
     renameSync(folder, `${folder}.before`);
     mkdirSync(folder, { mode: 0o700 });
-    const { status, stderr, error } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE_MB}m`, 'tmpfs', folder]);
-    if (status !== 0) throw new Error(error?.message ?? stderr.toString().trim());
+    const fault = mount(folder, SIZE_MB);
+    if (fault !== undefined) throw new Error(fault);
     const disk = new SmallDisk(folder);
-    spawnSync('cp', ['--archive', `${folder}.before/.`, folder]);
-    await postgres.restart();
-    return disk;
+    try {
+      execFileSync('cp', ['--archive', `${folder}.before/.`, folder]);
+      await postgres.restart();
+      return disk;
+    } catch (error) {
+      disk.remove();
+      throw error;
+    }
   }
 
   fill(): void {
@@ -56,4 +70,10 @@ export class SmallDisk {
     process.off('exit', this.unmount);
     this.unmount();
   }
+}
+
+/** @returns why it did not succeed, or undefined */
+function mount(folder: string, sizeMb: number): string | undefined {
+  const { status, stderr, error } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeMb}m`, 'tmpfs', folder]);
+  return status === 0 ? undefined : (error?.message ?? stderr.toString().trim());
 }

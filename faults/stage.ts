@@ -165,6 +165,12 @@ export function atLeast(what: string, measured: number, bound: number, unit = ''
   return { what, measured: shown(measured, unit), bound: `≥ ${shown(bound, unit)}`, holds: measured >= bound };
 }
 
+/** What is left out has no figure, which the last line of the run counts. */
+export function leftOut(world: World, why: string): Figure[] {
+  world.note(`left out: ${why.split('\n')[0] ?? ''}`);
+  return [];
+}
+
 /** What a control comes to: the figure that has to show that something is wrong does so. */
 export function found(figures: readonly Figure[], wanted: string): Figure[] {
   const missed = figures.filter(({ what, holds }) => what === wanted && !holds).length;

@@ -4,15 +4,25 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createCertificate, type Certificate } from '../../test/support/certificate.ts';
 import { recovery, succeeded } from '../measures.ts';
-import { atMost, Stage, type Figure, type World } from '../stage.ts';
+import { atMost, found, Stage, type Figure, type World } from '../stage.ts';
 
+const REFUSALS = 'words about certificates while the authority was replaced';
 const EXPIRED = "not ready: no TLS with the database of DATABASE_URL: the server's certificate has expired";
 
 /**
  * Over sslmode=verify-full, an authority is replaced as docs/operations.md says, all sessions being made anew after each step.
  * Then the server's certificate expires, and is renewed.
  */
-export async function renewedCertificates(world: World): Promise<Figure[]> {
+export function renewedCertificates(world: World): Promise<Figure[]> {
+  return replaced(world, { trustedFirst: true });
+}
+
+/** A control: a certificate of an authority that the services have not been told of yet must be seen to keep them out. */
+export async function renewedCertificatesControl(world: World): Promise<Figure[]> {
+  return found(await replaced(world, { trustedFirst: false }), REFUSALS);
+}
+
+async function replaced(world: World, { trustedFirst }: { trustedFirst: boolean }): Promise<Figure[]> {
   const { postgres } = world;
   const folder = mkdtempSync(join(tmpdir(), 'inventory-authorities-'));
   const file = join(folder, 'authorities.pem');
@@ -44,7 +54,7 @@ export async function renewedCertificates(world: World): Promise<Figure[]> {
       await stage.database.cutSessions();
       slowest = Math.max(slowest, await recovery(load, services));
     };
-    trust(former, renewed);
+    if (trustedFirst) trust(former, renewed);
     await connectAnew();
     await postgres.useCertificate(createCertificate({ issuer: renewed }));
     await connectAnew();
@@ -69,7 +79,7 @@ export async function renewedCertificates(world: World): Promise<Figure[]> {
     await load.stop();
     return [
       ...(await stage.verdict()).figures,
-      atMost('words about certificates while the authority was replaced', refused, 0),
+      atMost(REFUSALS, refused, 0),
       atMost('first success after sessions were cut', slowest, 1_000, 'ms'),
       atMost('failures of sessions from before the expiry', failedOnOldSessions, 0),
       atMost('served over an expired certificate', servedOverExpired, 0),

@@ -60,7 +60,7 @@ export async function killPostgres(world: World): Promise<Figure[]> {
 /** What PostgreSQL may take to recover from its log. */
 const RECOVERED_WITHIN_MS = 20_000;
 
-/** Of these one is killed at a time, as the kernel does where memory runs out; PostgreSQL then ends all of its sessions. */
+/** One of these is killed at a time, as the kernel does when memory runs out; PostgreSQL then ends all of its sessions. */
 const VICTIMS = ['inventory updates', 'inventory key check', 'inventory pool', 'walwriter', 'checkpointer'];
 
 /** kill -9 of a single process of PostgreSQL under load, which then recovers by itself. */
@@ -73,7 +73,7 @@ export async function killBackend(world: World): Promise<Figure[]> {
     let slowest = 0;
     for (let round = 0; round < size.interruptions; round++) {
       await sleep(random.between(200, 500));
-      const outageMs = await killOne(stage, random.pick(VICTIMS));
+      const outageMs = await killOne(stage, VICTIMS);
       const recoveryMs = await recovery(load, stage.services);
       world.note(`PostgreSQL was away for ${outageMs.toFixed(0)} ms, served again after ${recoveryMs.toFixed(0)} ms`);
       slowest = Math.max(slowest, recoveryMs);
@@ -92,18 +92,18 @@ export async function killBackend(world: World): Promise<Figure[]> {
 }
 
 /** @returns how long PostgreSQL let nobody in, in milliseconds */
-async function killOne({ database, world }: Stage, victim: string): Promise<number> {
+async function killOne({ database, world }: Stage, victims: readonly string[]): Promise<number> {
   const bystander = await database.session();
   const ended = new Promise((resolve) => bystander.once('end', resolve));
-  const [found] = await database.sql<{ pid: number }>(
-    `SELECT pid FROM pg_stat_activity WHERE $1 IN (application_name, backend_type) LIMIT 1`,
-    [victim],
+  const present = await database.sql<{ pid: number; name: string }>(
+    `SELECT pid, name FROM pg_stat_activity, unnest($1::text[]) AS name WHERE name IN (application_name, backend_type)`,
+    [victims],
   );
-  if (!found) throw new Error(`no process of PostgreSQL is called ${victim}`);
-  process.kill(found.pid, 'SIGKILL');
+  const { pid, name } = world.random.pick(present);
+  process.kill(pid, 'SIGKILL');
   const killedAt = performance.now();
   await ended;
-  world.note(`killed: ${victim}`);
+  world.note(`killed: ${name}`);
   while (performance.now() < killedAt + RECOVERED_WITHIN_MS) {
     const isBack = await world.postgres.database.sql('SELECT 1').then(
       () => true,
@@ -129,7 +129,7 @@ export function lostUpdateControl(world: World): Promise<Figure[]> {
 /** The same control, where a single process is killed. */
 export function killBackendControl(world: World): Promise<Figure[]> {
   return forget(world, async (stage) => {
-    await killOne(stage, 'inventory key check');
+    await killOne(stage, ['inventory key check']);
   });
 }
 

@@ -7,7 +7,7 @@ import type { ServiceProcess } from '../../test/support/service-process.ts';
 import { Durations, recovery, succeeded } from '../measures.ts';
 import { SmallDisk } from '../small-disk.ts';
 import { acknowledgeEarly } from './crash.ts';
-import { atLeast, atMost, found, madeWrong, Stage, type Figure, type World } from '../stage.ts';
+import { atLeast, atMost, found, leftOut, madeWrong, Stage, type Figure, type World } from '../stage.ts';
 
 /** What PostgreSQL takes to give up: it ends itself, tries to recover, and ends. */
 const ENDS_WITHIN_MS = 20_000;
@@ -180,17 +180,12 @@ async function withSmallDisk(
   settings: Record<string, string>,
   play: (stage: Stage, disk: SmallDisk) => Promise<Figure[]>,
 ): Promise<Figure[]> {
+  const obstacle = SmallDisk.obstacle();
+  if (obstacle !== undefined) return leftOut(world, `this account may not mount a file system (${obstacle})`);
   const postgres = await startFaultyPostgres();
   let disk: SmallDisk | undefined;
   try {
-    try {
-      disk = await SmallDisk.under(postgres, part);
-    } catch (error) {
-      world.note(
-        `left out: this account may not mount a file system (${(error as Error).message.split('\n')[0] ?? ''})`,
-      );
-      return [];
-    }
+    disk = await SmallDisk.under(postgres, part);
     const stage = await Stage.open({ ...world, postgres }, { settings });
     try {
       return await play(stage, disk);

@@ -4,7 +4,7 @@ import { gunzip } from 'node:zlib';
 import { Connection, ConnectionLost } from '../../test/support/http-client.ts';
 import { MemoryGroup } from '../memory-group.ts';
 import { quantile, succeeded } from '../measures.ts';
-import { atMost, found, Stage, type Figure, type World } from '../stage.ts';
+import { atLeast, atMost, found, leftOut, Stage, type Figure, type World } from '../stage.ts';
 
 const PETS = 1_000_000;
 /** Spread over the list, so that each update makes a part of it anew and stalled readers keep different lists. */
@@ -31,16 +31,17 @@ export async function smallContainerControl(world: World): Promise<Figure[]> {
 }
 
 async function contained(world: World, limitMb: number): Promise<Figure[]> {
-  let group: MemoryGroup;
-  try {
-    group = new MemoryGroup(limitMb);
-  } catch (error) {
-    world.note(`left out: this account may not limit memory (${(error as Error).message})`);
-    return [];
-  }
+  const obstacle = MemoryGroup.obstacle();
+  if (obstacle !== undefined) return leftOut(world, `this account may not limit memory (${obstacle})`);
+  const group = new MemoryGroup(limitMb);
   const options = { pets: UPDATED_PETS, among: PETS, services: 1, launcher: group.launcher };
   // Fifty megabytes take their time on a busy machine; what is judged here is memory.
-  const stage = await Stage.open({ ...world, size: { ...world.size, answerWithinMs: PATIENCE_MS } }, options);
+  const stage = await Stage.open({ ...world, size: { ...world.size, answerWithinMs: PATIENCE_MS } }, options).catch(
+    (error: unknown) => {
+      group.remove();
+      throw error;
+    },
+  );
   const [service] = stage.services;
   if (!service) throw new RangeError('a service is needed');
   const stalled: Connection[] = [];
@@ -81,6 +82,9 @@ async function contained(world: World, limitMb: number): Promise<Figure[]> {
     return [
       ...figures.filter(({ what }) => what !== 'slowest answer'),
       atMost('services that ended', service.isRunning ? 0 : 1, 0),
+      atLeast('stalled readers', stalled.length, STALLED_READERS),
+      atLeast('lists read to their end', reading.lists, READERS.length),
+      atLeast('updates a second', updates.length / seconds, UPDATES_PER_SECOND / 2),
     ];
   } finally {
     reading.ends = true;
@@ -90,7 +94,7 @@ async function contained(world: World, limitMb: number): Promise<Figure[]> {
   }
 }
 
-/** Reads lists whole, one after the other. Of each the pets that are updated become evidence. */
+/** Reads lists whole, one after the other. The pets that are updated become evidence. */
 async function readAgainAndAgain(
   stage: Stage,
   coding: string,

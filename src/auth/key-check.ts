@@ -1,6 +1,6 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Batcher } from '../database/batcher.js';
-import { isOverload, mayReadAgain, readFailure } from '../database/database-failure.js';
+import { mayReadAgain, readFailure } from '../database/database-failure.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { untilDeadline } from '../database/retry.js';
 import { Session } from '../database/session.js';
@@ -84,15 +84,14 @@ export class KeyCheck implements OnApplicationShutdown {
   }
 
   /**
-   * Resolves when the statement that every request makes is answered; more requests than fit are no sign that it is not.
+   * Resolves when the statement that every request makes is answered, however many wait for it: they alone are no sign that
+   * it is not.
    *
    * @param deadline on the clock of `performance.now()`
    * @throws what it failed with
    */
   async isAnswered(deadline: number): Promise<void> {
-    await this.#batcher.call(NO_KEY, deadline).catch((error: unknown) => {
-      if (!isOverload(error)) throw error;
-    });
+    await this.#batcher.call(NO_KEY, deadline, true);
   }
 
   async onApplicationShutdown(): Promise<void> {

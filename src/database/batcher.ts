@@ -67,10 +67,11 @@ export class Batcher<Call, Result> {
 
   /**
    * @param deadline on the clock of `performance.now()`
+   * @param always also when too many wait
    * @throws TooManyWaiting, DeadlinePassed, or whatever the batch failed with
    */
-  call(call: Call, deadline: number): Promise<Result> {
-    if (this.#pending.length >= this.options.maxWaiting) return Promise.reject(new TooManyWaiting());
+  call(call: Call, deadline: number, always = false): Promise<Result> {
+    if (this.#pending.length >= this.options.maxWaiting && !always) return Promise.reject(new TooManyWaiting());
     return new Promise<Result>((resolve, reject) => {
       this.#pending.push({ call, deadline, resolve, reject });
       if (this.#isBusy) return;

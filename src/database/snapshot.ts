@@ -13,7 +13,7 @@ export interface Snapshot {
 }
 
 /**
- * The two columns of a {@link Snapshot}. Which session this is, PostgreSQL is asked once; then a setting of the session
+ * The two columns of a {@link Snapshot}. The session's token is asked for once; then a setting of the session
  * remembers it.
  */
 export const SNAPSHOT = `

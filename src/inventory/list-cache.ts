@@ -134,9 +134,13 @@ export class ListCache {
       () => reject(new NotApplied('the database did not begin to respond in time')),
       patienceMs,
     );
-    const list = await Promise.race([this.#read(session, () => clearTimeout(patience)), silence]);
-    this.bytes = list.length;
-    return calls.map(() => list);
+    try {
+      const list = await Promise.race([this.#read(session, () => clearTimeout(patience)), silence]);
+      this.bytes = list.length;
+      return calls.map(() => list);
+    } finally {
+      clearTimeout(patience);
+    }
   }
 
   async #read(session: string | null, onResponse: () => void): Promise<StockList> {

@@ -57,7 +57,10 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
 
   it('gives a frozen database one check to answer, however many ask', async () => {
     const checks: number[] = [];
-    const count = (end: unknown) => checks.push((end as BatchEnd).calls);
+    const count = (end: unknown) => {
+      const { name, calls } = end as BatchEnd;
+      if (name === 'key_check') checks.push(calls);
+    };
     batchEnds.subscribe(count);
     postgres.freeze();
     try {
@@ -66,8 +69,25 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
       postgres.thaw();
     }
     await expect.poll(() => checks, { timeout: 5_000 }).not.toEqual([]);
+    await pause(500); // another batch would end by now
     batchEnds.unsubscribe(count);
-    expect(checks[0]).toBe(1);
+    expect(checks).toEqual([1]);
+  });
+
+  it('is not ready while the database is frozen and more requests wait than may', async () => {
+    const crowded = await startService({ databaseUrl: postgres.url, settings: { MAX_WAITING_REQUESTS: '1' } });
+    try {
+      await expect.poll(() => answerOf(crowded.url, 'ready')).toEqual(OK);
+      postgres.freeze();
+      const waiting = Array.from({ length: 5 }, () => crowded.list());
+      await pause(100);
+      expect(await answerOf(crowded.url, 'ready')).toEqual(UNAVAILABLE);
+      postgres.thaw();
+      await Promise.all(waiting);
+    } finally {
+      postgres.thaw();
+      await crowded.stop();
+    }
   });
 
   it('is live but not ready while the database is down', async () => {

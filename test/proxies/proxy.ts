@@ -29,7 +29,7 @@ const PROXIES = {
     file: 'deploy/nginx/nginx.conf',
     arguments: ['-g', 'daemon off;', '-c'],
     here: (port: number, upstream: number, folder: string): Changes => [
-      ['/dev/stdout inventory if=$refused', `${folder}/log inventory`],
+      ['/var/log/nginx/inventory.log inventory if=$refused', `${folder}/log inventory`],
       ['/run/nginx.pid', `${folder}/pid`],
       ['http {', `http { ${TEMPORARY.map((of) => `${of}_temp_path ${folder}/${of};`).join(' ')}`],
       ['listen 8080', `listen 127.0.0.1:${port}`],
