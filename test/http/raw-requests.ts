@@ -63,7 +63,7 @@ export const LARGE_HEADS: readonly [name: string, bytes: string][] = [
 
 export const CHUNKED = 'Transfer-Encoding: chunked\r\n';
 
-/** Of an update whose head has {@link CHUNKED}. */
+/** Bodies of an update whose head has {@link CHUNKED}. */
 export const MALFORMED_BODIES: readonly [name: string, body: string][] = [
   ['a chunk size that is none', 'zz\r\n'],
   ['a chunk size with a sign', '-1\r\n'],
