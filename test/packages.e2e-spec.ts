@@ -1,4 +1,16 @@
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import manifest from '../package.json' with { type: 'json' };
 
@@ -54,5 +66,28 @@ describe('the CI workflow', () => {
     const actions = read('.github/workflows/ci.yml').match(/uses: .*/g);
     expect(actions).not.toBeNull();
     for (const action of actions ?? []) expect(action).toMatch(/^uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+  });
+});
+
+describe.skipIf(process.platform === 'win32')('the install script', () => {
+  it.each([
+    ['that is missing', undefined],
+    ['that leads nowhere', '../gone'],
+  ])('makes a link to Node.js %s', (_, former) => {
+    const folder = mkdtempSync(join(tmpdir(), 'inventory-install-'));
+    try {
+      const program = join(folder, `node_modules/node-${process.platform}-${process.arch}/bin/node`);
+      const link = join(folder, 'node_modules/.bin/node');
+      for (const path of [program, link]) mkdirSync(join(path, '..'), { recursive: true });
+      writeFileSync(program, '');
+      if (former !== undefined) symlinkSync(former, link);
+      mkdirSync(join(folder, 'dev'));
+      writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+      cpSync('dev/link-node.js', join(folder, 'dev/link-node.js'));
+      execFileSync(process.execPath, ['dev/link-node.js'], { cwd: folder });
+      expect(realpathSync(link)).toBe(realpathSync(program));
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });
