@@ -30,31 +30,14 @@ export async function killService(world: World): Promise<Figure[]> {
 }
 
 /** kill -9 of all of PostgreSQL under load, and its restart. */
-export async function killPostgres(world: World): Promise<Figure[]> {
+export function killPostgres(world: World): Promise<Figure[]> {
   const { random, size, postgres } = world;
-  const stage = await Stage.open(world);
-  try {
-    const load = stage.load();
-    load.start();
-    let slowest = 0;
-    for (let round = 0; round < size.kills; round++) {
-      await sleep(random.between(100, 500));
-      await postgres.crash();
-      await sleep(random.between(0, 300));
-      await postgres.restart();
-      slowest = Math.max(slowest, await recovery(load, stage.services));
-    }
-    await load.stop();
-    const { figures } = await stage.verdict();
-    return [
-      ...figures,
-      atMost('acknowledged updates lost', stage.evidence.lostUpdates, 0),
-      atMost('first success after its return', slowest, 1_000, 'ms'),
-      atMost('services that ended', stage.services.filter((service) => !service.isRunning).length, 0),
-    ];
-  } finally {
-    await stage.close();
-  }
+  return crashes(world, size.kills, async () => {
+    await sleep(random.between(100, 500));
+    await postgres.crash();
+    await sleep(random.between(0, 300));
+    await postgres.restart();
+  });
 }
 
 /** What PostgreSQL may take to recover from its log. */
@@ -64,19 +47,24 @@ const RECOVERED_WITHIN_MS = 20_000;
 const VICTIMS = ['inventory updates', 'inventory key check', 'inventory pool', 'walwriter', 'checkpointer'];
 
 /** kill -9 of a single process of PostgreSQL under load, which then recovers by itself. */
-export async function killBackend(world: World): Promise<Figure[]> {
+export function killBackend(world: World): Promise<Figure[]> {
   const { random, size } = world;
+  return crashes(world, size.interruptions, async (stage) => {
+    await sleep(random.between(200, 500));
+    const outageMs = await killOne(stage, VICTIMS);
+    world.note(`PostgreSQL was away for ${outageMs.toFixed(0)} ms`);
+  });
+}
+
+async function crashes(world: World, rounds: number, crash: (stage: Stage) => Promise<void>): Promise<Figure[]> {
   const stage = await Stage.open(world);
   try {
     const load = stage.load();
     load.start();
     let slowest = 0;
-    for (let round = 0; round < size.interruptions; round++) {
-      await sleep(random.between(200, 500));
-      const outageMs = await killOne(stage, VICTIMS);
-      const recoveryMs = await recovery(load, stage.services);
-      world.note(`PostgreSQL was away for ${outageMs.toFixed(0)} ms, served again after ${recoveryMs.toFixed(0)} ms`);
-      slowest = Math.max(slowest, recoveryMs);
+    for (let round = 0; round < rounds; round++) {
+      await crash(stage);
+      slowest = Math.max(slowest, await recovery(load, stage.services));
     }
     await load.stop();
     const { figures } = await stage.verdict();

@@ -5,13 +5,9 @@ import { mayReadAgain, NotApplied } from '../database/database-failure.js';
 import { untilDeadline } from '../database/retry.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { Settings } from '../settings.js';
-import { witness } from './list-witness.js';
+import { CHANGES, NEXT_ITEMS, PETS_PER_STATEMENT } from './list-statements.js';
 import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
 import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
-
-/** Beyond so many changes the stock is read whole, which takes about as long. */
-const MOST_CHANGES = 4_096;
-const PETS_PER_STATEMENT = 16 * PETS_PER_PIECE;
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 const LONGEST_READING_MS = 25_000;
@@ -37,38 +33,6 @@ interface Reading {
   readonly transactions: string;
   readonly witness: string | null;
 }
-
-const ITEM = `'{"petId":' || item.pet_id || ',"quantity":' || item.quantity || ',"status":"' || item.status || '"}'`;
-
-/**
- * Which pets have changed since a snapshot, and what became of them. Each is looked up by a scalar subquery, for
- * PostgreSQL may plan a join as a scan of the whole table. A constant text, which Prisma calls unsafe: a template would be
- * put together anew for every list, which costs a quarter of the round trip's CPU time.
- */
-const CHANGES = `
-  WITH recent AS MATERIALIZED (
-    SELECT pet_id FROM stock_change WHERE changed_in >= pg_snapshot_xmax($1::pg_snapshot)
-    UNION ALL
-    SELECT pet_id FROM stock_change WHERE changed_in = ANY (ARRAY(SELECT pg_snapshot_xip($1::pg_snapshot)))
-    LIMIT ${MOST_CHANGES + 1}
-  ), unrecorded AS (
-    SELECT FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax($1::pg_snapshot)
-    UNION ALL
-    SELECT FROM unrecorded_change WHERE changed_in = ANY (ARRAY(SELECT pg_snapshot_xip($1::pg_snapshot)))
-  )
-  SELECT pg_current_snapshot()::text AS transactions,
-         CASE WHEN (SELECT count(*) FROM recent) <= ${MOST_CHANGES} AND NOT EXISTS (SELECT FROM unrecorded)
-              THEN ${witness('$2')} END AS witness,
-         (SELECT coalesce(string_agg(pet_id || ' ' || coalesce(item, ''), E'\\n' ORDER BY pet_id), '')
-            FROM (SELECT pet_id, (SELECT ${ITEM} FROM inventory_item AS item WHERE item.pet_id = changed.pet_id) AS item
-                    FROM (SELECT DISTINCT pet_id FROM recent) AS changed) AS changed) AS changes`;
-
-const NEXT_ITEMS = `
-  SELECT pg_current_snapshot()::text AS transactions, ${witness('$1')} AS witness,
-         (SELECT relname = 'inventory_item' AND relfilenode = coalesce(pg_relation_filenode(oid), 0)
-            FROM pg_class WHERE oid = 'inventory_item'::regclass) AS "isCurrent",
-         string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
-    FROM (SELECT * FROM inventory_item WHERE pet_id >= $2 ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
 
 /**
  * Keeps the list as bytes and lets PostgreSQL say how far they still hold: while the snapshot stays the same, wholly; then,
