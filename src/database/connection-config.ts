@@ -1,5 +1,5 @@
 import pg from 'pg';
-import type { TimeBounds } from './time-bounds.js';
+import type { TimeBounds } from './deadline.js';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 

@@ -4,8 +4,7 @@ import type pg from 'pg';
 import { Settings } from '../settings.js';
 import { PrismaClient } from '../generated/prisma/client.js';
 import { schemaOf } from './connection-config.js';
-import { createPool } from './session.js';
-import { statementName } from './statement-run.js';
+import { createPool, statementName } from './session.js';
 
 /** The ordinary Prisma client, for everything that is not on every request's path. */
 @Injectable()

@@ -2,7 +2,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '
 import type { Response } from 'express';
 import type { ApiRequest } from './api-request.js';
 import { ApiError } from '../errors/api-error.js';
-import { sendError } from './error-response.js';
+import { sendError } from './responses.js';
 import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 
 /** Whatever is thrown while a request is handled leaves through here, as an Error. */

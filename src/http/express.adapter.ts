@@ -3,13 +3,12 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type Response as ExpressResponse } from 'express';
 import type { Limits } from './limits.js';
 import { inContext } from './api-request.js';
-import { sendError } from './error-response.js';
+import { sendError, setCommonHeaders, writeHead } from './responses.js';
 import { notFound } from './not-found.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { validateHead } from './request-head.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
 import { exactIntegers } from './exact-integers.js';
-import { setCommonHeaders, writeHead } from './responses.js';
 
 /** Head of a request, all headers together. */
 const MAX_HEAD_BYTES = 8_192;

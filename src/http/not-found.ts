@@ -1,8 +1,7 @@
 import type { Express, RequestHandler } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { sendError } from './error-response.js';
+import { sendError, writeHead } from './responses.js';
 import type { ApiRequest } from './api-request.js';
-import { writeHead } from './responses.js';
 
 interface Layer {
   readonly route?: { readonly methods: Readonly<Record<string, boolean>> };

@@ -2,10 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ApiError } from '../errors/api-error.js';
-import { LINGER_MS, errorHeaders } from './error-response.js';
+import { LINGER_MS, errorHeaders, SECURITY_HEADERS } from './responses.js';
 import type { ApiRequest } from './api-request.js';
 import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
-import { SECURITY_HEADERS } from './responses.js';
 import type { Connection } from './request-turns.js';
 
 interface ParserError extends Error {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { LINGER_MS } from './error-response.js';
+import { LINGER_MS } from './responses.js';
 import type { ApiRequest } from './api-request.js';
 
 /** A connection, and the request whose head came last on it, as long as that is under way. */

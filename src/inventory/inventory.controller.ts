@@ -5,14 +5,12 @@ import { RequireScope } from '../auth/auth.guard.js';
 import { API_PREFIX } from '../http/api-prefix.js';
 import type { ApiRequest } from '../http/api-request.js';
 import { JsonBody, RequestHeader } from '../http/parameters.js';
-import { IdempotencyKeyPipe } from './idempotency-key.pipe.js';
-import { IfMatchPipe } from './if-match.pipe.js';
+import { IdempotencyKeyPipe, IfMatchPipe, PetIdPipe } from './inventory.pipes.js';
 import { type InventoryItem, itemTag } from './inventory-item.dto.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
 import { InventoryUpdate } from './inventory-update.dto.js';
 import { ListResponses } from './list-responses.js';
-import { PetIdPipe } from './pet-id.pipe.js';
 
 @ApiTags('Inventory')
 @Controller(`${API_PREFIX}/inventory`)

@@ -5,8 +5,7 @@ import { ERRORS } from '../errors/error-code.js';
 import { ENTITY_TAG_LIST } from '../http/entity-tags.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
-import { IDEMPOTENCY_KEY } from './idempotency-key.pipe.js';
-import { IF_MATCH_RULE } from './if-match.pipe.js';
+import { IDEMPOTENCY_KEY, IF_MATCH_RULE } from './inventory.pipes.js';
 import { InventoryItem, PET_ID_SCHEMA } from './inventory-item.dto.js';
 import { InventoryUpdate, QUANTITY_RULE } from './inventory-update.dto.js';
 

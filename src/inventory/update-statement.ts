@@ -1,4 +1,4 @@
-import { type Statement, arrayLiteral } from '../database/statement-run.js';
+import { type Statement, arrayLiteral } from '../database/session.js';
 import type { PetStatus } from '../generated/prisma/enums.js';
 
 /** One update as asked for. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { untilDeadline } from './retry.js';
+import { untilDeadline } from './deadline.js';
 
 const always = () => true;
 

@@ -1,0 +1,60 @@
+import { Injectable, type PipeTransform } from '@nestjs/common';
+import { ApiError } from '../errors/api-error.js';
+import { KEY_PREFIX } from '../http/api-request.js';
+import { ENTITY_TAG_LIST, entityTags } from '../http/entity-tags.js';
+import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
+
+/** Any int64 in canonical decimal, as a bigint throughout. */
+@Injectable()
+export class PetIdPipe implements PipeTransform<string, bigint> {
+  /** @throws ApiError `validation_failed` */
+  transform(text: string): bigint {
+    if (isPetId(text)) return BigInt(text);
+    throw new ApiError(
+      'validation_failed',
+      `petId must be an integer from ${MIN_PET_ID} to ${MAX_PET_ID} in canonical decimal form.`,
+    );
+  }
+}
+
+export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in double quotes, such as "available-12".';
+
+/** No pet's tag has another character, and PostgreSQL cannot take each one in every encoding. */
+const PRINTABLE = /^[!-~]*$/;
+
+/**
+ * The tags of which a pet must have one before it is updated; null when any state will do. `If-Match: *` asks for a pet that
+ * exists, as every update does. Weak tags never match (RFC 9110 section 13.1.1).
+ *
+ * @throws ApiError `bad_request` for what is no such list: a 412 would claim that the stock has changed
+ */
+@Injectable()
+export class IfMatchPipe implements PipeTransform<string | undefined, readonly string[] | null> {
+  transform(field: string | undefined): readonly string[] | null {
+    if (field === undefined) return null;
+    if (!ENTITY_TAG_LIST.test(field)) throw new ApiError('bad_request', IF_MATCH_RULE);
+    const tags = entityTags(field);
+    return tags === '*' ? null : tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
+  }
+}
+
+export const IDEMPOTENCY_KEY = /^[A-Za-z0-9_-]{1,64}$/;
+
+/**
+ * Reads an `Idempotency-Key` field, bare or quoted as a string of RFC 9651 section 3.3.3. One that looks like an API key
+ * is refused: it would go into the history.
+ *
+ * @returns null when there is none
+ * @throws ApiError `bad_request`
+ */
+@Injectable()
+export class IdempotencyKeyPipe implements PipeTransform<string | undefined, string | null> {
+  transform(field: string | undefined): string | null {
+    if (field === undefined) return null;
+    const key = field.replace(/^"(.*)"$/, '$1');
+    if (!IDEMPOTENCY_KEY.test(key) || key.includes(KEY_PREFIX)) {
+      throw new ApiError('bad_request', 'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -.');
+    }
+    return key;
+  }
+}
