@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { PrismaService } from '../database/prisma.service.js';
 import { Batcher } from '../database/batcher.js';
 import { mayReadAgain, NotApplied } from '../database/database-failure.js';
-import { untilDeadline } from '../database/retry.js';
+import { untilDeadline } from '../database/deadline.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { Settings } from '../settings.js';
 import { CHANGES, NEXT_ITEMS, PETS_PER_STATEMENT } from './list-statements.js';
@@ -21,17 +21,16 @@ interface Call {
   readonly deadline: number;
 }
 
-/** A list, and the session, snapshot and witness under which it may be used again, or brought up to date. */
-interface Kept {
-  readonly list: StockList;
-  readonly session: string;
-  readonly transactions: string;
-  readonly witness: string;
-}
-
+/** What the database had committed when it was read, and the witness that its history has missed nothing. */
 interface Reading {
   readonly transactions: string;
   readonly witness: string | null;
+}
+
+/** A list, and under what it may be used again, or brought up to date. */
+interface Kept extends Reading {
+  readonly list: StockList;
+  readonly session: string;
 }
 
 /**
@@ -115,14 +114,11 @@ export class ListCache {
   async #patch(session: string | null, onResponse: () => void): Promise<StockList | undefined> {
     const kept = this.#kept;
     if (session === null || kept?.session !== session) return undefined;
-    const [read] = await this.prisma.$queryRawUnsafe<(Reading & { readonly changes: string })[]>(
-      CHANGES,
-      kept.transactions,
-      session,
-    );
+    type Changes = Reading & { readonly changes: readonly ChangedPet[] };
+    const [read] = await this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, session);
     onResponse();
     if (read?.witness !== kept.witness) return undefined;
-    const list = kept.list.with(changedPets(read.changes));
+    const list = kept.list.with(read.changes);
     if (!list) return undefined;
     this.patches++;
     this.#kept = { ...kept, list, transactions: read.transactions };
@@ -133,12 +129,11 @@ export class ListCache {
     const pieces: Piece[] = [];
     const first = await this.prisma.$transaction(
       async (transaction) => {
+        type Items = Reading & { readonly isCurrent: boolean; readonly items: string | null; readonly last: bigint };
         let from = MIN_PET_ID;
         let first: Reading | undefined;
         for (;;) {
-          const [read] = await transaction.$queryRawUnsafe<
-            (Reading & { readonly isCurrent: boolean; readonly items: string | null; readonly last: bigint })[]
-          >(NEXT_ITEMS, session, from);
+          const [read] = await transaction.$queryRawUnsafe<Items[]>(NEXT_ITEMS, session, from);
           onResponse();
           if (!read?.isCurrent) return undefined;
           first ??= read;
@@ -154,17 +149,9 @@ export class ListCache {
     // The table was emptied, rewritten or swapped between this transaction's snapshot and its lock, and such a snapshot sees nothing.
     if (!first) return this.#readWhole(session, onResponse);
     const list = new StockList(pieces);
-    const { transactions, witness: seen } = first;
+    const { transactions, witness } = first;
     this.readings++;
-    this.#kept = session === null || seen === null ? undefined : { list, session, transactions, witness: seen };
+    this.#kept = session === null || witness === null ? undefined : { list, session, transactions, witness };
     return list;
   }
-}
-
-function changedPets(lines: string): ChangedPet[] {
-  if (lines === '') return [];
-  return lines.split('\n').map((line) => {
-    const [petId = '', item = ''] = line.split(' ');
-    return { petId, item };
-  });
 }

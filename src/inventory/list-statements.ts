@@ -2,8 +2,8 @@ import { PETS_PER_PIECE } from './stock-list.js';
 
 /** Beyond so many changes the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
-/** Of a stock that is read whole. */
-export const PETS_PER_STATEMENT = 16 * PETS_PER_PIECE;
+/** Of a stock that is read whole. What one statement brings holds the event loop while it is read. */
+export const PETS_PER_STATEMENT = 8 * PETS_PER_PIECE;
 
 /**
  * NULL while the history may miss changes. Otherwise a text; two equal texts mean that it missed none between them. Both
@@ -31,9 +31,9 @@ const witness = (session: `$${number}`) => `(
 const ITEM = `'{"petId":' || item.pet_id || ',"quantity":' || item.quantity || ',"status":"' || item.status || '"}'`;
 
 /**
- * Which pets have changed since a snapshot, its text first and then the session's token, and what became of them. Each is looked up by a scalar subquery, for
- * PostgreSQL may plan a join as a scan of the whole table. A constant text, which Prisma calls unsafe: a template would be
- * put together anew for every list, which costs a quarter of the round trip's CPU time.
+ * Which pets have changed since a snapshot, its text first and then the session's token, and what became of them. Each is
+ * looked up by a scalar subquery, for PostgreSQL may plan a join as a scan of the whole table. A constant text, which Prisma
+ * calls unsafe: a template would be put together anew for every list, which costs a quarter of the round trip's CPU time.
  */
 export const CHANGES = `
   WITH recent AS MATERIALIZED (
@@ -49,7 +49,7 @@ export const CHANGES = `
   SELECT pg_current_snapshot()::text AS transactions,
          CASE WHEN (SELECT count(*) FROM recent) <= ${MOST_CHANGES} AND NOT EXISTS (SELECT FROM unrecorded)
               THEN ${witness('$2')} END AS witness,
-         (SELECT coalesce(string_agg(pet_id || ' ' || coalesce(item, ''), E'\\n' ORDER BY pet_id), '')
+         (SELECT coalesce(json_agg(json_build_object('petId', pet_id::text, 'item', item) ORDER BY pet_id), '[]')
             FROM (SELECT pet_id, (SELECT ${ITEM} FROM inventory_item AS item WHERE item.pet_id = changed.pet_id) AS item
                     FROM (SELECT DISTINCT pet_id FROM recent) AS changed) AS changed) AS changes`;
 

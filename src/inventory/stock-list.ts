@@ -9,10 +9,10 @@ export const PETS_PER_PIECE = 1_024;
 export const CODINGS = ['gzip', 'identity'] as const;
 export type Coding = (typeof CODINGS)[number];
 
-/** A pet that has changed, with its item as JSON; empty when the pet is gone. */
+/** A pet that has changed, with its item as JSON; null when the pet is gone. */
 export interface ChangedPet {
   readonly petId: string;
-  readonly item: string;
+  readonly item: string | null;
 }
 
 /** The content of a response in chunks that other responses share. */
@@ -62,8 +62,8 @@ export class Piece {
     let from = 0;
     for (const { petId, item } of changes) {
       const start = this.bytes.indexOf(`${BEFORE_PET_ID}${petId},`, from, 'latin1');
-      if (start === -1 && item === '') continue; // added and removed since
-      if (start === -1 || item === '') return undefined;
+      if (start === -1 && item === null) continue; // added and removed since
+      if (start === -1 || item === null) return undefined;
       parts.push(this.bytes.subarray(from, start), Buffer.from(item, 'latin1'));
       from = this.bytes.indexOf('}', start) + 1;
     }
@@ -112,7 +112,7 @@ export class StockList {
     for (const [at, changesOfPiece] of Map.groupBy(changes, ({ petId }) => this.#pieceOf(BigInt(petId)))) {
       const piece = pieces[at]?.with(changesOfPiece);
       if (piece) pieces[at] = piece;
-      else if (changesOfPiece.some(({ item }) => item !== '') || pieces[at]) return undefined;
+      else if (changesOfPiece.some(({ item }) => item !== null) || pieces[at]) return undefined;
     }
     return new StockList(pieces);
   }
