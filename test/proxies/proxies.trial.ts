@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { pipeline } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startChild } from '../../dev/child.ts';
 import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
 import { LIMITS } from '../../src/http/limits.ts';
 import * as raw from '../http/raw-requests.ts';
@@ -122,10 +123,14 @@ describe.each(CONFIGURATIONS.filter(isThere))('%s', (_, name, changes) => {
       connection.send(piece);
       await otherIsServed();
     }
-    const answer = await connection.send(HIDDEN).answer().catch(String); // HTTP/0.9 and HTTP/2 have no status line
+    const answer = await connection.send(HIDDEN).answer().catch(String);
     connection.destroy();
     await otherIsServed();
-    if (typeof answer === 'string' || answer.status < 400) return;
+    if (typeof answer === 'string') {
+      expect(answer).toMatch(/not a status line|the connection ended/); // to HTTP/0.9 and HTTP/2; never silence
+      return;
+    }
+    if (answer.status < 400) return;
     // What HAProxy's parser refuses it answers with a page that cannot be changed.
     if (name === 'haproxy' && answer.headers['content-type'] === 'text/html') return;
     const { code, status } = JSON.parse(answer.text) as { code: ErrorCode; status: number };
@@ -186,3 +191,47 @@ describe.each(RETRIES.filter(isThere))('%s, when an update is lost', (_, name, c
     expect((await outcome([...changes, wrong]))[0]).toBeGreaterThan(1);
   });
 });
+
+describe.runIf(isInstalled('nginx'))('nginx, when a replica is a machine that is gone', () => {
+  /** Statuses of two updates, of which at least one is for the machine that does not even refuse connections. */
+  async function statuses(changes: Changes): Promise<number[]> {
+    const gone = await silentPort();
+    const proxy = await Proxy.start('nginx', portOf(wire), [
+      ['server replica:3000 fail_timeout=1s;', `server 127.0.0.1:${gone.port} fail_timeout=1s; server replica:3000;`],
+      ...changes,
+    ]);
+    const headers = { Authorization: `Bearer ${KEY}`, 'Content-Type': 'application/json' };
+    const update = () => ask(proxy.port, { method: 'PATCH', target: '/v1/inventory/1', headers, body: raw.FIVE });
+    try {
+      return [(await update()).status, (await update()).status];
+    } finally {
+      await proxy.stop();
+      gone.end();
+    }
+  }
+
+  it('sends the update to another', async () => {
+    expect(await statuses([])).toEqual([200, 200]);
+  });
+
+  it('is seen to fail it where it may not', async () => {
+    expect(await statuses([['proxy_next_upstream error timeout', 'proxy_next_upstream error']])).toContain(503);
+  });
+});
+
+/** A port of 127.0.0.1 where the kernel drops what would connect, as its program is stopped and its queue is full. */
+async function silentPort(): Promise<{ port: number; end: () => void }> {
+  const listen = `require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () { console.log(this.address().port) })`;
+  const { process } = await startChild(['node', '-e', listen], 'TERM', { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = (await once(process.stdout ?? process, 'data')) as [Buffer];
+  const port = Number(line);
+  process.kill('SIGSTOP');
+  const fillers = Array.from({ length: 4 }, () => connect(port, '127.0.0.1').on('error', () => undefined));
+  return {
+    port,
+    end: () => {
+      for (const filler of fillers) filler.destroy();
+      process.kill('SIGKILL');
+    },
+  };
+}
