@@ -50,15 +50,16 @@ export async function measure(
   const { kind, connections, seconds, updatesPerSecond: perSecond } = scenario;
   const pets = usualPets(scenario.pets);
   const mode = kind === 'anew' ? undefined : loadModes[kind];
+  const writes = { url: writtenTo.url, headers, connections: WRITERS, pets, mode: 'update' } as const;
   const run = (seconds: number): Promise<[LoadResult, LoadResult | undefined]> =>
     Promise.all([
       mode ? load({ url: side.url, headers, connections, pets, mode, seconds }) : listAnew(side, seconds),
-      perSecond > 0
-        ? load({ url: writtenTo.url, headers, connections: WRITERS, pets, mode: 'update', seconds, perSecond })
-        : undefined,
+      perSecond > 0 ? load({ ...writes, seconds, perSecond }) : undefined,
     ]);
 
   const tenant = scenario.commitsPerSecond > 0 ? commitBeside(database, scenario.commitsPerSecond) : undefined;
+  // At that rate the code that writes would be warm after minutes only.
+  if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds });
   const [warmUp] = await run(mode ? warmUpSeconds : 2);
   if (!tenant) await untilIdle(side.pid);
   const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
