@@ -4,11 +4,11 @@ const TAG = '(?:W/)?"[!#-~\\x80-\\xff]*"';
 /** `*`, or one entity tag or more with commas between them; empty elements do no harm (RFC 9110 section 5.6.1). */
 export const ENTITY_TAG_LIST = new RegExp(`^(?:\\*|[ \\t,]*${TAG}(?:[ \\t]*,[ \\t,]*${TAG})*[ \\t,]*)$`);
 
-/** The entity tags of an `If-Match` or `If-None-Match` field, or `*`. What is none is left out. */
-export function entityTags(field: string): '*' | readonly { readonly weak: boolean; readonly opaque: string }[] {
-  if (field.trim() === '*') return '*';
-  return [...field.matchAll(/(?:^|,)[ \t]*(W\/)?"([!#-~\x80-\xff]*)"[ \t]*(?=,|$)/g)].map(([, weak, opaque = '']) => ({
-    weak: weak !== undefined,
-    opaque,
-  }));
+/** The entity tags of an `If-Match` or `If-None-Match` field, or `*`; undefined where it is malformed. */
+export function entityTags(
+  field: string,
+): '*' | readonly { readonly weak: boolean; readonly opaque: string }[] | undefined {
+  if (!ENTITY_TAG_LIST.test(field)) return undefined;
+  if (field === '*') return '*';
+  return [...field.matchAll(/(W\/)?"([^"]*)"/g)].map(([, weak, opaque = '']) => ({ weak: weak !== undefined, opaque }));
 }

@@ -31,13 +31,14 @@ export function targetTooLong(): ApiError {
   return new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
 }
 
-/** RFC 9112 section 3.2: one Host, and a well-formed one; section 6.1: no transfer coding that is not understood. */
+/** RFC 9112 section 3.2: one Host, and a well-formed one; section 6.1: no transfer coding that is not understood, and none in HTTP/1.0. */
 function validateHeaders(request: ApiRequest): ApiError | undefined {
   const hosts = headerValues(request, 'host');
   if (!hosts.every((host) => HOST.test(host))) return new ApiError('bad_request', 'The Host header is malformed.');
   const coding = request.headers['transfer-encoding'];
-  if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
-    return new ApiError('bad_request', 'The only transfer coding taken is chunked.');
+  if (coding !== undefined && (coding.toLowerCase() !== 'chunked' || request.httpVersionMinor === 0)) {
+    if (request.res) request.res.shouldKeepAlive = false; // a proxy may see the end of the body elsewhere
+    return new ApiError('bad_request', 'The only transfer coding taken is chunked, in HTTP/1.1.');
   }
   return hosts.length === 1 || (hosts.length === 0 && request.httpVersionMinor === 0)
     ? undefined

@@ -1,7 +1,7 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import { KEY_PREFIX } from '../http/api-request.js';
-import { ENTITY_TAG_LIST, entityTags } from '../http/entity-tags.js';
+import { entityTags } from '../http/entity-tags.js';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
@@ -32,8 +32,8 @@ const PRINTABLE = /^[!-~]*$/;
 export class IfMatchPipe implements PipeTransform<string | undefined, readonly string[] | null> {
   transform(field: string | undefined): readonly string[] | null {
     if (field === undefined) return null;
-    if (!ENTITY_TAG_LIST.test(field)) throw new ApiError('bad_request', IF_MATCH_RULE);
     const tags = entityTags(field);
+    if (tags === undefined) throw new ApiError('bad_request', IF_MATCH_RULE);
     return tags === '*' ? null : tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
   }
 }

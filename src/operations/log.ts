@@ -34,6 +34,8 @@ export class Log implements LoggerService {
 
   constructor({ LOG_LEVEL }: Settings) {
     this.#output.on('drop', () => this.dropped++);
+    // At a broken pipe pino would end the log for good. A named one may get another reader; what waits for it is tried again.
+    this.#output.removeAllListeners('error').on('error', () => undefined);
     this.#logger = pino(
       {
         level: LOG_LEVEL,
@@ -58,10 +60,10 @@ export class Log implements LoggerService {
 
   /** Resolves when all lines so far are written, at most after a second. */
   async flush(): Promise<void> {
-    const written = new Promise((resolve) => this.#output.flush(() => resolve('written')));
-    const late = pause(FLUSHED_WITHIN_MS, 'late', { ref: false });
-    // Otherwise pino would write the rest as the process exits, and wait for its reader for ever.
-    if ((await Promise.race([written, late])) === 'late') this.#output.destroy();
+    const written = new Promise((resolve) => this.#output.flush((error) => resolve(!error)));
+    const late = pause(FLUSHED_WITHIN_MS, false, { ref: false });
+    // Otherwise pino would write the rest as the process exits, and fail, or wait for its reader for ever.
+    if (!(await Promise.race([written, late]))) this.#output.destroy();
   }
 }
 

@@ -90,7 +90,9 @@ function traceIdOf(traceparent: string | readonly string[] | undefined): string 
 function claimedAddresses(forwardedFor: string | readonly string[] | undefined): string | undefined {
   if (forwardedFor === undefined) return undefined;
   const claims = String(forwardedFor).split(',').slice(-MAX_CLAIMED_ADDRESSES);
-  return claims.map((claim) => (isIP(claim.trim()) ? claim.trim() : 'invalid')).join(', ');
+  // The zone of an IPv6 address could be any text.
+  const isAddress = (claim: string) => isIP(claim) !== 0 && !claim.includes('%');
+  return claims.map((claim) => (isAddress(claim.trim()) ? claim.trim() : 'invalid')).join(', ');
 }
 
 /** Probes come every second; what they find is logged when it changes. */

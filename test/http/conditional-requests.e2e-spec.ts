@@ -141,6 +141,7 @@ describe('GET /v1/inventory, If-None-Match', () => {
     ['"*"', () => '"*"'],
     ['an item tag', () => '"available-7"'],
     ['quotes', () => '"'.repeat(1_000)],
+    ['the tag in what is no list of tags', () => `abc, ${tags.identity}`],
   ];
   it.each(unknown)('with %s is answered with the list', async (_, field) => {
     expect(whole(await list([['If-None-Match', field()]]))).toEqual(listed(LIST, tags.identity));

@@ -100,6 +100,17 @@ describe.concurrent('a client that is too slow', () => {
   });
 });
 
+it('a body that comes later than the database may take is waited for', async () => {
+  const own = await startService({ settings: { REQUEST_DEADLINE_MS: '300' } });
+  await own.stock([1, 0]);
+  const head = update(`Content-Length: 14\r\n`, '').replace(service.key, own.key);
+  const connection = (await Connection.open(own.port)).send(head);
+  await pause(600);
+  expect(whole(await connection.send(FIVE).answer())).toEqual(updated('1', 5));
+  connection.destroy();
+  await own.stop();
+});
+
 describe.concurrent('a connection', () => {
   it('is kept for the next request, and closed when it stays idle', async () => {
     const connection = await open(update('Content-Length: 14\r\n', FIVE));

@@ -49,6 +49,11 @@ export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: Who
   ['HTTP/0.9', 'GET / HTTP/0.9\r\nHost: a\r\n\r\n', refused.httpVersion],
   ['an unknown coding', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n', refused.transferCoding],
   ['two codings', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n', refused.transferCoding],
+  [
+    'a coding in HTTP/1.0',
+    'GET / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    refused.transferCoding,
+  ],
   ['65 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(64)}\r\n`, refused.tooManyHeaders],
   ['2,500 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(2_500)}\r\n`, refused.tooManyHeaders],
 ];

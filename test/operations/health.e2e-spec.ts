@@ -8,6 +8,12 @@ import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-se
 import { type TestService, startService } from '../support/service.ts';
 import { ServiceProcess } from '../support/service-process.ts';
 
+/** Says so on standard output as soon as SIGTERM has a handler: without one process 1 of a container does not even end. */
+const TELLS_WHEN_IT_HEARS = `data:text/javascript,${encodeURIComponent(`
+  import { writeSync } from 'node:fs';
+  process.on('newListener', (name) => name === 'SIGTERM' && writeSync(1, '{"msg":"hears SIGTERM"}\\n'));
+`)}`;
+
 const OK = [200, { status: 'ok' }];
 const UNAVAILABLE = [503, { code: 'service_unavailable', status: 503, message: expect.any(String) as string }];
 
@@ -118,6 +124,17 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     expect(new Set(pending.map(({ msg }) => msg)).size).toBe(pending.length);
     expect(await answerOf(service.url, 'ready')).toEqual(OK);
     await service.kill();
+    await database.drop();
+  });
+
+  it('is not waited for: told to stop while it starts, a process ends', async () => {
+    const database = await createDatabase();
+    const nodeOptions = ['--import', TELLS_WHEN_IT_HEARS];
+    const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url }, { nodeOptions });
+    service.start();
+    await service.line(({ msg }) => msg === 'hears SIGTERM');
+    expect(await service.terminate()).toBe(0);
+    expect(service.lines()[0]).toEqual({ msg: 'hears SIGTERM' }); // before it says that it listens
     await database.drop();
   });
 

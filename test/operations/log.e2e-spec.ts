@@ -1,5 +1,11 @@
+import { execFileSync, spawn } from 'node:child_process';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { makeKey } from '../../src/auth/api-key.format.ts';
@@ -134,6 +140,7 @@ describe('the log', { timeout: 30_000 }, () => {
     const claims = [
       ...Array.from({ length: 300 }, (_, n) => `198.51.100.${n % 250}`),
       'unknown',
+      `::1%${bootstrap}`,
       bootstrap,
       '203.0.113.7',
     ];
@@ -142,7 +149,7 @@ describe('the log', { timeout: 30_000 }, () => {
     );
     expect(line).toMatchObject({
       address: '127.0.0.1',
-      forwardedFor: '198.51.100.48, 198.51.100.49, invalid, invalid, 203.0.113.7',
+      forwardedFor: '198.51.100.49, invalid, invalid, invalid, 203.0.113.7',
     });
   });
 
@@ -271,6 +278,39 @@ describe('the log', { timeout: 30_000 }, () => {
       );
     });
     expect(lines).toHaveLength(asked);
+  });
+
+  it('goes on when its reader is replaced, and ends in peace without one', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'inventory-log-'));
+    const fifo = join(folder, 'fifo');
+    execFileSync('mkfifo', [fifo]);
+    let seen = '';
+    const read = () => {
+      const reader = spawn('cat', [fifo]);
+      reader.stdout.on('data', (bytes: Buffer) => (seen += String(bytes)));
+      return reader;
+    };
+    let reader = read();
+    const service = await ServiceProcess.onFreePort(
+      { DATABASE_URL: database.url },
+      { launcher: ['sh', '-c', 'exec "$@" >"$0"', fifo] },
+    );
+    service.start();
+    await service.becomesReady();
+    const askAs = (id: string) => fetch(`${service.url}/v1/inventory`, { headers: { 'X-Request-Id': id } });
+    await askAs('first');
+    await expect.poll(() => seen).toContain('"first"');
+    reader.kill();
+    await once(reader, 'exit');
+    await askAs('unread');
+    await pause(300); // it has been written by now, in vain
+    reader = read();
+    await askAs('last');
+    await expect.poll(() => seen).toMatch(/"unread".*\n.*"last"/);
+    reader.kill();
+    expect(await service.terminate()).toBe(0);
+    expect(service.log).toBe('');
+    rmSync(folder, { recursive: true });
   });
 
   it('has the stack of a crash, and the process ends with 1', async () => {

@@ -101,7 +101,7 @@ export const refused = {
   malformed: refusal('bad_request', 'The request is not well-formed HTTP/1.1.'),
   httpVersion: refusal('bad_request', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.'),
   noHost: refusal('bad_request', 'Exactly one Host header is required.'),
-  transferCoding: refusal('bad_request', 'The only transfer coding taken is chunked.'),
+  transferCoding: refusal('bad_request', 'The only transfer coding taken is chunked, in HTTP/1.1.'),
   host: refusal('bad_request', 'The Host header is malformed.'),
   target: refusal('bad_request', 'The request target is malformed.'),
   targetTooLong: refusal('uri_too_long', 'The request target is longer than 2048 characters.'),
