@@ -93,6 +93,8 @@ function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
               : h(Original, props, text),
           );
         },
+      /** Swagger UI resolves an operation some time after it opens; pressed before, Execute would stay disabled. */
+      execute: (Original) => (props) => props.operation.size > 0 && h(Original, props),
       /** The field of a conditional header offers the tag that holds at the moment. */
       JsonSchema_string:
         (Original, { specSelectors }) =>
