@@ -29,6 +29,16 @@ process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   process.exit(FAILED);
 });
 
+// Process 1 of a container is not even ended by a signal that it does not listen for. A command that has more to do listens itself.
+for (const [signal, exitCode] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const) {
+  process.on(signal, () => {
+    if (process.listenerCount(signal) === 1) process.exit(exitCode);
+  });
+}
+
 addMigrate(program);
 addKeys(program);
 addImport(program);

@@ -1,9 +1,9 @@
-import { createServer } from 'node:net';
+import { type Socket, createServer } from 'node:net';
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageFile from '../../package.json' with { type: 'json' };
 import { createDatabase, type Database } from '../support/database.ts';
-import { inventory } from './inventory-command.ts';
+import { inventory, startInventory } from './inventory-command.ts';
 
 let empty: Database;
 beforeAll(async () => {
@@ -59,6 +59,20 @@ describe('inventory', () => {
     expect(first).toMatchObject({ code: 0, stdout: '' });
     expect(first.stderr).toMatch(/^applied 2026\d+_inventory$/m);
     expect((await inventory(empty.url, ['migrate'])).stderr).toBe('the database is up to date\n');
+  });
+
+  it('ends by a signal that it listens for, as process 1 of a container must', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as { port: number };
+    for (const [signal, code] of [['SIGTERM', 143] as const, ['SIGINT', 130] as const]) {
+      const child = startInventory(`postgresql://a:b@127.0.0.1:${port}/x`, ['keys', 'list']);
+      const [connection] = (await once(silent, 'connection')) as [Socket];
+      child.kill(signal);
+      expect(await once(child, 'exit')).toEqual([code, null]);
+      connection.destroy();
+    }
+    silent.close();
   });
 
   it('says in one line what is wrong with the database, and never its password', async () => {
