@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { once } from 'node:events';
 import type { StockChange } from '../generated/prisma/client.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withPrisma } from './connection.js';
@@ -91,6 +92,8 @@ async function feed(options: ShowOptions): Promise<void> {
         if (options.json) printJson(change, 0);
         else print(cells(change).join('  '));
       }
+      // What a slow reader has not taken yet would gather in memory.
+      if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
     }
   });
 }

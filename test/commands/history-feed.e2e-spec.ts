@@ -439,6 +439,43 @@ describe('inventory history --after', () => {
     expect(stdout).toMatch(/^.*"id":200011,.*\n$/);
     expect(performance.now() - startedAt).toBeLessThan(10_000); // a pause for each 10,000 ids would make it 17 s
   });
+
+  describe('with a reader that does not read', () => {
+    const CHANGES = 50_000;
+    let last: string;
+    beforeAll(async () => {
+      const [row] = await store.sql<{ id: string }>('SELECT max(id) AS id FROM stock_change');
+      last = row?.id ?? '';
+      await store.sql(
+        `INSERT INTO stock_change (pet_id, changed_by) SELECT 1, 'x' FROM generate_series(1, ${CHANGES})`,
+      );
+    });
+
+    /** The command would have read all in that time, and ended its session. */
+    async function startAndLeaveUnread() {
+      const child = startInventory(store.url, ['history', '--json', '--after', last]);
+      const waiting = () =>
+        store.sql(
+          `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inventory history'
+              AND state = 'idle' AND state_change < now() - interval '2 seconds'`,
+        );
+      await expect.poll(waiting, { timeout: 15_000 }).toHaveLength(1);
+      return child;
+    }
+
+    it('waits for it rather than keep the changes in memory, and leaves none out', async () => {
+      const child = await startAndLeaveUnread();
+      const [stdout] = await Promise.all([textOf(child.stdout), once(child, 'close')]);
+      expect([child.exitCode, stdout.split('\n').length - 1]).toEqual([0, CHANGES]);
+    });
+
+    it('ends quietly when that goes', async () => {
+      const child = await startAndLeaveUnread();
+      child.stdout.destroy();
+      const [stderr] = await Promise.all([textOf(child.stderr), once(child, 'close')]);
+      expect([child.exitCode, stderr]).toEqual([0, '']);
+    });
+  });
 });
 
 describe.skipIf(spawnSync('jq', ['--version']).error)('the recipes of docs/operations.md', () => {
