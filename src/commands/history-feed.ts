@@ -43,6 +43,12 @@ export async function* readChanges(
   }
 }
 
+/** The id to begin behind: who reads the stock after this has all changes up to it, and {@link readChanges} gives the others. */
+export async function readCursor(prisma: PrismaClient): Promise<bigint> {
+  const { newest } = await settled(prisma);
+  return newest;
+}
+
 /**
  * Waits until nobody can commit a change up to the newest one any more. PREPARE TRANSACTION hands a session's locks on to
  * another name, `-1/…`: when a session is gone, every prepared transaction may be its own.
@@ -68,7 +74,7 @@ async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promis
   const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' } });
   const { pruned } = await look(prisma); // after them, so that what was pruned before is known
   if (pruned <= last) return changes;
-  throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; read the stock, then --after ${pruned}`);
+  throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; begin anew with "inventory history cursor"`);
 }
 
 /** What is visible, and whose locks are held then or later: a statement reads pg_locks after it has taken its snapshot. */

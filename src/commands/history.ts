@@ -5,7 +5,7 @@ import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withPrisma } from './connection.js';
 import { Failure } from './failure.js';
 import { verifyHistory, pruneBefore } from './history-chain.js';
-import { readChanges } from './history-feed.js';
+import { readChanges, readCursor } from './history-feed.js';
 import { DATE_TIME_FORM, readPast } from './date-time.js';
 import { note, print, printJson, printTable } from './output.js';
 
@@ -49,6 +49,15 @@ export function addHistory(program: Command): void {
       await (isFeed ? feed(options) : options.verify ? verify(options) : show(petId, options));
     });
   history
+    .command('cursor')
+    .summary('print where to begin with --after')
+    .description(
+      'Prints the id to begin behind with --after. A stock that is read afterwards has all changes up to it.',
+    )
+    .action(async () => {
+      print(String(await withPrisma('history', readCursor)));
+    });
+  history
     .command('prune')
     .description('Deletes old changes. The newest of each pet stays, so that the history can still be verified.')
     .requiredOption('--before <when>', `delete changes older than this: ${DATE_TIME_FORM}`, readPast)
@@ -64,7 +73,8 @@ Examples:
   inventory history --verify
   inventory history prune --before 365d
   inventory history --after 0 --json > changes.ndjson
-  inventory history --follow --json --after "$last" | while read -r change; do ...; done
+  inventory history cursor > last-id
+  inventory history --follow --json --after "$(cat last-id)" | while read -r change; do ...; done
 
 With --after or --follow every change comes once, by rising id. Keep the id of the last line you have dealt with.
 `;

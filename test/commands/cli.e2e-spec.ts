@@ -23,7 +23,7 @@ describe('inventory', () => {
       ['keys', 'revoke'],
       ['keys', 'rotate'],
     ];
-    commands.push(['import'], ['export'], ['history'], ['history', 'prune']);
+    commands.push(['import'], ['export'], ['history'], ['history', 'cursor'], ['history', 'prune']);
     await Promise.all(
       commands.map(async (command) => {
         const { code, stdout, stderr } = await inventory('', [...command, '--help']);
