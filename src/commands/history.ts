@@ -7,7 +7,7 @@ import { Failure } from './failure.js';
 import { verifyHistory, pruneBefore } from './history-chain.js';
 import { readChanges, readCursor } from './history-feed.js';
 import { DATE_TIME_FORM, readPast } from './date-time.js';
-import { note, print, printJson, printTable } from './output.js';
+import { note, print, printJson, printTable, withoutControls } from './output.js';
 
 const SHOWN_BROKEN = 20;
 
@@ -100,7 +100,7 @@ async function feed(options: ShowOptions): Promise<void> {
     for await (const changes of readChanges(prisma, options)) {
       for (const change of changes) {
         if (options.json) printJson(change, 0);
-        else print(cells(change).join('  '));
+        else print(cells(change).map(withoutControls).join('  '));
       }
       // What a slow reader has not taken yet would gather in memory.
       if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
