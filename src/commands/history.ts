@@ -38,7 +38,12 @@ export function addHistory(program: Command): void {
         .conflicts(['since', 'limit', 'verify']),
     )
     .addOption(new Option('--follow', 'go on with the changes of all pets as they come').conflicts(['since', 'verify']))
-    .option('--verify', 'check that the changes of every pet link up and end in its present stock')
+    .addOption(
+      new Option('--verify', 'check that the changes of every pet link up and end in its present stock').conflicts([
+        'since',
+        'limit',
+      ]),
+    )
     .option('--json', 'as JSON; with --after and --follow an object a line')
     .addHelpText('after', examples)
     .action(async (petId: bigint | undefined, options: ShowOptions, command: Command) => {
