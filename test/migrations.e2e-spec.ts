@@ -92,6 +92,48 @@ describe('migrations', () => {
     expect(await pendingMigrations(rows)).toEqual([]);
   });
 
+  describe('beside a transaction that has changed stock and goes on', () => {
+    /** How many updates of another pet failed in that time, each with the longest wait for a lock that the service has by default. */
+    async function failedUpdates(withinMs: number): Promise<number> {
+      let failed = 0;
+      for (const over = performance.now() + withinMs; performance.now() < over;) {
+        await database
+          .sql('SET lock_timeout = 500; UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = 2')
+          .catch(() => failed++);
+      }
+      return failed;
+    }
+
+    beforeEach(async () => {
+      await applyMigrations(database.url);
+      await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
+    });
+
+    it('wait for its end without an update that fails', async () => {
+      const last = String(names.at(-1));
+      await client.query(`ALTER TABLE stock_change DROP COLUMN idempotency_key, DROP COLUMN if_match_sha256`);
+      await client.query(`DELETE FROM _prisma_migrations WHERE migration_name = $1`, [last]);
+      await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
+      const applied = applyMigrations(database.url);
+      const failed = await failedUpdates(3_000);
+      await client.query('COMMIT');
+      expect([failed, await applied]).toEqual([0, [last]]);
+    });
+
+    it('give up switching the trigger that sees replication before an update fails', async () => {
+      await client.query('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated');
+      await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
+      const failure = applyMigrations(database.url).catch((error: unknown) => error);
+      const failed = await failedUpdates(1_500);
+      await client.query('COMMIT');
+      expect([failed, await failure]).toMatchObject([0, { code: '55P03' }]);
+      await applyMigrations(database.url);
+      expect(await rows(`SELECT tgenabled::text FROM pg_trigger WHERE tgname = 'inventory_item_replicated'`)).toEqual([
+        { tgenabled: 'R' },
+      ]);
+    });
+  });
+
   describe('of a history that logical replication copied without its sequence', () => {
     const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')`;
     const next = async () =>

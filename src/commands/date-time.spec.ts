@@ -44,4 +44,11 @@ describe('a date or time', () => {
   ])('%j is none', (text) => {
     expect(() => readDateTime(text, 1, now)).toThrow('It must be ');
   });
+
+  it.each(['0000-01-01', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'])(
+    '%s is in a year that PostgreSQL does not read',
+    (text) => {
+      expect(() => readDateTime(text, 1, now)).toThrow('It must lie in the years 1 to 9999.');
+    },
+  );
 });

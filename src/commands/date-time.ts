@@ -44,6 +44,8 @@ export function readDateTime(text: string, direction: 1 | -1, now = new Date()):
   const [, date] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
   const dateTime = new Date(text);
   if (date !== undefined && !Number.isNaN(dateTime.getTime())) {
+    const year = dateTime.getUTCFullYear();
+    if (year < 1 || year > 9999) throw new InvalidArgumentError('It must lie in the years 1 to 9999.');
     // Date would take 31 February for 3 March.
     if (new Date(date).toISOString().startsWith(date)) return dateTime;
   }

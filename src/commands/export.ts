@@ -29,9 +29,16 @@ export function addExport(program: Command): void {
     .action(exportStock);
 }
 
+/**
+ * COPY takes its snapshot before its lock: beside a transaction that rewrites the table it would wait, and then see neither
+ * the old rows nor the new ones. So the lock comes first, in a statement of its own.
+ */
 async function exportStock({ format }: { format: Format }): Promise<void> {
   await withConnection('export', async (client) => {
-    await client.query(`SET statement_timeout = ${statementTimeoutMs}`);
+    await client.query(`
+      BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
+      SET LOCAL statement_timeout = ${statementTimeoutMs};
+      LOCK TABLE inventory_item IN ACCESS SHARE MODE`);
     if (format === 'json') process.stdout.write('[\n');
     await pipeline(client.query(copyTo(statements[format])), process.stdout, { end: false });
     if (format === 'json') process.stdout.write(']\n');

@@ -22,23 +22,31 @@ export async function* readChanges(
   let last = after;
   let isAway: boolean | undefined; // undefined until it has answered
   let pauseMs = FIRST_PAUSE_MS;
-  for (let more = true; more;) {
+  for (;;) {
     try {
       const { newest, pruned } = await settled(prisma, last);
       last ??= newest - BigInt(limit) > pruned ? newest - BigInt(limit) : pruned;
       const upTo = newest - last > WINDOW ? last + WINDOW : newest;
       const changes = newest > last ? await between(prisma, last, upTo) : [];
       if (isAway) note('the database answers again');
-      [isAway, last, more] = [false, upTo, follow || upTo < newest];
+      [isAway, last] = [false, upTo];
       yield changes;
+      if (upTo < newest) continue; // with changes or without: a transaction that is rolled back leaves its ids unused
+      if (!follow) return;
       pauseMs = changes.length > 0 ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
     } catch (error) {
       if (!follow || isAway === undefined || error instanceof Failure) throw error;
       if (!isAway) note(`${describeFailure(error)}; waiting for it`);
       [isAway, pauseMs] = [true, LONGEST_PAUSE_MS];
     }
-    if (more) await pause(pauseMs);
+    await pause(pauseMs);
   }
+}
+
+/** The id to begin behind: who reads the stock after this has all changes up to it, and {@link readChanges} gives the others. */
+export async function readCursor(prisma: PrismaClient): Promise<bigint> {
+  const { newest } = await settled(prisma);
+  return newest;
 }
 
 /**
@@ -66,7 +74,7 @@ async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promis
   const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' } });
   const { pruned } = await look(prisma); // after them, so that what was pruned before is known
   if (pruned <= last) return changes;
-  throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; read the stock, then --after ${pruned}`);
+  throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; begin anew with "inventory history cursor"`);
 }
 
 /** What is visible, and whose locks are held then or later: a statement reads pg_locks after it has taken its snapshot. */

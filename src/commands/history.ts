@@ -1,12 +1,13 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { once } from 'node:events';
 import type { StockChange } from '../generated/prisma/client.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withPrisma } from './connection.js';
 import { Failure } from './failure.js';
 import { verifyHistory, pruneBefore } from './history-chain.js';
-import { readChanges } from './history-feed.js';
+import { readChanges, readCursor } from './history-feed.js';
 import { DATE_TIME_FORM, readPast } from './date-time.js';
-import { note, print, printJson, printTable } from './output.js';
+import { note, print, printJson, printTable, withoutControls } from './output.js';
 
 const SHOWN_BROKEN = 20;
 
@@ -37,7 +38,12 @@ export function addHistory(program: Command): void {
         .conflicts(['since', 'limit', 'verify']),
     )
     .addOption(new Option('--follow', 'go on with the changes of all pets as they come').conflicts(['since', 'verify']))
-    .option('--verify', 'check that the changes of every pet link up and end in its present stock')
+    .addOption(
+      new Option('--verify', 'check that the changes of every pet link up and end in its present stock').conflicts([
+        'since',
+        'limit',
+      ]),
+    )
     .option('--json', 'as JSON; with --after and --follow an object a line')
     .addHelpText('after', examples)
     .action(async (petId: bigint | undefined, options: ShowOptions, command: Command) => {
@@ -46,6 +52,15 @@ export function addHistory(program: Command): void {
         command.error('error: --verify, --after and --follow are for all pets: leave the petId out');
       }
       await (isFeed ? feed(options) : options.verify ? verify(options) : show(petId, options));
+    });
+  history
+    .command('cursor')
+    .summary('print where to begin with --after')
+    .description(
+      'Prints the id to begin behind with --after. A stock that is read afterwards has all changes up to it.',
+    )
+    .action(async () => {
+      print(String(await withPrisma('history', readCursor)));
     });
   history
     .command('prune')
@@ -63,7 +78,8 @@ Examples:
   inventory history --verify
   inventory history prune --before 365d
   inventory history --after 0 --json > changes.ndjson
-  inventory history --follow --json --after "$last" | while read -r change; do ...; done
+  inventory history cursor > last-id
+  inventory history --follow --json --after "$(cat last-id)" | while read -r change; do ...; done
 
 With --after or --follow every change comes once, by rising id. Keep the id of the last line you have dealt with.
 `;
@@ -89,8 +105,10 @@ async function feed(options: ShowOptions): Promise<void> {
     for await (const changes of readChanges(prisma, options)) {
       for (const change of changes) {
         if (options.json) printJson(change, 0);
-        else print(cells(change).join('  '));
+        else print(cells(change).map(withoutControls).join('  '));
       }
+      // What a slow reader has not taken yet would gather in memory.
+      if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
     }
   });
 }

@@ -1,8 +1,9 @@
 import { type Command, Option } from 'commander';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
+import type { Client } from 'pg';
 import { withConnection } from './connection.js';
-import { Failure } from './failure.js';
+import { describeFailure, Failure } from './failure.js';
 import { note, printJson, withoutControls } from './output.js';
 import { showProgress } from './progress.js';
 import { type Format, FORMATS, formatOf, openStockFile } from './stock-file.js';
@@ -12,6 +13,7 @@ import { readers } from './stock-rows.js';
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 const INTERRUPTED = 130;
 const LONGEST_SIGNATURE = 200;
+const UNSURE = 'interrupted during the commit: "inventory history" tells whether it happened';
 
 interface ImportOptions {
   readonly format?: Format;
@@ -86,8 +88,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
   let committing = false;
   const interrupt = () => {
     progress.stop();
-    const unsure = 'interrupted during the commit: "inventory history" tells whether it happened';
-    note(committing ? unsure : 'interrupted: nothing was changed');
+    note(committing ? UNSURE : 'interrupted: nothing was changed');
     process.exit(INTERRUPTED);
   };
   for (const signal of SIGNALS) process.once(signal, interrupt);
@@ -110,13 +111,24 @@ export async function importStock(name: string, options: ImportOptions): Promise
       const who = options.by ?? `${userName()}@${hostname()} ${basename(name)}`;
       const summary = await mergeIncoming(client, options.missing, signature(who));
       committing = true;
-      await client.query('COMMIT');
+      await commit(client);
       return summary;
     });
   } finally {
     for (const signal of SIGNALS) process.off(signal, interrupt);
     file.close();
     progress.stop();
+  }
+}
+
+/** @throws Failure when the answer is lost, for the commit may have taken place */
+async function commit(client: Client): Promise<void> {
+  try {
+    await client.query('COMMIT');
+  } catch (error) {
+    const { outcomeOf } = await import('../database/database-failure.js'); // only now: it loads Prisma
+    if (outcomeOf(error) !== 'unknown') throw error;
+    throw new Failure(`${describeFailure(error)}\n${UNSURE}`, { cause: error });
   }
 }
 

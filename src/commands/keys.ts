@@ -3,7 +3,7 @@ import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../au
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
 import { withPrisma } from './connection.js';
 import { DATE_TIME_FORM, DURATION_FORM, readDuration, readFuture, showDateTime } from './date-time.js';
-import { note, print, printJson, printTable } from './output.js';
+import { note, print, printJson, printTable, withoutControls } from './output.js';
 
 export function addKeys(program: Command): void {
   const keys = program
@@ -63,7 +63,7 @@ async function list({ json }: { json?: true }): Promise<void> {
 
 async function revoke(id: string): Promise<void> {
   const record = await withPrisma('keys', (prisma) => revokeKey(prisma, id));
-  note(`key ${record.id} (${record.name}) is revoked since ${showDateTime(record.revokedAt)}`);
+  note(`key ${record.id} (${withoutControls(record.name)}) is revoked since ${showDateTime(record.revokedAt)}`);
 }
 
 async function rotate(id: string, { overlap, expires }: { overlap: number; expires?: Date }): Promise<void> {
@@ -76,7 +76,7 @@ async function rotate(id: string, { overlap, expires }: { overlap: number; expir
 function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {
   print(key);
   const end = expiresAt === null ? 'it never expires' : `it expires ${showDateTime(expiresAt)}`;
-  note(`key ${id} for ${name}: ${scopes.join(', ')}; ${end}`);
+  note(`key ${id} for ${withoutControls(name)}: ${scopes.join(', ')}; ${end}`);
   note('this is the only time it is shown');
 }
 

@@ -15,9 +15,9 @@ export function printJson(value: unknown, indent = 2): void {
   print(JSON.stringify(value, exactIntegers, indent));
 }
 
-/** A plain table without lines, for people; programs ask for JSON. */
+/** A plain table without lines, for people; programs ask for JSON. No text in it can end its line or turn it round. */
 export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  const table = [head, ...rows];
+  const table = [head, ...rows].map((row) => row.map(withoutControls));
   const widths = head.map((_, column) => table.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0));
   for (const row of table)
     print(
@@ -34,7 +34,7 @@ export function quote(text: string): string {
   return withoutControls(short.startsWith('"') ? short : JSON.stringify(short));
 }
 
-/** Control and format characters, which could steer a terminal, replaced. */
+/** Line breaks of every kind, control and format characters, which could steer a terminal, replaced. */
 export function withoutControls(text: string): string {
-  return text.replace(/\p{C}/gu, '\ufffd');
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
 }

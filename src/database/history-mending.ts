@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 
-/** Shorter than an update waits for a lock, so that none fails for it. */
-const LOCK_WITHIN_MS = 400;
+/** Shorter than an update waits for a lock, so that none fails that has to wait behind this. */
+export const LOCK_WITHIN_MS = 400;
 
 /**
  * Sets right what a history that was replicated or restored lacks to be continued here; nothing where all is well. It can
@@ -46,7 +46,10 @@ async function mendTransactionIds(client: Client): Promise<void> {
            EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'R'
                       AND tgname = 'inventory_item_replicated') AS ordinary`);
   if (rows[0]?.ordinary)
-    await client.query('ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated');
+    await client.query(
+      `SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};
+       ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated`,
+    );
   if (!rows[0]?.ahead) return;
   await client.query(`
     SET LOCAL "inventory.history" = 'restored';

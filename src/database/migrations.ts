@@ -3,7 +3,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 // With their own extensions: what a developer's machine runs has this file from its source.
 import { connectionConfig, openConnection } from './connection-config.ts';
-import { mendHistory } from './history-mending.ts';
+import { untilDeadline } from './deadline.ts';
+import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
 
 // Two levels up from src/database and from dist/database alike.
 const migrationsFolder = new URL('../../prisma/migrations/', import.meta.url);
@@ -117,7 +118,7 @@ async function takeLock(client: Client): Promise<void> {
   try {
     await client.query(`SELECT pg_advisory_lock(${prismaLockKey})`);
   } catch (error) {
-    if (error instanceof DatabaseError && error.code === '55P03') {
+    if (isLockTimeout(error)) {
       throw new MigrationError(
         `another process has been migrating this database for more than ${lockTimeoutMs / 1000} s; try again when it is done`,
         { cause: error },
@@ -149,15 +150,24 @@ async function refuseOrList(client: Client): Promise<Migration[]> {
   return migrations.filter(({ name }) => !checksums.has(name));
 }
 
-/** One simple query, hence one implicit transaction: the migration and the note that it was applied stand or fall together. */
+/**
+ * One simple query, hence one implicit transaction: the migration and the note that it was applied stand or fall together.
+ * Updates have to wait behind a wait for their table's lock, so that is given up soon and tried again.
+ */
 async function apply(client: Client, { name, sql, checksum }: Migration): Promise<void> {
   const note = `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
     VALUES ('${randomUUID()}', '${checksum}', ${client.escapeLiteral(name)}, clock_timestamp(), 1)`;
+  const migrate = () => client.query(`SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};${sql}\n;${note}`);
   try {
-    await client.query(`${sql}\n;${note}`);
+    await untilDeadline(performance.now() + lockTimeoutMs, isLockTimeout, migrate);
   } catch (error) {
-    throw new MigrationError(`migration ${name} failed and was rolled back: ${(error as Error).message}`, {
-      cause: error,
-    });
+    const why = isLockTimeout(error)
+      ? `for ${lockTimeoutMs / 1000} s another transaction, such as an import, held what it needs; try again when that is done`
+      : (error as Error).message;
+    throw new MigrationError(`migration ${name} failed and was rolled back: ${why}`, { cause: error });
   }
+}
+
+function isLockTimeout(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === '55P03';
 }

@@ -23,7 +23,7 @@ describe('inventory', () => {
       ['keys', 'revoke'],
       ['keys', 'rotate'],
     ];
-    commands.push(['import'], ['export'], ['history'], ['history', 'prune']);
+    commands.push(['import'], ['export'], ['history'], ['history', 'cursor'], ['history', 'prune']);
     await Promise.all(
       commands.map(async (command) => {
         const { code, stdout, stderr } = await inventory('', [...command, '--help']);
@@ -45,6 +45,9 @@ describe('inventory', () => {
       ['history', '--after', '-1'],
       ['history', '--follow', '--since', '1h'],
       ['history', '--verify', '--after', '1'],
+      ['history', '--verify', '--limit', '5'],
+      ['history', '--verify', '--since', '1h'],
+      ['history', '--since', '0000-01-01'],
     ];
     const outcomes = await Promise.all(wrong.map((args) => inventory('postgresql://127.0.0.1:1/x', args)));
     expect(outcomes.map(({ code, stdout }) => ({ code, stdout }))).toEqual(wrong.map(() => ({ code: 2, stdout: '' })));

@@ -119,6 +119,19 @@ describe('inventory history', () => {
     expect(JSON.parse(since.stdout)).toHaveLength(1);
   });
 
+  it('keeps to a line a change, whatever its author is called', async () => {
+    await store.sql(`BEGIN; SET LOCAL "inventory.changed_by" = E'key:x\\r\\n9  9\\x1b[2J\\u202e\\u2028till';
+      INSERT INTO inventory_item VALUES (1, 5, 'sold'); COMMIT`);
+    const [pruned] = await store.sql<{ id: string }>('SELECT last_id AS id FROM stock_change_pruned');
+    const [table, feed] = await Promise.all([
+      store.inventory('history'),
+      store.inventory('history', '--after', String(pruned?.id)),
+    ]);
+    const line = /^\d+ +1 +\S+Z +absent +5 sold +key:x\ufffd\ufffd9 {2}9\ufffd\[2J\ufffd\ufffdtill +-$/;
+    expect(table.stdout.split('\n').slice(1)).toEqual([expect.stringMatching(line), '']);
+    expect(feed.stdout.split('\n')).toEqual([expect.stringMatching(line), '']);
+  });
+
   it('--verify of an empty store says that there is nothing to verify', async () => {
     const stderr = 'error: there is nothing to verify: the stock and its history are empty\n';
     expect(await verify()).toEqual({ code: 1, stdout: '', stderr });

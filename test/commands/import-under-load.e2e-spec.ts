@@ -166,6 +166,47 @@ describe('an import under load', () => {
 });
 
 describe('inventory export', () => {
+  /** Writes all rows anew in a transaction that is not over yet. */
+  async function rewriteStock(): Promise<Client> {
+    const rewriter = new Client({ connectionString: url });
+    await rewriter.connect();
+    await rewriter.query(`
+      BEGIN;
+      CREATE TEMP TABLE same ON COMMIT DROP AS TABLE inventory_item;
+      TRUNCATE inventory_item;
+      INSERT INTO inventory_item TABLE same`);
+    return rewriter;
+  }
+
+  it('waits for a transaction that rewrites the table, as a dry run does, and then sees all of it', async () => {
+    await load(20);
+    const rewriter = await rewriteStock();
+    const outcomes = Promise.all([
+      inventory(url, ['export']),
+      inventory(url, ['import', '-', '--format', 'csv', '--dry-run'], stockOf(20)),
+    ]);
+    const waiting = () =>
+      service.sql(`SELECT FROM pg_locks WHERE relation = 'inventory_item'::regclass AND NOT granted`);
+    await expect.poll(waiting, { timeout: 10_000 }).toHaveLength(2);
+    await rewriter.query('COMMIT');
+    await rewriter.end();
+    const [exported, compared] = await outcomes;
+    expect(exported).toEqual({ code: 0, stdout: stockOf(20), stderr: '' });
+    expect(compared.stderr).toContain(`0 added, 0 changed, ${PETS} unchanged, 0 removed`);
+  });
+
+  it('gives up in one line, and writes nothing, when that transaction does not end', async () => {
+    const rewriter = await rewriteStock();
+    const outcome = await inventory(url, ['export', '--format', 'json']);
+    await rewriter.end();
+    expect(outcome).toEqual({
+      code: 1,
+      stdout: '',
+      stderr:
+        'error: another transaction holds what this needs and did not let go in time; nothing was written, try again\n',
+    });
+  });
+
   it('ends quietly when its reader has had enough', async () => {
     const child = startInventory(url, ['export']);
     child.stdout.destroy();

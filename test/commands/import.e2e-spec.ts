@@ -7,8 +7,9 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { importStock } from '../../src/commands/import.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
+import { TcpProxy } from '../../faults/tcp-proxy.ts';
 import { malformedFiles } from './malformed-stock.ts';
-import { startInventory } from './inventory-command.ts';
+import { inventory, startInventory } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -231,6 +232,35 @@ describe('inventory import', () => {
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
     expect({ code: child.exitCode, stderr }).toEqual({ code: 130, stderr: 'interrupted: nothing was changed\n' });
     expect(await changesSince(before)).toEqual([]);
+  });
+
+  // The proxy finds the end of a commit in what passes, and TLS hides that.
+  it.skipIf(process.env['TEST_DATABASE_TLS'])(
+    'says that the outcome is unknown when the answer to its commit is lost, and where to find it',
+    async () => {
+      const before = await lastChange();
+      const proxy = new TcpProxy(store.url);
+      const url = new URL(store.url);
+      [url.hostname, url.port] = ['127.0.0.1', String(await proxy.listen())];
+      proxy.cutBeforeAnswer(1);
+      const outcome = await inventory(url.href, ['import', '-', '--format', 'csv'], `${header}8,1,sold\n`);
+      await proxy.close();
+      expect(outcome.code).toBe(1);
+      expect(outcome.stderr).toMatch(
+        /^error: .+\ninterrupted during the commit: "inventory history" tells whether it happened\n$/,
+      );
+      expect(await changesSince(before)).toHaveLength(1);
+    },
+  );
+
+  it('says only what is wrong when PostgreSQL refuses the commit', async () => {
+    await store.sql(`
+      CREATE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$;
+      CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON inventory_item INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`);
+    const outcome = await store.inventoryReading(`${header}8,1,sold\n`, 'import', '-', '--format', 'csv');
+    await store.sql('DROP FUNCTION refuse CASCADE');
+    expect(outcome).toEqual({ code: 1, stdout: '', stderr: 'error: not today (P0001)\n' });
+    expect(await store.stock()).toBe(old);
   });
 
   it('refuses 200 malformed files, each with a precise message, and changes nothing', { timeout: 60_000 }, async () => {

@@ -110,6 +110,18 @@ describe('inventory keys list', () => {
   });
 });
 
+describe('the name of a key', () => {
+  it('cannot steer a terminal', async () => {
+    await store.sql(`INSERT INTO api_key (id, name, key_sha256, scopes)
+                     VALUES ('odd', E'till\\n0ld  \\x1b[2J\\u202eevil', sha256('y'), '{metrics:read}')`);
+    const shown = 'till\ufffd0ld  \ufffd[2J\ufffdevil';
+    for (const args of [['list'], ['rotate', 'odd'], ['revoke', 'odd']]) {
+      const { stdout, stderr } = await store.inventory('keys', ...args);
+      expect(stdout + stderr).toContain(shown);
+    }
+  });
+});
+
 describe('inventory keys revoke', () => {
   it('revokes for good, and keeps the first time when repeated', async () => {
     const { id } = await create('--name', 'lost');
