@@ -61,7 +61,7 @@ export async function measure(
   // At that rate the code that writes would be warm after minutes only.
   if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds });
   const [warmUp] = await run(mode ? warmUpSeconds : 2);
-  if (!tenant) await untilIdle(side.pid);
+  for (const { pid } of tenant ? [] : new Set([side, writtenTo])) await untilIdle(pid);
   const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
   const [result, updates] = await run(seconds);
   if (result.requests === 0) throw new Error(`not one answer within ${seconds} s`);

@@ -23,7 +23,7 @@ export async function startChild(
 ): Promise<Child> {
   const child = spawn(program, args, { ...options, detached: true });
   await once(child, 'spawn');
-  const script = 'cat; kill -$1 -$0; if [ -n "$2" ]; then sleep 1; rm -rf "$2"; fi';
+  const script = 'cat; kill -$1 -$0; kill -CONT -$0; if [ -n "$2" ]; then sleep 1; rm -rf "$2"; fi';
   const guard = spawn('/bin/sh', ['-c', script, String(child.pid), lastSignal, throwawayFolder], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],

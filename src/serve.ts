@@ -6,7 +6,7 @@ import { Drain } from './http/drain.js';
 import { Log } from './operations/log.js';
 import { Metrics } from './operations/metrics.js';
 
-/** Ends the process, once. */
+/** Ends the process, once: at once while it starts, then when the requests under way are answered. */
 export type Stop = (reason: string, exitCode: number) => void;
 
 /** Starts the service, or ends the process with what is wrong in one line. */

@@ -17,7 +17,7 @@ export interface ApiRequest extends Request {
   id: string;
   /** When its turn came on its connection, on the clock of `performance.now()`, like {@link deadline}. */
   arrivedAt: number;
-  /** Until when the request may wait for the database; set by the guard. */
+  /** Until when the request may wait for the database; set by the guard, and put off by the time that its body takes to come. */
   deadline: number;
   /** Public id of the presented key, where the database knows it. */
   keyId: string | undefined;

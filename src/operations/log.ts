@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
 import { type DestinationStream, type LogFn, type Logger, pino } from 'pino';
+import sonicBoom from 'sonic-boom';
 import { Settings } from '../settings.js';
 import { describeError } from './error-text.js';
 import { terminalOptions } from './log-terminal.js';
@@ -20,8 +21,8 @@ export type Level = 'debug' | 'info' | 'warn' | 'error';
  */
 @Injectable()
 export class Log implements LoggerService {
-  /** What is still in it when the process exits is written by pino. */
-  readonly #output = pino.destination({ dest: 1, sync: false, ...BUFFER });
+  /** What pino writes with. Its own destination ends for good at a broken pipe, and can keep a process from ending. */
+  readonly #output = new sonicBoom.SonicBoom({ fd: 1, sync: false, ...BUFFER });
   readonly #logger: Logger;
   readonly debug: LogFn;
   readonly info: LogFn;
@@ -34,8 +35,8 @@ export class Log implements LoggerService {
 
   constructor({ LOG_LEVEL }: Settings) {
     this.#output.on('drop', () => this.dropped++);
-    // At a broken pipe pino would end the log for good. A named one may get another reader; what waits for it is tried again.
-    this.#output.removeAllListeners('error').on('error', () => undefined);
+    // A named pipe may get another reader, and a disk may get room: what waits is tried again.
+    this.#output.on('error', () => undefined);
     this.#logger = pino(
       {
         level: LOG_LEVEL,
@@ -60,10 +61,9 @@ export class Log implements LoggerService {
 
   /** Resolves when all lines so far are written, at most after a second. */
   async flush(): Promise<void> {
-    const written = new Promise((resolve) => this.#output.flush((error) => resolve(!error)));
-    const late = pause(FLUSHED_WITHIN_MS, false, { ref: false });
-    // Otherwise pino would write the rest as the process exits, and fail, or wait for its reader for ever.
-    if (!(await Promise.race([written, late]))) this.#output.destroy();
+    const flushed = () => new Promise((resolve) => this.#output.flush(resolve));
+    // The first leaves a last part to the second.
+    await Promise.race([flushed().then(flushed), pause(FLUSHED_WITHIN_MS, undefined, { ref: false })]);
   }
 }
 

@@ -135,9 +135,10 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     const nodeOptions = ['--import', TELLS_WHEN_IT_HEARS];
     const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url }, { nodeOptions });
     service.start();
-    expect(await service.line(({ msg }) => msg === 'hears')).toEqual({ msg: 'hears', serves: false });
-    expect(await service.terminate()).toBe(0);
+    const heard = await service.line(({ msg }) => msg === 'hears');
+    const code = await service.terminate();
     await database.drop();
+    expect([heard, code]).toEqual([{ msg: 'hears', serves: false }, 0]);
   });
 
   it('is 503 from the first signal on, while the service still answers', async () => {

@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { makeKey } from '../../src/auth/api-key.format.ts';
 import { PrismaPg } from '@prisma/adapter-pg';
@@ -280,37 +280,68 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(lines).toHaveLength(asked);
   });
 
-  it('goes on when its reader is replaced, and ends in peace without one', async () => {
+  describe('into a named pipe', () => {
     const folder = mkdtempSync(join(tmpdir(), 'inventory-log-'));
-    const fifo = join(folder, 'fifo');
-    execFileSync('mkfifo', [fifo]);
+    const pipe = join(folder, 'pipe');
+    let service: ServiceProcess;
     let seen = '';
+    let reader: ChildProcess;
+
     const read = () => {
-      const reader = spawn('cat', [fifo]);
-      reader.stdout.on('data', (bytes: Buffer) => (seen += String(bytes)));
-      return reader;
+      reader = spawn('cat', [pipe], { stdio: ['ignore', 'pipe', 'ignore'] });
+      reader.stdout?.on('data', (bytes: Buffer) => (seen += String(bytes)));
     };
-    let reader = read();
-    const service = await ServiceProcess.onFreePort(
-      { DATABASE_URL: database.url },
-      { launcher: ['sh', '-c', 'exec "$@" >"$0"', fifo] },
-    );
-    service.start();
-    await service.becomesReady();
     const askAs = (id: string) => fetch(`${service.url}/v1/inventory`, { headers: { 'X-Request-Id': id } });
-    await askAs('first');
-    await expect.poll(() => seen).toContain('"first"');
-    reader.kill();
-    await once(reader, 'exit');
-    await askAs('unread');
-    await pause(300); // it has been written by now, in vain
-    reader = read();
-    await askAs('last');
-    await expect.poll(() => seen).toMatch(/"unread".*\n.*"last"/);
-    reader.kill();
-    expect(await service.terminate()).toBe(0);
-    expect(service.log).toBe('');
-    rmSync(folder, { recursive: true });
+    const seesAll = (...wanted: readonly string[]) =>
+      expect.poll(() => wanted.filter((each) => !seen.includes(each)), { timeout: 10_000 }).toEqual([]);
+
+    beforeAll(() => execFileSync('mkfifo', [pipe]));
+    beforeEach(async () => {
+      const launcher = ['sh', '-c', 'exec "$@" >"$0"', pipe];
+      service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url }, { launcher });
+      seen = '';
+      read();
+      service.start();
+      await service.becomesReady();
+    });
+    afterEach(async () => {
+      await service.kill();
+      reader.kill('SIGKILL');
+    });
+    afterAll(() => {
+      rmSync(folder, { recursive: true });
+    });
+
+    it('goes on when the reader is replaced', async () => {
+      await askAs('first');
+      await seesAll('"first"');
+      reader.kill();
+      await once(reader, 'exit');
+      await askAs('unread');
+      await pause(300); // it has been written by now, in vain
+      read();
+      await askAs('last');
+      await seesAll('"unread"', '"last"');
+    });
+
+    it('is whole at the end, though the reader has to catch up', async () => {
+      reader.kill('SIGSTOP');
+      const ids = Array.from({ length: 300 }, (_, n) => `id-${n}-`);
+      await Promise.all(ids.map(askAs));
+      const ended = service.terminate();
+      await pause(200);
+      reader.kill('SIGCONT');
+      expect(await ended).toBe(0);
+      await seesAll(...ids, '"draining"', '"stopped"');
+    });
+
+    it('does not keep the process from ending when the reader is gone', async () => {
+      reader.kill();
+      await once(reader, 'exit');
+      await askAs('unread');
+      await pause(300);
+      expect([await service.terminate(), service.log]).toEqual([0, '']);
+    });
   });
 
   it('has the stack of a crash, and the process ends with 1', async () => {
