@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { createRequire } from 'node:module';
+import { constants } from 'node:os';
 import { Command, CommanderError } from 'commander';
 import { addExport } from './commands/export.js';
 import { describeFailure } from './commands/failure.js';
@@ -29,13 +30,11 @@ process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   process.exit(FAILED);
 });
 
-// Process 1 of a container is not even ended by a signal that it does not listen for. A command that has more to do listens itself.
-for (const [signal, exitCode] of [
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-] as const) {
+// Process 1 of a container is not even ended by a signal that it does not listen for. A command that has more to do listens
+// itself. The exit code is as shells count.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
-    if (process.listenerCount(signal) === 1) process.exit(exitCode);
+    if (process.listenerCount(signal) === 1) process.exit(128 + constants.signals[signal]);
   });
 }
 

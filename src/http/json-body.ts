@@ -39,7 +39,7 @@ export async function readJson(request: ApiRequest, response: Response): Promise
   validateHeaders(request);
   // Where a body parser is in front of the controller, as Nest's is by default, nothing is left to be read.
   if (request.body === undefined && request.awaitsContinue) response.writeContinue();
-  const value: unknown = request.body ?? parse(decode(await timely(request)));
+  const value: unknown = request.body ?? parse(decode(await readBytes(request)));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ApiError('validation_failed', 'The body must be a JSON object.');
   }
@@ -71,14 +71,6 @@ function isJson(mediaType: string): boolean {
   return MEDIA_TYPE.test(mediaType) && charsets.every((charset) => UTF8.test(charset));
 }
 
-/** The body. What it takes to arrive is the client's time, not what the request waits for the database. */
-async function timely(request: ApiRequest): Promise<Buffer> {
-  const from = performance.now();
-  const bytes = await readBytes(request);
-  request.deadline += performance.now() - from;
-  return bytes;
-}
-
 function readBytes(request: ApiRequest): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const fail = () => {
@@ -96,6 +88,7 @@ function readBytes(request: ApiRequest): Promise<Buffer> {
     }
     const chunks: Buffer[] = [];
     let length = 0;
+    const from = performance.now();
     request
       .on('data', (chunk: Buffer) => {
         length += chunk.length;
@@ -103,6 +96,7 @@ function readBytes(request: ApiRequest): Promise<Buffer> {
         else chunks.push(chunk);
       })
       .once('end', () => {
+        request.deadline += performance.now() - from; // the client's time is not what the request waits for the database
         resolve(Buffer.concat(chunks));
       })
       .once('error', fail);

@@ -31,7 +31,10 @@ export function targetTooLong(): ApiError {
   return new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
 }
 
-/** RFC 9112 section 3.2: one Host, and a well-formed one; section 6.1: no transfer coding that is not understood, and none in HTTP/1.0. */
+/**
+ * RFC 9112 section 3.2: one Host, and a well-formed one; section 6.1: no transfer coding that is not understood, and none in
+ * HTTP/1.0.
+ */
 function validateHeaders(request: ApiRequest): ApiError | undefined {
   const hosts = headerValues(request, 'host');
   if (!hosts.every((host) => HOST.test(host))) return new ApiError('bad_request', 'The Host header is malformed.');

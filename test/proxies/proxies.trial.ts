@@ -222,16 +222,18 @@ describe.runIf(isInstalled('nginx'))('nginx, when a replica is a machine that is
 /** A port of 127.0.0.1 where the kernel drops what would connect, as its program is stopped and its queue is full. */
 async function silentPort(): Promise<{ port: number; end: () => void }> {
   const listen = `require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () { console.log(this.address().port) })`;
-  const { process } = await startChild(['node', '-e', listen], 'TERM', { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = (await once(process.stdout ?? process, 'data')) as [Buffer];
+  const { process: listener } = await startChild(['node', '-e', listen], 'TERM', {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [line] = (await once(listener.stdout ?? listener, 'data')) as [Buffer];
   const port = Number(line);
-  process.kill('SIGSTOP');
+  listener.kill('SIGSTOP');
   const fillers = Array.from({ length: 4 }, () => connect(port, '127.0.0.1').on('error', () => undefined));
   return {
     port,
     end: () => {
       for (const filler of fillers) filler.destroy();
-      process.kill('SIGKILL');
+      listener.kill('SIGKILL');
     },
   };
 }
