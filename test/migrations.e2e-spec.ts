@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { applyMigrations, MigrationError, pendingMigrations } from '../src/database/migrations.js';
+import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
+import { Failure } from '../src/errors/failure.js';
 import { createDatabase, type Database } from './support/database.ts';
 
 const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
@@ -62,7 +63,7 @@ describe('migrations', () => {
   it('leave nothing behind when one fails, and can be run again', async () => {
     await client.query('CREATE TABLE inventory_item ()');
     await expect(applyMigrations(database.url)).rejects.toThrow(
-      new MigrationError(`migration ${first} failed and was rolled back: relation "inventory_item" already exists`),
+      new Failure(`migration ${first} failed and was rolled back: relation "inventory_item" already exists`),
     );
     expect(await rows("SELECT to_regtype('pet_status') AS type")).toEqual([{ type: null }]);
     expect(await register('*')).toEqual([]);

@@ -79,7 +79,7 @@ describe('GET /docs', () => {
         "default-src 'none';script-src 'self';style-src 'self';img-src 'self' data:;connect-src 'self';" +
         "base-uri 'none';form-action 'none';frame-ancestors 'none'",
       'x-content-type-options': 'nosniff',
-      'x-frame-options': 'SAMEORIGIN',
+      'x-frame-options': 'DENY',
       'x-request-id': expect.stringMatching(/^[\w-]+$/) as string,
     });
     expect(headers).not.toHaveProperty('strict-transport-security');

@@ -1,6 +1,9 @@
 import type { ApiKey, PrismaClient } from '../generated/prisma/client.js';
+import { Failure } from '../errors/failure.js';
 import { makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
-import { SCOPES, type Scope } from './scopes.js';
+import { SCOPES } from './scopes.js';
+
+type Keys = Pick<PrismaClient, 'apiKey' | '$queryRawUnsafe'>;
 
 /** What may be told of a key: everything but its hash. */
 export type KeyRecord = Omit<ApiKey, 'keySha256'>;
@@ -19,21 +22,23 @@ export interface IssuedKey {
   readonly record: KeyRecord;
 }
 
-/** What was asked of a key cannot be done; the message is one line for the operator. */
-export class KeyRefusal extends Error {}
-
 const BOOTSTRAP_NAME = 'bootstrap';
 
 /**
  * Issues a key.
  *
- * @param expiresAt refused from this moment on; null lives until revoked
+ * @param data its `expiresAt` is when it is refused from; null lives until revoked
  */
-export function createKey(
-  prisma: PrismaClient,
-  { name, scopes, expiresAt }: { name: string; scopes: readonly Scope[]; expiresAt: Date | null },
+export async function createKey(
+  prisma: Keys,
+  data: Pick<ApiKey, 'name' | 'expiresAt'> & { scopes: readonly string[] },
 ): Promise<IssuedKey> {
-  return issue(prisma, { name, scopes: [...scopes], expiresAt });
+  const key = makeKey();
+  const record = await prisma.apiKey.create({
+    data: { ...data, id: makeKeyId(), keySha256: sha256OfKey(key), scopes: [...data.scopes] },
+    omit: { keySha256: true },
+  });
+  return { key, record };
 }
 
 /** All keys, oldest first. */
@@ -44,7 +49,7 @@ export function listKeys(prisma: PrismaClient): Promise<(KeyRecord & { state: Ke
 /**
  * Revokes a key for good, in every process from its next request on. Revoking it again keeps the first time.
  *
- * @throws KeyRefusal when there is no such key
+ * @throws Failure when there is no such key
  */
 export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRecord> {
   const [record] = await prisma.$queryRawUnsafe<KeyRecord[]>(
@@ -58,7 +63,7 @@ export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRe
  * Issues a successor with the same name and scopes; the old key stays good for the overlap and then expires.
  *
  * @param overlapMs how long both are good, 0 or more
- * @throws KeyRefusal when there is no such key or it is not live
+ * @throws Failure when there is no such key or it is not live
  */
 export async function rotateKey(
   prisma: PrismaClient,
@@ -74,7 +79,7 @@ export async function rotateKey(
       overlapMs,
     );
     if (!old) return refuse(transaction, id);
-    const issued = await issue(transaction, { name: old.name, scopes: old.scopes, expiresAt });
+    const issued = await createKey(transaction, { name: old.name, scopes: old.scopes, expiresAt });
     return { ...issued, oldExpiresAt: old.expiresAt };
   });
 }
@@ -103,23 +108,12 @@ export async function bootstrapKey(prisma: PrismaClient, token: string): Promise
   return key;
 }
 
-type Keys = Pick<PrismaClient, 'apiKey' | '$queryRawUnsafe'>;
-
-async function issue(prisma: Keys, data: Pick<ApiKey, 'name' | 'scopes' | 'expiresAt'>): Promise<IssuedKey> {
-  const key = makeKey();
-  const record = await prisma.apiKey.create({
-    data: { id: makeKeyId(), keySha256: sha256OfKey(key), ...data },
-    omit: { keySha256: true },
-  });
-  return { key, record };
-}
-
 async function refuse(prisma: Keys, id: string): Promise<never> {
   const [key] = await prisma.$queryRawUnsafe<{ state: KeyState }[]>(
     `SELECT ${KEY_STATE} AS state FROM api_key WHERE id = $1`,
     id,
   );
-  throw new KeyRefusal(
+  throw new Failure(
     key
       ? `key ${id} is ${key.state}; only a live key can be rotated`
       : 'no key has this id; "inventory keys list" shows them all',

@@ -3,22 +3,15 @@ import { connectionConfig, cut, openConnection, schemaOf } from '../database/con
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';
 
-const connectTimeoutMs = 5_000;
 /** For what answers at once; the long statements of import, export and history set their own. */
-const statementTimeoutMs = 30_000;
+const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
 
 /** A client may be slow to send what it imports, so its transactions have no bound. */
 const settings = { idle_in_transaction_session_timeout: '0' };
 
-function configFor(command: string, databaseUrl: string) {
-  const connectionTimeoutMillis = connectTimeoutMs;
-  const bounds = { connectionTimeoutMillis, statement_timeout: statementTimeoutMs, lock_timeout: connectTimeoutMs };
-  return connectionConfig(databaseUrl, command, bounds, settings);
-}
-
 /** Runs work on one database connection of its own. When the work fails the connection is cut, not wound down. */
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = await openConnection(configFor(command, readSettings().DATABASE_URL));
+  const client = await openConnection(connectionConfig(readSettings().DATABASE_URL, command, bounds, settings));
   try {
     const result = await work(client);
     await client.end();
@@ -36,8 +29,8 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
     import('@prisma/adapter-pg'),
   ]);
   const { DATABASE_URL } = readSettings();
-  const query_timeout = statementTimeoutMs + connectTimeoutMs; // for when PostgreSQL does not answer
-  const config = { ...configFor(command, DATABASE_URL), query_timeout, max: 1 };
+  const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
+  const config = { ...connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout }, settings), max: 1 };
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaOf(DATABASE_URL) }) });
   try {
     return await work(prisma);

@@ -1,10 +1,5 @@
-import { MigrationError } from '../database/migrations.js';
-import { KeyRefusal } from '../auth/api-key.store.js';
 import { tlsFailure } from '../database/tls.js';
-import { SettingError } from '../settings.js';
-
-/** What was asked for could not be done. The message is written for the operator, a line for each thing to know. */
-export class Failure extends Error {}
+import { Failure } from '../errors/failure.js';
 
 const NO_ANSWER = 'it did not answer in time';
 
@@ -27,8 +22,7 @@ const NETWORK: Readonly<Record<string, string>> = {
 /** An error of any layer in words for the operator: no stack, no statement, no connection string. */
 export function describeFailure(error: unknown): string {
   if (!(error instanceof Error)) return 'something unexpected was thrown';
-  if (error instanceof Failure || error instanceof KeyRefusal || error instanceof MigrationError) return error.message;
-  if (error instanceof SettingError) return error.message;
+  if (error instanceof Failure) return error.message;
   const { code = '', message } = rootOf(error);
   const tls = tlsFailure(message);
   if (tls) return tls;

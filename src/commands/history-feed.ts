@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
-import { describeFailure, Failure } from './failure.js';
+import { Failure } from '../errors/failure.js';
+import { describeFailure } from './failure.js';
 import { note } from './output.js';
 
 /** Ids in one reading, not rows: a bound that holds whatever plan PostgreSQL makes. */

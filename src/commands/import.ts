@@ -3,15 +3,14 @@ import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
 import type { Client } from 'pg';
 import { withConnection } from './connection.js';
-import { describeFailure, Failure } from './failure.js';
+import { Failure } from '../errors/failure.js';
+import { describeFailure } from './failure.js';
 import { note, printJson, withoutControls } from './output.js';
 import { showProgress } from './progress.js';
 import { type Format, FORMATS, formatOf, openStockFile } from './stock-file.js';
 import { compareIncoming, loadRows, mergeIncoming, type Missing, refuseProblems, type Summary } from './stock-merge.js';
 import { readers } from './stock-rows.js';
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
-const INTERRUPTED = 130;
 const LONGEST_SIGNATURE = 200;
 const UNSURE = 'interrupted during the commit: "inventory history" tells whether it happened';
 
@@ -86,12 +85,11 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const file = await openStockFile(name);
   const progress = showProgress(options.quiet === true);
   let committing = false;
-  const interrupt = () => {
+  const tellInterrupted = () => {
     progress.stop();
     note(committing ? UNSURE : 'interrupted: nothing was changed');
-    process.exit(INTERRUPTED);
   };
-  for (const signal of SIGNALS) process.once(signal, interrupt);
+  process.once('exit', tellInterrupted);
   try {
     return await withConnection('import', async (client) => {
       let pets = 0;
@@ -115,7 +113,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
       return summary;
     });
   } finally {
-    for (const signal of SIGNALS) process.off(signal, interrupt);
+    process.off('exit', tellInterrupted);
     file.close();
     progress.stop();
   }

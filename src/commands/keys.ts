@@ -42,7 +42,7 @@ export function addKeys(program: Command): void {
 }
 
 async function create({ name, scope, expires }: { name: string; scope: Scope[]; expires?: Date }): Promise<void> {
-  const data = { name, scopes: scope, expiresAt: expires ?? null };
+  const data = { name, scopes: [...new Set(scope)], expiresAt: expires ?? null };
   showIssued(await withPrisma('keys', (prisma) => createKey(prisma, data)));
 }
 
@@ -81,13 +81,9 @@ function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey)
 }
 
 function scopeOption(): Option {
-  return new Option('--scope <scope>', `what it may do: ${SCOPES.join(', ')}; give it several times for several`)
-    .default(DEFAULT_SCOPES, DEFAULT_SCOPES.join(' and '))
-    .argParser((text, earlier: readonly Scope[]) => {
-      const scope = SCOPES.find((each) => each === text);
-      if (!scope) throw new InvalidArgumentError(`It must be one of ${SCOPES.join(', ')}.`);
-      return earlier === DEFAULT_SCOPES ? [scope] : [...new Set([...earlier, scope])];
-    });
+  return new Option('--scope <scope...>', 'what it may do, one or several')
+    .choices(SCOPES)
+    .default(DEFAULT_SCOPES, DEFAULT_SCOPES.join(' and '));
 }
 
 function readName(text: string): string {

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { PetStatus } from '../generated/prisma/enums.js';
 import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from '../inventory/stock.limits.js';
-import { Failure } from './failure.js';
+import { Failure } from '../errors/failure.js';
 import { quote } from './output.js';
 
 /** What an import did, or with `--dry-run` would do; counts of pets. */

@@ -1,4 +1,4 @@
-import { Failure } from './failure.js';
+import { Failure } from '../errors/failure.js';
 import { quote, withoutControls } from './output.js';
 import type { Format } from './stock-file.js';
 

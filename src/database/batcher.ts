@@ -105,16 +105,17 @@ export class Batcher<Call, Result> {
     this.#inFlight = [];
     this.#lastSize = batch.length;
     this.#isBusy = false;
-    this.#publish(batch.length, beganAt, failed);
+    const { name } = this.options;
+    if (name !== undefined && batch.length > 0)
+      batchEnds.publish({
+        name,
+        calls: batch.length,
+        durationMs: performance.now() - beganAt,
+        failed,
+      } satisfies BatchEnd);
     // Before the results are handed out, so that the database is at the next batch meanwhile.
     void this.#flush();
     batch.forEach(settle);
-  }
-
-  #publish(calls: number, beganAt: number, failed: boolean): void {
-    const { name } = this.options;
-    if (name === undefined || calls === 0 || !batchEnds.hasSubscribers) return;
-    batchEnds.publish({ name, calls, durationMs: performance.now() - beganAt, failed } satisfies BatchEnd);
   }
 
   /** Takes the next batch from the pending calls. */

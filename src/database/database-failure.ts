@@ -1,11 +1,11 @@
 import pg from 'pg';
 import { Prisma } from '../generated/prisma/client.js';
-import { type ApiError, outcomeUnknown, unavailable } from '../errors/api-error.js';
+import { outcomeUnknown, unavailable } from '../errors/api-error.js';
 
 /** A failure that surely left no trace in the database. */
 export class NotApplied extends Error {}
 
-/** More calls are waiting than the service is willing to keep; nothing was sent. */
+/** More calls are waiting than the service is willing to keep; nothing was sent. Trying again at once makes it worse. */
 export class TooManyWaiting extends NotApplied {
   override message = 'too many calls wait for the database';
 }
@@ -92,7 +92,7 @@ function sqlstateOf(error: unknown): string | undefined {
 
 /** Whether what only reads may be tried again: always, unless that cannot help or makes it worse. */
 export function mayReadAgain(error: unknown): boolean {
-  return outcomeOf(error) !== 'program_fault' && !isOverload(error);
+  return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
 }
 
 /** The response when reading failed: reading has no outcome to be unsure of. */
@@ -106,17 +106,13 @@ export function writeFailure(error: unknown): unknown {
     case 'not_applied':
       return unavailable(messageOf(error), error);
     case 'unknown':
-      return outcomeUnknown(error) satisfies ApiError;
+      return outcomeUnknown(error);
     case 'program_fault':
       return error;
   }
 }
 
-/** Overload is the one failure worth telling apart: trying again at once makes it worse. */
-export function isOverload(error: unknown): boolean {
-  return error instanceof TooManyWaiting;
-}
-
 function messageOf(error: unknown): string | undefined {
-  return isOverload(error) ? 'The service is handling as many requests as it can; nothing was written.' : undefined;
+  if (!(error instanceof TooManyWaiting)) return undefined;
+  return 'The service is handling as many requests as it can; nothing was written.';
 }

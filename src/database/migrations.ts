@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 // With their own extensions: what a developer's machine runs has this file from its source.
 import { connectionConfig, openConnection } from './connection-config.ts';
+import { Failure } from '../errors/failure.ts';
 import { untilDeadline } from './deadline.ts';
 import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
 
@@ -47,9 +48,6 @@ interface RegisterRow {
   finished: boolean;
 }
 
-/** A state of the database's migrations that a person has to look at. The message is one line and says what to do. */
-export class MigrationError extends Error {}
-
 /**
  * Brings a database to the newest schema: applies, in order of their names, the migrations in `prisma/migrations` that it
  * lacks, and sets right what replication left wrong in the history. Any number of processes may call this at once; one works
@@ -61,7 +59,7 @@ export class MigrationError extends Error {}
  *
  * @param connectionString PostgreSQL URL of a role that may change the schema
  * @returns names of the migrations that this call applied
- * @throws {MigrationError} when an earlier one is marked as failed, was edited after it was applied, or fails now
+ * @throws {Failure} when an earlier one is marked as failed, was edited after it was applied, or fails now
  */
 export async function applyMigrations(connectionString: string): Promise<string[]> {
   const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds, settings));
@@ -119,7 +117,7 @@ async function takeLock(client: Client): Promise<void> {
     await client.query(`SELECT pg_advisory_lock(${prismaLockKey})`);
   } catch (error) {
     if (isLockTimeout(error)) {
-      throw new MigrationError(
+      throw new Failure(
         `another process has been migrating this database for more than ${lockTimeoutMs / 1000} s; try again when it is done`,
         { cause: error },
       );
@@ -136,14 +134,14 @@ async function refuseOrList(client: Client): Promise<Migration[]> {
   );
   const failed = rows.find((row) => !row.finished);
   if (failed) {
-    throw new MigrationError(
+    throw new Failure(
       `migration ${failed.migration_name} is marked as failed in this database; repair what it left, then run "npm run prisma -- migrate resolve"`,
     );
   }
   const checksums = new Map(rows.map((row) => [row.migration_name, row.checksum]));
   const edited = migrations.find(({ name, checksum }) => (checksums.get(name) ?? checksum) !== checksum);
   if (edited) {
-    throw new MigrationError(
+    throw new Failure(
       `migration ${edited.name} was edited after this database applied it; restore the file and put the change into a new migration`,
     );
   }
@@ -164,7 +162,7 @@ async function apply(client: Client, { name, sql, checksum }: Migration): Promis
     const why = isLockTimeout(error)
       ? `for ${lockTimeoutMs / 1000} s another transaction, such as an import, held what it needs; try again when that is done`
       : (error as Error).message;
-    throw new MigrationError(`migration ${name} failed and was rolled back: ${why}`, { cause: error });
+    throw new Failure(`migration ${name} failed and was rolled back: ${why}`, { cause: error });
   }
 }
 

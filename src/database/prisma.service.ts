@@ -12,7 +12,7 @@ export class PrismaService extends PrismaClient implements OnApplicationShutdown
   readonly pool: pg.Pool;
 
   constructor(settings: Settings) {
-    const pool = createPool(settings);
+    const pool = createPool(settings, 'pool', settings.DATABASE_POOL_SIZE);
     const schema = schemaOf(settings.DATABASE_URL);
     super({
       adapter: new PrismaPg(pool, { disposeExternalPool: true, schema, statementNameGenerator: statementName }),

@@ -8,29 +8,20 @@ import { boundsOfRequest } from './deadline.js';
 /** The function of PostgreSQL that tells of an {@link UnconfirmedCommit}. Its words depend on the server's language. */
 const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
-/** How long a transaction that waits for its client may stay open, and how long a connection lives. */
-const IDLE_IN_TRANSACTION = { idle_in_transaction_session_timeout: '5000' };
-const MAX_LIFETIME_SECONDS = 1_800;
-
 /**
  * For statements that look rows up by their keys, or read them in the order of these, and nothing else. PostgreSQL would
  * plan them anew each time, which costs as much as running them; and a plan made while a table was small must not scan
  * it when it has grown.
  */
 const FIXED_PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' };
+const SESSION = { ...FIXED_PLANS, idle_in_transaction_session_timeout: '5000' };
+const MAX_LIFETIME_SECONDS = 1_800;
 
-/** The pool of everything that is not on every request's path. */
-export function createPool(settings: Settings): pg.Pool {
-  const { DATABASE_URL, DATABASE_POOL_SIZE, REQUEST_DEADLINE_MS } = settings;
-  return new pg.Pool({
-    ...connectionConfig(DATABASE_URL, 'pool', boundsOfRequest(REQUEST_DEADLINE_MS), {
-      ...IDLE_IN_TRANSACTION,
-      ...FIXED_PLANS,
-    }),
-    max: DATABASE_POOL_SIZE,
-    idleTimeoutMillis: 0, // lists need one, and others may take all that are let go
-    maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
-  });
+/** Connections for requests. None is let go when idle: others may take all that are free. */
+export function createPool(settings: Settings, name: string, max: number, prepare?: Prepare): pg.Pool {
+  const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
+  const config = connectionConfig(settings.DATABASE_URL, name, bounds, SESSION, prepare);
+  return new pg.Pool({ ...config, max, idleTimeoutMillis: 0, maxLifetimeSeconds: MAX_LIFETIME_SECONDS });
 }
 
 /** A row's columns as PostgreSQL wrote them. */
@@ -106,14 +97,8 @@ export class Session {
   #unconfirmedCommits = 0;
 
   /** @param prepare runs on each new connection before it is used */
-  constructor({ DATABASE_URL, REQUEST_DEADLINE_MS }: Settings, name: string, prepare?: Prepare) {
-    const settings = { ...IDLE_IN_TRANSACTION, ...FIXED_PLANS };
-    this.#pool = new pg.Pool({
-      ...connectionConfig(DATABASE_URL, name, boundsOfRequest(REQUEST_DEADLINE_MS), settings, prepare),
-      max: 1,
-      idleTimeoutMillis: 0,
-      maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
-    });
+  constructor(settings: Settings, name: string, prepare?: Prepare) {
+    this.#pool = createPool(settings, name, 1, prepare);
     this.#pool.on('error', () => undefined); // of an idle connection; the next statement takes another one
     this.#pool.on('connect', (client) => {
       client.on('error', () => undefined); // the statement under way is rejected with the same error

@@ -11,14 +11,10 @@ const POLL_MS = 100;
 /** Ends the HTTP server without failing a request. */
 @Injectable()
 export class Drain {
-  #draining = false;
+  /** From the first signal on: readiness is off and every response closes its connection. */
+  isDraining = false;
 
   constructor(private readonly settings: Settings) {}
-
-  /** From the first signal on: readiness is off and every response closes its connection. */
-  get isDraining(): boolean {
-    return this.#draining;
-  }
 
   /**
    * Stops listening and waits until every request under way is answered.
@@ -29,7 +25,7 @@ export class Drain {
    * @returns whether all requests were answered within the bound
    */
   async empty(server: Server, isAnswering: () => boolean): Promise<boolean> {
-    this.#draining = true;
+    this.isDraining = true;
     await pause(this.settings.DRAIN_DELAY_MS);
     const deadline = performance.now() + this.settings.DRAIN_TIMEOUT_MS;
     let closed = false as boolean;

@@ -1,6 +1,7 @@
 import { IncomingMessage, ServerResponse, createServer } from 'node:http';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type Response as ExpressResponse } from 'express';
+import type { Drain } from './drain.js';
 import type { Limits } from './limits.js';
 import { inContext } from './api-request.js';
 import { sendError, setCommonHeaders, writeHead } from './responses.js';
@@ -16,8 +17,10 @@ const CONNECTIONS_CHECKED_EVERY_MS = 1_000;
 
 /** Express and the Node.js server under it, told what this service wants of them. */
 export class InventoryExpressAdapter extends ExpressAdapter {
-  #addLastRoutes: () => void = () => undefined;
-  #isDraining: () => boolean = () => false;
+  /** While it drains, a response closes its connection, unless others wait behind it. */
+  drain?: Drain;
+  /** Express tries routes in the order in which they were added: what is asked for seldom comes behind the rest. */
+  addLastRoutes?: () => void;
 
   constructor(private readonly limits: Limits) {
     const app = express();
@@ -35,19 +38,9 @@ export class InventoryExpressAdapter extends ExpressAdapter {
    */
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
-    class Request extends IncomingMessage {
-      /** Whether it asks for another protocol. What comes in one packet with it and behind it is lost to the parser. */
-      isLast?: boolean;
-
-      /** Set by Node.js, which lets go of the connection, and of the responses that wait on it, where it is true. */
-      get upgrade(): boolean {
-        return false;
-      }
-
-      set upgrade(asked: boolean | null) {
-        if (asked) this.isLast = true;
-      }
-    }
+    class Request extends IncomingMessage {}
+    // Where it is true, Node.js lets go of the connection, and of the responses that wait on it.
+    Object.defineProperty(Request.prototype, 'upgrade', { get: () => false, set: () => undefined });
     class Response extends ServerResponse<Request> {}
     Object.setPrototypeOf(Request.prototype, app.request as object);
     Object.setPrototypeOf(Response.prototype, app.response as object);
@@ -64,14 +57,14 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         requestTimeout: limits.requestMs,
         keepAliveTimeout: limits.idleMs,
         connectionsCheckingInterval: CONNECTIONS_CHECKED_EVERY_MS,
-        noDelay: true,
       },
       inTurn((request, response) => {
-        const closes = (request as Request).isLast ?? (this.#isDraining() && !othersWait(request));
-        if (closes) response.shouldKeepAlive = false;
+        // What comes in one packet with another protocol's request and behind it is lost to the parser.
+        const isLast = request.method === 'CONNECT' || request.headers.upgrade !== undefined;
+        if (isLast || (this.drain?.isDraining && !othersWait(request))) response.shouldKeepAlive = false;
         // In front of Express, which answers some request targets with a page of its own before any middleware.
         const fault = validateHead(inContext(request));
-        if (fault) sendError(request, response, fault);
+        if (fault) sendError(response, fault);
         else app(request, response);
       }),
     );
@@ -83,16 +76,6 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     answerParserErrors(server);
     answerExpectations(server);
     this.setHttpServer(server);
-  }
-
-  /** As long as it is so, a response closes its connection, unless others wait behind it. */
-  closesWhile(isDraining: () => boolean): void {
-    this.#isDraining = isDraining;
-  }
-
-  /** Express tries routes in the order in which they were added: what is asked for seldom comes behind the rest. */
-  addLast(addRoutes: () => void): void {
-    this.#addLastRoutes = addRoutes;
   }
 
   /** Writes what a handler has returned: an object as JSON in one go, the rest as Express does. */
@@ -110,7 +93,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   /** After all routes: tells a path that is not there from a method that is not. */
   override setNotFoundHandler(): this {
     this.use(setCommonHeaders);
-    this.#addLastRoutes();
+    this.addLastRoutes?.();
     this.use(notFound(this.getInstance<Express>()));
     return this;
   }

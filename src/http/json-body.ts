@@ -71,36 +71,30 @@ function isJson(mediaType: string): boolean {
   return MEDIA_TYPE.test(mediaType) && charsets.every((charset) => UTF8.test(charset));
 }
 
-function readBytes(request: ApiRequest): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const fail = () => {
-      reject(request.bodyFault ?? new ApiError('bad_request', 'The body did not arrive whole.'));
-    };
-    if (request.bodyFault) {
-      fail();
-      return;
-    }
-    // Most bodies come with their head, and are there before the key is found good.
-    if (request.complete) {
-      if (request.readableLength > MAX_BODY_BYTES) reject(tooLarge());
-      else resolve((request.read(request.readableLength) as Buffer | null) ?? Buffer.alloc(0));
-      return;
-    }
-    const chunks: Buffer[] = [];
-    let length = 0;
-    const from = performance.now();
+async function readBytes(request: ApiRequest): Promise<Buffer> {
+  if (request.bodyFault) throw request.bodyFault;
+  // Most bodies come with their head, and are there before the key is found good.
+  if (request.complete) {
+    if (request.readableLength > MAX_BODY_BYTES) throw tooLarge();
+    return (request.read(request.readableLength) as Buffer | null) ?? Buffer.alloc(0);
+  }
+  const chunks: Buffer[] = [];
+  let length = 0;
+  const from = performance.now();
+  await new Promise<void>((resolve, reject) => {
     request
       .on('data', (chunk: Buffer) => {
         length += chunk.length;
         if (length > MAX_BODY_BYTES) reject(tooLarge());
         else chunks.push(chunk);
       })
-      .once('end', () => {
-        request.deadline += performance.now() - from; // the client's time is not what the request waits for the database
-        resolve(Buffer.concat(chunks));
-      })
-      .once('error', fail);
+      .once('end', resolve)
+      .once('error', () => {
+        reject(request.bodyFault ?? new ApiError('bad_request', 'The body did not arrive whole.'));
+      });
   });
+  request.deadline += performance.now() - from; // the client's time is not what the request waits for the database
+  return Buffer.concat(chunks);
 }
 
 function decode(bytes: Buffer): string {

@@ -1,7 +1,6 @@
 import type { Express, RequestHandler } from 'express';
 import { ApiError } from '../errors/api-error.js';
 import { sendError, writeHead } from './responses.js';
-import type { ApiRequest } from './api-request.js';
 
 interface Layer {
   readonly route?: { readonly methods: Readonly<Record<string, boolean>> };
@@ -26,12 +25,12 @@ export function notFound(app: Express): RequestHandler {
     const methods = methodsAt(app, request.path);
     const allow = { Allow: methods.join(', ') };
     if (methods.length === 0) {
-      sendError(request as ApiRequest, response, new ApiError('not_found', 'There is nothing at this path.'));
+      sendError(response, new ApiError('not_found', 'There is nothing at this path.'));
     } else if (request.method === 'OPTIONS') {
       writeHead(response, 204, allow).end();
     } else {
       const message = `This path takes ${allow.Allow} only.`;
-      sendError(request as ApiRequest, response, new ApiError('method_not_allowed', message, allow));
+      sendError(response, new ApiError('method_not_allowed', message, allow));
     }
   };
 }

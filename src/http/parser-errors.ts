@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { ApiError } from '../errors/api-error.js';
-import { LINGER_MS, errorHeaders, SECURITY_HEADERS } from './responses.js';
+import { errorHeaders, SECURITY_HEADERS } from './responses.js';
 import type { ApiRequest } from './api-request.js';
 import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
 import type { Connection } from './request-turns.js';
@@ -38,7 +37,7 @@ export function answerParserErrors(server: Server): void {
       });
     else if (last.res.headersSent)
       afterResponse(last.res, () => {
-        socket.destroy();
+        socket.destroySoon();
       });
     else failBody(last, last.res, readParserError(error));
   });
@@ -89,7 +88,7 @@ function readParserError({ code, rawPacket }: ParserError): ApiError {
 function refuse(server: Server, socket: Connection, error: ApiError): void {
   if (!socket.writable) return;
   const id = randomUUID();
-  server.emit(REFUSED, { id, address: (socket as Socket).remoteAddress, error } satisfies Refused);
+  server.emit(REFUSED, { id, address: socket.remoteAddress, error } satisfies Refused);
   const body = error.body();
   const headers = {
     'X-Request-Id': id,
@@ -99,6 +98,6 @@ function refuse(server: Server, socket: Connection, error: ApiError): void {
     Connection: 'close',
   };
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ''}\r\n${head.join('')}\r\n${body}`);
-  setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.write(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ''}\r\n${head.join('')}\r\n${body}`);
+  socket.destroySoon();
 }

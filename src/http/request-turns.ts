@@ -1,7 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { LINGER_MS } from './responses.js';
 import type { ApiRequest } from './api-request.js';
+
+/** A client that is still sending gets this long, so that it can read the response. */
+const LINGER_MS = 500;
 
 /** A connection, and the request whose head came last on it, as long as that is under way. */
 export interface Connection extends Socket {

@@ -11,9 +11,6 @@ export const SECURITY_HEADERS = {
 
 /** Unread request bodies up to here are taken and dropped, so that the connection can be kept. */
 const DROPPED_BODY_BYTES = 1_024;
-/** A client that is still sending gets this long, and this much is taken from it, so that it can read the response. */
-export const LINGER_MS = 500;
-const LINGER_BYTES = 65_536;
 
 function commonHeaders(request: IncomingMessage): OutgoingHttpHeaders {
   return { 'X-Request-Id': inContext(request).id, ...SECURITY_HEADERS };
@@ -45,25 +42,16 @@ export function errorHeaders(error: ApiError, body: string): Record<string, stri
 }
 
 /** The one place that writes an Error to a response. */
-export function sendError(
-  request: IncomingMessage & { failure?: unknown },
-  response: ServerResponse,
-  error: ApiError,
-): void {
+export function sendError(response: ServerResponse, error: ApiError): void {
+  const request = inContext(response.req);
   request.failure = error;
   if (response.headersSent) {
     response.destroy();
     return;
   }
+  if (!isBodySmall(request)) response.shouldKeepAlive = false;
   const body = error.body();
-  const headers = errorHeaders(error, body);
-  if (isBodySmall(request)) {
-    writeHead(response, error.status, headers).end(body);
-    return;
-  }
-  response.shouldKeepAlive = false;
-  writeHead(response, error.status, headers).write(body);
-  endAfterLingering(request, response);
+  writeHead(response, error.status, errorHeaders(error, body)).end(body);
 }
 
 function isBodySmall(request: IncomingMessage): boolean {
@@ -71,25 +59,4 @@ function isBodySmall(request: IncomingMessage): boolean {
   const { 'content-length': length, 'transfer-encoding': coding, expect } = request.headers;
   // Who expects "100 Continue" may send the body or not after this response; only the end of the connection tells.
   return coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
-}
-
-/**
- * The response is complete for the client. Closing at once, with its data unread, would reset the connection
- * and could take the response with it.
- */
-function endAfterLingering(request: IncomingMessage, response: ServerResponse): void {
-  let taken = 0;
-  const end = () => {
-    clearTimeout(timer);
-    response.end();
-  };
-  const timer = setTimeout(end, LINGER_MS);
-  request
-    .on('data', (chunk: Buffer) => {
-      taken += chunk.length;
-      if (taken > LINGER_BYTES) end();
-    })
-    .once('end', end)
-    .once('close', end)
-    .on('error', end);
 }

@@ -4,7 +4,7 @@ import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
 import { itemTag } from './inventory-item.dto.js';
 import { ListCache } from './list-cache.js';
-import { type AppliedUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
+import { type AppliedUpdate, QuantityUpdates } from './quantity-updates.js';
 import type { StockList } from './stock-list.js';
 import type { QuantityUpdate } from './update-statement.js';
 
@@ -38,7 +38,9 @@ export class InventoryService {
    * @throws ApiError `not_found`, `idempotency_key_reused`, `precondition_failed`, `service_unavailable` or `outcome_unknown`
    */
   async setQuantity(update: QuantityUpdate, deadline: number): Promise<AppliedUpdate> {
-    const result = await this.#apply(update, deadline);
+    const result = await this.updates.apply(update, deadline).catch((error: unknown) => {
+      throw writeFailure(error);
+    });
     switch (result.outcome) {
       case 'done':
       case 'replayed':
@@ -49,14 +51,6 @@ export class InventoryService {
         throw new ApiError('not_found');
       case 'precondition_failed':
         throw new ApiError('precondition_failed', undefined, { ETag: `"${itemTag(result.item)}"` });
-    }
-  }
-
-  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
-    try {
-      return await this.updates.apply(update, deadline);
-    } catch (error) {
-      throw writeFailure(error);
     }
   }
 }

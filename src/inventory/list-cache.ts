@@ -106,20 +106,15 @@ export class ListCache {
     }
   }
 
+  /** The kept list with what has changed since; the whole stock where the changes are too many, too great or not all known. */
   async #read(session: string | null, onResponse: () => void): Promise<StockList> {
-    return (await this.#patch(session, onResponse)) ?? (await this.#readWhole(session, onResponse));
-  }
-
-  /** The kept list with what has changed since, unless the changes are too many, too great or not all known. */
-  async #patch(session: string | null, onResponse: () => void): Promise<StockList | undefined> {
     const kept = this.#kept;
-    if (session === null || kept?.session !== session) return undefined;
+    if (session === null || kept?.session !== session) return this.#readWhole(session, onResponse);
     type Changes = Reading & { readonly changes: readonly ChangedPet[] };
     const [read] = await this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, session);
     onResponse();
-    if (read?.witness !== kept.witness) return undefined;
-    const list = kept.list.with(read.changes);
-    if (!list) return undefined;
+    const list = read?.witness === kept.witness ? kept.list.with(read.changes) : undefined;
+    if (!read || !list) return this.#readWhole(session, onResponse);
     this.patches++;
     this.#kept = { ...kept, list, transactions: read.transactions };
     return list;

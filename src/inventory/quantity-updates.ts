@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { ClientBase } from 'pg';
 import { Batcher } from '../database/batcher.js';
-import { NotApplied, isOverload, outcomeOf } from '../database/database-failure.js';
+import { NotApplied, TooManyWaiting, outcomeOf } from '../database/database-failure.js';
 import { untilDeadline, boundsOfRequest, leastTimeToSend } from '../database/deadline.js';
 import { Session } from '../database/session.js';
 import { Settings } from '../settings.js';
@@ -45,12 +45,13 @@ export class QuantityUpdates implements OnApplicationShutdown {
   readonly #session: Session;
   readonly #batcher: Batcher<QuantityUpdate, UpdatedRow>;
   readonly #queryTimeoutMs: number;
-  #heldCommits = 0;
+  /** Commits that waited for a standby, given up, when a session of updates last began. */
+  heldCommits = 0;
 
   constructor(settings: Settings) {
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#session = new Session(settings, 'updates', (client) => this.#refuseWhileHeld(client));
-    this.#batcher = new Batcher((updates) => this.#run(updates), {
+    this.#batcher = new Batcher((updates) => this.#session.run<UpdatedRow>(updateStatement(updates)), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: settings.MAX_WAITING_REQUESTS,
@@ -76,7 +77,7 @@ export class QuantityUpdates implements OnApplicationShutdown {
   apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     return untilDeadline(
       deadline,
-      (failure) => outcomeOf(failure) === 'not_applied' && !isOverload(failure),
+      (failure) => outcomeOf(failure) === 'not_applied' && !(failure instanceof TooManyWaiting),
       async () => {
         const outcome = await this.#attempt(update, deadline);
         // The refusal may come of this key's first use, committed after the statement's snapshot: the next statement sees it.
@@ -84,11 +85,6 @@ export class QuantityUpdates implements OnApplicationShutdown {
         return mayBeKnown && update.idempotencyKey !== null ? this.#attempt(update, deadline) : outcome;
       },
     );
-  }
-
-  /** Commits that waited for a standby, given up, when a session of updates last began. */
-  get heldCommits(): number {
-    return this.#heldCommits;
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -116,12 +112,7 @@ export class QuantityUpdates implements OnApplicationShutdown {
   /** PostgreSQL keeps the server process of a waiting commit though its client has left, until the standby confirms it. */
   async #refuseWhileHeld(client: ClientBase): Promise<void> {
     const { rows } = await client.query<{ held: number }>(HELD, [this.#queryTimeoutMs]);
-    this.#heldCommits = rows[0]?.held ?? 0;
-    if (this.#heldCommits >= MOST_HELD) throw new CommitsHeld();
-  }
-
-  async #run(updates: readonly QuantityUpdate[]): Promise<UpdatedRow[]> {
-    const rows = await this.#session.run<UpdatedRow>(updateStatement(updates));
-    return rows.toSorted(([one], [other]) => Number(one) - Number(other));
+    this.heldCommits = rows[0]?.held ?? 0;
+    if (this.heldCommits >= MOST_HELD) throw new CommitsHeld();
   }
 }

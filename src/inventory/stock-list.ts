@@ -111,8 +111,8 @@ export class StockList {
     const pieces = [...this.pieces];
     for (const [at, changesOfPiece] of Map.groupBy(changes, ({ petId }) => this.#pieceOf(BigInt(petId)))) {
       const piece = pieces[at]?.with(changesOfPiece);
-      if (piece) pieces[at] = piece;
-      else if (changesOfPiece.some(({ item }) => item !== null) || pieces[at]) return undefined;
+      if (!piece) return undefined;
+      pieces[at] = piece;
     }
     return new StockList(pieces);
   }

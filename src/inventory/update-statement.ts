@@ -78,7 +78,8 @@ const update = (keyed: boolean) => {
                  WHEN present IS NOT NULL THEN 'precondition_failed'
                  WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
                  ELSE 'absent' END, status, present FROM judged
-  ${ifKeyed(`UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, status_after, quantity_after FROM known`)}`;
+  ${ifKeyed(`UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, status_after, quantity_after FROM known`)}
+  ORDER BY n`;
 };
 
 /** Keys cost the statement a fifth, so a batch without any has one that knows of none. */
@@ -87,37 +88,28 @@ const UPDATE_WITH_KEYS = update(true);
 
 /** The statement for a batch. */
 export function updateStatement(updates: readonly QuantityUpdate[]): Statement {
-  const rows = askedRows(updates);
-  return {
-    sql: updates.some(({ idempotencyKey }) => idempotencyKey !== null) ? UPDATE_WITH_KEYS : UPDATE,
-    values: COLUMNS.map((column) => arrayLiteral(rows.map((row) => row[column]))),
-  };
-}
-
-type AskedRow = readonly [
-  n: number,
-  petId: bigint,
-  quantity: number,
-  quantityBefore: number | null,
-  isLast: boolean,
-  ifMatch: string | null,
-  changedBy: string,
-  requestId: string,
-  idempotencyKey: string | null,
-];
-const COLUMNS = [0, 1, 2, 3, 4, 5, 6, 7, 8] as const;
-
-/**
- * The rows of `asked`. What an update of a pet finds is what the one before it in the batch asked for, since none of
- * several has a condition that could fail; the first finds what is in the table.
- */
-function askedRows(updates: readonly QuantityUpdate[]): AskedRow[] {
   const lastOf = new Map(updates.map(({ petId }, n) => [petId, n]));
   const quantityOf = new Map<bigint, number>();
-  return updates.map(({ petId, quantity, ifMatch, changedBy, requestId, idempotencyKey }, n) => {
+  // What an update of a pet finds is what the one before it in the batch asked for, since none of several has a condition
+  // that could fail; the first finds what is in the table.
+  const quantityBefore = ({ petId, quantity }: QuantityUpdate) => {
     const before = quantityOf.get(petId) ?? null;
     quantityOf.set(petId, quantity);
-    const isLast = lastOf.get(petId) === n;
-    return [n, petId, quantity, before, isLast, ifMatch?.join(' ') ?? null, changedBy, requestId, idempotencyKey];
-  });
+    return before;
+  };
+  const columns = [
+    updates.map((_, n) => n),
+    updates.map(({ petId }) => petId),
+    updates.map(({ quantity }) => quantity),
+    updates.map(quantityBefore),
+    updates.map(({ petId }, n) => lastOf.get(petId) === n),
+    updates.map(({ ifMatch }) => ifMatch?.join(' ') ?? null),
+    updates.map(({ changedBy }) => changedBy),
+    updates.map(({ requestId }) => requestId),
+    updates.map(({ idempotencyKey }) => idempotencyKey),
+  ];
+  return {
+    sql: updates.some(({ idempotencyKey }) => idempotencyKey !== null) ? UPDATE_WITH_KEYS : UPDATE,
+    values: columns.map((column) => arrayLiteral(column)),
+  };
 }

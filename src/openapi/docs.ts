@@ -21,7 +21,7 @@ const PAGE_HEADERS = {
   'Content-Security-Policy':
     "default-src 'none';script-src 'self';style-src 'self';img-src 'self' data:;connect-src 'self';" +
     "base-uri 'none';form-action 'none';frame-ancestors 'none'",
-  'X-Frame-Options': 'SAMEORIGIN',
+  'X-Frame-Options': 'DENY',
 };
 
 /** Serves the OpenAPI document, and Swagger UI for people, without a request to anywhere else. */

@@ -221,16 +221,19 @@ describe('inventory import', () => {
     expect(change?.['changed_by']).toBe(`command:import night shift\ufffd[2J\ufffd${'x'.repeat(300)}`.slice(0, 200));
   });
 
-  it('says after Ctrl-C that nothing was changed, and nothing is', async () => {
+  it.each([
+    ['Ctrl-C', 'SIGINT', 130],
+    ['SIGTERM', 'SIGTERM', 143],
+  ] as const)('says after %s that nothing was changed, and nothing is', async (_, signal, code) => {
     const before = await lastChange();
     const child = startInventory(store.url, ['import', '-', '--format', 'csv']);
     child.stdin.write(`${header}8,1,sold\n`);
     const loading = `SELECT FROM pg_stat_activity WHERE application_name = 'inventory import' AND query LIKE 'COPY incoming%'
       AND datname = current_database()`;
     await expect.poll(() => store.sql(loading), { timeout: 10_000 }).toHaveLength(1);
-    child.kill('SIGINT');
+    child.kill(signal);
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
-    expect({ code: child.exitCode, stderr }).toEqual({ code: 130, stderr: 'interrupted: nothing was changed\n' });
+    expect({ code: child.exitCode, stderr }).toEqual({ code, stderr: 'interrupted: nothing was changed\n' });
     expect(await changesSince(before)).toEqual([]);
   });
 

@@ -70,7 +70,7 @@ describe('inventory keys create', () => {
       [['--name', ''], 'It must have 1 to 100 printable characters.'],
       [
         ['--name', 'wrong', '--scope', 'inventory:all'],
-        'It must be one of inventory:read, inventory:write, metrics:read.',
+        'Allowed choices are inventory:read, inventory:write, metrics:read.',
       ],
       [['--name', 'wrong', '--expires', 'soon'], 'It must be a duration such as'],
       [['--name', 'wrong', '--expires', '2001-01-01'], 'It must lie in the future.'],

@@ -12,7 +12,7 @@ import { makeKey } from '../../src/auth/api-key.format.ts';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import { type Database, createDatabase } from '../support/database.ts';
-import { ask, sendRaw } from '../support/http-client.ts';
+import { Connection, ask, sendRaw } from '../support/http-client.ts';
 import { type LogLine, ServiceProcess } from '../support/service-process.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -134,6 +134,19 @@ describe('the log', { timeout: 30_000 }, () => {
       status: 400,
       code: 'bad_request',
     });
+  });
+
+  it('has a refusal as answered, and without the time that its body is still coming', async () => {
+    const [line] = await linesOf(async ({ port }) => {
+      const connection = await Connection.open(port);
+      connection.send('PATCH /v1/inventory/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\nx');
+      expect((await connection.answer()).status).toBe(401);
+      await pause(300);
+      connection.destroy();
+    });
+    expect(line).toMatchObject({ status: 401, reason: 'no_key' });
+    expect(line).not.toHaveProperty('aborted');
+    expect(line?.['durationMs']).toBeLessThan(200);
   });
 
   it('has of what X-Forwarded-For claims the last five addresses, and nothing that is none', async () => {
