@@ -2,9 +2,9 @@ import { Injectable } from '@nestjs/common';
 import { readFailure, writeFailure } from '../database/database-failure.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
-import { itemTag } from './inventory-item.dto.js';
+import { type InventoryItem, itemTag } from './inventory-item.dto.js';
 import { ListCache } from './list-cache.js';
-import { type AppliedUpdate, QuantityUpdates } from './quantity-updates.js';
+import { QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
 import type { StockList } from './stock-list.js';
 import type { QuantityUpdate } from './update-statement.js';
 
@@ -37,20 +37,20 @@ export class InventoryService {
    * @param deadline on the clock of `performance.now()`
    * @throws ApiError `not_found`, `idempotency_key_reused`, `precondition_failed`, `service_unavailable` or `outcome_unknown`
    */
-  async setQuantity(update: QuantityUpdate, deadline: number): Promise<AppliedUpdate> {
+  async setQuantity(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome & { item: InventoryItem }> {
     const result = await this.updates.apply(update, deadline).catch((error: unknown) => {
       throw writeFailure(error);
     });
     switch (result.outcome) {
-      case 'done':
-      case 'replayed':
-        return result;
       case 'key_reused':
         throw new ApiError('idempotency_key_reused');
       case 'absent':
         throw new ApiError('not_found');
       case 'precondition_failed':
         throw new ApiError('precondition_failed', undefined, { ETag: `"${itemTag(result.item)}"` });
+      case 'done':
+      case 'replayed':
+        return result;
     }
   }
 }

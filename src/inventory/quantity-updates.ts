@@ -10,16 +10,12 @@ import { type QuantityUpdate, type UpdatedRow, updateStatement } from './update-
 
 const MOST_PER_STATEMENT = 500;
 
-/** An update that took place: now, or `replayed`, earlier and under the same key. The item is as the update made it. */
-export interface AppliedUpdate {
-  readonly outcome: 'done' | 'replayed';
-  readonly item: InventoryItem;
-}
-
-/** What became of an update. Nothing was written but for `done`. */
+/**
+ * What became of an update. Nothing was written but for `done`; `replayed` took place earlier, under the same key. The item is
+ * as the update made it, or as it is where the precondition failed.
+ */
 export type UpdateOutcome =
-  | AppliedUpdate
-  | { readonly outcome: 'precondition_failed'; readonly item: InventoryItem }
+  | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
   | { readonly outcome: 'key_reused' | 'absent' };
 
 /** Someone else holds the row or took the key a moment ago. Nothing was written. */
@@ -94,19 +90,10 @@ export class QuantityUpdates implements OnApplicationShutdown {
   /** @throws HeldElsewhere, or what the database failed with */
   async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     const [, outcome, status, present] = await this.#batcher.call(update, deadline);
-    const { petId, quantity } = update;
-    switch (outcome) {
-      case 'busy':
-        throw new HeldElsewhere();
-      case 'absent':
-      case 'key_reused':
-        return { outcome };
-      case 'precondition_failed':
-        return { outcome, item: { petId, quantity: Number(present), status } };
-      case 'done':
-      case 'replayed':
-        return { outcome, item: { petId, quantity, status } };
-    }
+    if (outcome === 'busy') throw new HeldElsewhere();
+    if (outcome === 'absent' || outcome === 'key_reused') return { outcome };
+    const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
+    return { outcome, item: { petId: update.petId, quantity, status } };
   }
 
   /** PostgreSQL keeps the server process of a waiting commit though its client has left, until the standby confirms it. */
