@@ -40,10 +40,7 @@ export class Database {
   /** Locks one pet's row until the returned function is called. */
   async lockRow(petId: number): Promise<() => Promise<void>> {
     const holder = await this.session(`SELECT FROM inventory_item WHERE pet_id = ${petId} FOR UPDATE`);
-    return async () => {
-      await holder.query('ROLLBACK');
-      await holder.end();
-    };
+    return () => holder.end();
   }
 
   /** Changes a setting for the sessions of this database that begin from now on. */
