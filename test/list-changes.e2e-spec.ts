@@ -78,9 +78,8 @@ async function expectExact(): Promise<void> {
 }
 
 async function refill(pets: number): Promise<void> {
-  await sql(
-    `TRUNCATE inventory_item; INSERT INTO inventory_item SELECT n, n, 'available' FROM generate_series(1, ${pets}) n`,
-  );
+  await sql(`TRUNCATE inventory_item;
+    INSERT INTO inventory_item SELECT n, n, 'available' FROM generate_series(1, ${pets}) n ORDER BY random()`);
 }
 
 async function update(petId: number, quantity: number, service = first): Promise<void> {
