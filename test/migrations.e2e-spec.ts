@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
 import { Failure } from '../src/errors/failure.js';
@@ -15,8 +15,7 @@ describe('migrations', () => {
 
   beforeEach(async () => {
     database = await createDatabase({ migrated: false });
-    client = new Client({ connectionString: database.url });
-    await client.connect();
+    client = await database.session();
   });
   afterEach(async () => {
     await client.end();
@@ -164,8 +163,7 @@ describe('migrations', () => {
       let isOver = false;
       const ids: number[] = [];
       const writers = Array.from({ length: 4 }, async (_, pet) => {
-        const writer = new Client({ connectionString: database.url });
-        await writer.connect();
+        const writer = await database.session();
         while (!isOver) {
           const { rows } = await writer.query<{ id: string }>(
             `INSERT INTO stock_change (pet_id, changed_by) VALUES (${pet}, 'here') RETURNING id`,
