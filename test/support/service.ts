@@ -1,4 +1,4 @@
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { Server } from 'node:http';
 import type { NestExpressApplication } from '@nestjs/platform-express';
@@ -112,12 +112,7 @@ export async function startService({
         [pets.map(([petId]) => String(petId)), pets.map((pet) => pet[1]), pets.map((pet) => pet[2] ?? 'available')],
       );
     },
-    async addKey(key, columns = {}) {
-      const scopes = ['inventory:read', 'inventory:write'];
-      const row = { id: key.slice(-8), name: 'test', key_sha256: hash('sha256', key, 'buffer'), scopes, ...columns };
-      const places = Object.keys(row).map((_, at) => `$${at + 1}`);
-      await sql(`INSERT INTO api_key (${Object.keys(row).join()}) VALUES (${places.join()})`, Object.values(row));
-    },
+    addKey: (key, columns) => database.addKey(key, columns),
     async stop() {
       server.closeAllConnections();
       await app.close();
