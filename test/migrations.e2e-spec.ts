@@ -25,6 +25,11 @@ describe('migrations', () => {
   const rows = async (sql: string): Promise<unknown[]> => (await client.query<object>(sql)).rows;
   const register = (columns: string) => rows(`SELECT ${columns} FROM _prisma_migrations ORDER BY migration_name`);
 
+  async function migrateAndAddPets(): Promise<void> {
+    await applyMigrations(database.url);
+    await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
+  }
+
   it('bring an empty database to the newest schema, once', async () => {
     expect(await pendingMigrations(rows)).toEqual(names);
     expect(await applyMigrations(database.url)).toEqual(names);
@@ -104,10 +109,7 @@ describe('migrations', () => {
       return failed;
     }
 
-    beforeEach(async () => {
-      await applyMigrations(database.url);
-      await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
-    });
+    beforeEach(migrateAndAddPets);
 
     it('wait for its end without an update that fails', async () => {
       const last = String(names.at(-1));
@@ -139,10 +141,7 @@ describe('migrations', () => {
     const next = async () =>
       Number((await client.query<{ id: string }>(`SELECT nextval(${SEQUENCE}) AS id`)).rows[0]?.id);
 
-    beforeEach(async () => {
-      await applyMigrations(database.url);
-      await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
-    });
+    beforeEach(migrateAndAddPets);
 
     it('let its ids go on after the highest', async () => {
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);

@@ -97,9 +97,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     const pid = postmaster();
     started.process.kill('SIGTERM');
     expect(await started.exitCode).toBe(0);
-    await vi.waitFor(() => {
-      expect(isAlive(pid)).toBe(false);
-    }, 10_000);
+    await vi.waitFor(() => expect(isAlive(pid)).toBe(false), 10_000);
   });
 
   it('keeps an acknowledged update through a kill of everything', async () => {
@@ -135,12 +133,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     const database = await createDatabase({ migrated: false });
     const BOOTSTRAP_API_KEY = 'a-bootstrap-key-of-enough-characters';
     const started = start({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
-    await vi.waitFor(
-      () => {
-        expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY');
-      },
-      { timeout: 50_000 },
-    );
+    await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 50_000);
     const address = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
     const answer = await fetch(address, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
     expect(await answer.text()).toBe('[]');
