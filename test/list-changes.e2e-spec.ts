@@ -52,10 +52,7 @@ async function connectElsewhere(): Promise<Client> {
 
 const sql = (statement: string) => owner.query(statement);
 
-async function list(
-  { url, key }: TestService,
-  coding: Coding = 'identity',
-): Promise<{ text: string; tag: string | null }> {
+async function list({ url, key }: TestService, coding: Coding = 'identity') {
   const headers = { Authorization: `Bearer ${key}`, 'Accept-Encoding': coding };
   const response = await fetch(`${url}/v1/inventory`, { headers });
   return { text: await response.text(), tag: response.headers.get('etag') };
@@ -85,9 +82,7 @@ async function update(petId: number, quantity: number, service = first): Promise
   expect((await service.update(petId, quantity)).status).toBe(200);
 }
 
-function cache(): ListCache {
-  return first.app.get(ListCache);
-}
+const cache = () => first.app.get(ListCache);
 
 /** Each statement in a transaction of its own unless it says BEGIN; after each of them the lists are compared. */
 const CHANGES: readonly (readonly [name: string, ...statements: string[]])[] = [

@@ -12,18 +12,6 @@ import { createDatabase } from './support/database.ts';
 const sources = ['src', 'dev', 'prisma', 'nest-cli.json', 'package-lock.json', 'package.json', 'prisma.config.ts'];
 const compilerSettings = ['tsconfig.build.json', 'tsconfig.json'];
 
-interface Started {
-  process: ChildProcess;
-  output: () => string;
-  exitCode: Promise<number | null>;
-}
-
-/** The commands of the banner, to be run as they are printed. */
-interface Printed {
-  list: () => Promise<Response>;
-  update: (body?: string) => Promise<Response>;
-}
-
 const printedCommands = new RegExp(
   [
     String.raw`curl -H "Authorization: (?<credential>[^"]+)" (?<list>\S+)\n[^]+`,
@@ -48,7 +36,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     rmSync(project, { recursive: true, force: true });
   });
 
-  function start(settings: NodeJS.ProcessEnv = {}): Started {
+  function start(settings: NodeJS.ProcessEnv = {}) {
     const child = spawn(process.execPath, ['dev/start.ts'], {
       cwd: project,
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', HOST: '127.0.0.1', ...settings },
@@ -63,7 +51,8 @@ describe('npm start', { timeout: 60_000 }, () => {
     };
   }
 
-  async function ready(started: Started): Promise<Printed> {
+  /** The commands of the banner, to be run as they are printed. */
+  async function ready(started: ReturnType<typeof start>) {
     const printed = await vi.waitFor(
       () => printedCommands.exec(started.output())?.groups ?? Promise.reject(new Error(started.output())),
       { timeout: 50_000, interval: 50 },

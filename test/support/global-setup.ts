@@ -6,8 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { buildIfStale } from '../../dev/build.ts';
-import { applyMigrations } from '../../src/database/migrations.js';
-import { Database } from './database.ts';
+import { createDatabaseOn } from './database.ts';
 import { startTestServer } from './test-server.ts';
 
 declare module 'vitest' {
@@ -34,20 +33,16 @@ interface PostgresServer {
 export default async function prepareDatabase({ provide }: TestProject): Promise<() => Promise<void>> {
   buildIfStale();
   const server = await startServer();
-  const templateDatabase = `inventory_template_${process.pid}`;
-  const admin = new Database(server.url);
-  await admin.sql(`CREATE DATABASE ${templateDatabase}`);
-  const template = new URL(server.url);
-  template.pathname = templateDatabase;
-  await applyMigrations(template.href);
-  const [{ server_version: version = '' } = {}] = await admin.sql<{ server_version?: string }>('SHOW server_version');
+  const template = await createDatabaseOn(server.url);
+  const [shown] = await template.sql('SHOW server_version');
+  const version = String(shown?.['server_version']);
   if (!version.startsWith(wantedVersion)) throw new Error(`${server.kind} is ${version}, not ${wantedVersion}`);
   console.log(`Tests run on ${server.kind}, ${version}${wantedTls && `, over TLS with ${wantedTls}`}.`);
   provide('postgresUrl', server.url);
   provide('postgresMajor', Number.parseInt(version));
-  provide('templateDatabase', templateDatabase);
+  provide('templateDatabase', new URL(template.url).pathname.slice(1));
   return async () => {
-    await admin.sql(`DROP DATABASE ${templateDatabase} WITH (FORCE)`);
+    await template.drop();
     await server.stop();
   };
 }
