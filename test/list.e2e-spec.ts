@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { PrismaClient } from '../src/generated/prisma/client.ts';
 import { ListCache } from '../src/inventory/list-cache.ts';
 import { startFaultyPostgres } from './support/postgres-server.ts';
+import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { type TestService, startService } from './support/service.ts';
 
 const MIN = -(2n ** 63n);
@@ -148,4 +149,32 @@ describe('GET /v1/inventory when PostgreSQL has crashed', () => {
     expect(await snapshot()).toBe(before); // the trap is set
     expect((await service.list()).text).toContain('"quantity":8');
   });
+});
+
+describe('GET /v1/inventory when the network stood still during a reading', () => {
+  it('gives no list of that time', async () => {
+    const postgres = await startFaultyPostgres();
+    onTestFinished(() => postgres.remove());
+    const sql = postgres.database.sql.bind(postgres.database);
+    const network = new TcpProxy(postgres.url);
+    onTestFinished(() => network.close());
+    const url = new URL(postgres.url);
+    url.port = String(await network.listen());
+    const service = await startService({ databaseUrl: url.href, settings: { REQUEST_DEADLINE_MS: '1000' } });
+    onTestFinished(() => service.stop());
+    await service.stock([1, 0]);
+    const holder = await postgres.database.session('LOCK TABLE inventory_item');
+    const under = service.list();
+    const reading = `SELECT FROM pg_stat_activity WHERE application_name = 'inventory pool' AND wait_event_type = 'Lock'`;
+    await expect.poll(() => sql(reading), { interval: 5 }).toHaveLength(1);
+    network.silence();
+    await holder.end();
+    expect((await under).status).toBe(503);
+    network.speak();
+    for (let quantity = 1; quantity <= 5; quantity++) {
+      await sql(`UPDATE inventory_item SET quantity = ${quantity}`);
+      await expect.poll(async () => (await service.list()).status).toBe(200);
+      expect((await service.list()).text).toContain(`"quantity":${quantity}`);
+    }
+  }, 30_000);
 });

@@ -96,6 +96,17 @@ describe('pipelined requests of one connection', () => {
     connection.destroy();
   }, 30_000);
 
+  it('do not keep others waiting, however many one connection sends', async () => {
+    const many = 2_000;
+    const connection = await send('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(many));
+    await until(() => requests.length > 0);
+    const other = await send('GET /y HTTP/1.1\r\nHost: a\r\n\r\n');
+    expect((await other.answer()).status).toBe(404);
+    expect(requests.length - open.size, 'responses to the first').toBeLessThan(many / 2);
+    for (let n = 0; n < many; n++) expect((await connection.answer()).status).toBe(404);
+    for (const each of [connection, other]) each.destroy();
+  });
+
   it('are not read on while one waits, however little of their bodies has come', async () => {
     await lockPet();
     const connection = await send(update(1, 7));
