@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startFaultyPostgres } from './support/postgres-server.ts';
 import { type TestService, startService } from './support/service.ts';
 import { startReplicated } from './support/standby.ts';
@@ -11,6 +11,7 @@ async function setQuantity(service: TestService, petId: number, quantity: number
 describe('an acknowledged PATCH /v1/inventory/:petId', () => {
   it('outlives a crash though the database does without waiting for the disk', async () => {
     const postgres = await startFaultyPostgres();
+    onTestFinished(() => postgres.remove());
     const { database } = postgres;
     // Nothing else may write out what the updates leave in memory.
     await database.setSystem(
@@ -20,29 +21,25 @@ describe('an acknowledged PATCH /v1/inventory/:petId', () => {
     );
     await database.set('synchronous_commit', 'off');
     const service = await startService({ databaseUrl: postgres.url });
-    try {
-      await service.stock([1, 0], [2, 0]);
-      const acknowledged: number[] = [];
-      for (let quantity = 1; quantity <= 30; quantity++) {
-        // Alone, and together in one statement.
-        if ((await setQuantity(service, 1, quantity)) === '200') acknowledged.push(quantity);
-        await Promise.all([1_000, 2_000].map((more) => setQuantity(service, 2, more + quantity)));
-      }
-      await postgres.crash();
-      await postgres.restart();
-      const rows = await database.sql(
-        `SELECT quantity_after FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 1 ORDER BY id`,
-      );
-      expect(acknowledged).toHaveLength(30);
-      expect(rows.map((row) => row['quantity_after'])).toEqual(acknowledged);
-      const [{ count } = {}] = await database.sql(
-        `SELECT count(*)::int FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 2`,
-      );
-      expect(count).toBe(60);
-    } finally {
-      await service.stop();
-      await postgres.remove();
+    onTestFinished(() => service.stop());
+    await service.stock([1, 0], [2, 0]);
+    const acknowledged: number[] = [];
+    for (let quantity = 1; quantity <= 30; quantity++) {
+      // Alone, and together in one statement.
+      if ((await setQuantity(service, 1, quantity)) === '200') acknowledged.push(quantity);
+      await Promise.all([1_000, 2_000].map((more) => setQuantity(service, 2, more + quantity)));
     }
+    await postgres.crash();
+    await postgres.restart();
+    const rows = await database.sql(
+      `SELECT quantity_after FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 1 ORDER BY id`,
+    );
+    expect(acknowledged).toHaveLength(30);
+    expect(rows.map((row) => row['quantity_after'])).toEqual(acknowledged);
+    const [{ count } = {}] = await database.sql(
+      `SELECT count(*)::int FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 2`,
+    );
+    expect(count).toBe(60);
   }, 30_000);
 });
 

@@ -30,12 +30,10 @@ describe('with no new connection to be had', () => {
     await database.drop();
   });
 
-  const ready = () => ask(service.port, { target: '/health/ready' });
-
   it('lists and is ready as soon as a connection that is in use comes free', async () => {
     const { pool } = service.app.get(PrismaService);
     const inUse = await Promise.all(Array.from({ length: pool.idleCount }, () => pool.connect()));
-    const answers = Promise.all([service.list(), ready()]);
+    const answers = Promise.all([service.list(), ask(service.port, { target: '/health/ready' })]);
     await pause(200);
     for (const connection of inUse) connection.release();
     expect((await answers).map(({ status }) => status)).toEqual([200, 200]);

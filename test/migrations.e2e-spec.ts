@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
 import { Failure } from '../src/errors/failure.js';
@@ -15,8 +15,7 @@ describe('migrations', () => {
 
   beforeEach(async () => {
     database = await createDatabase({ migrated: false });
-    client = new Client({ connectionString: database.url });
-    await client.connect();
+    client = await database.session();
   });
   afterEach(async () => {
     await client.end();
@@ -25,6 +24,11 @@ describe('migrations', () => {
 
   const rows = async (sql: string): Promise<unknown[]> => (await client.query<object>(sql)).rows;
   const register = (columns: string) => rows(`SELECT ${columns} FROM _prisma_migrations ORDER BY migration_name`);
+
+  async function migrateAndAddPets(): Promise<void> {
+    await applyMigrations(database.url);
+    await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
+  }
 
   it('bring an empty database to the newest schema, once', async () => {
     expect(await pendingMigrations(rows)).toEqual(names);
@@ -105,10 +109,7 @@ describe('migrations', () => {
       return failed;
     }
 
-    beforeEach(async () => {
-      await applyMigrations(database.url);
-      await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
-    });
+    beforeEach(migrateAndAddPets);
 
     it('wait for its end without an update that fails', async () => {
       const last = String(names.at(-1));
@@ -140,10 +141,7 @@ describe('migrations', () => {
     const next = async () =>
       Number((await client.query<{ id: string }>(`SELECT nextval(${SEQUENCE}) AS id`)).rows[0]?.id);
 
-    beforeEach(async () => {
-      await applyMigrations(database.url);
-      await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
-    });
+    beforeEach(migrateAndAddPets);
 
     it('let its ids go on after the highest', async () => {
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
@@ -164,8 +162,7 @@ describe('migrations', () => {
       let isOver = false;
       const ids: number[] = [];
       const writers = Array.from({ length: 4 }, async (_, pet) => {
-        const writer = new Client({ connectionString: database.url });
-        await writer.connect();
+        const writer = await database.session();
         while (!isOver) {
           const { rows } = await writer.query<{ id: string }>(
             `INSERT INTO stock_change (pet_id, changed_by) VALUES (${pet}, 'here') RETURNING id`,

@@ -28,21 +28,11 @@ describe('GET /openapi.json', () => {
   });
 
   it('knows the two operations and nothing else', async () => {
-    const { paths } = JSON.parse((await get('/openapi.json')).text) as {
-      paths: Record<string, Record<string, object>>;
-    };
-    expect(
-      Object.entries(paths).map(([path, methods]) => [
-        path,
-        Object.entries(methods).map(([method, { operationId }]: [string, { operationId?: string }]) => [
-          method,
-          operationId,
-        ]),
-      ]),
-    ).toEqual([
-      ['/inventory', [['get', 'listInventory']]],
-      ['/inventory/{petId}', [['patch', 'updateInventory']]],
-    ]);
+    const { paths } = JSON.parse((await get('/openapi.json')).text) as { paths: object };
+    expect(paths).toEqual({
+      '/inventory': { get: expect.objectContaining({ operationId: 'listInventory' }) as object },
+      '/inventory/{petId}': { patch: expect.objectContaining({ operationId: 'updateInventory' }) as object },
+    });
   });
 });
 

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import manifest from '../package.json' with { type: 'json' };
 
 interface LockedPackage {
@@ -75,19 +75,16 @@ describe.skipIf(process.platform === 'win32')('the install script', () => {
     ['that leads nowhere', '../gone'],
   ])('makes a link to Node.js %s', (_, former) => {
     const folder = mkdtempSync(join(tmpdir(), 'inventory-install-'));
-    try {
-      const program = join(folder, `node_modules/node-${process.platform}-${process.arch}/bin/node`);
-      const link = join(folder, 'node_modules/.bin/node');
-      for (const path of [program, link]) mkdirSync(join(path, '..'), { recursive: true });
-      writeFileSync(program, '');
-      if (former !== undefined) symlinkSync(former, link);
-      mkdirSync(join(folder, 'dev'));
-      writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
-      cpSync('dev/link-node.js', join(folder, 'dev/link-node.js'));
-      execFileSync(process.execPath, ['dev/link-node.js'], { cwd: folder });
-      expect(realpathSync(link)).toBe(realpathSync(program));
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const program = join(folder, `node_modules/node-${process.platform}-${process.arch}/bin/node`);
+    const link = join(folder, 'node_modules/.bin/node');
+    for (const path of [program, link]) mkdirSync(join(path, '..'), { recursive: true });
+    writeFileSync(program, '');
+    if (former !== undefined) symlinkSync(former, link);
+    mkdirSync(join(folder, 'dev'));
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+    cpSync('dev/link-node.js', join(folder, 'dev/link-node.js'));
+    execFileSync(process.execPath, ['dev/link-node.js'], { cwd: folder });
+    expect(realpathSync(link)).toBe(realpathSync(program));
   });
 });

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { openStore, type Store } from './commands/store.ts';
 import { type TestService, startService } from './support/service.ts';
 
@@ -36,49 +36,46 @@ const HOSTILE: readonly (readonly string[])[] = [
 
 describe('with foreign settings on the database', () => {
   let store: Store;
-  let reset: string;
+  let alter: string;
 
   beforeAll(async () => {
     store = await openStore();
-    const name = new URL(store.url).pathname.slice(1);
-    reset = `ALTER DATABASE ${name} RESET ALL`;
+    alter = `ALTER DATABASE ${new URL(store.url).pathname.slice(1)}`;
   });
   afterAll(() => store.close());
 
+  async function emptyWith(...settings: string[]): Promise<void> {
+    await store.sql(`${alter} RESET ALL; DELETE FROM inventory_item; DELETE FROM api_key`);
+    for (const setting of settings) await store.sql(`${alter} SET ${setting}`);
+  }
+
   async function startWith(...settings: string[]): Promise<TestService> {
-    await store.sql(reset);
-    await store.sql(`DELETE FROM inventory_item`);
+    await emptyWith(...settings);
     await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'available'), (2, 2, 'sold')`);
-    for (const setting of settings) await store.sql(reset.replace('RESET ALL', `SET ${setting}`));
-    return startService({ databaseUrl: store.url });
+    const service = await startService({ databaseUrl: store.url });
+    onTestFinished(() => service.stop());
+    return service;
   }
 
   it.each(HOSTILE)('%s: lists, updates and keys are right', async (...settings) => {
     const service = await startWith(...settings);
-    try {
-      await pause(70); // an idle session may have ended
-      const [plain, conditional, refused, absent] = await Promise.all([
-        service.update(1, 11),
-        service.update(2, 22, [['If-Match', '"sold-2"']]),
-        service.update(1, 12, [['If-Match', '"NULL"']]),
-        service.update(3, 33),
-      ]);
-      expect([plain.status, conditional.status, refused.status, absent.status]).toEqual([200, 200, 412, 404]);
-      expect((await service.update(1, 13)).status).toBe(200); // a batch of one
-      expect(JSON.parse((await service.list()).text)).toEqual([
-        { petId: 1, quantity: 13, status: 'available' },
-        { petId: 2, quantity: 22, status: 'sold' },
-      ]);
-    } finally {
-      await service.stop();
-    }
+    await pause(70); // an idle session may have ended
+    const [plain, conditional, refused, absent] = await Promise.all([
+      service.update(1, 11),
+      service.update(2, 22, [['If-Match', '"sold-2"']]),
+      service.update(1, 12, [['If-Match', '"NULL"']]),
+      service.update(3, 33),
+    ]);
+    expect([plain.status, conditional.status, refused.status, absent.status]).toEqual([200, 200, 412, 404]);
+    expect((await service.update(1, 13)).status).toBe(200); // a batch of one
+    expect(JSON.parse((await service.list()).text)).toEqual([
+      { petId: 1, quantity: 13, status: 'available' },
+      { petId: 2, quantity: 22, status: 'sold' },
+    ]);
   });
 
   it('all at once: the commands do what they say', async () => {
-    await store.sql(reset);
-    await store.sql(`DELETE FROM inventory_item; DELETE FROM api_key`);
-    const one = HOSTILE.flat().filter((setting) => !setting.includes('serializable'));
-    for (const setting of one) await store.sql(reset.replace('RESET ALL', `SET ${setting}`));
+    await emptyWith(...HOSTILE.flat().filter((setting) => !setting.includes('serializable')));
     const done = { code: 0 };
     expect(
       await store.inventoryReading('petId,quantity,status\n7,8,sold\n', 'import', '-', '--format', 'csv'),
@@ -100,16 +97,12 @@ describe('with foreign settings on the database', () => {
     async (isolation) => {
       const service = await startWith(`default_transaction_isolation = ${isolation}`);
       const rewriter = await service.database.session('ALTER TABLE inventory_item ALTER quantity TYPE bigint');
-      try {
-        await rewriter.query('ALTER TABLE inventory_item ALTER quantity TYPE int');
-        const list = service.list();
-        await pause(200);
-        await rewriter.query('COMMIT');
-        expect(JSON.parse((await list).text)).toHaveLength(2);
-      } finally {
-        await rewriter.end();
-        await service.stop();
-      }
+      onTestFinished(() => rewriter.end());
+      await rewriter.query('ALTER TABLE inventory_item ALTER quantity TYPE int');
+      const list = service.list();
+      await pause(200);
+      await rewriter.query('COMMIT');
+      expect(JSON.parse((await list).text)).toHaveLength(2);
     },
   );
 });

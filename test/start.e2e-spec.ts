@@ -12,18 +12,6 @@ import { createDatabase } from './support/database.ts';
 const sources = ['src', 'dev', 'prisma', 'nest-cli.json', 'package-lock.json', 'package.json', 'prisma.config.ts'];
 const compilerSettings = ['tsconfig.build.json', 'tsconfig.json'];
 
-interface Started {
-  process: ChildProcess;
-  output: () => string;
-  exitCode: Promise<number | null>;
-}
-
-/** The commands of the banner, to be run as they are printed. */
-interface Printed {
-  list: () => Promise<Response>;
-  update: (body?: string) => Promise<Response>;
-}
-
 const printedCommands = new RegExp(
   [
     String.raw`curl -H "Authorization: (?<credential>[^"]+)" (?<list>\S+)\n[^]+`,
@@ -48,7 +36,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     rmSync(project, { recursive: true, force: true });
   });
 
-  function start(settings: NodeJS.ProcessEnv = {}): Started {
+  function start(settings: NodeJS.ProcessEnv = {}) {
     const child = spawn(process.execPath, ['dev/start.ts'], {
       cwd: project,
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', HOST: '127.0.0.1', ...settings },
@@ -63,7 +51,8 @@ describe('npm start', { timeout: 60_000 }, () => {
     };
   }
 
-  async function ready(started: Started): Promise<Printed> {
+  /** The commands of the banner, to be run as they are printed. */
+  async function ready(started: ReturnType<typeof start>) {
     const printed = await vi.waitFor(
       () => printedCommands.exec(started.output())?.groups ?? Promise.reject(new Error(started.output())),
       { timeout: 50_000, interval: 50 },
@@ -97,9 +86,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     const pid = postmaster();
     started.process.kill('SIGTERM');
     expect(await started.exitCode).toBe(0);
-    await vi.waitFor(() => {
-      expect(isAlive(pid)).toBe(false);
-    }, 10_000);
+    await vi.waitFor(() => expect(isAlive(pid)).toBe(false), 10_000);
   });
 
   it('keeps an acknowledged update through a kill of everything', async () => {
@@ -135,12 +122,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     const database = await createDatabase({ migrated: false });
     const BOOTSTRAP_API_KEY = 'a-bootstrap-key-of-enough-characters';
     const started = start({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
-    await vi.waitFor(
-      () => {
-        expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY');
-      },
-      { timeout: 50_000 },
-    );
+    await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 50_000);
     const address = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
     const answer = await fetch(address, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
     expect(await answer.text()).toBe('[]');

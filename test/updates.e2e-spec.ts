@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { readSettings } from '../src/settings.ts';
 import { outcomeOf, writeFailure } from '../src/database/database-failure.ts';
 import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
@@ -10,6 +10,14 @@ import { type QuantityUpdate, updateStatement } from '../src/inventory/update-st
 import { type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
+const UPDATE: QuantityUpdate = {
+  petId: 1n,
+  quantity: 1,
+  ifMatch: null,
+  changedBy: 'key:test',
+  idempotencyKey: null,
+  requestId: 'request',
+};
 
 describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   let service: TestService;
@@ -30,18 +38,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   });
 
   const ask = (update: Partial<QuantityUpdate>, patienceMs = PATIENCE_MS, by = updates) =>
-    by.apply(
-      {
-        petId: 1n,
-        quantity: 1,
-        ifMatch: null,
-        changedBy: 'key:test',
-        idempotencyKey: null,
-        requestId: 'request',
-        ...update,
-      },
-      performance.now() + patienceMs,
-    );
+    by.apply({ ...UPDATE, ...update }, performance.now() + patienceMs);
   const stockOf = () => service.sql('SELECT pet_id, quantity, status FROM inventory_item ORDER BY pet_id');
   const historyOf = (petId: number) =>
     service.sql(
@@ -73,30 +70,28 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     ]);
   });
 
-  it('each update writes one history row, in the order in which they took effect', async () => {
-    await service.stock([6, 0]);
-    await Promise.all([1, 2, 3, 4].map((quantity) => ask({ petId: 6n, quantity, requestId: `request-${quantity}` })));
-    expect(await historyOf(6)).toEqual(
-      [1, 2, 3, 4].map((quantity) => ({
+  it('updates of a hot pet share statements, and its history has a row for each in the order in which they took effect', async () => {
+    await service.stock([8, 0], [9, 0]);
+    const quantities = Array.from({ length: 100 }, (_, at) => at + 1);
+    const outcomes = await Promise.all(
+      quantities.map((quantity) =>
+        ask({
+          petId: 8n,
+          quantity,
+          ifMatch: quantity % 10 === 0 ? [`available-${quantity - 1}`] : null,
+          requestId: `request-${quantity}`,
+        }),
+      ),
+    );
+    expect(outcomes.map((each) => each.outcome === 'done' && each.item.quantity)).toEqual(quantities);
+    expect(await historyOf(8)).toEqual(
+      quantities.map((quantity) => ({
         before: quantity - 1,
         after: quantity,
         changed_by: 'key:test',
         request_id: `request-${quantity}`,
       })),
     );
-  });
-
-  it('updates of a hot pet share statements, and its history has every one of them', async () => {
-    await service.stock([8, 0], [9, 0]);
-    const quantities = Array.from({ length: 100 }, (_, at) => at + 1);
-    const outcomes = await Promise.all(
-      quantities.map((quantity) =>
-        ask({ petId: 8n, quantity, ifMatch: quantity % 10 === 0 ? [`available-${quantity - 1}`] : null }),
-      ),
-    );
-    expect(outcomes.map((each) => each.outcome === 'done' && each.item.quantity)).toEqual(quantities);
-    const history = (await historyOf(8)).map(({ before, after }) => [before, after]);
-    expect(history).toEqual(quantities.map((quantity) => [quantity - 1, quantity]));
     expect(await stockOf()).toMatchObject([{ quantity: 100 }, { quantity: 0 }]);
     const [{ statements } = {}] = await service.sql(
       `SELECT count(DISTINCT xmin::text)::int AS statements FROM stock_change WHERE pet_id = 8 AND changed_by = 'key:test'`,
@@ -138,9 +133,8 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         expect(await ask({ petId: 2n, quantity })).toMatchObject({ outcome: 'done' });
         expect(performance.now() - startedAt).toBeLessThan(400);
       }
-      await holder.query('ROLLBACK');
-      expect(await locked).toMatchObject({ outcome: 'done' });
       await holder.end();
+      expect(await locked).toMatchObject({ outcome: 'done' });
     });
 
     it('an update sees what the other session committed', async () => {
@@ -159,7 +153,6 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         code: 'service_unavailable',
       });
       expect(performance.now() - startedAt).toBeLessThan(1_300);
-      await holder.query('ROLLBACK');
       await holder.end();
       expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 2 }]);
     });
@@ -193,7 +186,6 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         return ask({ petId: 1n, requestId: 'late' }, 1_000 + 83 * at).catch(outcomeOf);
       }),
     );
-    await holder.query('ROLLBACK');
     await holder.end();
     expect(outcomes).toEqual(outcomes.map(() => 'not_applied'));
     expect(await ask({ petId: 1n, quantity: 7 })).toMatchObject({ outcome: 'done' });
@@ -208,52 +200,39 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
          RETURN NULL; END $$;
        CREATE TRIGGER tell AFTER INSERT ON stock_change EXECUTE FUNCTION tell()`,
     );
-    try {
-      for (const pets of [[31n], [31n, 32n]]) {
-        for (const [before, during] of [
-          ['off', 'on'],
-          ['remote_write', 'remote_write'],
-        ]) {
-          await service.sql(`SET client_min_messages = error; SET synchronous_commit = ${String(before)}`);
-          const { sql, values } = updateStatement(
-            pets.map((petId) => ({
-              petId,
-              quantity: 1,
-              ifMatch: null,
-              changedBy: 'key:test',
-              idempotencyKey: null,
-              requestId: 'request',
-            })),
-            Number.MAX_SAFE_INTEGER,
-          );
-          await service.sql(sql, values);
-          const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings`);
-          expect(told).toEqual({ settings: `${String(during)} warning` });
-        }
-      }
-    } finally {
+    onTestFinished(async () => {
       await service.sql('DROP TRIGGER tell ON stock_change; DROP FUNCTION tell; RESET ALL');
+    });
+    for (const pets of [[31n], [31n, 32n]]) {
+      for (const [before, during] of [
+        ['off', 'on'],
+        ['remote_write', 'remote_write'],
+      ] as const) {
+        await service.sql(`SET client_min_messages = error; SET synchronous_commit = ${before}`);
+        const { sql, values } = updateStatement(
+          pets.map((petId) => ({ ...UPDATE, petId })),
+          Number.MAX_SAFE_INTEGER,
+        );
+        await service.sql(sql, values);
+        const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings`);
+        expect(told).toEqual({ settings: `${during} warning` });
+      }
     }
   });
 
   it('an update never scans the table, though its statement was planned while that was empty', async () => {
     const session = await service.database.session();
-    const update = { petId: 404n, quantity: 1, ifMatch: null, changedBy: 'key:test', idempotencyKey: null };
-    const { sql, values } = updateStatement([{ ...update, requestId: 'request' }], Number.MAX_SAFE_INTEGER);
-    try {
-      await session.query('SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; BEGIN');
-      await session.query('TRUNCATE inventory_item');
-      await session.query(`PREPARE update_stock AS ${sql}`);
-      const given = values.map((value) => (value === null ? 'NULL' : session.escapeLiteral(value))).join();
-      const { rows } = await session.query<Record<'QUERY PLAN', string>>(`EXPLAIN EXECUTE update_stock (${given})`);
-      const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
-      const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on inventory_item/.test(node));
-      expect(scans.length).toBeGreaterThan(1);
-      for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*pet_id/);
-    } finally {
-      await session.query('ROLLBACK');
-      await session.end();
-    }
+    onTestFinished(() => session.end());
+    const { sql, values } = updateStatement([{ ...UPDATE, petId: 404n }], Number.MAX_SAFE_INTEGER);
+    await session.query('SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; BEGIN');
+    await session.query('TRUNCATE inventory_item');
+    await session.query(`PREPARE update_stock AS ${sql}`);
+    const given = values.map((value) => (value === null ? 'NULL' : session.escapeLiteral(value))).join();
+    const { rows } = await session.query<Record<'QUERY PLAN', string>>(`EXPLAIN EXECUTE update_stock (${given})`);
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+    const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on inventory_item/.test(node));
+    expect(scans.length).toBeGreaterThan(1);
+    for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*pet_id/);
   });
 
   it('an update whose id in the history is taken is not applied, and is done once the ids are free', async () => {
@@ -296,14 +275,9 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     // A lock on the whole table stops the statement itself, not just one row of it.
     const holder = await service.database.session('LOCK TABLE stock_change');
     const doomed = Promise.allSettled([ask({ petId: 1n, quantity: 100 }), ask({ petId: 2n, quantity: 100 })]);
-    await expect
-      .poll(() =>
-        service.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                                WHERE application_name = 'inventory updates' AND wait_event_type = 'Lock'
-                                  AND datname = current_database()`),
-      )
-      .toHaveLength(1);
-    await holder.query('ROLLBACK');
+    const cut = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE application_name = 'inventory updates' AND wait_event_type = 'Lock' AND datname = current_database()`;
+    await expect.poll(() => service.sql(cut)).toHaveLength(1);
     await holder.end();
     const outcomes = await doomed;
     const failures = outcomes

@@ -43,18 +43,6 @@ describe('Batcher', () => {
     expect(stage.batches.map((batch) => batch.calls)).toEqual([[1]]);
   });
 
-  it('gathers what arrives under way into the next batch', async () => {
-    const stage = new Stage();
-    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
-    const results = [batcher.call(1, NEVER)];
-    await settled();
-    results.push(...[2, 3].map((call) => batcher.call(call, NEVER)));
-    stage.batches[0]?.end(false);
-    await settled();
-    stage.batches[1]?.end(false);
-    expect(await Promise.all(results)).toEqual(['1@0', '2@1', '3@1']);
-  });
-
   it('leaves again before the results of the batch before are passed on', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
@@ -146,7 +134,7 @@ describe('Batcher', () => {
     );
   });
 
-  it('refuses one more than may wait, and those that wait are unharmed', async () => {
+  it('gathers what arrives under way into the next batch, and refuses one more than may wait', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 2 });
     const taken = [batcher.call(1, NEVER)];
@@ -159,7 +147,7 @@ describe('Batcher', () => {
     expect(await Promise.all(taken)).toEqual(['1@0', '2@1', '3@1']);
   });
 
-  it('fails an overdue call within its deadline and says whether it was sent', async () => {
+  it('fails an overdue call within its deadline, says whether it was sent, and does not send it any more', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const startedAt = performance.now();
@@ -169,15 +157,6 @@ describe('Batcher', () => {
     expect(performance.now() - startedAt).toBeLessThan(300);
     expect(sent).toMatchObject({ reason: new DeadlinePassed(true) });
     expect(unsent).toMatchObject({ reason: new DeadlinePassed(false) });
-  });
-
-  it('does not send a call whose deadline has passed', async () => {
-    const stage = new Stage();
-    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
-    void batcher.call(1, NEVER);
-    await settled();
-    const overdue = batcher.call(2, performance.now() + 20);
-    await expect(overdue).rejects.toEqual(new DeadlinePassed(false));
     stage.batches[0]?.end(false);
     await settled();
     expect(stage.batches).toHaveLength(1);

@@ -106,25 +106,12 @@ describe('the table of SQLSTATEs', () => {
 });
 
 describe('the answer', () => {
-  it('to a failed read is service_unavailable, even when a write would be in doubt', () => {
-    expect(readFailure(databaseError('57P01'))).toMatchObject({
-      code: 'service_unavailable',
-      headers: { 'Retry-After': '1' },
-    });
-  });
-
-  it('to a write in doubt is outcome_unknown', () => {
-    expect(writeFailure(databaseError('57P01'))).toMatchObject({
-      code: 'outcome_unknown',
-      headers: { 'Retry-After': '1' },
-    });
-  });
-
-  it('to a write that surely failed is service_unavailable', () => {
-    expect(writeFailure(databaseError('53100'))).toMatchObject({
-      code: 'service_unavailable',
-      headers: { 'Retry-After': '1' },
-    });
+  it.each([
+    ['a failed read, even when a write would be in doubt,', readFailure, '57P01', 'service_unavailable'],
+    ['a write in doubt', writeFailure, '57P01', 'outcome_unknown'],
+    ['a write that surely failed', writeFailure, '53100', 'service_unavailable'],
+  ])('to %s has its code and when to come again', (_, failure, sqlstate, code) => {
+    expect(failure(databaseError(sqlstate))).toMatchObject({ code, headers: { 'Retry-After': '1' } });
   });
 
   it('says nothing of what the database said', () => {

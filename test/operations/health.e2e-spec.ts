@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
 import { createDatabase } from '../support/database.ts';
@@ -36,6 +36,8 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     service = await startService({ databaseUrl: postgres.url });
   });
   afterEach(async () => {
+    if (!postgres.isRunning) await postgres.restart();
+    postgres.thaw();
     await expect.poll(() => answerOf(service.url, 'ready'), { timeout: 10_000 }).toEqual(OK);
   });
   afterAll(async () => {
@@ -48,23 +50,7 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     expect(await answerOf(service.url, 'ready')).toEqual(OK);
   });
 
-  it('is live but not ready while the database is frozen, within a bound and for many probes at once', async () => {
-    postgres.freeze();
-    try {
-      const probes = await Promise.all(Array.from({ length: 50 }, () => probe(service.url, 'ready')));
-      for (const [status, body, tookMs] of probes) {
-        expect([status, body]).toEqual(UNAVAILABLE);
-        expect(tookMs).toBeLessThan(1_900); // the query's own bound is 2 s
-      }
-      const [status, , tookMs] = await probe(service.url, 'live');
-      expect(status).toBe(200);
-      expect(tookMs).toBeLessThan(500);
-    } finally {
-      postgres.thaw();
-    }
-  });
-
-  it('gives a frozen database one check to answer, however many ask', async () => {
+  it('is live but not ready while the database is frozen, within a bound and by one check for many probes', async () => {
     const checks: number[] = [];
     const count = (end: unknown) => {
       const { name, calls } = end as BatchEnd;
@@ -72,11 +58,15 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     };
     batchEnds.subscribe(count);
     postgres.freeze();
-    try {
-      await Promise.all(Array.from({ length: 50 }, () => probe(service.url, 'ready')));
-    } finally {
-      postgres.thaw();
+    const probes = await Promise.all(Array.from({ length: 50 }, () => probe(service.url, 'ready')));
+    for (const [status, body, tookMs] of probes) {
+      expect([status, body]).toEqual(UNAVAILABLE);
+      expect(tookMs).toBeLessThan(1_900); // the query's own bound is 2 s
     }
+    const [status, , tookMs] = await probe(service.url, 'live');
+    expect(status).toBe(200);
+    expect(tookMs).toBeLessThan(500);
+    postgres.thaw();
     await expect.poll(() => checks, { timeout: 5_000 }).not.toEqual([]);
     await pause(500); // another batch would end by now
     batchEnds.unsubscribe(count);
@@ -85,28 +75,19 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
 
   it('is not ready while the database is frozen and more requests wait than may', async () => {
     const crowded = await startService({ databaseUrl: postgres.url, settings: { MAX_WAITING_REQUESTS: '1' } });
-    try {
-      await expect.poll(() => answerOf(crowded.url, 'ready')).toEqual(OK);
-      postgres.freeze();
-      const waiting = Array.from({ length: 5 }, () => crowded.list());
-      await pause(100);
-      expect(await answerOf(crowded.url, 'ready')).toEqual(UNAVAILABLE);
-      postgres.thaw();
-      await Promise.all(waiting);
-    } finally {
-      postgres.thaw();
-      await crowded.stop();
-    }
+    onTestFinished(() => crowded.stop());
+    postgres.freeze();
+    const waiting = Array.from({ length: 5 }, () => crowded.list());
+    await pause(100);
+    expect(await answerOf(crowded.url, 'ready')).toEqual(UNAVAILABLE);
+    postgres.thaw();
+    await Promise.all(waiting);
   });
 
   it('is live but not ready while the database is down', async () => {
     await postgres.stop();
-    try {
-      expect(await answerOf(service.url, 'ready')).toEqual(UNAVAILABLE);
-      expect(await answerOf(service.url, 'live')).toEqual(OK);
-    } finally {
-      await postgres.restart();
-    }
+    expect(await answerOf(service.url, 'ready')).toEqual(UNAVAILABLE);
+    expect(await answerOf(service.url, 'live')).toEqual(OK);
   });
 });
 

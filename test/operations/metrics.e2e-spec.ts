@@ -1,6 +1,6 @@
+import { once } from 'node:events';
 import { readFileSync, readdirSync } from 'node:fs';
-import { Agent, request } from 'node:http';
-import { setTimeout as pause } from 'node:timers/promises';
+import { Agent, type IncomingMessage, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sendRaw } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -43,26 +43,19 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     );
   }
 
-  function ask(method: string, path: string, headers: Record<string, string> = {}, body?: string): Promise<number> {
-    return new Promise((resolve, reject) => {
-      const sent = request({ host: '127.0.0.1', port: service.port, method, path, headers, agent }, (answer) => {
-        answer.resume().once('end', () => {
-          resolve(answer.statusCode ?? 0);
-        });
-      });
-      sent.once('error', reject).end(body);
-    });
+  async function ask(method: string, path: string, headers: Record<string, string> = {}, body?: string): Promise<void> {
+    const sent = request({ host: '127.0.0.1', port: service.port, method, path, headers, agent }).end(body);
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    await once(answer.resume(), 'end');
   }
 
   it('wants a key with the scope metrics:read', async () => {
-    await service.sql(`UPDATE api_key SET scopes = '{inventory:read,inventory:write}'`);
-    const refused = await fetch(`${service.url}/metrics`, { headers: bearer() });
-    await service.sql(`UPDATE api_key SET scopes = '{inventory:read,inventory:write,metrics:read}'`);
+    await service.addKey('reads-and-writes');
+    const headers = { Authorization: 'Bearer reads-and-writes' };
+    const refused = await fetch(`${service.url}/metrics`, { headers });
     expect([refused.status, await refused.json()]).toMatchObject([403, { code: 'forbidden' }]);
-    expect((await fetch(`${service.url}/metrics`)).status).toBe(401);
-    expect((await fetch(`${service.url}/metrics`, { headers: bearer() })).headers.get('content-type')).toBe(
-      'text/plain; version=0.0.4; charset=utf-8',
-    );
+    const taken = await fetch(`${service.url}/metrics`, { headers: bearer() });
+    expect(taken.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   });
 
   it('counts exactly what a load generator sent, by method, route and status', async () => {
@@ -127,13 +120,9 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     expect(readings).toBeGreaterThan(0);
     expect(readings).toBeLessThanOrEqual(trips['{trip="list"}'] ?? 0);
     expect(rise('inventory_list_reuses_total') + (served['{trip="list"}'] ?? 0)).toBe(400 + 30);
-    expect(after.get('inventory_list_bytes')).toBe(Buffer.byteLength(await listText()));
+    expect(after.get('inventory_list_bytes')).toBe((await service.list()).bytes.length);
     expect(after.get('http_server_active_requests')).toBe(1);
   });
-
-  async function listText(): Promise<string> {
-    return (await fetch(`${service.url}/v1/inventory`, { headers: bearer() })).text();
-  }
 
   it('has no more series after 10,000 random paths', async () => {
     await ask('GET', '/nowhere');
@@ -158,39 +147,19 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
   });
 
   it('counts a client that breaks the connection before its answer as 499', async () => {
-    const blocker = await startBlocker();
+    await service.sql('UPDATE inventory_item SET quantity = quantity + 1'); // or the list would not be reloaded
+    const blocker = await service.database.session('LOCK TABLE inventory_item IN ACCESS EXCLUSIVE MODE');
+    const waiting = `SELECT FROM pg_locks WHERE NOT granted AND relation = 'inventory_item'::regclass`;
     const before = await scrape();
     const leaving = request({ host: '127.0.0.1', port: service.port, path: '/v1/inventory', headers: bearer() });
     leaving.on('error', () => undefined).end();
-    await untilListIsAsked();
+    await expect.poll(() => service.sql(waiting), { timeout: 5_000 }).not.toEqual([]);
     leaving.socket?.resetAndDestroy(); // a mere FIN says that no more is sent, and the answer is still awaited
     await expect.poll(async () => (await scrape()).get('http_server_active_requests'), { timeout: 5_000 }).toBe(1);
-    await blocker.release();
+    await blocker.end();
     const gone = { '{method="GET",route="/v1/inventory",status="499"}': 1 };
     expect(rises(before, await scrape(), REQUESTS)).toEqual(gone);
   });
-
-  /** Keeps the list from being reloaded. */
-  async function startBlocker(): Promise<{ release(): Promise<void> }> {
-    await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
-    await service.sql('BEGIN');
-    await service.sql('LOCK TABLE inventory_item IN ACCESS EXCLUSIVE MODE');
-    return {
-      async release() {
-        await service.sql('ROLLBACK');
-      },
-    };
-  }
-
-  async function untilListIsAsked(): Promise<void> {
-    for (;;) {
-      const waiting = await service.sql(
-        "SELECT FROM pg_locks WHERE NOT granted AND relation = 'inventory_item'::regclass",
-      );
-      if (waiting.length > 0) return;
-      await pause(10);
-    }
-  }
 
   it('has every name and label that the dashboard and the alert rules use', async () => {
     await Promise.all([ask('GET', '/v1/inventory', bearer()), sendRaw(service.port, 'nonsense\r\n\r\n')]);

@@ -127,18 +127,13 @@ function judgeBody(answer: Answer, pointer: string): string[] {
   if (!validate) throw new Error(`openapi.json has no ${pointer}`);
   let body: { status?: unknown };
   try {
-    body = JSON.parse(decoded(answer)) as { status?: unknown };
+    const isZipped = answer.headers['content-encoding'] === 'gzip';
+    body = JSON.parse((isZipped ? gunzipSync(answer.bytes) : answer.bytes).toString()) as { status?: unknown };
   } catch {
     return ['the body is not JSON'];
   }
   const faults = validate(body) ? [] : faultsOf(validate, 'body');
   return answer.status < 400 || body.status === answer.status ? faults : [...faults, 'body/status is another'];
-}
-
-function decoded({ headers, bytes }: Answer): string {
-  const coding = headers['content-encoding'];
-  if (coding === 'gzip') return gunzipSync(bytes).toString();
-  return bytes.toString();
 }
 
 function resolved(header: Header): Header {

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import { applyMigrations } from '../../src/database/migrations.ts';
 
@@ -37,13 +37,18 @@ export class Database {
     return client;
   }
 
+  /** Stores a key, for lists and updates unless `columns` of its row say otherwise. */
+  async addKey(key: string, columns: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    const scopes = ['inventory:read', 'inventory:write'];
+    const row = { id: key.slice(-8), name: 'test', key_sha256: hash('sha256', key, 'buffer'), scopes, ...columns };
+    const places = Object.keys(row).map((_, at) => `$${at + 1}`);
+    await this.sql(`INSERT INTO api_key (${Object.keys(row).join()}) VALUES (${places.join()})`, Object.values(row));
+  }
+
   /** Locks one pet's row until the returned function is called. */
   async lockRow(petId: number): Promise<() => Promise<void>> {
     const holder = await this.session(`SELECT FROM inventory_item WHERE pet_id = ${petId} FOR UPDATE`);
-    return async () => {
-      await holder.query('ROLLBACK');
-      await holder.end();
-    };
+    return () => holder.end();
   }
 
   /** Changes a setting for the sessions of this database that begin from now on. */

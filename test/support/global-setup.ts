@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { rmSync } from 'node:fs';
-import { request } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
 import { buildIfStale } from '../../dev/build.ts';
-import { applyMigrations } from '../../src/database/migrations.js';
+import { createDatabaseOn } from './database.ts';
 import { startTestServer } from './test-server.ts';
 
 declare module 'vitest' {
@@ -33,23 +33,16 @@ interface PostgresServer {
 export default async function prepareDatabase({ provide }: TestProject): Promise<() => Promise<void>> {
   buildIfStale();
   const server = await startServer();
-  const templateDatabase = `inventory_template_${process.pid}`;
-  const admin = new Client({ connectionString: server.url });
-  await admin.connect();
-  await admin.query(`CREATE DATABASE ${templateDatabase}`);
-  const template = new URL(server.url);
-  template.pathname = templateDatabase;
-  await applyMigrations(template.href);
-  const { rows } = await admin.query<{ server_version: string }>('SHOW server_version');
-  const version = rows[0]?.server_version ?? '';
+  const template = await createDatabaseOn(server.url);
+  const [shown] = await template.sql('SHOW server_version');
+  const version = String(shown?.['server_version']);
   if (!version.startsWith(wantedVersion)) throw new Error(`${server.kind} is ${version}, not ${wantedVersion}`);
   console.log(`Tests run on ${server.kind}, ${version}${wantedTls && `, over TLS with ${wantedTls}`}.`);
   provide('postgresUrl', server.url);
   provide('postgresMajor', Number.parseInt(version));
-  provide('templateDatabase', templateDatabase);
+  provide('templateDatabase', new URL(template.url).pathname.slice(1));
   return async () => {
-    await admin.query(`DROP DATABASE ${templateDatabase} WITH (FORCE)`);
-    await admin.end();
+    await template.drop();
     await server.stop();
   };
 }
@@ -99,18 +92,14 @@ async function startContainer(): Promise<PostgresServer> {
 }
 
 /** One look at the engine's socket, so that a machine without Docker loses no time. */
-function dockerAnswers(): Promise<boolean> {
+async function dockerAnswers(): Promise<boolean> {
   const host = new URL(process.env['DOCKER_HOST'] ?? 'unix:///var/run/docker.sock');
   const target = host.protocol === 'unix:' ? { socketPath: host.pathname } : { host: host.hostname, port: host.port };
-  return new Promise((resolve) => {
-    const ping = request({ ...target, path: '/_ping', timeout: 1_000 }, (answer) => {
-      answer.resume();
-      resolve(answer.statusCode === 200);
-    });
-    ping.on('timeout', () => ping.destroy());
-    ping.on('error', () => {
-      resolve(false);
-    });
-    ping.end();
-  });
+  const ping = request({ ...target, path: '/_ping', signal: AbortSignal.timeout(1_000) }).end();
+  try {
+    const [answer] = (await once(ping, 'response')) as [IncomingMessage];
+    return answer.resume().statusCode === 200;
+  } catch {
+    return false;
+  }
 }

@@ -1,8 +1,8 @@
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { Server } from 'node:http';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
+import { expect, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { readSettings, type SettingName } from '../../src/settings.ts';
 import { LIMITS, type Limits } from '../../src/http/limits.ts';
@@ -47,8 +47,6 @@ export interface TestService {
   stop(): Promise<void>;
 }
 
-const READY_WITHIN_MS = 15_000;
-
 /**
  * Starts the service and waits until it is ready: some 300 ms. Call it in `beforeAll`, `stop` it in `afterAll`.
  *
@@ -81,8 +79,8 @@ export async function startService({
   const server: Server = app.getHttpServer();
   const breaches = watchContract(server);
   const { port } = server.address() as AddressInfo;
-  const url = `http://127.0.0.1:${port}`;
-  await untilReady(url);
+  const ready = () => ask(port, { target: '/health/ready' });
+  await vi.waitFor(async () => expect((await ready()).text).toBe('{"status":"ok"}'), { timeout: 15_000, interval: 20 });
   const client = await database.session();
 
   async function sql<Row extends object>(statement: string, args: readonly unknown[] = []): Promise<Row[]> {
@@ -90,7 +88,7 @@ export async function startService({
   }
   const bearer = [['Authorization', `Bearer ${key}`]] as const;
   return {
-    url,
+    url: `http://127.0.0.1:${port}`,
     port,
     key,
     databaseUrl: database.url,
@@ -114,12 +112,7 @@ export async function startService({
         [pets.map(([petId]) => String(petId)), pets.map((pet) => pet[1]), pets.map((pet) => pet[2] ?? 'available')],
       );
     },
-    async addKey(key, columns = {}) {
-      const scopes = ['inventory:read', 'inventory:write'];
-      const row = { id: key.slice(-8), name: 'test', key_sha256: hash('sha256', key, 'buffer'), scopes, ...columns };
-      const places = Object.keys(row).map((_, at) => `$${at + 1}`);
-      await sql(`INSERT INTO api_key (${Object.keys(row).join()}) VALUES (${places.join()})`, Object.values(row));
-    },
+    addKey: (key, columns) => database.addKey(key, columns),
     async stop() {
       server.closeAllConnections();
       await app.close();
@@ -128,14 +121,4 @@ export async function startService({
       if (breaches.length > 0) throw new Error(`not as openapi.json says:\n${breaches.join('\n')}`);
     },
   };
-}
-
-async function untilReady(url: string): Promise<void> {
-  const deadline = performance.now() + READY_WITHIN_MS;
-  for (;;) {
-    const answer = await fetch(`${url}/health/ready`, { headers: { Connection: 'close' } });
-    if (answer.ok) return;
-    if (performance.now() > deadline) throw new Error(`the service does not get ready: ${await answer.text()}`);
-    await pause(20);
-  }
 }

@@ -10,11 +10,8 @@ import { startTestServer } from './test-server.ts';
 
 /** A primary with a migrated, empty store and a standby that streams from it: about three seconds. */
 export async function startReplicated(): Promise<{ primary: Database; standby: Database; remove(): Promise<void> }> {
-  const folders = ['primary', 'standby'].map((role) => join(tmpdir(), `inventory-${role}-${randomUUID()}`)) as [
-    string,
-    string,
-  ];
-  const [primaryFolder, standbyFolder] = folders;
+  const primaryFolder = join(tmpdir(), `inventory-primary-${randomUUID()}`);
+  const standbyFolder = join(tmpdir(), `inventory-standby-${randomUUID()}`);
   const first = await startTestServer(primaryFolder, { throwaway: true });
   await applyMigrations(first.url);
   await first.stop();
@@ -34,7 +31,7 @@ export async function startReplicated(): Promise<{ primary: Database; standby: D
     standby: new Database(standby.url),
     async remove() {
       await Promise.all([standby.stop(), primary.stop()]);
-      for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+      for (const folder of [primaryFolder, standbyFolder]) rmSync(folder, { recursive: true, force: true });
     },
   };
 }
