@@ -1,10 +1,11 @@
-import { Client } from 'pg';
-import { createDatabase } from '../support/database.ts';
+import { createDatabase, type Database } from '../support/database.ts';
 import { inventory, type Outcome } from './inventory-command.ts';
 
 /** An empty store of a test file's own, and the command on it. */
 export interface Store {
   readonly url: string;
+  /** By connections of their own. */
+  readonly database: Database;
   /** One SQL statement; int8 as text. */
   sql<Row extends object = Record<string, unknown>>(statement: string, values?: readonly unknown[]): Promise<Row[]>;
   /** Runs the `inventory` command. */
@@ -18,14 +19,14 @@ export interface Store {
 
 export async function openStore(): Promise<Store> {
   const database = await createDatabase();
-  const client = new Client({ connectionString: database.url });
-  await client.connect();
+  const client = await database.session();
 
   async function sql<Row extends object>(statement: string, values: readonly unknown[] = []): Promise<Row[]> {
     return (await client.query<Row>(statement, [...values])).rows;
   }
   return {
     url: database.url,
+    database,
     sql,
     inventory: (...args) => inventory(database.url, args),
     inventoryReading: (input, ...args) => inventory(database.url, args, input),
