@@ -1,4 +1,6 @@
+import { onTestFinished } from 'vitest';
 import { type WholeAnswer, refused } from '../support/answers.ts';
+import { Connection } from '../support/http-client.ts';
 
 /** Requests that no well-behaved client sends, byte for byte, for the service and for what stands in front of it. */
 
@@ -91,4 +93,17 @@ export const REFUSED_BEFORE_BODY: readonly [name: string, from: RegExp, to: stri
 export function updateBytes(key: string, headers: string, body: string, petId = 1): string {
   const head = `PATCH /v1/inventory/${petId} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n`;
   return `${head}Content-Type: application/json\r\n${headers}\r\n${body}`;
+}
+
+export function listBytes(key: string): string {
+  return `${GET}Authorization: Bearer ${key}\r\n\r\n`;
+}
+
+/** A connection of the test's own on which this was sent. */
+export async function sendOn(port: number, bytes = ''): Promise<Connection> {
+  const connection = await Connection.open(port);
+  onTestFinished(() => {
+    connection.destroy();
+  });
+  return connection.send(bytes);
 }
