@@ -51,18 +51,13 @@ describe('CORS_ORIGINS', () => {
     expect((await ask(service, '/v1/nothing', SHOP, preflight)).status).toBe(404);
   });
 
-  it('lets no other page read anything', async () => {
+  it('lets no other page read anything, and none where it names nobody', async () => {
     for (const init of [{}, preflight]) {
-      const answer = await ask(service, '/v1/inventory', OTHER, init);
-      expect(answer.header('access-control-allow-origin')).toBeNull();
-    }
-  });
-
-  it('is off when it names nobody', async () => {
-    for (const init of [{}, preflight]) {
-      const answer = await ask(closed, '/v1/inventory', SHOP, init);
-      expect(answer.header('access-control-allow-origin')).toBeNull();
-      expect(answer.header('access-control-allow-methods')).toBeNull();
+      const answers = [
+        await ask(service, '/v1/inventory', OTHER, init),
+        await ask(closed, '/v1/inventory', SHOP, init),
+      ];
+      for (const answer of answers) expect(answer.header('access-control-allow-origin')).toBeNull();
     }
   });
 });
