@@ -15,8 +15,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all([service.stop(), closed.stop()]));
 
 describe('CORS_ORIGINS', () => {
-  async function ask({ url }: TestService, path: string, origin: string, init: RequestInit = {}) {
-    const { key } = service;
+  async function ask({ url, key }: TestService, path: string, origin: string, init: RequestInit = {}) {
     const headers = { Authorization: `Bearer ${key}`, ...(init.headers as object), Origin: origin };
     const answer = await fetch(url + path, { ...init, headers });
     await answer.text();

@@ -121,16 +121,6 @@ describe('a malformed body', () => {
 });
 
 describe('pipelined requests', () => {
-  it('are answered in their order', async () => {
-    const first = update('Content-Length: 14\r\n', FIVE);
-    const second = update('Content-Length: 14\r\n', '{"quantity":6}');
-    expect(await answersTo(`${first}GET /x HTTP/1.1\r\nHost: a\r\n\r\n${second}`, 3)).toEqual([
-      updated('1', 5),
-      refused.noRoute,
-      updated('1', 6),
-    ]);
-  });
-
   it.each(GARBAGE)('keep their answers when garbage follows: %.10s', async (garbage) => {
     const three = [5, 6, 7].map((quantity) => update('Content-Length: 14\r\n', `{"quantity":${quantity}}`, 3));
     const connection = await send(three.join('') + garbage);
