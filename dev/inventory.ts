@@ -6,12 +6,14 @@ import { buildIfStale, projectFolder } from './build.ts';
 import { runningProjectDatabase, startProjectDatabase } from './project-database.ts';
 
 /* `npm run inventory -- …` on DATABASE_URL, or else on the database of `npm start`, which need not be running. */
-process.on('SIGINT', () => undefined); // a Ctrl-C reaches the command by itself; here it is only waited for
+let interrupt = (): void => process.exit(130);
+process.on('SIGINT', () => interrupt());
 try {
   buildIfStale();
   const present = process.env['DATABASE_URL'] ?? runningProjectDatabase();
   const database = present ? undefined : await startProjectDatabase();
   if (database) await applyMigrations(database.url);
+  interrupt = () => undefined; // from here on a Ctrl-C reaches the command by itself, which is only waited for
   // In the folder where npm was called.
   const command = spawn(process.execPath, [join(projectFolder, 'dist/cli.js'), ...process.argv.slice(2)], {
     cwd: process.env['INIT_CWD'],

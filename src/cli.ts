@@ -30,6 +30,8 @@ process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   process.exit(FAILED);
 });
 
+process.stderr.on('error', () => undefined); // nobody has to read it
+
 // Process 1 of a container is not even ended by a signal that it does not listen for. A command that has more to do listens
 // itself. The exit code is as shells count.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {

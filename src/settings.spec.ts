@@ -71,6 +71,14 @@ describe('readSettings', () => {
     expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
   });
 
+  it('takes the mode of TLS from PGSSLMODE where the address has none', () => {
+    const read = (address: string, PGSSLMODE: string) =>
+      readSettings({ DATABASE_URL: address, PGSSLMODE }).DATABASE_URL;
+    expect(read(DATABASE_URL, 'require')).toBe(`${DATABASE_URL}?sslmode=require`);
+    expect(read(`${DATABASE_URL}?sslmode=disable`, 'require')).toBe(`${DATABASE_URL}?sslmode=disable`);
+    expect(() => read(DATABASE_URL, 'allow')).toThrow(/^DATABASE_URL must have one of these as sslmode/);
+  });
+
   it('names every fault at once', () => {
     expect(() => readSettings({ PORT: 'x', LOG_LEVEL: 'loud' })).toThrow(/DATABASE_URL.*\nPORT.*\nLOG_LEVEL/);
   });

@@ -115,9 +115,11 @@ type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Nam
  */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
+  const databaseUrl = withSslMode(source['DATABASE_URL'], source['PGSSLMODE']);
+  const texts: typeof source = { ...source, DATABASE_URL: databaseUrl };
   const values: Partial<Record<SettingName, unknown>> = {};
   for (const [name, { default: fallback, read }] of Object.entries<Setting<unknown>>(SETTINGS)) {
-    const text = source[name] ?? fallback;
+    const text = texts[name] ?? fallback;
     try {
       if (text === undefined) throw new Error('is required');
       values[name as SettingName] = read(text);
@@ -131,6 +133,12 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
   return DATABASE_PASSWORD_FILE === undefined
     ? settings
     : Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, DATABASE_PASSWORD_FILE) });
+}
+
+/** As libpq has it, PGSSLMODE counts where the address has no mode. */
+function withSslMode(databaseUrl: string | undefined, mode: string | undefined): string | undefined {
+  if (databaseUrl === undefined || !mode || /[?&]sslmode=/.test(databaseUrl)) return databaseUrl;
+  return `${databaseUrl}${databaseUrl.includes('?') ? '&' : '?'}sslmode=${encodeURIComponent(mode)}`;
 }
 
 function withPassword(databaseUrl: string, password: string): string {

@@ -46,6 +46,31 @@ describe('an acknowledged PATCH /v1/inventory/:petId', () => {
   }, 30_000);
 });
 
+describe('PATCH /v1/inventory/:petId whose outcome is unknown', () => {
+  it('does not take place later, when PostgreSQL gets to read it', async () => {
+    const postgres = await startFaultyPostgres();
+    const { database } = postgres;
+    const service = await startService({ databaseUrl: postgres.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
+    try {
+      await service.stock([1, 0]);
+      expect(await setQuantity(service, 1, 1)).toBe('200');
+      const session = `SELECT pid FROM pg_stat_activity WHERE application_name = 'inventory updates'`;
+      const [{ pid } = {}] = await database.sql(session);
+      process.kill(Number(pid), 'SIGSTOP');
+      expect(await setQuantity(service, 1, 2)).toBe('outcome_unknown');
+      expect(await setQuantity(service, 1, 3)).toBe('200');
+      process.kill(Number(pid), 'SIGCONT');
+      await expect.poll(() => database.sql(`SELECT FROM pg_stat_activity WHERE pid = ${String(pid)}`)).toEqual([]);
+      expect(
+        await database.sql('SELECT quantity_after FROM stock_change WHERE request_id IS NOT NULL ORDER BY id'),
+      ).toEqual([{ quantity_after: 1 }, { quantity_after: 3 }]);
+    } finally {
+      await service.stop();
+      await postgres.remove();
+    }
+  }, 30_000);
+});
+
 describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_000 }, () => {
   let replicated: Awaited<ReturnType<typeof startReplicated>>;
   let service: TestService;

@@ -226,6 +226,13 @@ const CHANGES: readonly (readonly [name: string, ...statements: string[]])[] = [
     'DROP FUNCTION keep_out CASCADE',
   ],
   [
+    'a trigger that writes another pet',
+    `CREATE FUNCTION follow() RETURNS trigger LANGUAGE plpgsql AS
+      'BEGIN UPDATE inventory_item SET quantity = NEW.quantity WHERE pet_id = 2000; RETURN NULL; END';
+    CREATE TRIGGER follow AFTER UPDATE ON inventory_item FOR EACH ROW WHEN (NEW.pet_id = 1) EXECUTE FUNCTION follow()`,
+    'DROP FUNCTION follow CASCADE',
+  ],
+  [
     'another table by the name',
     `BEGIN; ALTER TABLE inventory_item RENAME TO kept_aside;
     CREATE TABLE inventory_item (LIKE kept_aside INCLUDING ALL); INSERT INTO inventory_item VALUES (1, 1, 'sold'); COMMIT`,

@@ -6,6 +6,7 @@ import { bootstrapKey } from '../src/auth/api-key.store.ts';
 import { PrismaClient } from '../src/generated/prisma/client.ts';
 import { ListCache } from '../src/inventory/list-cache.ts';
 import { startFaultyPostgres } from './support/postgres-server.ts';
+import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { type TestService, startService } from './support/service.ts';
 import { startReplicated } from './support/standby.ts';
 
@@ -181,6 +182,38 @@ describe('GET /v1/inventory when PostgreSQL has crashed', () => {
       await postgres.remove();
     }
   });
+});
+
+describe('GET /v1/inventory when the network stood still during a reading', () => {
+  it('gives no list of that time', async () => {
+    const postgres = await startFaultyPostgres();
+    const sql = postgres.database.sql.bind(postgres.database);
+    const network = new TcpProxy(postgres.url);
+    const url = new URL(postgres.url);
+    url.port = String(await network.listen());
+    const service = await startService({ databaseUrl: url.href, settings: { REQUEST_DEADLINE_MS: '1000' } });
+    try {
+      await service.stock([1, 0]);
+      const holder = await postgres.database.session('LOCK TABLE inventory_item');
+      const under = fetchList(service);
+      const reading = `SELECT FROM pg_stat_activity WHERE application_name = 'inventory pool' AND wait_event_type = 'Lock'`;
+      await expect.poll(() => sql(reading), { interval: 5 }).toHaveLength(1);
+      network.silence();
+      await holder.query('ROLLBACK');
+      await holder.end();
+      expect((await under).status).toBe(503);
+      network.speak();
+      for (let quantity = 1; quantity <= 5; quantity++) {
+        await sql(`UPDATE inventory_item SET quantity = ${quantity}`);
+        await expect.poll(async () => (await fetchList(service)).status).toBe(200);
+        expect(await (await fetchList(service)).text()).toContain(`"quantity":${quantity}`);
+      }
+    } finally {
+      await service.stop();
+      await network.close();
+      await postgres.remove();
+    }
+  }, 30_000);
 });
 
 describe('GET /v1/inventory on a standby', () => {

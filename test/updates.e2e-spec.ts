@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { readSettings } from '../src/settings.ts';
 import { outcomeOf, writeFailure } from '../src/database/database-failure.ts';
 import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
@@ -224,6 +224,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
               idempotencyKey: null,
               requestId: 'request',
             })),
+            Number.MAX_SAFE_INTEGER,
           );
           await service.sql(sql, values);
           const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings`);
@@ -238,7 +239,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   it('an update never scans the table, though its statement was planned while that was empty', async () => {
     const session = await service.database.session();
     const update = { petId: 404n, quantity: 1, ifMatch: null, changedBy: 'key:test', idempotencyKey: null };
-    const { sql, values } = updateStatement([{ ...update, requestId: 'request' }]);
+    const { sql, values } = updateStatement([{ ...update, requestId: 'request' }], Number.MAX_SAFE_INTEGER);
     try {
       await session.query('SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; BEGIN');
       await session.query('TRUNCATE inventory_item');
@@ -277,6 +278,17 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(await ask({ petId: 1n }, 1_000, cutOff).catch(outcomeOf)).toBe('not_applied');
     await cutOff.onApplicationShutdown();
     server.close();
+  });
+
+  it('an update is done though the clock of the database was set since the session began', async () => {
+    await service.stock([42, 0]);
+    const early = new QuantityUpdates(readSettings({ DATABASE_URL: service.databaseUrl }));
+    const now = performance.now.bind(performance);
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 3_600_000);
+    expect(await ask({ petId: 42n, quantity: 1 }, PATIENCE_MS, early)).toMatchObject({ outcome: 'done' });
+    clock.mockRestore(); // from here on the database's is an hour ahead of what it was
+    expect(await ask({ petId: 42n, quantity: 2 }, PATIENCE_MS, early)).toMatchObject({ outcome: 'done' });
+    await early.onApplicationShutdown();
   });
 
   it('updates fail with their batch when its connection dies, and the next ones are made', async () => {

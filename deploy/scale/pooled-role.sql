@@ -1,4 +1,4 @@
--- The role that replicas behind the pooler use; run by psql as the tables' owner, any number of times.
+-- The role that replicas behind the pooler use; run by psql as a superuser, or as an owner with CREATEROLE, any number of times.
 -- It may do what serving requests needs and nothing else: no DDL, no deleting, no editing of history.
 \set QUIET on
 SELECT 'CREATE ROLE inventory_pooled LOGIN' WHERE to_regrole('inventory_pooled') IS NULL \gexec
@@ -13,7 +13,7 @@ GRANT SELECT ON _prisma_migrations TO inventory_pooled;
 -- A pool shares sessions, so no client can have its own bounds: these are everybody's. Each statement is bounded by the
 -- service itself.
 ALTER ROLE inventory_pooled SET statement_timeout = '30s';
-ALTER ROLE inventory_pooled SET lock_timeout = '500ms';
+ALTER ROLE inventory_pooled SET lock_timeout = '500ms'; -- a fifth of REQUEST_DEADLINE_MS
 ALTER ROLE inventory_pooled SET idle_in_transaction_session_timeout = '5s';
 
 -- What the statements rely on (src/database/connection-config.ts), whatever the server's or the database's defaults are.

@@ -22,6 +22,9 @@ export interface IssuedKey {
   readonly record: KeyRecord;
 }
 
+/** Of a transaction with a person waiting, in milliseconds. */
+const SLOW_NETWORK = { maxWait: 10_000, timeout: 30_000 };
+
 const BOOTSTRAP_NAME = 'bootstrap';
 
 /**
@@ -81,7 +84,7 @@ export async function rotateKey(
     if (!old) return refuse(transaction, id);
     const issued = await createKey(transaction, { name: old.name, scopes: old.scopes, expiresAt });
     return { ...issued, oldExpiresAt: old.expiresAt };
-  });
+  }, SLOW_NETWORK);
 }
 
 /**

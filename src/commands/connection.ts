@@ -14,7 +14,9 @@ export async function withConnection<T>(command: string, work: (client: pg.Clien
   const client = await openConnection(connectionConfig(readSettings().DATABASE_URL, command, bounds, settings));
   try {
     const result = await work(client);
+    const impatience = setTimeout(() => cut(client), bounds.connectionTimeoutMillis);
     await client.end();
+    clearTimeout(impatience);
     return result;
   } catch (error) {
     cut(client);

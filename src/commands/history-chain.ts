@@ -1,4 +1,5 @@
 import type { Client, QueryResult } from 'pg';
+import { HISTORY_LOCK } from '../database/history-mending.js';
 
 const statementTimeoutMs = 30 * 60_000;
 
@@ -72,7 +73,7 @@ export async function pruneBefore(client: Client, before: Date): Promise<number>
   let deleted = 0;
   let last: Slice | undefined = { pet_id: '-9223372036854775808', id: '0', deleted: 0 };
   while (last) {
-    await client.query(`BEGIN; SET LOCAL "inventory.history" = 'prune'`);
+    await client.query(`BEGIN; SET LOCAL "inventory.history" = 'prune'; ${HISTORY_LOCK}`);
     const { rows }: QueryResult<Slice> = await client.query(pruneSlice, [before, last.pet_id, last.id]);
     await client.query('COMMIT');
     last = rows[0];

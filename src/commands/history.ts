@@ -150,6 +150,7 @@ function readChangeId(text: string): bigint {
 }
 
 function readLimit(text: string): number {
-  if (!/^[1-9]\d{0,6}$/.test(text)) throw new InvalidArgumentError('It must be an integer from 1 to 9999999.');
+  if (!/^(?:[1-9]\d{0,4}|100000)$/.test(text))
+    throw new InvalidArgumentError('It must be an integer from 1 to 100000.');
   return Number(text);
 }

@@ -39,7 +39,8 @@ export class Batcher<Call, Result> {
   #sweeper: NodeJS.Timeout | undefined;
 
   /**
-   * @param run sends one statement for all calls; resolves to the results in the order of the calls
+   * @param run sends one statement for all calls, of which the first deadline is given, too; resolves to the results in the
+   *   order of the calls
    * @param options.maxCalls most calls in one batch
    * @param options.maxWaiting most calls that wait; one more is refused with {@link TooManyWaiting}
    * @param options.open connects where that is still to be done, before any call counts as sent; when it fails, so do all
@@ -53,7 +54,7 @@ export class Batcher<Call, Result> {
    * @param options.name what {@link batchEnds} calls it
    */
   constructor(
-    private readonly run: (calls: readonly Call[]) => Promise<readonly Result[]>,
+    private readonly run: (calls: readonly Call[], deadline: number) => Promise<readonly Result[]>,
     private readonly options: {
       readonly maxCalls: number;
       readonly maxWaiting: number;
@@ -95,7 +96,14 @@ export class Batcher<Call, Result> {
       if (opening) await opening;
       this.#expire(performance.now() + (this.options.notSentWithinMs ?? 0));
       batch = this.#inFlight = this.#take();
-      const results = batch.length === 0 ? [] : await this.run(batch.map(({ call }) => call));
+      const earliest = Math.min(...batch.map(({ deadline }) => deadline));
+      const results =
+        batch.length === 0
+          ? []
+          : await this.run(
+              batch.map(({ call }) => call),
+              earliest,
+            );
       settle = (each, at) => each.resolve(results[at] as Result);
     } catch (reason) {
       failed = true;

@@ -3,6 +3,9 @@ import type { Client } from 'pg';
 /** Shorter than an update waits for a lock, so that none fails that has to wait behind this. */
 export const LOCK_WITHIN_MS = 400;
 
+/** For who moves or removes rows of the history: one at a time. */
+export const HISTORY_LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('inventory history', 0))`;
+
 /**
  * Sets right what a history that was replicated or restored lacks to be continued here; nothing where all is well. It can
  * run at any time, beside updates.
@@ -53,6 +56,7 @@ async function mendTransactionIds(client: Client): Promise<void> {
   if (!rows[0]?.ahead) return;
   await client.query(`
     SET LOCAL "inventory.history" = 'restored';
+    ${HISTORY_LOCK};
     UPDATE stock_change SET changed_in = DEFAULT WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot());
     DELETE FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())`);
 }

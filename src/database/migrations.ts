@@ -135,7 +135,7 @@ async function refuseOrList(client: Client): Promise<Migration[]> {
   const failed = rows.find((row) => !row.finished);
   if (failed) {
     throw new Failure(
-      `migration ${failed.migration_name} is marked as failed in this database; repair what it left, then run "npm run prisma -- migrate resolve"`,
+      `migration ${failed.migration_name} is marked as failed in this database; repair what it left, then delete its row from _prisma_migrations`,
     );
   }
   const checksums = new Map(rows.map((row) => [row.migration_name, row.checksum]));

@@ -17,11 +17,18 @@ const FIXED_PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'of
 const SESSION = { ...FIXED_PLANS, idle_in_transaction_session_timeout: '5000' };
 const MAX_LIFETIME_SECONDS = 1_800;
 
-/** Connections for requests. None is let go when idle: others may take all that are free. */
+/**
+ * Connections for requests. None is let go when idle: others may take all that are free. One that comes back within a
+ * transaction is ended, or the next would read by that one's old snapshot: Prisma gives back what it could not roll back.
+ */
 export function createPool(settings: Settings, name: string, max: number, prepare?: Prepare): pg.Pool {
   const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
   const config = connectionConfig(settings.DATABASE_URL, name, bounds, SESSION, prepare);
-  return new pg.Pool({ ...config, max, idleTimeoutMillis: 0, maxLifetimeSeconds: MAX_LIFETIME_SECONDS });
+  const pool = new pg.Pool({ ...config, max, idleTimeoutMillis: 0, maxLifetimeSeconds: MAX_LIFETIME_SECONDS });
+  pool.on('release', (_error, client) => {
+    if (client.getTransactionStatus() !== 'I') void client.end();
+  });
+  return pool;
 }
 
 /** A row's columns as PostgreSQL wrote them. */
@@ -116,6 +123,15 @@ export class Session {
    */
   open(): Promise<void> | undefined {
     return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
+  }
+
+  /**
+   * Ends the present connection; the next statement has a new one.
+   *
+   * @throws NotApplied
+   */
+  async renew(): Promise<void> {
+    (await this.#connect()).release(true);
   }
 
   /** @throws NotApplied when the statement was not sent, else what the driver failed with */

@@ -33,8 +33,12 @@ export function inTurn(serve: Serve): Serve {
     }
     stopReading(socket);
     response.once('socket', () => {
-      if (!othersWait(request)) readOn(socket);
-      serve(request, response);
+      // In another turn of the event loop, or a pipeline of thousands would keep everybody else waiting.
+      setImmediate(() => {
+        if (socket.destroyed) return;
+        if (!othersWait(request)) readOn(socket);
+        serve(request, response);
+      });
     });
   };
 }

@@ -18,6 +18,11 @@ export type UpdateOutcome =
   | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
   | { readonly outcome: 'key_reused' | 'absent' };
 
+/** PostgreSQL got to read the statement too late, as after a stall of the network. Nothing was written. */
+class ReadTooLate extends NotApplied {
+  override message = 'the database read the update after its deadline';
+}
+
 /** Someone else holds the row or took the key a moment ago. Nothing was written. */
 class HeldElsewhere extends NotApplied {}
 
@@ -29,9 +34,9 @@ class CommitsHeld extends NotApplied {
 /** With so many held commits updates are refused: each more would pin another of PostgreSQL's connections. */
 const MOST_HELD = 4;
 
-/** Sessions of updates that still wait for a standby's confirmation, long after the service has given them up. */
+/** The database's clock, and the sessions of updates that still wait for a standby's confirmation, long after the service has given them up. */
 const HELD = `
-  SELECT count(*)::int AS held FROM pg_stat_activity
+  SELECT count(*)::int AS held, extract(epoch FROM clock_timestamp())::float8 * 1000 AS now FROM pg_stat_activity
    WHERE application_name = 'inventory updates' AND usename = session_user AND datname = current_database()
      AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
 
@@ -43,11 +48,13 @@ export class QuantityUpdates implements OnApplicationShutdown {
   readonly #queryTimeoutMs: number;
   /** Commits that waited for a standby, given up, when a session of updates last began. */
   heldCommits = 0;
+  /** What the database's clock is ahead of `performance.now()`, as of the session's beginning. */
+  #clockAheadMs = 0;
 
   constructor(settings: Settings) {
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#session = new Session(settings, 'updates', (client) => this.#refuseWhileHeld(client));
-    this.#batcher = new Batcher((updates) => this.#session.run<UpdatedRow>(updateStatement(updates)), {
+    this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: settings.MAX_WAITING_REQUESTS,
@@ -98,8 +105,19 @@ export class QuantityUpdates implements OnApplicationShutdown {
 
   /** PostgreSQL keeps the server process of a waiting commit though its client has left, until the standby confirms it. */
   async #refuseWhileHeld(client: ClientBase): Promise<void> {
-    const { rows } = await client.query<{ held: number }>(HELD, [this.#queryTimeoutMs]);
-    this.heldCommits = rows[0]?.held ?? 0;
+    const { rows } = await client.query<{ held: number; now: number }>(HELD, [this.#queryTimeoutMs]);
+    const [{ held, now } = { held: 0, now: 0 }] = rows;
+    this.heldCommits = held;
+    this.#clockAheadMs = now - performance.now();
     if (this.heldCommits >= MOST_HELD) throw new CommitsHeld();
+  }
+
+  /** @throws ReadTooLate, and the next batch has a new session: the clock that is compared with may have been set */
+  async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<UpdatedRow[]> {
+    const givenUpAt = Math.min(deadline, performance.now() + this.#queryTimeoutMs);
+    const rows = await this.#session.run<UpdatedRow>(updateStatement(updates, givenUpAt + this.#clockAheadMs));
+    if (rows.length > 0) return rows;
+    await this.#session.renew();
+    throw new ReadTooLate();
   }
 }

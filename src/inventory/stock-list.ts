@@ -72,7 +72,12 @@ export class Piece {
 
   /** As raw deflate data up to a byte boundary, without a last block. Made beside the event loop when first asked for. */
   deflated(): Promise<Buffer> {
-    this.#deflated ??= promisify(deflateRaw)(this.bytes, { finishFlush: constants.Z_SYNC_FLUSH });
+    this.#deflated ??= promisify(deflateRaw)(this.bytes, { finishFlush: constants.Z_SYNC_FLUSH }).catch(
+      (error: unknown) => {
+        this.#deflated = undefined; // no memory now may be some later
+        throw error;
+      },
+    );
     return this.#deflated;
   }
 }
@@ -134,7 +139,11 @@ export class StockList {
 
   /** Made when first asked for. */
   gzip(): Promise<Body> {
-    return (this.#gzip ??= this.#compress());
+    this.#gzip ??= this.#compress().catch((error: unknown) => {
+      this.#gzip = undefined;
+      throw error;
+    });
+    return this.#gzip;
   }
 
   async #compress(): Promise<Body> {

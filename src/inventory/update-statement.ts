@@ -50,6 +50,7 @@ const update = (keyed: boolean) => {
     SELECT asked.* FROM settings,
       unnest($1::int[], $2::bigint[], $3::int[], $4::int[], $5::bool[], $6::text[], $7::text[], $8::text[], $9::text[])
         AS asked (n, pet_id, quantity, quantity_before, is_last, if_match, changed_by, request_id, idempotency_key)
+     WHERE extract(epoch FROM statement_timestamp()) * 1000 < $10::numeric
   ), ${ifKeyed(`known AS MATERIALIZED (
     SELECT n, status_after, quantity_after, pg_logical_emit_message(true, 'inventory', 'replay'),
            (change.pet_id, quantity_after, if_match_sha256)
@@ -86,8 +87,12 @@ const update = (keyed: boolean) => {
 const UPDATE = update(false);
 const UPDATE_WITH_KEYS = update(true);
 
-/** The statement for a batch. */
-export function updateStatement(updates: readonly QuantityUpdate[]): Statement {
+/**
+ * The statement for a batch.
+ *
+ * @param lastMs by the database's clock, in milliseconds since 1970: read later than this it does nothing and has no rows
+ */
+export function updateStatement(updates: readonly QuantityUpdate[], lastMs: number): Statement {
   const lastOf = new Map(updates.map(({ petId }, n) => [petId, n]));
   const quantityOf = new Map<bigint, number>();
   // What an update of a pet finds is what the one before it in the batch asked for, since none of several has a condition
@@ -110,6 +115,6 @@ export function updateStatement(updates: readonly QuantityUpdate[]): Statement {
   ];
   return {
     sql: updates.some(({ idempotencyKey }) => idempotencyKey !== null) ? UPDATE_WITH_KEYS : UPDATE,
-    values: columns.map((column) => arrayLiteral(column)),
+    values: [...columns.map((column) => arrayLiteral(column)), String(lastMs)],
   };
 }

@@ -40,6 +40,15 @@ describe('the history', () => {
     expect(await verify()).toEqual({ code: 0, stdout: 'the history of all 3 pets is whole\n', stderr: '' });
   });
 
+  it('refuses a TRUNCATE whose snapshot may not show all that goes', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 5, 'available')`);
+    await expect(store.sql('BEGIN ISOLATION LEVEL REPEATABLE READ; TRUNCATE inventory_item')).rejects.toThrow(
+      'TRUNCATE of inventory_item refused: its history needs READ COMMITTED',
+    );
+    await store.sql('ROLLBACK');
+    expect(await store.changes()).toEqual(['1 > 5 available sql:postgres']);
+  });
+
   it('goes with the change when that is rolled back', async () => {
     await store.sql(`BEGIN; INSERT INTO inventory_item VALUES (1, 5, 'available'); ROLLBACK`);
     expect(await store.changes()).toEqual([]);

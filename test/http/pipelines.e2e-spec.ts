@@ -88,6 +88,16 @@ describe('pipelined requests of one connection', () => {
     for (let n = 0; n < many; n++) expect((await connection.answer()).status).toBe(404);
   }, 30_000);
 
+  it('do not keep others waiting, however many one connection sends', async () => {
+    const many = 2_000;
+    const connection = await send('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(many));
+    await vi.waitUntil(() => requests.length > 0, { timeout: 3_000 });
+    const other = await send('GET /y HTTP/1.1\r\nHost: a\r\n\r\n');
+    expect((await other.answer()).status).toBe(404);
+    expect(requests.length - open.size, 'responses to the first').toBeLessThan(many / 2);
+    for (let n = 0; n < many; n++) expect((await connection.answer()).status).toBe(404);
+  });
+
   it('are not read on while one waits, however little of their bodies has come', async () => {
     await lockPet();
     const connection = await send(update(1, 7));

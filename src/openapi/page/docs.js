@@ -55,6 +55,7 @@ function remember({ url, status, headers, text }) {
 }
 
 function tagOf(petId) {
+  if (!/^-?\d+$/.test(petId)) return undefined;
   const [, quantity, status] = new RegExp(`"petId":${petId},"quantity":(\\d+),"status":"(\\w+)"`).exec(seen.json) ?? [];
   return seen.updated.get(petId) ?? (status && `"${status}-${quantity}"`);
 }
