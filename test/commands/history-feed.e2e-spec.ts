@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';
@@ -60,35 +60,25 @@ function idOf(line: string): string {
   return /"id":(\d+)/.exec(line)?.[1] ?? '';
 }
 
-/** Waits as long as there is progress: on a busy machine the command alone takes seconds to start. */
-async function until(condition: () => boolean, what: string, progress = () => 0): Promise<void> {
-  let reached = progress();
-  for (let deadline = performance.now() + STALLED_MS; !condition();) {
-    if (progress() > reached) [reached, deadline] = [progress(), performance.now() + STALLED_MS];
-    if (performance.now() > deadline) throw new Error(`no progress for ${STALLED_MS} ms: ${what}`);
-    await pause(20);
-  }
+/** On a busy machine the command alone takes seconds to start. */
+function untilPrinted(follower: Follower, count: number) {
+  return expect.poll(() => follower.lines, { timeout: STALLED_MS }).toHaveLength(count);
 }
 
-async function end(follower: Follower, signal: NodeJS.Signals): Promise<number | null> {
-  const { child } = follower;
+async function end({ child }: Follower, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode === null) {
-    const closed = once(child, 'close');
     child.kill(signal);
-    await closed;
+    await once(child, 'close');
   }
   return child.exitCode;
 }
 
-async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url });
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end().catch(() => undefined);
-  }
+/** When the last statement of each session of the command began, where the condition holds. */
+function historySessions(store: Store, condition = 'true') {
+  return store.sql<{ at: string }>(
+    `SELECT query_start::text AS at FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'inventory history' AND ${condition}`,
+  );
 }
 
 describe('inventory history --follow', () => {
@@ -107,29 +97,33 @@ describe('inventory history --follow', () => {
       let writing = true;
       const random = new SeededRandom(20261121);
 
-      /** A tenth of the transactions is rolled back. */
-      async function writeSql(longestMs: number): Promise<void> {
-        while (writing) {
-          await withClient(server.url, async (client) => {
-            while (writing) {
-              const pet = Math.floor(random.next() * PETS);
-              await client.query('BEGIN');
-              await client.query('UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = $1', [pet]);
-              await pause(random.next() * longestMs);
-              await client.query(random.next() < 0.1 ? 'ROLLBACK' : 'COMMIT');
+      /** On one connection after another, for the restart ends them. */
+      async function whileWriting(work: (client: Client) => Promise<unknown>): Promise<void> {
+        do {
+          try {
+            const client = await server.database.session();
+            try {
+              while (writing) await work(client);
+            } finally {
+              await client.end();
             }
-          }).catch(() => pause(50)); // the restart
-        }
+          } catch {
+            await pause(50);
+          }
+        } while (writing);
+      }
+      /** A tenth of the transactions is rolled back. */
+      function writeSql(longestMs: number): Promise<void> {
+        return whileWriting(async (client) => {
+          const pet = Math.floor(random.next() * PETS);
+          await client.query('BEGIN');
+          await client.query('UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = $1', [pet]);
+          await pause(random.next() * longestMs);
+          await client.query(random.next() < 0.1 ? 'ROLLBACK' : 'COMMIT');
+        });
       }
       async function writeByService(seed: number): Promise<void> {
-        for (let turn = seed; writing; turn++) {
-          const headers = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json' };
-          const body = JSON.stringify({ quantity: turn });
-          await fetch(`${service.url}/v1/inventory/${turn % PETS}`, { method: 'PATCH', headers, body }).then(
-            (answer) => answer.arrayBuffer(),
-            () => undefined,
-          );
-        }
+        for (let turn = seed; writing; turn++) await service.update(turn % PETS, turn).catch(() => undefined);
       }
       async function writeByImport(): Promise<void> {
         for (let turn = 0; writing; turn++) {
@@ -143,35 +137,22 @@ describe('inventory history --follow', () => {
         }
       }
       const control = { seen: new Set<string>(), last: '0' };
-      async function readBehindLast(): Promise<void> {
-        while (writing) {
-          await withClient(server.url, async (client) => {
-            while (writing) {
-              const { rows } = await client.query<{ id: string }>(
-                'SELECT id FROM stock_change WHERE id > $1 ORDER BY id',
-                [control.last],
-              );
-              for (const { id } of rows) control.seen.add(id);
-              control.last = rows.at(-1)?.id ?? control.last;
-              await pause(10);
-            }
-          }).catch(() => pause(50));
-        }
-      }
+      const readBehindLast = () =>
+        whileWriting(async (client) => {
+          const { rows } = await client.query<{ id: string }>('SELECT id FROM stock_change WHERE id > $1 ORDER BY id', [
+            control.last,
+          ]);
+          for (const { id } of rows) control.seen.add(id);
+          control.last = rows.at(-1)?.id ?? control.last;
+          await pause(10);
+        });
       const commits = new Map<string, number>();
-      async function watchCommits(): Promise<void> {
-        while (writing) {
-          await withClient(server.url, async (client) => {
-            while (writing) {
-              const { rows } = await client.query<{ id: string }>(
-                'SELECT id FROM stock_change ORDER BY id DESC LIMIT 500',
-              );
-              for (const { id } of rows) if (!commits.has(id)) commits.set(id, Date.now());
-              await pause(10);
-            }
-          }).catch(() => pause(50));
-        }
-      }
+      const watchCommits = () =>
+        whileWriting(async (client) => {
+          const { rows } = await client.query<{ id: string }>('SELECT id FROM stock_change ORDER BY id DESC LIMIT 500');
+          for (const { id } of rows) if (!commits.has(id)) commits.set(id, Date.now());
+          await pause(10);
+        });
       const printed: string[] = [];
       const arrivals = new Map<string, number>();
       const errors: string[] = [];
@@ -184,17 +165,14 @@ describe('inventory history --follow', () => {
           const after = printed.length === 0 ? '0' : idOf(printed.at(-1) ?? '');
           const follower = follow(server.url, '--after', after);
           if (last) {
-            const { rows } = await withClient(server.url, (client) =>
-              client.query<{ id: string }>('SELECT max(id) AS id FROM stock_change'),
-            );
-            await until(
-              () => idOf(follower.lines.at(-1) ?? `"id":${after}`) === rows[0]?.id,
-              'the feed is complete',
-              () => follower.lines.length,
-            );
+            const [newest] = await server.database.sql<{ id: string }>('SELECT max(id) AS id FROM stock_change');
+            await expect
+              .poll(() => idOf(follower.lines.at(-1) ?? `"id":${after}`), { timeout: 100_000 })
+              .toBe(newest?.id);
           } else {
             const { child, lines } = follower;
-            await until(() => lines.length > 0 || child.exitCode !== null || !writing, 'it prints');
+            const hasPrintedOrEnded = () => lines.length > 0 || child.exitCode !== null || !writing;
+            await vi.waitUntil(hasPrintedOrEnded, { timeout: STALLED_MS });
             await pause(random.next() * 3_000);
           }
           kills++;
@@ -228,10 +206,8 @@ describe('inventory history --follow', () => {
       await Promise.all(writers);
       await followed;
 
-      const history = await withClient(server.url, (client) =>
-        client.query<{ line: string }>(`${HISTORY_AS_JSON} ORDER BY id`),
-      );
-      const expected = history.rows.map(({ line }) => line);
+      const history = await server.database.sql<{ line: string }>(`${HISTORY_AS_JSON} ORDER BY id`);
+      const expected = history.map(({ line }) => line);
       const figures = {
         changes: expected.length,
         lost: expected.filter((line) => !arrivals.has(idOf(line))).length,
@@ -256,17 +232,15 @@ describe('inventory history --follow', () => {
   );
 
   it('waits while PostgreSQL is away, says so once, and goes on', { timeout: 60_000 }, async () => {
-    await withClient(server.url, (client) => client.query(`INSERT INTO inventory_item VALUES (1000000, 1, 'sold')`));
+    await server.database.sql(`INSERT INTO inventory_item VALUES (1000000, 1, 'sold')`);
     const follower = follow(server.url, '--limit', '1');
-    await until(() => follower.lines.length === 1, 'it has begun');
+    await untilPrinted(follower, 1);
     await server.stop();
-    await until(() => follower.errors !== '', 'it notices');
+    await vi.waitUntil(() => follower.errors !== '', { timeout: STALLED_MS });
     await pause(3_000);
     await server.restart();
-    await withClient(server.url, (client) =>
-      client.query(`UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1000000`),
-    );
-    await until(() => follower.lines.length === 2, 'it goes on');
+    await server.database.sql(`UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1000000`);
+    await untilPrinted(follower, 2);
     expect(follower.lines.map((line) => (JSON.parse(line) as { quantityAfter: number }).quantityAfter)).toEqual([1, 2]);
     expect(follower.errors).toMatch(/^.*; waiting for it\nthe database answers again\n$/);
     expect(await end(follower, 'SIGTERM')).toBe(0);
@@ -278,16 +252,16 @@ describe('inventory history --follow', () => {
     'notices a PostgreSQL that no longer answers, and goes on when it does',
     { timeout: 150_000 },
     async () => {
-      await withClient(server.url, (client) => client.query(`INSERT INTO inventory_item VALUES (1000001, 1, 'sold')`));
+      await server.database.sql(`INSERT INTO inventory_item VALUES (1000001, 1, 'sold')`);
       const follower = follow(server.url, '--limit', '1');
-      await until(() => follower.lines.length === 1, 'it has begun');
+      await untilPrinted(follower, 1);
       server.freeze();
-      await until(() => follower.errors !== '', 'it notices').finally(() => server.thaw());
+      await vi.waitUntil(() => follower.errors !== '', { timeout: STALLED_MS }).finally(() => server.thaw());
       expect(follower.errors).toBe(
         'the database cannot be reached: it did not answer in time; check DATABASE_URL; waiting for it\n',
       );
-      await withClient(server.url, (client) => client.query(`DELETE FROM inventory_item WHERE pet_id = 1000001`));
-      await until(() => follower.lines.length === 2, 'it goes on');
+      await server.database.sql(`DELETE FROM inventory_item WHERE pet_id = 1000001`);
+      await untilPrinted(follower, 2);
       expect(await end(follower, 'SIGTERM')).toBe(0);
     },
   );
@@ -296,62 +270,57 @@ describe('inventory history --follow', () => {
     'waits for a prepared transaction, whose lock has changed its holder, but not for later ones',
     { timeout: 60_000 },
     async () => {
-      await withClient(server.url, async (client) => {
-        await client.query('ALTER SYSTEM SET max_prepared_transactions = 5');
-        await client.query('ALTER SYSTEM SET wal_level = logical');
-      });
+      await server.database.setSystem('SET max_prepared_transactions = 5', 'SET wal_level = logical');
       await server.stop();
       await server.restart();
-      await withClient(server.url, async (client) => {
-        await client.query(`INSERT INTO inventory_item SELECT n, 0, 'sold' FROM generate_series(2000001, 2000002) n`);
-        const follower = follow(server.url, '--limit', '1');
-        await until(() => follower.lines.length === 1, 'it has begun');
-        await client.query('BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000001');
-        await withClient(server.url, (other) =>
-          other.query(`UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000002`),
-        );
-        await pause(1_500); // the follower has seen the later change and waits for the earlier one
-        await client.query(`PREPARE TRANSACTION 'order'`);
-        await pause(1_500);
-        expect(follower.lines).toHaveLength(1);
-        await withClient(server.url, (other) =>
-          other.query(`BEGIN; INSERT INTO inventory_item VALUES (2000003, 0, 'sold'); PREPARE TRANSACTION 'later'`),
-        );
-        await client.query(`COMMIT PREPARED 'order'`);
-        await until(() => follower.lines.length === 3, 'both have come, for nothing later can come before them');
-        await client.query(`ROLLBACK PREPARED 'later'`);
-        expect(follower.lines.slice(1).map((line) => (JSON.parse(line) as { petId: number }).petId)).toEqual([
-          2000001, 2000002,
-        ]);
-        await end(follower, 'SIGTERM');
-      });
+      await server.database.sql(
+        `INSERT INTO inventory_item SELECT n, 0, 'sold' FROM generate_series(2000001, 2000002) n`,
+      );
+      const follower = follow(server.url, '--limit', '1');
+      await untilPrinted(follower, 1);
+      const early = await server.database.session('UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000001');
+      await server.database.sql(`UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000002`);
+      await pause(1_500); // the follower has seen the later change and waits for the earlier one
+      await early.query(`PREPARE TRANSACTION 'order'`);
+      await early.end();
+      await pause(1_500);
+      expect(follower.lines).toHaveLength(1);
+      await server.database.sql(
+        `BEGIN; INSERT INTO inventory_item VALUES (2000003, 0, 'sold'); PREPARE TRANSACTION 'later'`,
+      );
+      await server.database.sql(`COMMIT PREPARED 'order'`);
+      await untilPrinted(follower, 3); // both have come, for nothing later can come before them
+      await server.database.sql(`ROLLBACK PREPARED 'later'`);
+      expect(follower.lines.slice(1).map((line) => (JSON.parse(line) as { petId: number }).petId)).toEqual([
+        2000001, 2000002,
+      ]);
+      await end(follower, 'SIGTERM');
     },
   );
 
   it('is not needed where logical replication is: the rows of stock_change come out whole', async () => {
-    await withClient(server.url, async (client) => {
-      await client.query('CREATE PUBLICATION stock FOR TABLE stock_change');
-      await client.query(`SELECT pg_create_logical_replication_slot('warehouse', 'test_decoding')`);
-      await client.query(`BEGIN; INSERT INTO inventory_item VALUES (-9223372036854775808, 3, 'sold'); COMMIT`);
-      const { rows } = await client.query<{ data: string }>(
-        `SELECT data FROM pg_logical_slot_get_changes('warehouse', NULL, NULL)
+    const { database } = server;
+    await database.sql('CREATE PUBLICATION stock FOR TABLE stock_change');
+    await database.sql(`SELECT pg_create_logical_replication_slot('warehouse', 'test_decoding')`);
+    await database.sql(`BEGIN; INSERT INTO inventory_item VALUES (-9223372036854775808, 3, 'sold'); COMMIT`);
+    const rows = await database.sql<{ data: string }>(
+      `SELECT data FROM pg_logical_slot_get_changes('warehouse', NULL, NULL)
           WHERE data LIKE 'table public.stock_change:%'`,
-      );
-      expect(rows).toHaveLength(1);
-      expect(rows[0]?.data).toMatch(
-        /INSERT: pet_id\[bigint\]:-9223372036854775808 id\[bigint\]:\d+ quantity_before\[integer\]:null quantity_after\[integer\]:3 /,
-      );
-      expect(rows[0]?.data).toContain(`changed_by[text]:'sql:postgres'`);
-      await client.query(`SELECT pg_create_logical_replication_slot('debezium', 'pgoutput')`);
-      await client.query(`UPDATE inventory_item SET quantity = 4 WHERE pet_id = -9223372036854775808`);
-      const { rows: messages } = await client.query<{ kind: string }>(
-        `SELECT chr(get_byte(data, 0)) AS kind
+    );
+    expect(rows).toHaveLength(1);
+    expect(rows[0]?.data).toMatch(
+      /INSERT: pet_id\[bigint\]:-9223372036854775808 id\[bigint\]:\d+ quantity_before\[integer\]:null quantity_after\[integer\]:3 /,
+    );
+    expect(rows[0]?.data).toContain(`changed_by[text]:'sql:postgres'`);
+    await database.sql(`SELECT pg_create_logical_replication_slot('debezium', 'pgoutput')`);
+    await database.sql(`UPDATE inventory_item SET quantity = 4 WHERE pet_id = -9223372036854775808`);
+    const messages = await database.sql<{ kind: string }>(
+      `SELECT chr(get_byte(data, 0)) AS kind
            FROM pg_logical_slot_get_binary_changes('debezium', NULL, NULL, 'proto_version', '1', 'publication_names', 'stock')`,
-      );
-      expect(messages.map(({ kind }) => kind).join('')).toMatch(/^B.*RI.*C$/); // begin, relation, one insert, commit
-      await client.query(`SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots`);
-      await client.query('DROP PUBLICATION stock');
-    });
+    );
+    expect(messages.map(({ kind }) => kind).join('')).toMatch(/^B.*RI.*C$/); // begin, relation, one insert, commit
+    await database.sql(`SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots`);
+    await database.sql('DROP PUBLICATION stock');
   });
 });
 
@@ -392,21 +361,17 @@ describe('inventory history --after', () => {
     reader.stdout.destroy();
     await once(reader, 'close');
     const interrupted = follow(store.url, '--after', '0');
-    await until(() => interrupted.lines.length === 10, 'it has begun');
+    await untilPrinted(interrupted, 10);
     expect([reader.exitCode, await end(interrupted, 'SIGINT'), interrupted.errors]).toEqual([0, 0, '']);
   });
 
   it('costs an idle database less than a statement a second', async () => {
     const follower = follow(store.url, '--limit', '1');
-    await until(() => follower.lines.length === 1, 'it has begun');
+    await untilPrinted(follower, 1);
     await pause(3_000);
     const starts = new Set<string>();
     for (const stop = performance.now() + 6_600; performance.now() < stop;) {
-      const rows = await store.sql<{ at: string }>(
-        `SELECT query_start::text AS at FROM pg_stat_activity
-          WHERE datname = current_database() AND application_name = 'inventory history'`,
-      );
-      for (const { at } of rows) starts.add(at);
+      for (const { at } of await historySessions(store)) starts.add(at);
       await pause(20);
     }
     expect(starts.size).toBeGreaterThan(1);
@@ -454,11 +419,7 @@ describe('inventory history --after', () => {
     /** The command would have read all in that time, and ended its session. */
     async function startAndLeaveUnread() {
       const child = startInventory(store.url, ['history', '--json', '--after', last]);
-      const waiting = () =>
-        store.sql(
-          `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inventory history'
-              AND state = 'idle' AND state_change < now() - interval '2 seconds'`,
-        );
+      const waiting = () => historySessions(store, `state = 'idle' AND state_change < now() - interval '2 seconds'`);
       await expect.poll(waiting, { timeout: 15_000 }).toHaveLength(1);
       return child;
     }
@@ -485,16 +446,10 @@ describe('inventory history cursor', () => {
     expect(await cursor()).toEqual({ code: 0, stdout: '0\n', stderr: '' });
     await store.sql(`INSERT INTO inventory_item VALUES (1, 0, 'sold'), (2, 0, 'sold')`);
 
-    const early = new Client({ connectionString: store.url });
-    await early.connect();
-    await early.query('BEGIN; UPDATE inventory_item SET quantity = 3 WHERE pet_id = 1');
+    const early = await store.database.session('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 1');
     await store.sql('UPDATE inventory_item SET quantity = 4 WHERE pet_id = 2');
     const waited = cursor();
-    const waiting = () =>
-      store.sql(
-        `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inventory history'
-            AND backend_start < now() - interval '1 second'`,
-      );
+    const waiting = () => historySessions(store, `backend_start < now() - interval '1 second'`);
     await expect.poll(waiting, { timeout: 10_000 }).toHaveLength(1);
     await early.query('COMMIT');
     await early.end();
@@ -541,7 +496,7 @@ describe.skipIf(spawnSync('jq', ['--version']).error)('the recipes of docs/opera
       const run = async (title: string, done: () => boolean) => {
         const settings = { WEBHOOK_URL: `http://127.0.0.1:${port}/`, MAIL_TO: 'store@example.test' };
         const child = spawn('sh', ['-c', recipe(title)], { cwd: folder, detached: true, env: { ...env, ...settings } });
-        await until(done, title);
+        await vi.waitUntil(done, { timeout: STALLED_MS });
         process.kill(-(child.pid ?? 0), 'SIGKILL');
         await once(child, 'close');
       };

@@ -1,13 +1,13 @@
 import { once } from 'node:events';
-import { setTimeout as pause } from 'node:timers/promises';
 import { text } from 'node:stream/consumers';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startService, type TestService } from '../support/service.ts';
 import { inventory, startInventory } from './inventory-command.ts';
 
 const PETS = 5_000;
-const header = 'petId,quantity,status\n';
+const IMPORT = ['import', '-', '--format', 'csv'];
+const DONE = { code: 0, stdout: '', stderr: '' };
 
 let service: TestService;
 let url: string;
@@ -18,65 +18,41 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 
 function stockOf(quantity: number): string {
-  return header + Array.from({ length: PETS }, (_, at) => `${at},${quantity},available\n`).join('');
+  const lines = Array.from({ length: PETS }, (_, at) => `${at},${quantity},available\n`);
+  return `petId,quantity,status\n${lines.join('')}`;
 }
 
 async function load(quantity: number): Promise<void> {
-  const outcome = await inventory(
-    url,
-    ['import', '-', '--format', 'csv', '--missing', 'remove', '--quiet'],
-    stockOf(quantity),
-  );
-  expect(outcome).toEqual({ code: 0, stdout: '', stderr: '' });
+  expect(await inventory(url, [...IMPORT, '--missing', 'remove', '--quiet'], stockOf(quantity))).toEqual(DONE);
 }
 
 /** How often each quantity is in the list as clients see it. */
 async function listed(): Promise<Record<string, number>> {
-  const answer = await fetch(`${service.url}/v1/inventory`, { headers: { Authorization: `Bearer ${service.key}` } });
-  expect(answer.status).toBe(200);
+  const list = await service.list();
+  expect(list.status).toBe(200);
   const counts: Record<string, number> = {};
-  for (const { quantity } of (await answer.json()) as { quantity: number }[])
+  for (const { quantity } of JSON.parse(list.text) as { quantity: number }[])
     counts[quantity] = (counts[quantity] ?? 0) + 1;
   return counts;
 }
 
-function setQuantity({ url: base, key }: TestService, petId: number, quantity: number): Promise<number> {
-  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-  return fetch(`${base}/v1/inventory/${petId}`, { method: 'PATCH', headers, body: JSON.stringify({ quantity }) }).then(
-    async (answer) => {
-      await answer.arrayBuffer();
-      return answer.status;
-    },
+/** The sessions of imports of which this holds. */
+function imports(condition = 'true') {
+  return service.sql(
+    `SELECT FROM pg_stat_activity
+      WHERE application_name = 'inventory import' AND datname = current_database() AND ${condition}`,
   );
 }
 
-/** Keeps a pet's row locked, so that whoever changes it has to wait. */
-async function lockPet(petId: number): Promise<() => Promise<void>> {
-  const holder = new Client({ connectionString: url });
-  await holder.connect();
-  await holder.query(`BEGIN; SELECT FROM inventory_item WHERE pet_id = ${petId} FOR UPDATE`);
-  return () => holder.end();
-}
-
-async function untilImport(waits: string): Promise<void> {
-  const deadline = performance.now() + 10_000;
-  const condition = `application_name = 'inventory import' AND datname = current_database() AND ${waits}`;
-  while ((await service.sql(`SELECT FROM pg_stat_activity WHERE ${condition}`)).length === 0) {
-    if (performance.now() > deadline) throw new Error(`no import came to where ${waits}`);
-    await pause(10);
-  }
-}
-
-async function importSessions(): Promise<number> {
-  const condition = `application_name = 'inventory import' AND datname = current_database()`;
-  return (await service.sql(`SELECT FROM pg_stat_activity WHERE ${condition}`)).length;
+function untilImport(condition: string) {
+  return expect.poll(() => imports(condition), { timeout: 10_000 }).toHaveLength(1);
 }
 
 describe('an import under load', () => {
   it('shows the whole old stock until it is done, and then the whole new one', async () => {
     await load(1);
-    const release = await lockPet(PETS - 1); // the last row to be changed: all others are written and not yet committed
-    const child = startInventory(url, ['import', '-', '--format', 'csv', '--quiet']);
+    const release = await service.database.lockRow(PETS - 1); // the last row to be changed: all others are written and not yet committed
+    const child = startInventory(url, [...IMPORT, '--quiet']);
     child.stdin.end(stockOf(2));
     const finished = once(child, 'close');
     await untilImport(`wait_event_type = 'Lock'`);
@@ -93,33 +69,33 @@ describe('an import under load', () => {
 
   it('leaves the old stock whole when it is killed while it reads', async () => {
     await load(3);
-    const child = startInventory(url, ['import', '-', '--format', 'csv', '--missing', 'remove', '--quiet']);
+    const child = startInventory(url, [...IMPORT, '--missing', 'remove', '--quiet']);
     child.stdin.write(stockOf(4).slice(0, 60_000));
     await untilImport(`query LIKE 'COPY incoming%'`);
     child.kill('SIGKILL');
     await once(child, 'close');
     expect(await listed()).toEqual({ 3: PETS });
-    await expect.poll(importSessions, { timeout: 5_000 }).toBe(0);
+    await expect.poll(() => imports(), { timeout: 5_000 }).toEqual([]);
   });
 
   it('leaves the old stock whole, and no lock behind, when it is killed while it writes', async () => {
     await load(5);
-    const release = await lockPet(PETS - 1);
-    const child = startInventory(url, ['import', '-', '--format', 'csv', '--missing', 'remove', '--quiet']);
+    const release = await service.database.lockRow(PETS - 1);
+    const child = startInventory(url, [...IMPORT, '--missing', 'remove', '--quiet']);
     child.stdin.end(stockOf(6));
     await untilImport(`wait_event_type = 'Lock'`);
     child.kill('SIGKILL');
     await once(child, 'close');
-    await expect.poll(importSessions, { timeout: 2_200 }).toBe(0); // before its wait for the lock would end by itself
+    await expect.poll(() => imports(), { timeout: 2_200 }).toEqual([]); // before its wait for the lock would end by itself
     expect(await listed()).toEqual({ 5: PETS });
-    expect(await setQuantity(service, 1, 5)).toBe(200);
+    expect((await service.update(1, 5)).status).toBe(200);
     await release();
   });
 
   it('gives up in one line when someone holds a pet for too long', async () => {
     await load(7);
-    const release = await lockPet(0);
-    const { code, stderr } = await inventory(url, ['import', '-', '--format', 'csv'], stockOf(8));
+    const release = await service.database.lockRow(0);
+    const { code, stderr } = await inventory(url, IMPORT, stockOf(8));
     await release();
     expect(code).toBe(1);
     expect(stderr).toContain(
@@ -136,20 +112,20 @@ describe('an import under load', () => {
 
     async function update(target: TestService, seed: number): Promise<void> {
       for (let turn = seed; importing; turn += 7) {
-        const status = await setQuantity(target, (turn * 31) % 100, turn);
+        const { status } = await target.update((turn * 31) % 100, turn);
         statuses.set(status, (statuses.get(status) ?? 0) + 1);
       }
     }
     const updates = [service, other].flatMap((target) => [1, 2, 3, 4].map((seed) => update(target, seed)));
     const outcomes = [];
     for (const quantity of [10, 11, 12]) {
-      outcomes.push(await inventory(url, ['import', '-', '--format', 'csv', '--quiet'], stockOf(quantity)));
+      outcomes.push(await inventory(url, [...IMPORT, '--quiet'], stockOf(quantity)));
     }
     importing = false;
     await Promise.all(updates);
     await other.stop();
 
-    expect(outcomes).toEqual(outcomes.map(() => ({ code: 0, stdout: '', stderr: '' })));
+    expect(outcomes).toEqual([DONE, DONE, DONE]);
     expect([...statuses.keys()].filter((status) => status !== 200 && status !== 503)).toEqual([]);
     expect(statuses.get(200)).toBeGreaterThan(50);
     const { code, stdout } = await inventory(url, ['history', '--verify']);
@@ -157,7 +133,7 @@ describe('an import under load', () => {
   });
 
   it('ends when it fails, though standard input is still open', async () => {
-    const child = startInventory('postgresql://127.0.0.1:1/x', ['import', '-', '--format', 'csv']);
+    const child = startInventory('postgresql://127.0.0.1:1/x', IMPORT);
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'exit')]);
     expect(child.exitCode).toBe(1);
     expect(stderr).toContain('the database cannot be reached');
@@ -167,24 +143,18 @@ describe('an import under load', () => {
 
 describe('inventory export', () => {
   /** Writes all rows anew in a transaction that is not over yet. */
-  async function rewriteStock(): Promise<Client> {
-    const rewriter = new Client({ connectionString: url });
-    await rewriter.connect();
-    await rewriter.query(`
-      BEGIN;
-      CREATE TEMP TABLE same ON COMMIT DROP AS TABLE inventory_item;
-      TRUNCATE inventory_item;
-      INSERT INTO inventory_item TABLE same`);
-    return rewriter;
+  function rewriteStock(): Promise<Client> {
+    return service.database.session(
+      'CREATE TEMP TABLE same ON COMMIT DROP AS TABLE inventory_item',
+      'TRUNCATE inventory_item',
+      'INSERT INTO inventory_item TABLE same',
+    );
   }
 
   it('waits for a transaction that rewrites the table, as a dry run does, and then sees all of it', async () => {
     await load(20);
     const rewriter = await rewriteStock();
-    const outcomes = Promise.all([
-      inventory(url, ['export']),
-      inventory(url, ['import', '-', '--format', 'csv', '--dry-run'], stockOf(20)),
-    ]);
+    const outcomes = Promise.all([inventory(url, ['export']), inventory(url, [...IMPORT, '--dry-run'], stockOf(20))]);
     const waiting = () =>
       service.sql(`SELECT FROM pg_locks WHERE relation = 'inventory_item'::regclass AND NOT granted`);
     await expect.poll(waiting, { timeout: 10_000 }).toHaveLength(2);

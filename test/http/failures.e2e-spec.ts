@@ -1,20 +1,8 @@
-import {
-  BadRequestException,
-  Controller,
-  ForbiddenException,
-  Get,
-  HttpException,
-  Module,
-  NotFoundException,
-  Param,
-  PayloadTooLargeException,
-  Res,
-  UnsupportedMediaTypeException,
-} from '@nestjs/common';
+import { Controller, Get, HttpException, Module, Param, Res } from '@nestjs/common';
 import type { NextFunction, Request, Response } from 'express';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { refusal, refused, whole } from '../support/answers.ts';
-import type { ErrorCode } from '../../src/errors/error-code.ts';
+import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
 import { AppModule } from '../../src/app.module.ts';
 import { Public } from '../../src/auth/auth.guard.ts';
 import { ask } from '../support/http-client.ts';
@@ -25,14 +13,11 @@ const SECRET = 'SELECT * FROM api_key /srv/app/secret.ts:1 psk_0000';
 /** What may be thrown, by name. */
 const THROWN: Readonly<Record<string, () => unknown>> = {
   'an Error': () => new Error(SECRET),
-  'a TypeError': () => new TypeError(SECRET),
   'a string': () => SECRET,
   'a number': () => 5,
   undefined: () => undefined,
   null: () => null,
-  'an object': () => ({ message: SECRET, stack: SECRET }),
   'a symbol': () => Symbol(SECRET),
-  'a function': () => () => SECRET,
   'an object without a prototype': () => Object.create(null) as unknown,
   'an object that throws': () => ({
     get message() {
@@ -40,21 +25,13 @@ const THROWN: Readonly<Record<string, () => unknown>> = {
     },
   }),
   'an Error with a cause': () => new Error(SECRET, { cause: new Error(SECRET) }),
-  'an AggregateError': () => new AggregateError([new Error(SECRET)], SECRET),
   'a status that is none': () => Object.assign(new Error(SECRET), { status: 'SECRET' }),
   'a status of 200': () => Object.assign(new Error(SECRET), { status: 200, statusCode: 200 }),
-  'an HttpException of 500': () => new HttpException(SECRET, 500),
   'an HttpException of 503': () => new HttpException(SECRET, 503),
 };
 
 /** Refusals of the framework: their status is told, their text is not. */
-const REFUSED: Readonly<Record<string, () => HttpException>> = {
-  bad_request: () => new BadRequestException(SECRET),
-  forbidden: () => new ForbiddenException({ message: [SECRET] }),
-  not_found: () => new NotFoundException(SECRET),
-  payload_too_large: () => new PayloadTooLargeException(SECRET),
-  unsupported_media_type: () => new UnsupportedMediaTypeException(SECRET),
-};
+const REFUSED = ['bad_request', 'forbidden', 'not_found', 'payload_too_large', 'unsupported_media_type'] as const;
 
 @Controller('faulty')
 class FaultyController {
@@ -92,7 +69,7 @@ class FaultyModule {}
 
 function thing(what: string): unknown {
   const name = Buffer.from(what, 'base64url').toString();
-  return (THROWN[name] ?? REFUSED[name])?.();
+  return name in THROWN ? THROWN[name]?.() : new HttpException(SECRET, ERRORS[name as ErrorCode].status);
 }
 
 let service: TestService;
@@ -127,12 +104,9 @@ describe.each(['throws', 'rejects', 'middleware', 'thrower'])('what leaves a han
     expect(await fail(how, what)).toEqual(refused.failed);
   });
 
-  it.each(Object.keys(REFUSED) as ErrorCode[])(
-    'is an Error with its status when the framework refused: %s',
-    async (code) => {
-      expect(await fail(how, code)).toEqual(refusal(code, 'The request was refused.'));
-    },
-  );
+  it.each(REFUSED)('is an Error with its status when the framework refused: %s', async (code) => {
+    expect(await fail(how, code)).toEqual(refusal(code, 'The request was refused.'));
+  });
 });
 
 describe('a response', () => {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
-import { Connection } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 import {
   CHUNKED,
@@ -12,6 +12,8 @@ import {
   MALFORMED_HEADS,
   REFUSED_BEFORE_BODY,
   REFUSED_HEADS,
+  listBytes,
+  sendOn,
   updateBytes,
 } from './raw-requests.ts';
 
@@ -28,39 +30,30 @@ afterAll(async () => {
   await service.stop();
 });
 
-function list(): string {
-  return `GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n\r\n`;
-}
+const list = () => listBytes(service.key);
 
 function update(headers: string, body: string, petId?: number): string {
   return updateBytes(service.key, headers, body, petId);
 }
 
+const send = (bytes: string) => sendOn(service.port, bytes);
+
 async function answersTo(bytes: string, count: number): Promise<WholeAnswer[]> {
-  const connection = await Connection.open(service.port);
-  try {
-    connection.send(bytes);
-    const answers: WholeAnswer[] = [];
-    while (answers.length < count) answers.push(whole(await connection.answer()));
-    return answers;
-  } finally {
-    connection.destroy();
-  }
+  const connection = await send(bytes);
+  const answers: WholeAnswer[] = [];
+  while (answers.length < count) answers.push(whole(await connection.answer()));
+  return answers;
 }
 
 /** The one answer, after which the server closes the connection. */
 async function lastAnswerTo(bytes: string): Promise<WholeAnswer> {
-  const connection = await Connection.open(service.port);
-  try {
-    const answer = await connection.send(bytes).answer();
-    expect(answer.headers['connection']).toBe('close');
-    expect(answer.headers['x-request-id']).toMatch(/^[\w-]{1,64}$/);
-    expect(answer.headers['date']).toBeDefined();
-    expect(await connection.closed()).toBe('');
-    return whole(answer);
-  } finally {
-    connection.destroy();
-  }
+  const connection = await send(bytes);
+  const answer = await connection.answer();
+  expect(answer.headers['connection']).toBe('close');
+  expect(answer.headers['x-request-id']).toMatch(/^[\w-]{1,64}$/);
+  expect(answer.headers['date']).toBeDefined();
+  expect(await connection.closed()).toBe('');
+  return whole(answer);
 }
 
 describe('a malformed head', () => {
@@ -88,13 +81,12 @@ describe('a malformed head', () => {
   });
 
   it('may come a byte at a time', async () => {
-    const connection = await Connection.open(service.port);
+    const connection = await send('');
     for (const byte of update('Content-Length: 14\r\n', FIVE)) {
       connection.send(byte);
       await pause(0);
     }
     expect(whole(await connection.answer())).toEqual(updated('1', 5));
-    connection.destroy();
   });
 });
 
@@ -119,11 +111,9 @@ describe('a malformed body', () => {
 
   it('cut short by the client changes nothing and hurts nobody', async () => {
     for (const end of ['destroy', 'reset', 'finish'] as const) {
-      const connection = await Connection.open(service.port);
-      connection.send(update('Content-Length: 14\r\n', '{"quan', 2));
+      const connection = await send(update('Content-Length: 14\r\n', '{"quan', 2));
       await pause(20);
       connection[end]();
-      connection.destroy();
     }
     expect((await answersTo(list(), 1))[0]?.status).toBe(200);
     expect(await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = 2')).toEqual([{ quantity: 0 }]);
@@ -131,55 +121,36 @@ describe('a malformed body', () => {
 });
 
 describe('pipelined requests', () => {
-  it('are answered in their order', async () => {
-    const first = update('Content-Length: 14\r\n', FIVE);
-    const second = update('Content-Length: 14\r\n', '{"quantity":6}');
-    expect(await answersTo(`${first}GET /x HTTP/1.1\r\nHost: a\r\n\r\n${second}`, 3)).toEqual([
-      updated('1', 5),
-      refused.noRoute,
-      updated('1', 6),
-    ]);
-  });
-
   it.each(GARBAGE)('keep their answers when garbage follows: %.10s', async (garbage) => {
-    const connection = await Connection.open(service.port);
     const three = [5, 6, 7].map((quantity) => update('Content-Length: 14\r\n', `{"quantity":${quantity}}`, 3));
-    connection.send(three.join('') + garbage);
+    const connection = await send(three.join('') + garbage);
     for (const quantity of [5, 6, 7]) expect(whole(await connection.answer())).toEqual(updated('3', quantity));
     expect(whole(await connection.answer())).toEqual(refused.malformed);
     expect(await connection.closed()).toBe('');
   });
 
   it('keep their answers when garbage keeps coming', async () => {
-    const connection = await Connection.open(service.port);
-    connection.send(list());
+    const connection = await send(list());
     for (let n = 0; n < 30; n++) connection.send('\0garbage');
     expect((await connection.answer()).status).toBe(200);
     expect(whole(await connection.answer())).toEqual(refused.malformed);
-    connection.destroy();
   });
 
   it('cannot be smuggled in a body', async () => {
-    const connection = await Connection.open(service.port);
     const inner = 'GET /v1/inventory HTTP/1.1\r\nHost: a\r\n\r\n';
-    connection.send(update(`Content-Length: ${inner.length}\r\n`, inner));
+    const connection = await send(update(`Content-Length: ${inner.length}\r\n`, inner));
     expect(whole(await connection.answer())).toEqual(refused.notJson);
     await expect(connection.answer({ withinMs: 100 })).rejects.toThrow('nothing more');
-    connection.destroy();
   });
 });
 
 describe('an expectation', () => {
-  async function expecting(headers: string): Promise<Connection> {
-    const connection = await Connection.open(service.port);
-    return connection.send(update(`${headers}Content-Length: 14\r\n`, ''));
-  }
+  const expecting = (headers: string) => send(update(`${headers}Content-Length: 14\r\n`, ''));
 
   it('of 100-continue is met where the body is wanted', async () => {
     const connection = await expecting('Expect: 100-continue\r\n');
     expect((await connection.answer()).status).toBe(100);
     expect(whole(await connection.send(FIVE).answer())).toEqual(updated('1', 5));
-    connection.destroy();
   });
 
   it.each(REFUSED_BEFORE_BODY)('of 100-continue is refused without the body: %s', async (_, from, to, expected) => {
@@ -190,14 +161,11 @@ describe('an expectation', () => {
   it('of anything else is no reason to refuse', async () => {
     const connection = await expecting('Expect: the-unexpected\r\n');
     expect(whole(await connection.send(FIVE).answer())).toEqual(updated('1', 5));
-    connection.destroy();
   });
 
   it('is none in HTTP/1.0', async () => {
-    const connection = await Connection.open(service.port);
     const bytes = update('Expect: 100-continue\r\nContent-Length: 14\r\n', FIVE);
-    expect(whole(await connection.send(bytes.replace('HTTP/1.1', 'HTTP/1.0')).answer())).toEqual(updated('1', 5));
-    connection.destroy();
+    expect(await answersTo(bytes.replace('HTTP/1.1', 'HTTP/1.0'), 1)).toEqual([updated('1', 5)]);
   });
 });
 
@@ -205,8 +173,9 @@ describe('an upgrade', () => {
   it.each(['websocket', 'h2c', 'TLS/1.0'])(
     'to %s is ignored, and is the last request of its connection',
     async (protocol) => {
-      const connection = await Connection.open(service.port);
-      connection.send(update(`Connection: Upgrade\r\nUpgrade: ${protocol}\r\nContent-Length: 14\r\n`, FIVE));
+      const connection = await send(
+        update(`Connection: Upgrade\r\nUpgrade: ${protocol}\r\nContent-Length: 14\r\n`, FIVE),
+      );
       expect(whole(await connection.answer())).toEqual(updated('1', 5));
       expect(await connection.closed()).toBe('');
     },
@@ -226,8 +195,7 @@ describe('the process', () => {
     ];
     for (const bytes of openings) {
       for (const afterMs of [0, 1, 5]) {
-        const connection = await Connection.open(service.port);
-        connection.send(bytes);
+        const connection = await send(bytes);
         await pause(afterMs);
         connection.reset();
       }
@@ -237,21 +205,10 @@ describe('the process', () => {
   });
 
   it('lets go of every connection that it refused', async () => {
-    const stubborn = await Promise.all(
-      ['CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n', 'garbage\r\n\r\n'].map(async (bytes) =>
-        (await Connection.open(service.port)).send(bytes),
-      ),
-    );
+    const stubborn = await Promise.all(['CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n', 'garbage\r\n\r\n'].map(send));
     await Promise.all(stubborn.map((connection) => connection.answer()));
     service.server.closeIdleConnections();
-    const deadline = performance.now() + 3_000;
-    const open = () =>
-      new Promise<number>((resolve) => {
-        service.server.getConnections((_error, count) => {
-          resolve(count);
-        });
-      });
-    while ((await open()) > 0 && performance.now() < deadline) await pause(20);
-    expect(await open()).toBe(0);
+    const open = promisify(service.server.getConnections.bind(service.server));
+    await expect.poll(() => open(), { timeout: 3_000 }).toBe(0);
   });
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type WholeAnswer, answer, refusal, refused, whole } from '../support/answers.ts';
+import { type WholeAnswer, answer, refused, whole } from '../support/answers.ts';
 import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
@@ -26,9 +26,7 @@ describe('the path', () => {
     '/v1/inventory?limit=0&offset=5&status=sold',
     '/v1/inventory?petId=2&petId=3&a[b]=c&__proto__[x]=1',
     '/v1/inventory?%',
-    '/v1/inventory?%00%FF',
     '/v1/inventory?/../../x',
-    '/v1/inventory??',
     `/v1/inventory?${'x'.repeat(2_000)}`,
     'http://inventory.test/v1/inventory',
     'http://elsewhere.test:81/v1/inventory?x',
@@ -43,73 +41,40 @@ describe('the path', () => {
 
   it.each([
     '/v1',
-    '/v1/',
     '/v2/inventory',
     '/inventory',
     '/v1/inventory/',
-    '/v1/inventory//',
     '/v1//inventory',
     '//v1/inventory',
-    '///v1/inventory',
     '/V1/inventory',
-    '/v1/Inventory',
-    '/v1/INVENTORY',
     '/v1/inventor',
     '/v1/inventoryx',
     '/v1/inventory;x=1',
     '/v1/inventory.json',
     '/v1/inventory%20',
-    '/v1/inventory%00',
-    '/v1/inventory%0a',
     '/v1/%69nventory',
-    '/v1/inventor%79',
-    '/%76%31/inventory',
     '/v1%2Finventory',
-    '/v1%2finventory',
-    '/%2Fv1/inventory',
     '/v1/./inventory',
-    '/./v1/inventory',
     '/v1/x/../inventory',
     '/../v1/inventory',
-    '/v1/%2e/inventory',
     '/v1/%2e%2e/v1/inventory',
-    '/v1/x/%2e%2e/inventory',
     '/v1\\inventory',
-    '/\\v1\\inventory',
     '/%',
     '/%zz',
-    '/%00',
     '/%FF',
-    '/%C0%AF',
-    '/%E0%A4%A',
     '/*',
-    '/v1/*',
     '/v1/inventory/1/',
-    '/v1/inventory/1//',
     '/v1/inventory//1',
     '/v1/inventory/1/2',
     '/v1/inventory/1/../1',
-    '/v1/inventory/./1',
-    '/v1/inventory/../inventory',
-    '/v1/pets',
-    '/v1/pets/1',
-    '/v1/store/order',
-    '/v1/store/inventory',
     '/favicon.ico',
-    '/robots.txt',
     '/.env',
-    '/.git/config',
     '/health',
-    '/health/',
     '/health/live/',
-    '/Health/live',
     '/metrics/',
     '/docs/../v1/inventory',
     '/docs/..%2f..%2fpackage.json',
-    '/docs/%2e%2e/package.json',
-    '/openapi',
     '/openapi.json/',
-    '/constructor',
     '/__proto__',
     'http://inventory.test/V1/inventory',
     'http://inventory.test//v1/inventory',
@@ -123,14 +88,11 @@ describe('the path', () => {
   it.each([
     '*',
     '/v1/inventory#x',
-    '/v1/inventory/1#',
     '/#',
     'http://',
     'http:///v1/inventory',
     'http://?x',
     'ftp://inventory.test/v1/inventory',
-    'file:///etc/passwd',
-    'ws://inventory.test/v1/inventory',
     'http://inventory.test/v1/inventory#x',
   ])('%s is malformed', async (target) => {
     const { status, body } = await request('GET', target);
@@ -162,7 +124,7 @@ describe('the path', () => {
 describe('the method', () => {
   const METHODS = 'GET HEAD POST PUT PATCH DELETE TRACE PROPFIND MKCOL LINK SEARCH QUERY PURGE LOCK COPY MOVE M-SEARCH';
 
-  const wrong = [
+  const ALLOWED: [target: string, allow: string][] = [
     ['/v1/inventory', LIST],
     ['/v1/inventory?x=1', LIST],
     ['/v1/inventory/1', ITEM],
@@ -172,9 +134,12 @@ describe('the method', () => {
     ['/health/live', LIST],
     ['/health/ready', LIST],
     ['/openapi.json', LIST],
+    ['/openapi.yaml', LIST],
     ['/docs', LIST],
     ['/metrics', LIST],
-  ].flatMap(([target = '', allow = '']) =>
+  ];
+
+  const wrong = ALLOWED.flatMap(([target, allow]) =>
     METHODS.split(' ')
       .filter((method) => !allow.split(', ').includes(method))
       .map((method) => [method, target, allow] as const),
@@ -187,22 +152,12 @@ describe('the method', () => {
     expect(await request(method, target, { withKey: false })).toEqual(withoutBody);
   });
 
-  it.each([
-    ['/v1/inventory', LIST],
-    ['/v1/inventory/1', ITEM],
-    ['/v1/inventory/99', ITEM],
-    ['/v1/inventory/abc', ITEM],
-    ['/health/live', LIST],
-    ['/health/ready', LIST],
-    ['/openapi.json', LIST],
-    ['/openapi.yaml', LIST],
-    ['/docs', LIST],
-    ['/metrics', LIST],
-    ['*', SERVICE],
-    ['http://inventory.test/v1/inventory', LIST],
-  ])('OPTIONS tells what %s takes, to whoever asks', async (target, allow) => {
-    expect(await request('OPTIONS', target, { withKey: false })).toEqual(answer(204, { allow }));
-  });
+  it.each([...ALLOWED, ['*', SERVICE], ['http://inventory.test/v1/inventory', LIST]])(
+    'OPTIONS tells what %s takes, to whoever asks',
+    async (target, allow) => {
+      expect(await request('OPTIONS', target, { withKey: false })).toEqual(answer(204, { allow }));
+    },
+  );
 
   it('OPTIONS as a preflight allows nothing across origins', async () => {
     const preflight = await ask(service.port, {
@@ -241,9 +196,7 @@ describe('the method', () => {
   );
 
   it.each(['inventory.test:80', '127.0.0.1:5432', '/v1/inventory'])('CONNECT to %s is refused', async (target) => {
-    expect(await request('CONNECT', target)).toEqual(
-      refusal('method_not_allowed', 'This service is no proxy.', { allow: SERVICE }),
-    );
+    expect(await request('CONNECT', target)).toEqual(refused.connect);
   });
 
   it.each([

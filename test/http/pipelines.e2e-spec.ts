@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
-import { Connection } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
+import { listBytes, sendOn, updateBytes } from './raw-requests.ts';
 
 const SCRIPT = 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n';
 const CONNECT = 'CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -39,17 +39,14 @@ describe('pipelined requests of one connection', () => {
     await service.stop();
   });
 
-  const list = () => `GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n\r\n`;
+  const list = () => listBytes(service.key);
 
   function update(petId: number, quantity: number, headers = ''): string {
     const body = JSON.stringify({ quantity });
-    const head = `PATCH /v1/inventory/${petId} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n${headers}`;
-    return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    return updateBytes(service.key, `${headers}Content-Length: ${body.length}\r\n`, body, petId);
   }
 
-  async function send(bytes: string): Promise<Connection> {
-    return (await Connection.open(service.port)).send(bytes);
-  }
+  const send = (bytes: string) => sendOn(service.port, bytes);
 
   /** Keeps updates of pet 1 waiting until the next ROLLBACK. */
   async function lockPet(): Promise<void> {
@@ -57,15 +54,12 @@ describe('pipelined requests of one connection', () => {
     await locker.query('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
   }
 
-  async function until(holds: () => boolean): Promise<void> {
-    for (const deadline = performance.now() + 3_000; !holds() && performance.now() < deadline;) await pause(10);
-  }
+  const begun = (count: number) => vi.waitUntil(() => requests.length === count, { timeout: 3_000 });
 
   /** Every response has ended, and counts as ended. */
   async function nothingLeft(): Promise<void> {
-    const { app } = service;
-    await until(() => open.size === 0 && app.get(Metrics).activeRequests === 0);
-    expect({ open: open.size, active: app.get(Metrics).activeRequests }).toEqual({ open: 0, active: 0 });
+    const left = () => ({ open: open.size, active: service.app.get(Metrics).activeRequests });
+    await expect.poll(left, { timeout: 3_000 }).toEqual({ open: 0, active: 0 });
   }
 
   const quantities = async () =>
@@ -78,14 +72,13 @@ describe('pipelined requests of one connection', () => {
       const connection = await send(update(1, quantity) + list());
       expect(whole(await connection.answer())).toEqual(updated('1', quantity));
       expect(JSON.parse((await connection.answer()).text)).toContainEqual({ petId: 1, quantity, status: 'available' });
-      connection.destroy();
     }
   });
 
   it('are not read on while one waits, and all answered in the end', async () => {
     await lockPet();
     const connection = await send(update(1, 7));
-    await until(() => requests.length === 1);
+    await begun(1);
     const many = 20_000;
     connection.send('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(many));
     await pause(300);
@@ -93,18 +86,16 @@ describe('pipelined requests of one connection', () => {
     await locker.query('ROLLBACK');
     expect(whole(await connection.answer())).toEqual(updated('1', 7));
     for (let n = 0; n < many; n++) expect((await connection.answer()).status).toBe(404);
-    connection.destroy();
   }, 30_000);
 
   it('do not keep others waiting, however many one connection sends', async () => {
     const many = 2_000;
     const connection = await send('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(many));
-    await until(() => requests.length > 0);
+    await vi.waitUntil(() => requests.length > 0, { timeout: 3_000 });
     const other = await send('GET /y HTTP/1.1\r\nHost: a\r\n\r\n');
     expect((await other.answer()).status).toBe(404);
     expect(requests.length - open.size, 'responses to the first').toBeLessThan(many / 2);
     for (let n = 0; n < many; n++) expect((await connection.answer()).status).toBe(404);
-    for (const each of [connection, other]) each.destroy();
   });
 
   it('are not read on while one waits, however little of their bodies has come', async () => {
@@ -120,13 +111,12 @@ describe('pipelined requests of one connection', () => {
     await locker.query('ROLLBACK');
     expect(whole(await connection.answer())).toEqual(updated('1', 7));
     for (let n = 0; n < 50; n++) expect(whole(await connection.answer())).toEqual(updated('2', 8));
-    connection.destroy();
   });
 
   it('are not begun when the client has gone before their turn', async () => {
     await lockPet();
     const connection = await send(update(1, 7) + update(2, 8));
-    await until(() => requests.length === 2);
+    await begun(2);
     await pause(50);
     connection.reset();
     await pause(50);
@@ -149,7 +139,6 @@ describe('pipelined requests of one connection', () => {
     expect(whole(await connection.answer())).toEqual(updated('1', 7));
     expect((await connection.answer()).status).toBe(100);
     expect(whole(await connection.send(body).answer())).toEqual(updated('2', 8));
-    connection.destroy();
   });
 
   it('are all answered though the client has said that it sends no more', async () => {

@@ -15,25 +15,15 @@ async function changes(): Promise<unknown[]> {
 }
 
 describe('PATCH /v1/inventory/:petId, petId', () => {
-  it.each([
-    '0',
-    '1',
-    '-1',
-    '10',
-    '9007199254740991',
-    '9007199254740992',
-    '9007199254740993',
-    '-9007199254740993',
-    '9223372036854775806',
-    '9223372036854775807',
-    '-9223372036854775807',
-    '-9223372036854775808',
-  ])('%s keeps every digit, in and out', async (petId) => {
-    await service.stock([petId, 1, 'pending']);
-    expect(await setQuantity(petId, '{"quantity":2}')).toEqual(updated(petId, 2, 'pending'));
-    const [row] = await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = $1', [petId]);
-    expect(row).toEqual({ quantity: 2 });
-  });
+  it.each(['0', '1', '-1', '9007199254740993', '-9007199254740993', '9223372036854775807', '-9223372036854775808'])(
+    '%s keeps every digit, in and out',
+    async (petId) => {
+      await service.stock([petId, 1, 'pending']);
+      expect(await setQuantity(petId, '{"quantity":2}')).toEqual(updated(petId, 2, 'pending'));
+      const [row] = await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = $1', [petId]);
+      expect(row).toEqual({ quantity: 2 });
+    },
+  );
 
   it.each(['2', '-2', '9007199254740994', '9223372036854775805', '-9223372036854775806'])(
     '%s is not found where there is no such pet',
@@ -45,66 +35,32 @@ describe('PATCH /v1/inventory/:petId, petId', () => {
   it.each([
     'abc',
     '1.0',
-    '1.',
-    '.1',
     '1e3',
-    '1E3',
     '0x1',
-    '0b1',
-    '0o1',
     '+1',
     '01',
-    '00',
     '-01',
     '-0',
-    '--1',
     '-',
-    '1-',
-    '1_000',
-    '1,000',
-    '1n',
     'NaN',
-    'Infinity',
     'null',
-    'undefined',
-    'true',
     '1;x=1',
-    '1:1',
-    '1+1',
     '*',
-    '~',
     "1'",
-    '1"',
     '%201',
-    '1%20',
     '%31',
-    '%2D1',
     '1%00',
-    '%00',
     '%FF',
     '%',
-    '%zz',
-    '%E0%A4%A',
     '%D9%A1', // an Arabic-Indic one
-    '%EF%BC%91', // a full-width one
     '1%2F2',
-    '..%2F1',
     '%2e%2e',
-    '..',
     '.',
     '9223372036854775808',
     '-9223372036854775809',
-    '18446744073709551615',
     '18446744073709551617', // 1 modulo 2^64
-    '10000000000000000000',
     '100000000000000000000',
     '9'.repeat(500),
-    `${'0'.repeat(40)}1`,
-    "1' OR '1'='1".replaceAll(' ', '%20'),
-    '1/**/OR/**/1'.replaceAll('/', '%2F'),
-    '$1',
-    '{}',
-    '[1]',
   ])('%s is refused before any SQL', async (petId) => {
     const before = await changes();
     expect(await setQuantity(petId, '{"quantity":2}')).toEqual(refused.petId);
@@ -119,22 +75,14 @@ describe('PATCH /v1/inventory/:petId, quantity', () => {
     ['0', 0],
     ['1', 1],
     ['5.0', 5],
-    ['5.000', 5],
     ['1e2', 100],
     ['1E2', 100],
-    ['1e+2', 100],
     ['50e-1', 5],
     ['0.5e1', 5],
-    ['1.20e1', 12],
     ['-0', 0],
-    ['-0.0', 0],
-    ['0e0', 0],
     ['0e400', 0],
-    ['0.0e-400', 0],
     ['2147483647', 2147483647],
-    ['2147483647.0', 2147483647],
     ['2.147483647e9', 2147483647],
-    ['2147483646', 2147483646],
     ['5.00000000000000000001', 5], // what JSON.parse rounds to an integer is that integer
     ['0.9999999999999999999999', 1],
     ['1e-400', 0],
@@ -144,51 +92,27 @@ describe('PATCH /v1/inventory/:petId, quantity', () => {
 
   it.each([
     ['-1', refused.quantity],
-    ['-1e0', refused.quantity],
     ['-2147483648', refused.quantity],
-    ['-9007199254740993', refused.quantity],
     ['2147483648', refused.quantity],
-    ['2147483648.0', refused.quantity],
     ['4294967301', refused.quantity], // 5 modulo 2^32
     ['1e10', refused.quantity],
-    ['9007199254740993', refused.quantity],
     ['9223372036854775807', refused.quantity],
-    ['9223372036854775808', refused.quantity],
     ['18446744073709551621', refused.quantity], // 5 modulo 2^64
-    ['1e308', refused.quantity],
     ['1.5', refused.quantity],
     ['-0.1', refused.quantity],
-    ['1e-1', refused.quantity],
     ['5e-324', refused.quantity],
     ['1e400', refused.quantity], // a double makes it infinite
-    ['-1e400', refused.quantity],
     ['"5"', refused.quantity],
-    ['""', refused.quantity],
     ['"0x5"', refused.quantity],
-    ['" 5 "', refused.quantity],
     ['true', refused.quantity],
-    ['false', refused.quantity],
     ['null', refused.quantity],
     ['[5]', refused.quantity],
-    ['[]', refused.quantity],
     ['{}', refused.quantity],
     ['{"valueOf":5}', refused.quantity],
-    ['{"increment":5}', refused.quantity],
-    ['{"toString":1}', refused.quantity],
-    ['[[5]]', refused.quantity],
     ['05', refused.notJson],
     ['+5', refused.notJson],
-    ['0x5', refused.notJson],
     ['5.', refused.notJson],
-    ['.5', refused.notJson],
-    ['5e', refused.notJson],
-    ['--5', refused.notJson],
-    ['1_000', refused.notJson],
-    ['5n', refused.notJson],
     ['NaN', refused.notJson],
-    ['Infinity', refused.notJson],
-    ['-Infinity', refused.notJson],
-    ['undefined', refused.notJson],
     ['', refused.notJson],
     ["'5'", refused.notJson],
     ['5 5', refused.notJson],
