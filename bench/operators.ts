@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atSteadyRate, send, setQuantity } from './client.ts';
+import { atSteadyRate } from '../faults/open-load.ts';
+import { send, setQuantity } from './client.ts';
 import { startDatabase, usualPets, type BenchDatabase } from './database.ts';
 import { sides, startSide, type RunningSide, type SideName } from './sides.ts';
 import { median, percentile } from './statistics.ts';

@@ -2,12 +2,12 @@ import type { Database } from '../support/database.ts';
 import { Evidence } from '../../faults/evidence.ts';
 import type { Target } from '../../faults/exchange.ts';
 import { fillStock, readFinalState, type FinalState } from '../../faults/final-state.ts';
-import { Load, UniqueQuantities } from '../../faults/load.ts';
+import { Load } from '../../faults/load.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 
 const PETS = 100;
 const ofTheRun = new SeededRandom(Number(process.env['SEED'] ?? 1));
-const quantities = new UniqueQuantities(PETS);
+const quantities = { last: PETS };
 
 /** Load on a store of a hundred pets without a past. Every answer is judged, and the whole at the end. */
 export class JudgedLoad {
@@ -33,7 +33,8 @@ export class JudgedLoad {
     );
     const stock = await fillStock(database, PETS);
     const evidence = new Evidence(stock, 3_000);
-    const load = new Load(targets, apiKey, quantities, random, { workers: 32, petIds: [...stock.keys()], thinkTimeMs });
+    const petIds = [...stock.keys()];
+    const load = new Load({ targets, apiKey, quantities, random, workers: 32, petIds, thinkTimeMs });
     load.onExchange((exchange) => {
       evidence.add(exchange);
     });
