@@ -21,7 +21,12 @@ export function commitBeside(database: BenchDatabase, perSecond: number) {
   };
 }
 
-export async function setQuantity(side: RunningSide, agent: Agent, pet: number, quantity: number): Promise<boolean> {
+export async function setQuantity(
+  side: Pick<RunningSide, 'url'>,
+  agent: Agent,
+  pet: number,
+  quantity: number,
+): Promise<boolean> {
   const answer = await send(`${side.url}/${pet}`, agent, 'PATCH', JSON.stringify({ quantity })).catch(() => undefined);
   return answer?.status === 200;
 }

@@ -40,11 +40,7 @@ export function report(results: Results): string {
     '![Updates a second](performance-updates.svg)',
     '## Figures',
     howToRead,
-    ...groups.flatMap(([heading, belongs]) => {
-      const found = results.scenarios.filter(({ scenario }) => belongs(scenario));
-      return found.length === 0 ? [] : [`### ${heading}`, figures(found)];
-    }),
-    exclusions(results),
+    ...measured(results),
     '## What is batched and what is kept',
     batchedAndKept,
     '## Method',
@@ -53,6 +49,21 @@ export function report(results: Results): string {
   ]
     .filter((part) => part !== '')
     .join('\n\n')}\n`;
+}
+
+/** What is told on the terminal: the tables alone. */
+export function tables(results: Results): string {
+  return [...measured(results), sharesTable(results), operatorsTable(results), goals(results)]
+    .filter((part) => part !== '')
+    .join('\n\n');
+}
+
+function measured(results: Results): string[] {
+  const tables = groups.flatMap(([heading, belongs]) => {
+    const found = results.scenarios.filter(({ scenario }) => belongs(scenario));
+    return found.length === 0 ? [] : [`### ${heading}`, figures(found)];
+  });
+  return [...tables, exclusions(results)];
 }
 
 function introduction({ machine, startedAt, minutes, postgresVersion }: Results): string {

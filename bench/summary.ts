@@ -1,6 +1,6 @@
-import { labelOf } from './benchmark.ts';
 import type { Measurement } from './measure.ts';
 import type { Results, Round, ScenarioResults } from './results.ts';
+import { labelOf } from './sides.ts';
 import type { Contender, Scenario } from './scenarios.ts';
 import { median, medianWithInterval, type Interval } from './statistics.ts';
 
@@ -174,32 +174,6 @@ export function withInterval({ median, low, high }: Interval): string {
   return low === high ? digits(median) : `${digits(median)} (${digits(low)} to ${digits(high)})`;
 }
 
-export function comparisonTable(results: Results): string {
-  const rows = results.scenarios.flatMap((found) => [
-    `\n${found.scenario.title}`,
-    ...linesOf(found).map((line) =>
-      [
-        `  ${line.label.padEnd(40)}`,
-        `${digits(line.requestsPerSecond).padStart(8)} req/s`,
-        `p50 ${digits(line.p50Ms).padStart(6)} ms`,
-        `p99 ${digits(line.p99Ms).padStart(6)} ms`,
-        `cpu ${digits(line.programCpuUs).padStart(7)} + ${digits(line.postgresCpuUs).padStart(6)} µs`,
-        line.ratio ? `service is ${withInterval(line.ratio)} times this` : '',
-        line.failures > 0 ? `${line.failures} FAILED` : '',
-        ...line.faults,
-      ].join('  '),
-    ),
-  ]);
-  const goals = verdicts(results).map(
-    ({ what, wanted, found, reached }) => `${reached ? 'reached' : 'MISSED '} ${what}: ${found}, wanted ${wanted}`,
-  );
-  const kept = shares(results).map(
-    ({ what, wanted, found, reached }) =>
-      `${reached === undefined ? '       ' : reached ? 'reached' : 'MISSED '} share: ${what}: ${found}, ${reached === undefined ? wanted : `wanted ${wanted}`}`,
-  );
-  return [...rows, '', ...kept, ...operatorLines(results), ...goals].join('\n');
-}
-
 export const operatorHead = [
   'program',
   'cold start to ready, ms',
@@ -214,8 +188,4 @@ export function operatorRows({ operators = [] }: Results): string[][] {
     labelOf(side),
     ...[coldStartMs, idleMb, afterListMb, listP99Ms, updateP99Ms].map(digits),
   ]);
-}
-
-function operatorLines(results: Results): string[] {
-  return operatorRows(results).map((cells) => cells.map((cell, at) => `${operatorHead[at]}: ${cell}`).join('  '));
 }
