@@ -13,14 +13,18 @@ const stopTimeoutMs = 10_000;
 /** How long a server that is on its way out may keep the folder; its owner may have been killed a moment ago. */
 const handoverTimeoutMs = 3_000;
 
-/** What the PostgreSQL programs see of the environment: nothing that could change the database from one machine to the next. */
-const serverEnvironment = { LC_ALL: 'C', TZ: 'UTC', PATH: process.env['PATH'] };
-
 /**
  * The data folder as a program that is started inside it calls it. On Linux that name works even where the server's account may
  * not walk the path from the root folder, as in a project that lies in root's home.
  */
 const here = process.platform === 'linux' ? '/proc/self/cwd' : '.';
+
+/** Programs see nothing of the environment that could change the database from one machine to the next. */
+const inside = (folder: string) => ({
+  ...serverAccount,
+  cwd: join(folder, 'data'),
+  env: { LC_ALL: 'C', TZ: 'UTC', PATH: process.env['PATH'] },
+});
 
 export interface PostgresOptions {
   /** The folder of the programs, as `postgresBinaries` gives it, which is the default. */
@@ -59,7 +63,12 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
         /** Settles when the server is gone, wanted or not. */
         ended,
         /** Rolls back what is under way, writes everything out and waits for the end: some 20 ms, at most 10 s. */
-        stop: () => stop(server, ended),
+        async stop(): Promise<void> {
+          server.ref();
+          server.kill('SIGINT'); // sessions are cut, everything is written out
+          setTimeout(() => server.kill('SIGKILL'), stopTimeoutMs).unref();
+          await ended;
+        },
       };
     }
     const log = readFileSync(join(folder, 'log'), 'utf8');
@@ -94,9 +103,9 @@ function createCluster(binaries: string, folder: string): void {
     if (serverAccount) chownSync(path, serverAccount.uid, serverAccount.gid);
   }
   const args = ['-D', here, '--no-sync', `--pwfile=${here}/../password`, '-U', 'postgres', '-A', 'scram-sha-256'];
-  args.push('-E', 'UTF8', '--locale=C');
-  const options = { ...serverAccount, cwd: data, env: serverEnvironment, encoding: 'utf8' } as const;
+  const options = { ...inside(folder), encoding: 'utf8' } as const;
   const told = spawnSync(join(binaries, 'bin/initdb'), ['--version'], options).stdout;
+  args.push('-E', 'UTF8', '--locale=C');
   if (!/ 1[56]\./.test(told)) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8'); // from 17 on
   const { status, stderr, error } = spawnSync(join(binaries, 'bin/initdb'), args, options);
   if (status === 0) return;
@@ -114,9 +123,8 @@ async function launch(binaries: string, folder: string, port: number, options: P
   const command = [join(binaries, 'bin/postgres'), '-D', here, ...settings.flatMap((setting) => ['-c', setting])];
   writeFileSync(join(folder, 'log'), '');
   const log = openSync(join(folder, 'log'), 'a'); // a server that already runs on the folder goes on writing at the end
-  const process = { ...serverAccount, cwd: join(folder, 'data'), env: serverEnvironment };
-  const throwaway = options.throwaway ? folder : '';
-  const child = await startChild(command, 'INT', { ...process, stdio: ['ignore', 'ignore', log] }, throwaway);
+  const spawned = { ...inside(folder), stdio: ['ignore' as const, 'ignore' as const, log] };
+  const child = await startChild(command, 'INT', spawned, options.throwaway ? folder : '');
   closeSync(log);
   child.process.unref();
   return child;
@@ -131,13 +139,6 @@ async function becomesReady(folder: string, server: ChildProcess): Promise<boole
     await sleep(15);
   }
   return false;
-}
-
-async function stop(server: ChildProcess, ended: Promise<unknown>): Promise<void> {
-  server.ref();
-  server.kill('SIGINT'); // sessions are cut, everything is written out
-  setTimeout(() => server.kill('SIGKILL'), stopTimeoutMs).unref();
-  await ended;
 }
 
 function startFailure(folder: string, log: string): string {
