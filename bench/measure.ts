@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { quantile } from '../faults/measures.ts';
 import { commitBeside, send, setQuantity } from './client.ts';
 import { keys, usualPets, type BenchDatabase } from './database.ts';
-import { load, type LoadMode, type LoadResult } from './load.ts';
+import { load, type LoadResult } from './load.ts';
 import type { Scenario } from './scenarios.ts';
 import type { RunningSide } from './sides.ts';
 import { cpuMs, memoryMb } from './usage.ts';
@@ -29,13 +29,6 @@ export interface Run extends Measurement {
 const warmUpSeconds = 1;
 /** Connections for the updates beside, so that one that waits for its answer does not hold up those that are due. */
 const WRITERS = 8;
-const loadModes = {
-  list: 'list',
-  unchanged: 'list',
-  update: 'update',
-  hot: 'hot',
-  mixed: 'mixed',
-} as const satisfies Record<string, LoadMode>;
 
 /** @param writtenTo who gets the updates beside the measured requests */
 export async function measure(
@@ -49,7 +42,7 @@ export async function measure(
   if (scenario.kind === 'unchanged') headers['If-None-Match'] = await etagOf(side);
   const { kind, connections, seconds, updatesPerSecond: perSecond } = scenario;
   const pets = usualPets(scenario.pets);
-  const mode = kind === 'anew' ? undefined : loadModes[kind];
+  const mode = kind === 'anew' ? undefined : kind === 'unchanged' ? 'list' : kind;
   const writes = { url: writtenTo.url, headers, connections: WRITERS, pets, mode: 'update' } as const;
   const run = (seconds: number): Promise<[LoadResult, LoadResult | undefined]> =>
     Promise.all([

@@ -7,7 +7,6 @@ import { median, medianWithInterval, type Interval } from './statistics.ts';
 export interface Line extends Measurement {
   contender: Contender;
   label: string;
-  rounds: number;
   faults: string[];
   /** This service's requests a second by this contender's, round by round. */
   ratio: Interval | undefined;
@@ -26,7 +25,6 @@ export function linesOf({ rounds }: ScenarioResults): Line[] {
     return {
       contender,
       label: labelOf(contender),
-      rounds: own.length,
       requestsPerSecond: middle((each) => each.requestsPerSecond),
       p50Ms: middle((each) => each.p50Ms),
       p99Ms: middle((each) => each.p99Ms),
@@ -45,16 +43,12 @@ export interface Verdict {
   what: string;
   wanted: string;
   found: string;
-  reached: boolean;
-}
-
-export interface ShareFound extends Omit<Verdict, 'reached'> {
   /** Undefined for a control. */
   reached: boolean | undefined;
 }
 
 /** What the service's lists keep of their rate while something is written, paired by round. */
-export function shares({ scenarios }: Results): ShareFound[] {
+export function shares({ scenarios }: Results): Verdict[] {
   return scenarios.flatMap(({ scenario, rounds }) => {
     if (!scenario.share) return [];
     const { of, atLeast } = scenario.share;
