@@ -1,16 +1,12 @@
+import { SingleBar } from 'cli-progress';
 import { startDatabase, type BenchDatabase, type ExpectedList } from './database.ts';
 import { measure, type Run } from './measure.ts';
 import { bestClientCount, findPgbench, runPgbench } from './pgbench.ts';
-import { expectedSeconds, type PlannedRun } from './plan.ts';
-import { Progress } from './progress.ts';
+import type { PlannedRun } from './plan.ts';
 import { brokenPromise, faultInList } from './qualify.ts';
 import type { Results, Round, ScenarioResults } from './results.ts';
 import type { Contender, Scenario } from './scenarios.ts';
-import { sides, startSide, type RunningSide, type Side } from './sides.ts';
-
-export function labelOf(contender: Contender): string {
-  return contender === 'pgbench' ? 'pgbench' : sides[contender].label;
-}
+import { labelOf, running, type RunningSide, type SideName } from './sides.ts';
 
 /** Runs one after the other, each with a fresh process on a freshly filled database; each round has a database server of its own. */
 export class Benchmark {
@@ -30,12 +26,13 @@ export class Benchmark {
 
   static async run(runs: readonly PlannedRun[]): Promise<Omit<Results, 'machine' | 'startedAt' | 'minutes'>> {
     const benchmark = new Benchmark(await startDatabase());
-    const progress = new Progress(runs.map(expectedSeconds));
+    const format = '[{value}/{total}] {what} · {eta_formatted} left';
+    const progress = new SingleBar({ format, fps: 1, noTTYOutput: true, notTTYSchedule: 60_000 });
+    progress.start(runs.length, 0, { what: '' });
     try {
       for (const run of runs) {
-        progress.next(
-          `${run.scenario.title} · round ${run.round + 1} of ${run.scenario.rounds} · ${labelOf(run.contender)}`,
-        );
+        const { title, rounds } = run.scenario;
+        progress.increment({ what: `${title} · round ${run.round + 1} of ${rounds} · ${labelOf(run.contender)}` });
         await benchmark.#enterRound(run.round);
         await benchmark.#attempt(run);
       }
@@ -46,14 +43,14 @@ export class Benchmark {
         disqualified: benchmark.#disqualified,
       };
     } finally {
-      progress.end();
-      await benchmark.#database.stop();
+      progress.stop();
+      await benchmark.#database[Symbol.asyncDispose]();
     }
   }
 
   async #enterRound(round: number): Promise<void> {
     if (round === this.#round) return;
-    await this.#database.stop();
+    await this.#database[Symbol.asyncDispose]();
     this.#database = await startDatabase();
     this.#round = round;
     this.#store = undefined;
@@ -65,7 +62,7 @@ export class Benchmark {
     if (this.#disqualified.some((out) => out.contender === contender && [scenario.name, 'all'].includes(out.scenario)))
       return;
     try {
-      const measured = contender === 'pgbench' ? await this.#limit(scenario) : await this.#side(sides[contender], run);
+      const measured = contender === 'pgbench' ? await this.#limit(scenario) : await this.#side(contender, run);
       this.#scenarios.get(scenario.name)?.rounds.push({ contender, round, ...measured });
     } catch (error) {
       const reason = (error as Error).message;
@@ -83,41 +80,31 @@ export class Benchmark {
     return runPgbench(this.#pgbench, this.#database, scenario.pets, this.#pgbenchClients, scenario.seconds);
   }
 
-  async #side(side: Side, { scenario, round }: PlannedRun): Promise<Omit<Round, 'contender' | 'round'>> {
-    if (!this.#qualified.has(side.name) && side.name !== 'bare') await this.#qualify(side);
+  async #side(side: SideName, { scenario, round }: PlannedRun): Promise<Omit<Round, 'contender' | 'round'>> {
+    if (!this.#qualified.has(side) && side !== 'bare') await this.#qualify(side);
     const expected = await this.#fill(scenario);
     const environment = {
+      DATABASE_URL: this.#database.url,
       BODY_BYTES: String(expected.bytes),
       ...(scenario.kind === 'unchanged' ? { PEER_ETAG: '1' } : {}),
     };
-    return this.#running(side, environment, async (running) => {
-      const fault = round === 0 && side.name !== 'bare' ? await faultInList(running, expected) : undefined;
+    return running(side, environment, async (started) => {
+      const fault = round === 0 && side !== 'bare' ? await faultInList(started, expected) : undefined;
       if (fault) throw new Error(fault);
-      if (scenario.elsewhere) return measureElsewhere(running, scenario, this.#database);
+      if (scenario.elsewhere) return measureElsewhere(started, scenario, this.#database);
       if (scenario.kind !== 'list' || scenario.updatesPerSecond > 0) this.#store = undefined;
-      return measure(running, scenario, this.#database, running);
+      return measure(started, scenario, this.#database, started);
     });
   }
 
-  async #qualify(side: Side): Promise<void> {
+  async #qualify(side: SideName): Promise<void> {
     await this.#database.fill(10);
     this.#store = undefined;
-    const broken = await this.#running(side, {}, (running) => brokenPromise(running, this.#database));
+    const broken = await running(side, { DATABASE_URL: this.#database.url }, (started) =>
+      brokenPromise(started, this.#database),
+    );
     if (broken) throw new BrokenPromise(broken);
-    this.#qualified.add(side.name);
-  }
-
-  async #running<T>(
-    side: Side,
-    environment: Record<string, string>,
-    use: (running: RunningSide) => Promise<T>,
-  ): Promise<T> {
-    const running = await startSide(side, { DATABASE_URL: this.#database.url, ...environment });
-    try {
-      return await use(running);
-    } finally {
-      await running.stop();
-    }
+    this.#qualified.add(side);
   }
 
   async #fill(scenario: Scenario): Promise<ExpectedList> {
@@ -133,19 +120,12 @@ export class Benchmark {
 }
 
 /** The updates go to another instance of the service on another PostgreSQL server. */
-async function measureElsewhere(running: RunningSide, scenario: Scenario, database: BenchDatabase): Promise<Run> {
-  const elsewhere = await startDatabase();
-  try {
-    await elsewhere.fill(scenario.pets);
-    const writtenTo = await startSide(sides.service, { DATABASE_URL: elsewhere.url });
-    try {
-      return await measure(running, scenario, database, writtenTo);
-    } finally {
-      await writtenTo.stop();
-    }
-  } finally {
-    await elsewhere.stop();
-  }
+async function measureElsewhere(side: RunningSide, scenario: Scenario, database: BenchDatabase): Promise<Run> {
+  await using elsewhere = await startDatabase();
+  await elsewhere.fill(scenario.pets);
+  return await running('service', { DATABASE_URL: elsewhere.url }, (writtenTo) =>
+    measure(side, scenario, database, writtenTo),
+  );
 }
 
 /** A promise that a side does not keep anywhere. */

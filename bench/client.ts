@@ -1,21 +1,8 @@
 import { Agent, request } from 'node:http';
 import { Pool } from 'pg';
+import { atSteadyRate } from '../faults/open-load.ts';
 import { keys, type BenchDatabase } from './database.ts';
 import type { RunningSide } from './sides.ts';
-
-/** Acts so many times a second, however long each act takes; those that are late are caught up. */
-export function atSteadyRate(perSecond: number, act: (n: number) => void): { stop(): void } {
-  const started = performance.now();
-  let acts = 0;
-  const timer = setInterval(() => {
-    for (const due = ((performance.now() - started) / 1000) * perSecond; acts < due;) act(++acts);
-  }, 5);
-  return {
-    stop() {
-      clearInterval(timer);
-    },
-  };
-}
 
 /** What another tenant of the same server does: transactions in a database of its own. */
 export function commitBeside(database: BenchDatabase, perSecond: number) {
@@ -34,7 +21,12 @@ export function commitBeside(database: BenchDatabase, perSecond: number) {
   };
 }
 
-export async function setQuantity(side: RunningSide, agent: Agent, pet: number, quantity: number): Promise<boolean> {
+export async function setQuantity(
+  side: Pick<RunningSide, 'url'>,
+  agent: Agent,
+  pet: number,
+  quantity: number,
+): Promise<boolean> {
   const answer = await send(`${side.url}/${pet}`, agent, 'PATCH', JSON.stringify({ quantity })).catch(() => undefined);
   return answer?.status === 200;
 }

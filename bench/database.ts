@@ -22,25 +22,13 @@ export interface ExpectedList {
   bytes: number;
 }
 
-export interface BenchDatabase {
-  readonly url: string;
-  readonly pid: number;
-  readonly version: string;
-  /** Puts the store into the same state as ever: so many pets, no history, nothing left to clean up. */
-  fill(pets: number): Promise<void>;
-  /** The list that everyone must send, made by the database itself. */
-  expectedList(): Promise<ExpectedList>;
-  /** @returns what is wrong with the history after so many accepted updates, or undefined */
-  faultInHistory(accepted: number, underWay: number): Promise<string | undefined>;
-  query<Row>(sql: string, values?: unknown[]): Promise<Row[]>;
-  stop(): Promise<void>;
-}
+export type BenchDatabase = Awaited<ReturnType<typeof startDatabase>>;
 
 /** The pets that updates may pick are 1 to this number. */
 export const usualPets = (pets: number) => pets - unusualPets.length;
 
 /** Starts PostgreSQL with durable commits in a temporary folder and brings it to the present schema. */
-export async function startDatabase(): Promise<BenchDatabase> {
+export async function startDatabase() {
   const folder = mkdtempSync(join(tmpdir(), 'inventory-bench-'));
   const server = await startPostgres(join(folder, 'postgres'), { throwaway: true });
   await applyMigrations(server.url);
@@ -61,7 +49,8 @@ export async function startDatabase(): Promise<BenchDatabase> {
     pid: server.pid,
     version: rows[0]?.version ?? '',
     query,
-    async fill(pets) {
+    /** Puts the store into the same state as ever: so many pets, no history, nothing left to clean up. */
+    async fill(pets: number): Promise<void> {
       await query('TRUNCATE inventory_item, stock_change');
       await query(
         `INSERT INTO inventory_item (pet_id, quantity, status)
@@ -76,7 +65,8 @@ export async function startDatabase(): Promise<BenchDatabase> {
       await query('VACUUM ANALYZE');
       await query('CHECKPOINT');
     },
-    async expectedList() {
+    /** The list that everyone must send, made by the database itself. */
+    async expectedList(): Promise<ExpectedList> {
       const rows = await query<{ items: string }>(
         `SELECT string_agg(format('{"petId":%s,"quantity":%s,"status":"%s"}', pet_id, quantity, status), ',' ORDER BY pet_id) AS items
            FROM (SELECT *, row_number() OVER (ORDER BY pet_id) / 10000 AS part FROM inventory_item) AS numbered
@@ -92,7 +82,8 @@ export async function startDatabase(): Promise<BenchDatabase> {
       }
       return { sha256: body.update(']').digest('hex'), bytes };
     },
-    async faultInHistory(accepted, underWay) {
+    /** @returns what is wrong with the history after so many accepted updates, or undefined */
+    async faultInHistory(accepted: number, underWay: number): Promise<string | undefined> {
       const [found] = await query<{ changes: number; broken: number; lost: number }>(
         `WITH chain AS (
            SELECT pet_id, quantity_before, quantity_after,
@@ -111,7 +102,7 @@ export async function startDatabase(): Promise<BenchDatabase> {
         return `${accepted} updates accepted, ${changes} in history`;
       return undefined;
     },
-    async stop() {
+    async [Symbol.asyncDispose](): Promise<void> {
       await session.end();
       await server.stop();
       rmSync(folder, { recursive: true, force: true });

@@ -5,11 +5,9 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 const script = fileURLToPath(new URL('load.lua', import.meta.url));
 
-export type LoadMode = 'list' | 'update' | 'hot' | 'mixed';
-
 export interface LoadPlan {
   url: string;
-  mode: LoadMode;
+  mode: 'list' | 'update' | 'hot' | 'mixed';
   headers: Record<string, string>;
   connections: number;
   seconds: number;

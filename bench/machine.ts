@@ -4,19 +4,12 @@ import { createRequire } from 'node:module';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { generator } from './load.ts';
 
-export interface Machine {
-  processor: string;
-  cores: number;
-  memoryGb: number;
-  kernel: string;
-  loadAtStart: number;
-  versions: Record<string, string>;
-}
+export type Machine = ReturnType<typeof describeMachine>;
 
 const require = createRequire(import.meta.url);
 const packages = ['express', 'fastify', 'pg', '@nestjs/core', '@prisma/client'];
 
-export function describeMachine(): Machine {
+export function describeMachine() {
   return {
     processor: cpus()[0]?.model ?? 'unknown',
     cores: cpus().length,

@@ -1,11 +1,11 @@
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { quantile } from '../faults/measures.ts';
 import { commitBeside, send, setQuantity } from './client.ts';
 import { keys, usualPets, type BenchDatabase } from './database.ts';
-import { load, type LoadMode, type LoadResult } from './load.ts';
+import { load, type LoadResult } from './load.ts';
 import type { Scenario } from './scenarios.ts';
 import type { RunningSide } from './sides.ts';
-import { percentile } from './statistics.ts';
 import { cpuMs, memoryMb } from './usage.ts';
 
 export interface Measurement {
@@ -29,13 +29,6 @@ export interface Run extends Measurement {
 const warmUpSeconds = 1;
 /** Connections for the updates beside, so that one that waits for its answer does not hold up those that are due. */
 const WRITERS = 8;
-const loadModes = {
-  list: 'list',
-  unchanged: 'list',
-  update: 'update',
-  hot: 'hot',
-  mixed: 'mixed',
-} as const satisfies Record<string, LoadMode>;
 
 /** @param writtenTo who gets the updates beside the measured requests */
 export async function measure(
@@ -49,7 +42,7 @@ export async function measure(
   if (scenario.kind === 'unchanged') headers['If-None-Match'] = await etagOf(side);
   const { kind, connections, seconds, updatesPerSecond: perSecond } = scenario;
   const pets = usualPets(scenario.pets);
-  const mode = kind === 'anew' ? undefined : loadModes[kind];
+  const mode = kind === 'anew' ? undefined : kind === 'unchanged' ? 'list' : kind;
   const writes = { url: writtenTo.url, headers, connections: WRITERS, pets, mode: 'update' } as const;
   const run = (seconds: number): Promise<[LoadResult, LoadResult | undefined]> =>
     Promise.all([
@@ -79,7 +72,7 @@ export async function measure(
   await tenant?.stop();
   const isUpdate = kind === 'update' || kind === 'hot';
   const fault =
-    isUpdate && side.side.history !== 'none'
+    isUpdate && side.keepsPromises
       ? await database.faultInHistory(warmUp.requests + result.requests, 2 * connections)
       : undefined;
   return { ...measurement, fault };
@@ -101,7 +94,7 @@ async function etagOf(side: RunningSide): Promise<string> {
   await first.arrayBuffer();
   const etag = first.headers.get('ETag') ?? '';
   const second = await fetch(side.url, { headers: { ...headers, 'If-None-Match': etag } });
-  if (second.status !== 304) throw new Error(`${side.side.label} answers ${second.status} to If-None-Match: ${etag}`);
+  if (second.status !== 304) throw new Error(`${side.label} answers ${second.status} to If-None-Match: ${etag}`);
   return etag;
 }
 
@@ -120,7 +113,7 @@ async function listAnew(side: RunningSide, seconds: number): Promise<LoadResult>
     if (answer.status !== 200) failures++;
   }
   agent.destroy();
-  const at = (share: number) => percentile(timesMs, share);
+  const at = (share: number) => quantile(timesMs, share);
   const listSeconds = timesMs.reduce((sum, ms) => sum + ms, 0) / 1000;
   return { requests: timesMs.length, seconds: listSeconds, p50Ms: at(0.5), p99Ms: at(0.99), failures, bytes };
 }

@@ -1,10 +1,12 @@
 import { once } from 'node:events';
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atSteadyRate, send, setQuantity } from './client.ts';
-import { startDatabase, usualPets, type BenchDatabase } from './database.ts';
-import { sides, startSide, type RunningSide, type SideName } from './sides.ts';
-import { median, percentile } from './statistics.ts';
+import { quantile } from '../faults/measures.ts';
+import { atSteadyRate } from '../faults/open-load.ts';
+import { send, setQuantity } from './client.ts';
+import { startDatabase, usualPets } from './database.ts';
+import { running, type RunningSide, type SideName } from './sides.ts';
+import { median } from './statistics.ts';
 import { memoryMb } from './usage.ts';
 
 export interface OperatorFigures {
@@ -32,93 +34,71 @@ const READINGS = 5;
 
 /** What operators ask first, of the service and two peers. */
 export async function measureOperators(): Promise<OperatorFigures[]> {
-  const database = await startDatabase();
-  try {
-    const starts = new Map<SideName, number[]>(compared.map((name) => [name, []]));
-    await database.fill(10);
-    for (let round = 0; round < STARTS; round++) {
-      for (const name of round % 2 === 0 ? compared : compared.toReversed())
-        starts.get(name)?.push(await coldStartMs(name, database));
-    }
-    const figures: OperatorFigures[] = [];
-    for (const side of compared) {
-      await database.fill(10_000);
-      const memory = await running(side, database, memoryAtRest);
-      await database.fill(1_000);
-      const listP99Ms = await running(side, database, ({ url }) =>
-        pacedP99Ms(async (agent) => (await send(url, agent, 'GET')).status === 200),
-      );
-      const updateP99Ms = await running(side, database, (started) =>
-        pacedP99Ms((agent, n) => setQuantity(started, agent, 1 + (n % usualPets(1_000)), n)),
-      );
-      figures.push({ side, coldStartMs: median(starts.get(side) ?? []), ...memory, listP99Ms, updateP99Ms });
-    }
-    return figures;
-  } finally {
-    await database.stop();
+  await using database = await startDatabase();
+  const environment = { DATABASE_URL: database.url };
+  const starts = new Map<SideName, number[]>(compared.map((name) => [name, []]));
+  await database.fill(10);
+  for (let round = 0; round < STARTS; round++) {
+    for (const name of round % 2 === 0 ? compared : compared.toReversed())
+      starts.get(name)?.push(await running(name, environment, coldStartMs));
   }
+  const figures: OperatorFigures[] = [];
+  for (const side of compared) {
+    await database.fill(10_000);
+    const memory = await running(side, environment, memoryAtRest);
+    await database.fill(1_000);
+    const listP99Ms = await running(side, environment, ({ url }) =>
+      pacedP99Ms(async (agent) => (await send(url, agent, 'GET')).status === 200),
+    );
+    const updateP99Ms = await running(side, environment, (started) =>
+      pacedP99Ms((agent, n) => setQuantity(started, agent, 1 + (n % usualPets(1_000)), n)),
+    );
+    figures.push({ side, coldStartMs: median(starts.get(side) ?? []), ...memory, listP99Ms, updateP99Ms });
+  }
+  return figures;
 }
 
 /** A pet that comes makes each list anew, so each is read whole. */
 export async function measureWholeReading(): Promise<WholeReading> {
   const pets = 1_000_000;
-  const database = await startDatabase();
-  const agent = new Agent({ keepAlive: true });
-  try {
-    await database.fill(pets);
-    const started = await startSide(sides.service, { DATABASE_URL: database.url }, './bench/event-loop.ts');
+  await using database = await startDatabase();
+  await database.fill(pets);
+  const read = async ({ program, ...side }: RunningSide): Promise<WholeReading> => {
     const longestHeldMs = async (): Promise<number> => {
-      const reply = once(started.program, 'message', { signal: AbortSignal.timeout(5_000) });
-      started.program.send('report');
+      const reply = once(program, 'message', { signal: AbortSignal.timeout(5_000) });
+      program.send('report');
       return ((await reply) as [number])[0];
     };
-    try {
-      await setQuantity(started, agent, 1, 1);
-      const timesMs: number[] = [];
-      const heldMs: number[] = [];
-      for (let n = 1; n <= READINGS; n++) {
-        await database.query(`INSERT INTO inventory_item (pet_id, quantity, status) VALUES ($1, 7, 'sold')`, [
-          pets + n,
-        ]);
-        await longestHeldMs();
-        const start = performance.now();
-        const { status } = await send(started.url, agent, 'GET');
-        timesMs.push(performance.now() - start);
-        if (status !== 200) throw new Error(`the list is answered ${status}`);
-        await sleep(50); // the loop has to turn once more before what held it is counted
-        heldMs.push(await longestHeldMs());
-      }
-      return { medianMs: median(timesMs), heldMs };
-    } finally {
-      await started.stop();
+    const agent = new Agent({ keepAlive: true });
+    await setQuantity(side, agent, 1, 1);
+    const timesMs: number[] = [];
+    const heldMs: number[] = [];
+    for (let n = 1; n <= READINGS; n++) {
+      await database.query(`INSERT INTO inventory_item (pet_id, quantity, status) VALUES ($1, 7, 'sold')`, [pets + n]);
+      await longestHeldMs();
+      const start = performance.now();
+      const { status } = await send(side.url, agent, 'GET');
+      timesMs.push(performance.now() - start);
+      if (status !== 200) throw new Error(`the list is answered ${status}`);
+      await sleep(50); // the loop has to turn once more before what held it is counted
+      heldMs.push(await longestHeldMs());
     }
-  } finally {
     agent.destroy();
-    await database.stop();
-  }
-}
-
-async function running<T>(name: SideName, database: BenchDatabase, use: (side: RunningSide) => Promise<T>): Promise<T> {
-  const started = await startSide(sides[name], { DATABASE_URL: database.url });
-  try {
-    return await use(started);
-  } finally {
-    await started.stop();
-  }
+    return { medianMs: median(timesMs), heldMs };
+  };
+  return await running('service', { DATABASE_URL: database.url }, read, './bench/event-loop.ts');
 }
 
 /** From the start of the process to the first 200: of `/health/ready`, and of a list of ten where there is no such thing. */
-function coldStartMs(name: SideName, database: BenchDatabase): Promise<number> {
-  return running(name, database, async ({ url, spawnedAt }) => {
-    const ready = name === 'service' ? new URL('/health/ready', url).href : url;
-    const agent = new Agent();
-    for (const deadline = performance.now() + 20_000; performance.now() < deadline;) {
-      const { status } = await send(ready, agent, 'GET');
-      if (status === 200) return performance.now() - spawnedAt;
-      await sleep(5);
-    }
-    throw new Error(`${sides[name].label} does not become ready`);
-  });
+async function coldStartMs({ name, label, url, spawnedAt }: RunningSide): Promise<number> {
+  const ready = name === 'service' ? new URL('/health/ready', url).href : url;
+  const agent = new Agent();
+  for (const deadline = performance.now() + 20_000; performance.now() < deadline;) {
+    const { status } = await send(ready, agent, 'GET');
+    if (status === 200) return performance.now() - spawnedAt;
+    await sleep(5);
+  }
+  throw new Error(`${label} does not become ready`);
 }
 
 async function memoryAtRest({ pid, url, spawnedAt }: RunningSide) {
@@ -149,5 +129,5 @@ async function pacedP99Ms(sendOne: (agent: Agent, n: number) => Promise<boolean>
   await sleep(500);
   agent.destroy();
   if (failures > 0) throw new Error(`${failures} of the paced requests failed`);
-  return percentile(timesMs, 0.99);
+  return quantile(timesMs, 0.99);
 }

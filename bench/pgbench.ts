@@ -1,5 +1,5 @@
-import { execFile } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { globSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,13 +13,8 @@ const run = promisify(execFile);
 
 /** Debian keeps it outside of PATH. */
 export function findPgbench(): string | undefined {
-  const debian = '/usr/lib/postgresql';
-  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
-  const folders = [
-    ...versions.map((version) => join(debian, version, 'bin')),
-    ...(process.env['PATH'] ?? '').split(':'),
-  ];
-  return folders.map((folder) => join(folder, 'pgbench')).find((path) => existsSync(path));
+  const installed = globSync('/usr/lib/postgresql/*/bin/pgbench').sort().toReversed();
+  return [...installed, 'pgbench'].find((program) => spawnSync(program, ['--version']).status === 0);
 }
 
 /** The peers' update with its history row, from a C program without HTTP, keys or JSON. */
@@ -37,18 +32,8 @@ export async function runPgbench(
     `\\set pet random(1, ${usualPets(pets)})\n\\set quantity random(0, 2147483647)\n${statement.replaceAll('\n', ' ')};\n`,
   );
   const cpuBefore = cpuMs(database.pid);
-  const { stdout } = await run(program, [
-    '-n',
-    '-M',
-    'prepared',
-    '-f',
-    script,
-    '-c',
-    String(clients),
-    '-T',
-    String(seconds),
-    database.url,
-  ]);
+  const options = ['-n', '-M', 'prepared', '-f', script, '-c', String(clients), '-T', String(seconds)];
+  const { stdout } = await run(program, [...options, database.url]);
   const figure = (pattern: RegExp) => Number(pattern.exec(stdout)?.[1] ?? NaN);
   const transactions = figure(/transactions actually processed: (\d+)/);
   return {

@@ -39,8 +39,3 @@ function runsOf(group: readonly Scenario[], round: number, quick: boolean): Plan
 function groupByBase(scenarios: readonly Scenario[]): Map<string, Scenario[]> {
   return Map.groupBy(scenarios, ({ name, share }) => share?.of ?? name);
 }
-
-/** What a run takes, the preparations included; the progress line corrects itself by what it sees. */
-export function expectedSeconds({ scenario }: PlannedRun): number {
-  return 2.2 + scenario.seconds + scenario.pets / 150_000 + (scenario.elsewhere ? 3 : 0);
-}

@@ -1,7 +1,7 @@
 import * as vega from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
-import { labelOf } from './benchmark.ts';
 import type { Results, ScenarioResults } from './results.ts';
+import { labelOf } from './sides.ts';
 import type { Contender } from './scenarios.ts';
 import { isQuietList, linesOf } from './summary.ts';
 

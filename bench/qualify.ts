@@ -21,7 +21,7 @@ async function send(side: RunningSide, key: string, path = '', update?: string):
 
 /** @returns the promise that a side does not keep, or undefined when it may be measured */
 export async function brokenPromise(side: RunningSide, database: BenchDatabase): Promise<string | undefined> {
-  const { history, looksUpKeys } = side.side;
+  const { keepsPromises } = side;
   const pet = '9223372036854775807';
   const attempts: [what: string, status: number, key: string, path?: string, update?: string][] = [
     ['an unknown key', 401, `${keys.good}x`],
@@ -33,7 +33,7 @@ export async function brokenPromise(side: RunningSide, database: BenchDatabase):
     ['a petId outside of int64', 400, keys.good, '/9223372036854775808', '{"quantity":5}'],
     ['an unknown pet', 404, keys.good, '/4611686018427387904', '{"quantity":5}'],
   ];
-  if (looksUpKeys) {
+  if (keepsPromises) {
     attempts.push(
       ['a read-only key for an update', 403, keys.readOnly, `/${pet}`, '{"quantity":5}'],
       ['an expired key', 401, keys.expired],
@@ -44,7 +44,7 @@ export async function brokenPromise(side: RunningSide, database: BenchDatabase):
     const answer = await send(side, ...request);
     if (answer.status !== status) return `${what}: ${answer.status} instead of ${status}`;
   }
-  if (looksUpKeys) {
+  if (keepsPromises) {
     await database.query('UPDATE api_key SET revoked_at = now() WHERE name = $1 AND key_sha256 = $2', [
       'benchmark',
       sha256(keys.readOnly),
@@ -57,15 +57,15 @@ export async function brokenPromise(side: RunningSide, database: BenchDatabase):
   const changed = await send(side, keys.good, `/${pet}`, '{"quantity":2147483647}');
   const expected = `{"petId":${pet},"quantity":2147483647,"status":"pending"}`;
   if (changed.status !== 200 || withoutSpace(changed.body) !== expected) return `an update is answered ${changed.body}`;
-  return (await faultInHistory(history, pet, database)) ?? faultInManyUpdates(side, database);
+  return (await faultInHistory(side, pet, database)) ?? faultInManyUpdates(side, database);
 }
 
-async function faultInHistory(history: string, pet: string, database: BenchDatabase): Promise<string | undefined> {
+async function faultInHistory(side: RunningSide, pet: string, database: BenchDatabase): Promise<string | undefined> {
   const rows = await database.query<{ row: string }>(
     `SELECT concat_ws(' ', pet_id, quantity_before, quantity_after, status_before, status_after,
                       split_part(changed_by, ':', 1)) AS row FROM stock_change`,
   );
-  const expected = history === 'none' ? '' : `${pet} 7 2147483647 pending pending key`;
+  const expected = side.keepsPromises ? `${pet} 7 2147483647 pending pending key` : '';
   const found = rows.map(({ row }) => row).join(', ');
   return found === expected ? undefined : `history holds "${found}" instead of "${expected}"`;
 }
@@ -78,7 +78,7 @@ async function faultInManyUpdates(side: RunningSide, database: BenchDatabase): P
   );
   const refused = answers.find(({ status }) => status !== 200);
   if (refused) return `an update among many is answered ${refused.status}`;
-  return side.side.history === 'none' ? undefined : database.faultInHistory(1 + count, 0);
+  return side.keepsPromises ? database.faultInHistory(1 + count, 0) : undefined;
 }
 
 /** @returns how a side's list differs from the one that the database makes, or undefined; spaces between members are no difference */

@@ -1,6 +1,6 @@
 import { keys, startDatabase, usualPets } from './database.ts';
 import { load } from './load.ts';
-import { type RunningSide, sides, startSide } from './sides.ts';
+import { type RunningSide, startSide } from './sides.ts';
 import { medianWithInterval } from './statistics.ts';
 
 const PETS = [10, 1_000, 10_000];
@@ -37,39 +37,33 @@ async function checkAgreement(replicas: readonly RunningSide[]): Promise<void> {
  * with as many connections in all. `npm run bench -- --replicas <rounds>`.
  */
 export async function compareReplicas(rounds: number): Promise<void> {
-  const database = await startDatabase();
-  try {
-    for (const pets of PETS) {
-      await database.fill(pets);
-      const ratios: number[] = [];
-      for (let round = 0; round < rounds; round++) {
-        const counts = round % 2 === 0 ? [1, 2] : [2, 1];
-        const rates = new Map<number, number>();
-        for (const count of counts) {
-          const environment = { DATABASE_URL: database.url };
-          const replicas = await Promise.all(
-            Array.from({ length: count }, () => startSide(sides.service, environment)),
-          );
-          try {
-            await checkAgreement(replicas);
-            await requestsPerSecond(replicas, pets, 1);
-            rates.set(count, await requestsPerSecond(replicas, pets, SECONDS));
-            await checkAgreement(replicas);
-          } finally {
-            await Promise.all(replicas.map((replica) => replica.stop()));
-          }
+  await using database = await startDatabase();
+  for (const pets of PETS) {
+    await database.fill(pets);
+    const ratios: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const counts = round % 2 === 0 ? [1, 2] : [2, 1];
+      const rates = new Map<number, number>();
+      for (const count of counts) {
+        const environment = { DATABASE_URL: database.url };
+        const replicas = await Promise.all(Array.from({ length: count }, () => startSide('service', environment)));
+        try {
+          await checkAgreement(replicas);
+          await requestsPerSecond(replicas, pets, 1);
+          rates.set(count, await requestsPerSecond(replicas, pets, SECONDS));
+          await checkAgreement(replicas);
+        } finally {
+          await Promise.all(replicas.map((replica) => replica.stop()));
         }
-        ratios.push((rates.get(2) ?? NaN) / (rates.get(1) ?? NaN));
-        console.log(
-          `${pets} pets, round ${round + 1}: ${[1, 2].map((n) => rates.get(n)?.toFixed(0)).join(' and ')} lists/s`,
-        );
       }
-      const { median, low, high } = medianWithInterval(ratios);
+      ratios.push((rates.get(2) ?? NaN) / (rates.get(1) ?? NaN));
       console.log(
-        `${pets} pets: two replicas are ${median.toFixed(2)} times one (${low.toFixed(2)} to ${high.toFixed(2)})`,
+        `${pets} pets, round ${round + 1}: ${[1, 2].map((n) => rates.get(n)?.toFixed(0)).join(' and ')} lists/s`,
       );
     }
-  } finally {
-    await database.stop();
+    const { median, low, high } = medianWithInterval(ratios);
+    console.log(
+      `${pets} pets: two replicas are ${median.toFixed(2)} times one (${low.toFixed(2)} to ${high.toFixed(2)})`,
+    );
   }
 }

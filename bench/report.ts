@@ -1,7 +1,17 @@
 import { existsSync, readFileSync } from 'node:fs';
 import type { Results, ScenarioResults } from './results.ts';
 import type { Scenario } from './scenarios.ts';
-import { digits, isQuietList, linesOf, operatorHead, operatorRows, shares, verdicts, withInterval } from './summary.ts';
+import {
+  digits,
+  isQuietList,
+  linesOf,
+  operatorHead,
+  operatorRows,
+  shares,
+  verdicts,
+  withInterval,
+  type Verdict,
+} from './summary.ts';
 
 /** Of the two ideas that the peer "NestJS + Prisma" does without. */
 const IDEAS_LINES = ['list-cache', 'list-statements', 'stock-list', 'quantity-updates', 'update-statement']
@@ -40,11 +50,7 @@ export function report(results: Results): string {
     '![Updates a second](performance-updates.svg)',
     '## Figures',
     howToRead,
-    ...groups.flatMap(([heading, belongs]) => {
-      const found = results.scenarios.filter(({ scenario }) => belongs(scenario));
-      return found.length === 0 ? [] : [`### ${heading}`, figures(found)];
-    }),
-    exclusions(results),
+    ...measured(results),
     '## What is batched and what is kept',
     batchedAndKept,
     '## Method',
@@ -53,6 +59,21 @@ export function report(results: Results): string {
   ]
     .filter((part) => part !== '')
     .join('\n\n')}\n`;
+}
+
+/** What is told on the terminal: the tables alone. */
+export function tables(results: Results): string {
+  return [...measured(results), sharesTable(results), operatorsTable(results), goals(results)]
+    .filter((part) => part !== '')
+    .join('\n\n');
+}
+
+function measured(results: Results): string[] {
+  const tables = groups.flatMap(([heading, belongs]) => {
+    const found = results.scenarios.filter(({ scenario }) => belongs(scenario));
+    return found.length === 0 ? [] : [`### ${heading}`, figures(found)];
+  });
+  return [...tables, exclusions(results)];
 }
 
 function introduction({ machine, startedAt, minutes, postgresVersion }: Results): string {
@@ -65,13 +86,7 @@ Versions: PostgreSQL ${postgresVersion}, ${versions.join(', ')}.`;
 }
 
 function goals(results: Results): string {
-  const rows = verdicts(results).map(({ what, wanted, found, reached }) => [
-    what,
-    wanted,
-    found,
-    reached ? 'yes' : '**no**',
-  ]);
-  return table(['requests/s of this service', 'wanted', 'measured', 'reached'], rows);
+  return verdictTable(['requests/s of this service', 'wanted', 'measured', 'reached'], verdicts(results));
 }
 
 /** Nothing, heading included, where nothing was measured. */
@@ -80,15 +95,15 @@ function section(heading: string, tables: string, text: string): string[] {
 }
 
 function sharesTable(results: Results): string {
-  const rows = shares(results).map(({ what, wanted, found, reached }) => [
-    what,
-    wanted,
-    found,
-    reached === undefined ? '' : reached ? 'yes' : '**no**',
-  ]);
-  return rows.length === 0
-    ? ''
-    : table(['lists/s of this service', 'wanted', 'share of the same without', 'reached'], rows);
+  const found = shares(results);
+  const head = ['lists/s of this service', 'wanted', 'share of the same without', 'reached'];
+  return found.length === 0 ? '' : verdictTable(head, found);
+}
+
+function verdictTable(head: readonly string[], found: readonly Verdict[]): string {
+  const told = (reached?: boolean) => (reached === undefined ? '' : reached ? 'yes' : '**no**');
+  const rows = found.map(({ what, wanted, found, reached }) => [what, wanted, found, told(reached)]);
+  return table(head, rows);
 }
 
 const readingShares = `The share is that of the same round, in which the two run one after the other; the median of the rounds, with the lowest and the

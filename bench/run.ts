@@ -7,10 +7,10 @@ import { parseArgs } from 'node:util';
 import { describeMachine } from './machine.ts';
 import { Benchmark } from './benchmark.ts';
 import { planRuns } from './plan.ts';
+import { report, tables } from './report.ts';
 import type { Results } from './results.ts';
 import { measureOperators, measureWholeReading } from './operators.ts';
 import { scenarios } from './scenarios.ts';
-import { comparisonTable } from './summary.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -56,7 +56,7 @@ if (options.replicas !== undefined) {
     ...(asks('whole-reading') ? await orNothing('wholeReading', measureWholeReading) : {}),
     minutes: Math.round((Date.now() - started) / 6_000) / 10,
   };
-  console.log(comparisonTable(results));
+  console.log(`\n${tables(results)}`);
   if (!only && !quick) {
     await mkdir(new URL('.', resultsFile), { recursive: true });
     await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits, 1)}\n`);
@@ -92,7 +92,6 @@ async function orNothing<Name extends string, T>(
 }
 
 async function writeReport(results: Results): Promise<void> {
-  const { report } = await import('./report.ts');
   const { plots } = await import('./plots.ts');
   const docs = new URL('../docs/', import.meta.url);
   for (const [name, svg] of Object.entries(await plots(results))) await writeFile(new URL(name, docs), svg);

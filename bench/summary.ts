@@ -1,13 +1,12 @@
-import { labelOf } from './benchmark.ts';
 import type { Measurement } from './measure.ts';
 import type { Results, Round, ScenarioResults } from './results.ts';
+import { labelOf } from './sides.ts';
 import type { Contender, Scenario } from './scenarios.ts';
 import { median, medianWithInterval, type Interval } from './statistics.ts';
 
 export interface Line extends Measurement {
   contender: Contender;
   label: string;
-  rounds: number;
   faults: string[];
   /** This service's requests a second by this contender's, round by round. */
   ratio: Interval | undefined;
@@ -26,7 +25,6 @@ export function linesOf({ rounds }: ScenarioResults): Line[] {
     return {
       contender,
       label: labelOf(contender),
-      rounds: own.length,
       requestsPerSecond: middle((each) => each.requestsPerSecond),
       p50Ms: middle((each) => each.p50Ms),
       p99Ms: middle((each) => each.p99Ms),
@@ -45,16 +43,12 @@ export interface Verdict {
   what: string;
   wanted: string;
   found: string;
-  reached: boolean;
-}
-
-export interface ShareFound extends Omit<Verdict, 'reached'> {
   /** Undefined for a control. */
   reached: boolean | undefined;
 }
 
 /** What the service's lists keep of their rate while something is written, paired by round. */
-export function shares({ scenarios }: Results): ShareFound[] {
+export function shares({ scenarios }: Results): Verdict[] {
   return scenarios.flatMap(({ scenario, rounds }) => {
     if (!scenario.share) return [];
     const { of, atLeast } = scenario.share;
@@ -174,32 +168,6 @@ export function withInterval({ median, low, high }: Interval): string {
   return low === high ? digits(median) : `${digits(median)} (${digits(low)} to ${digits(high)})`;
 }
 
-export function comparisonTable(results: Results): string {
-  const rows = results.scenarios.flatMap((found) => [
-    `\n${found.scenario.title}`,
-    ...linesOf(found).map((line) =>
-      [
-        `  ${line.label.padEnd(40)}`,
-        `${digits(line.requestsPerSecond).padStart(8)} req/s`,
-        `p50 ${digits(line.p50Ms).padStart(6)} ms`,
-        `p99 ${digits(line.p99Ms).padStart(6)} ms`,
-        `cpu ${digits(line.programCpuUs).padStart(7)} + ${digits(line.postgresCpuUs).padStart(6)} µs`,
-        line.ratio ? `service is ${withInterval(line.ratio)} times this` : '',
-        line.failures > 0 ? `${line.failures} FAILED` : '',
-        ...line.faults,
-      ].join('  '),
-    ),
-  ]);
-  const goals = verdicts(results).map(
-    ({ what, wanted, found, reached }) => `${reached ? 'reached' : 'MISSED '} ${what}: ${found}, wanted ${wanted}`,
-  );
-  const kept = shares(results).map(
-    ({ what, wanted, found, reached }) =>
-      `${reached === undefined ? '       ' : reached ? 'reached' : 'MISSED '} share: ${what}: ${found}, ${reached === undefined ? wanted : `wanted ${wanted}`}`,
-  );
-  return [...rows, '', ...kept, ...operatorLines(results), ...goals].join('\n');
-}
-
 export const operatorHead = [
   'program',
   'cold start to ready, ms',
@@ -214,8 +182,4 @@ export function operatorRows({ operators = [] }: Results): string[][] {
     labelOf(side),
     ...[coldStartMs, idleMb, afterListMb, listP99Ms, updateP99Ms].map(digits),
   ]);
-}
-
-function operatorLines(results: Results): string[] {
-  return operatorRows(results).map((cells) => cells.map((cell, at) => `${operatorHead[at]}: ${cell}`).join('  '));
 }

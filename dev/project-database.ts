@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { projectFolder } from './build.ts';
@@ -11,7 +11,6 @@ const serverFolder = join(dataFolder, 'postgres');
 
 /** Starts the project's own PostgreSQL. Its `url` names the project's database, made when it was missing. */
 export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
-  mkdirSync(dataFolder, { recursive: true });
   const server = await startPostgres(serverFolder);
   const found = await query(server.url, `SELECT FROM pg_database WHERE datname = 'inventory'`);
   if (found.length === 0) await query(server.url, 'CREATE DATABASE inventory');
@@ -30,7 +29,7 @@ export function demoKey(): string {
   return readFileSync(file, 'utf8').trim();
 }
 
-/** @returns the lowest petId of a store, nothing when it is empty */
+/** The lowest petId of a store, nothing when it is empty. */
 export async function firstPet(url: string): Promise<string | undefined> {
   const [row] = await query<{ pet_id: string }>(url, 'SELECT pet_id FROM inventory_item ORDER BY pet_id LIMIT 1');
   return row?.pet_id;

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { banner } from './banner.ts';
+import { API_PREFIX } from '../src/http/api-prefix.ts';
 import { buildIfStale, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';
@@ -27,13 +27,11 @@ if (process.env['npm_lifecycle_event']) {
     if (ancestors() !== started) stop();
   }, 500).unref();
 }
-try {
-  process.exitCode = await start();
-} catch (error) {
+const code = await start().catch((error: unknown) => {
   console.error((error as Error).message);
-  process.exitCode = 1;
-}
-process.exit();
+  return 1;
+});
+process.exit(code);
 
 /** @returns the exit code of the service, once it has ended */
 async function start(): Promise<number> {
@@ -76,13 +74,25 @@ async function runInventory(settings: NodeJS.ProcessEnv, ...args: string[]): Pro
   });
 }
 
-/** Says what to try first, as soon as the service is ready. */
-async function announce(address: string, key: string, pet: string | undefined): Promise<void> {
+/** Says what to try first, ready to paste, as soon as the service is ready. */
+async function announce(address: string, key: string, pet = '<petId>'): Promise<void> {
   // A connection that stays open would hold up the drain of the first reload.
   const options = () => ({ headers: { Connection: 'close' }, signal: AbortSignal.timeout(2_000) });
   const probe = () => fetch(`${address}/health/ready`, options()).catch(() => undefined);
   while (!(await probe())?.ok) await sleep(200);
-  console.log(banner(address, key, pet));
+  const base = `${address}/${API_PREFIX}`;
+  const makeKey = '\n  Make a key: KEY=$(npm run --silent inventory -- keys create --name <who-holds-it>)\n';
+  console.log(`
+  API         ${base}
+  Swagger UI  ${address}/docs
+${key === '$KEY' ? makeKey : ''}
+  List the stock:
+    curl -H "Authorization: Bearer ${key}" ${base}/inventory
+
+  Set the quantity of a pet:
+    curl -X PATCH -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" \\
+      -d '{"quantity": 5}' ${base}/inventory/${pet}
+`);
 }
 
 function ancestors(): string {

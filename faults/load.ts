@@ -4,6 +4,10 @@ import type { Exchange, KnownList, List, Target, Update } from './exchange.ts';
 import type { SeededRandom } from './seeded-random.ts';
 
 export interface LoadOptions {
+  readonly targets: readonly Target[];
+  readonly apiKey: string;
+  readonly quantities: Quantities;
+  readonly random: SeededRandom;
   readonly workers: number;
   readonly petIds: readonly number[];
   /** The part of the requests that are updates, 0 to 1. Default 0.6. */
@@ -25,17 +29,9 @@ const MOVING_ON = 0.01;
 /** How likely a repetition goes to the other process. */
 const REPEATED_ELSEWHERE = 0.5;
 
-/** Hands out the quantities of a run, none of them twice. */
-export class UniqueQuantities {
-  private last: number;
-
-  constructor(after: number) {
-    this.last = after;
-  }
-
-  next(): number {
-    return ++this.last;
-  }
+/** Counts up through a run, so that no quantity is sent twice. */
+export interface Quantities {
+  last: number;
 }
 
 /** Workers that send one request after the other, each on a keep-alive connection of its own. */
@@ -48,23 +44,9 @@ export class Load {
   /** Connections that the server ended between two requests without having announced it: the next one might have died. */
   unannouncedCloses = 0;
 
-  private readonly targets: readonly Target[];
-  private readonly apiKey: string;
-  private readonly quantities: UniqueQuantities;
-  private readonly random: SeededRandom;
   private readonly options: LoadOptions;
 
-  constructor(
-    targets: readonly Target[],
-    apiKey: string,
-    quantities: UniqueQuantities,
-    random: SeededRandom,
-    options: LoadOptions,
-  ) {
-    this.targets = targets;
-    this.apiKey = apiKey;
-    this.quantities = quantities;
-    this.random = random;
+  constructor(options: LoadOptions) {
     this.options = options;
   }
 
@@ -84,6 +66,7 @@ export class Load {
   }
 
   private async work(index: number): Promise<void> {
+    const { targets, random } = this.options;
     let turn = this.options.together ? 0 : index;
     let connection: Connection | undefined;
     let connectedAt = 0;
@@ -91,7 +74,7 @@ export class Load {
     const seen = new Map<number, number>();
     let unanswered: { readonly operation: Update; readonly since: number } | undefined;
     while (this.running || unanswered) {
-      const target = this.targets[turn % this.targets.length];
+      const target = targets[turn % targets.length];
       if (!target) throw new RangeError('no target');
       if (!connection?.reusable) {
         if (connection?.closedUnannounced) this.unannouncedCloses++;
@@ -117,9 +100,9 @@ export class Load {
       const exchange = { target, operation, start, end, connectedAt, outcome };
       for (const listener of this.listeners) listener(repeats ? { ...exchange, repeated: { since, again } } : exchange);
       const movesOn = unanswered ? REPEATED_ELSEWHERE : MOVING_ON;
-      if (!this.options.together && this.random.chance(movesOn)) connection.destroy();
+      if (!this.options.together && random.chance(movesOn)) connection.destroy();
       if (!connection.reusable) turn++; // as a balancer does: the next connection goes to the next process
-      if (again) await sleep(this.random.between(2, 10));
+      if (again) await sleep(random.between(2, 10));
       else if (operation.kind === 'update') remember(seen, operation, outcome);
       else if (outcome.status === 200) known = { etag: outcome.headers['etag'] ?? '', body: outcome.text };
       if (this.options.thinkTimeMs) await sleep(this.options.thinkTimeMs);
@@ -128,13 +111,14 @@ export class Load {
   }
 
   private choose(known: KnownList | undefined, seen: ReadonlyMap<number, number>): Update | List {
-    if (!this.random.chance(this.options.updateShare ?? 0.6)) {
-      return known && this.random.chance(0.5) ? { kind: 'list', known } : { kind: 'list' };
+    const { random, quantities, petIds, updateShare = 0.6, conditionalShare = 0.1 } = this.options;
+    if (!random.chance(updateShare)) {
+      return known && random.chance(0.5) ? { kind: 'list', known } : { kind: 'list' };
     }
-    const petId = this.random.pick(this.options.petIds);
+    const petId = random.pick(petIds);
     const expected = seen.get(petId);
-    const update: Update = { kind: 'update', petId, quantity: this.quantities.next() };
-    const isConditional = expected !== undefined && this.random.chance(this.options.conditionalShare ?? 0.1);
+    const update: Update = { kind: 'update', petId, quantity: ++quantities.last };
+    const isConditional = expected !== undefined && random.chance(conditionalShare);
     return isConditional ? { ...update, expected } : update;
   }
 
@@ -142,7 +126,7 @@ export class Load {
     connection: Connection,
     operation: Update | List,
   ): Promise<Answer | ConnectionLost | NotConnected> {
-    const authorization = `Bearer ${this.apiKey}`;
+    const authorization = `Bearer ${this.options.apiKey}`;
     try {
       if (operation.kind === 'list') {
         const condition = operation.known ? { 'if-none-match': operation.known.etag } : {};

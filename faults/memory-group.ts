@@ -19,7 +19,7 @@ export class MemoryGroup {
   /** @returns why this account may not make one, or undefined */
   static obstacle(): string | undefined {
     try {
-      new MemoryGroup(64).remove();
+      new MemoryGroup(64)[Symbol.dispose]();
       return undefined;
     } catch (error) {
       return (error as Error).message;
@@ -47,8 +47,8 @@ export class MemoryGroup {
     return Number(readFileSync(join(this.folder, this.files.peak), 'utf8')) / 2 ** 20;
   }
 
-  /** Once its processes have ended. */
-  remove(): void {
+  /** Of `using`; its processes have to have ended. */
+  [Symbol.dispose](): void {
     rmdirSync(this.folder);
   }
 }

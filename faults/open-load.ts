@@ -1,9 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection, type Answer, type Question } from '../test/support/http-client.ts';
 
-export type ShotListener = (answer: Answer | undefined, durationMs: number, shot: Question) => void;
-
 const GIVE_UP_MS = 15_000;
-const TICK_MS = 5;
 const MOST_CONNECTIONS = 4_000;
 
 /**
@@ -18,12 +16,11 @@ export async function openLoad(
   perSecond: number,
   durationMs: number,
   next: () => Question,
-  listener: ShotListener,
+  listener: (answer: Answer | undefined, durationMs: number, shot: Question) => void,
 ): Promise<{ sent: number; notSent: number }> {
   const idle: Connection[] = [];
   const underWay = new Set<Promise<void>>();
   const tally = { sent: 0, notSent: 0 };
-  const startedAt = performance.now();
 
   async function shoot(): Promise<void> {
     const port = ports[tally.sent++ % ports.length] ?? 0;
@@ -42,24 +39,28 @@ export async function openLoad(
     }
   }
 
-  await new Promise<void>((resolve) => {
-    const ticker = setInterval(() => {
-      const elapsedMs = performance.now() - startedAt;
-      for (let due = Math.floor((elapsedMs / 1_000) * perSecond) - tally.sent - tally.notSent; due > 0; due--) {
-        if (underWay.size >= MOST_CONNECTIONS) {
-          tally.notSent++;
-          continue;
-        }
-        const shooting = shoot();
-        underWay.add(shooting);
-        void shooting.then(() => underWay.delete(shooting));
-      }
-      if (elapsedMs < durationMs) return;
-      clearInterval(ticker);
-      resolve();
-    }, TICK_MS);
+  const shots = atSteadyRate(perSecond, () => {
+    if (underWay.size >= MOST_CONNECTIONS) {
+      tally.notSent++;
+      return;
+    }
+    const shooting = shoot();
+    underWay.add(shooting);
+    void shooting.then(() => underWay.delete(shooting));
   });
+  await sleep(durationMs);
+  shots.stop();
   await Promise.all(underWay);
   for (const connection of idle) connection.destroy();
   return tally;
+}
+
+/** Acts so many times a second, however long each act takes; those that are late are caught up. */
+export function atSteadyRate(perSecond: number, act: (n: number) => void): { stop(): void } {
+  const started = performance.now();
+  let acts = 0;
+  const timer = setInterval(() => {
+    for (const due = ((performance.now() - started) / 1000) * perSecond; acts < due;) act(++acts);
+  }, 5);
+  return { stop: () => clearInterval(timer) };
 }

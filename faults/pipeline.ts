@@ -1,6 +1,6 @@
 import type { Answer } from '../test/support/http-client.ts';
 import type { Update } from './exchange.ts';
-import type { UniqueQuantities } from './load.ts';
+import type { Quantities } from './load.ts';
 import type { SeededRandom } from './seeded-random.ts';
 
 /** A request of a pipeline, and the one answer that is right. */
@@ -27,10 +27,10 @@ export class Pipelines {
   private last = 0;
   private readonly name: string;
   private readonly apiKey: string;
-  private readonly quantities: UniqueQuantities;
+  private readonly quantities: Quantities;
   private readonly random: SeededRandom;
 
-  constructor(name: string, apiKey: string, quantities: UniqueQuantities, random: SeededRandom) {
+  constructor(name: string, apiKey: string, quantities: Quantities, random: SeededRandom) {
     this.name = name;
     this.apiKey = apiKey;
     this.quantities = quantities;
@@ -86,7 +86,7 @@ export class Pipelines {
   private update(state: ReadonlyMap<number, number>): Piece {
     const { random } = this;
     if (state.size === 0) return this.request('GET', '/v1/inventory', 200);
-    const quantity = this.quantities.next();
+    const quantity = ++this.quantities.last;
     const [petId, held] = random.pick([...state]);
     const expected = random.chance(0.4) ? random.pick([held, 0]) : undefined;
     const tag = { 'If-Match': expected === undefined ? undefined : `"available-${expected}"` };

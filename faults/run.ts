@@ -14,8 +14,7 @@ const USAGE = `npm run faults -- [--seed N] [--only name]... [--medium | --full]
   --full        a million operations, thirty interruptions, ten minutes of soak
   --minutes M   how long the soak takes
   --updates N   how many updates meet damaged TLS, or are repeated until they are answered
-  --list        the names of the scenarios
-`;
+  --list        the names of the scenarios`;
 
 const { values: options } = parseArgs({
   options: {
@@ -32,13 +31,9 @@ const { values: options } = parseArgs({
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130)); // takes its processes along
 
-if (options.help) {
-  process.stdout.write(USAGE);
-} else if (options.list) {
-  process.stdout.write(`${Object.keys(SCENARIOS).join('\n')}\n`);
-} else {
-  process.exit(await run());
-}
+if (options.help) console.log(USAGE);
+else if (options.list) console.log(Object.keys(SCENARIOS).join('\n'));
+else process.exit(await run());
 
 async function run(): Promise<number> {
   const all = Object.keys(SCENARIOS);
@@ -55,18 +50,18 @@ async function run(): Promise<number> {
   };
   const unknown = names.filter((name) => !(name in SCENARIOS));
   if (unknown.length > 0 || !Number.isInteger(seed) || Number.isNaN(size.soakMs + size.damagedUpdates)) {
-    process.stderr.write(`${unknown.length > 0 ? `no scenario ${unknown.join(', ')}\n\n` : ''}${USAGE}`);
+    console.error(`${unknown.length > 0 ? `no scenario ${unknown.join(', ')}\n\n` : ''}${USAGE}`);
     return 2;
   }
   buildIfStale();
-  print(`seed ${seed}`);
+  console.log(`seed ${seed}`);
   const startedAt = performance.now();
   const results: { name: string; figures: Figure[] }[] = [];
   let postgres = await startFaultyPostgres();
   for (const name of names) {
     let { figures, ended } = await play(name, seed, size, postgres);
     if (ended && missesOnlyTimeOrMemory(figures)) {
-      print('    once more: time and memory also depend on what else the machine does');
+      console.log('    once more: time and memory also depend on what else the machine does');
       ({ figures, ended } = await play(name, seed, size, postgres));
     }
     results.push({ name, figures });
@@ -75,11 +70,13 @@ async function run(): Promise<number> {
     postgres = await startFaultyPostgres();
   }
   await postgres.remove();
-  printTable(results);
+  console.table(results.flatMap(({ name, figures }) => figures.map((figure) => ({ scenario: name, ...figure }))));
   const failed = results.filter(({ figures }) => !figures.every(({ holds }) => holds)).length;
-  print(`seed ${seed}, ${((performance.now() - startedAt) / 1_000).toFixed(0)} s`);
+  console.log(`seed ${seed}, ${((performance.now() - startedAt) / 1_000).toFixed(0)} s`);
   const leftOut = results.filter(({ figures }) => figures.length === 0).length;
-  print(`${results.length - failed - leftOut} passed, ${failed} failed${leftOut > 0 ? `, ${leftOut} left out` : ''}`);
+  console.log(
+    `${results.length - failed - leftOut} passed, ${failed} failed${leftOut > 0 ? `, ${leftOut} left out` : ''}`,
+  );
   if (leftOut > 0 && process.env['FAULTS_NEED_ROOT']) return 1;
   return failed > 0 ? 1 : 0;
 }
@@ -110,35 +107,7 @@ async function play(
     notes.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
   }
   const verdict = figures.length === 0 ? 'LEFT OUT' : figures.every(({ holds }) => holds) ? 'passed' : 'FAILED';
-  print(`${verdict} ${name} (${((performance.now() - startedAt) / 1_000).toFixed(1)} s)`);
-  for (const note of notes) print(`    ${note}`);
+  console.log(`${verdict} ${name} (${((performance.now() - startedAt) / 1_000).toFixed(1)} s)`);
+  for (const note of notes) console.log(`    ${note}`);
   return { figures, ended };
-}
-
-function printTable(results: readonly { name: string; figures: readonly Figure[] }[]): void {
-  const rows = results.flatMap(({ name, figures }) =>
-    figures.map(({ what, measured, bound, holds }, index) => [
-      index === 0 ? name : '',
-      what,
-      measured,
-      bound,
-      holds ? '' : 'FAILED',
-    ]),
-  );
-  const heading = ['scenario', 'figure', 'measured', 'bound', ''];
-  const widths = heading.map((_, column) => Math.max(...[heading, ...rows].map((row) => row[column]?.length ?? 0)));
-  print('');
-  for (const row of [heading, widths.map((width) => '─'.repeat(width)), ...rows]) {
-    print(
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    );
-  }
-  print('');
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
 }

@@ -44,7 +44,7 @@ export class SmallDisk {
       await postgres.restart();
       return disk;
     } catch (error) {
-      disk.remove();
+      disk[Symbol.dispose]();
       throw error;
     }
   }
@@ -65,8 +65,8 @@ export class SmallDisk {
     rmSync(join(this.folder, 'filler'), { force: true });
   }
 
-  /** Also while PostgreSQL has files of it open, which it then must not go on with. */
-  remove(): void {
+  /** Of `using`; also while PostgreSQL has files of it open, which it then must not go on with. */
+  [Symbol.dispose](): void {
     process.off('exit', this.unmount);
     this.unmount();
   }

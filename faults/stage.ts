@@ -3,8 +3,7 @@ import type { FaultyPostgres } from '../test/support/postgres-server.ts';
 import { createDatabaseOn, type Database } from '../test/support/database.ts';
 import { Evidence } from './evidence.ts';
 import { fillStock, readFinalState, type FinalState } from './final-state.ts';
-import type { Target } from './exchange.ts';
-import { Load, UniqueQuantities, type LoadOptions } from './load.ts';
+import { Load, type LoadOptions, type Quantities } from './load.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { ServiceProcess } from '../test/support/service-process.ts';
 import type { Size } from './size.ts';
@@ -48,78 +47,74 @@ const UNCAUGHT = /"msg":"(uncaughtException|unhandledRejection)"/g;
 export class Stage {
   readonly world: World;
   readonly database: Database;
-  readonly services: readonly ServiceProcess[];
-  readonly proxies: readonly TcpProxy[];
+  readonly services: ServiceProcess[] = [];
+  readonly proxies: TcpProxy[] = [];
   readonly evidence: Evidence;
   readonly petIds: readonly number[];
-  readonly apiKey: string;
-  private readonly quantities: UniqueQuantities;
-  private readonly loads: Load[] = [];
+  readonly apiKey = randomBytes(24).toString('hex');
+  private readonly quantities: Quantities;
+  private readonly ends = new AsyncDisposableStack();
 
-  private constructor(
-    world: World,
-    database: Database,
-    stock: ReadonlyMap<number, number>,
-    services: readonly ServiceProcess[],
-    proxies: readonly TcpProxy[],
-    apiKey: string,
-  ) {
+  private constructor(world: World, database: Database, stock: ReadonlyMap<number, number>) {
     this.world = world;
     this.database = database;
-    this.services = services;
-    this.proxies = proxies;
-    this.apiKey = apiKey;
     this.petIds = [...stock.keys()];
-    this.quantities = new UniqueQuantities(this.petIds.at(-1) ?? 0);
+    this.quantities = { last: this.petIds.at(-1) ?? 0 };
     this.evidence = new Evidence(stock, world.size.answerWithinMs);
   }
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
     const { pets = 100, among = pets, services: count = 2, proxied = false, tls = false, settings = {} } = options;
-    const { launcher = [] } = options;
-    const apiKey = randomBytes(24).toString('hex');
     if (tls === true && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
     const database = await createDatabaseOn(world.postgres.url);
-    const stock = await fillStock(database, pets, among);
-    const proxies: TcpProxy[] = [];
-    const services: ServiceProcess[] = [];
-    for (const name of Array.from({ length: count }, (_, index) => `service ${index + 1}`)) {
-      const proxy = proxied ? new TcpProxy(world.postgres.url) : undefined;
-      if (proxy) proxies.push(proxy);
-      const url = new URL(database.url);
-      if (proxy) url.port = String(await proxy.listen());
-      if (tls === true && !url.search) url.search = '?sslmode=require';
-      if (typeof tls === 'string') [url.hostname, url.search] = ['localhost', tls];
-      const needed = { DATABASE_URL: url.href, BOOTSTRAP_API_KEY: apiKey };
-      services.push(
-        await ServiceProcess.onFreePort({ LOG_LEVEL: 'error', ...needed, ...settings }, { name, launcher }),
-      );
-    }
-    const stage = new Stage(world, database, stock, services, proxies, apiKey);
+    const stage = new Stage(world, database, await fillStock(database, pets, among));
     try {
-      for (const service of services) service.start();
-      await Promise.all(services.map((service) => service.becomesReady()));
+      for (let n = 1; n <= count; n++) {
+        const url = new URL(database.url);
+        if (proxied) {
+          const proxy = new TcpProxy(world.postgres.url);
+          stage.defer(() => proxy.close());
+          stage.proxies.push(proxy);
+          url.port = String(await proxy.listen());
+        }
+        if (tls === true && !url.search) url.search = '?sslmode=require';
+        if (typeof tls === 'string') [url.hostname, url.search] = ['localhost', tls];
+        const needed = { LOG_LEVEL: 'error', DATABASE_URL: url.href, BOOTSTRAP_API_KEY: stage.apiKey };
+        const named = { name: `service ${n}`, launcher: options.launcher ?? [] };
+        const service = await ServiceProcess.onFreePort({ ...needed, ...settings }, named);
+        stage.defer(() => service.kill());
+        stage.services.push(service);
+        service.start();
+      }
+      await Promise.all(stage.services.map((service) => service.becomesReady()));
+      return stage;
     } catch (error) {
-      await stage.close();
+      await stage[Symbol.asyncDispose]();
       throw error;
     }
-    return stage;
+  }
+
+  /** Takes what has to be done in the end, in whatever way that comes; the last is done first. */
+  defer(end: () => unknown): void {
+    this.ends.defer(async () => {
+      await end();
+    });
+  }
+
+  /** Of `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.ends.disposeAsync();
   }
 
   /** Workers whose exchanges become evidence; start and stop them. */
-  load(options: Partial<LoadOptions> = {}, targets: readonly Target[] = this.services): Load {
+  load(options: Partial<LoadOptions> = {}): Load {
     // A chance of its own: how many requests the workers get done must not change which faults come next.
     const random = new SeededRandom(this.world.random.between(0, 2 ** 31));
-    const load = new Load(targets, this.apiKey, this.quantities, random, {
-      workers: 64,
-      petIds: this.petIds,
-      ...options,
-    });
-    load.onExchange((exchange) => {
-      this.evidence.add(exchange);
-    });
-    this.loads.push(load);
+    const { services: targets, apiKey, quantities, petIds } = this;
+    const load = new Load({ targets, apiKey, quantities, random, workers: 64, petIds, ...options });
+    load.onExchange((exchange) => this.evidence.add(exchange));
+    this.defer(() => load.stop());
     return load;
   }
 
@@ -137,12 +132,6 @@ export class Stage {
       atMost('slowest answer', evidence.slowestMs, this.world.size.answerWithinMs, 'ms'),
     ];
     return { figures, state };
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.loads.map((load) => load.stop()));
-    await Promise.all(this.services.map((service) => service.kill()));
-    await Promise.all(this.proxies.map((proxy) => proxy.close()));
   }
 }
 

@@ -34,60 +34,56 @@ async function replaced(world: World, { trustedFirst }: { trustedFirst: boolean 
   trust(former);
   await postgres.enableTls();
   await postgres.useCertificate(createCertificate({ issuer: former }));
-  const stage = await Stage.open(world, {
+  await using stage = await Stage.open(world, {
     tls: `?sslmode=verify-full&sslrootcert=${file}`,
     settings: { LOG_LEVEL: 'warn' },
   });
+  stage.defer(() => rmSync(folder, { recursive: true }));
   const { services } = stage;
-  try {
-    const load = stage.load();
-    let [served, failed] = [0, 0];
-    load.onExchange((exchange) => {
-      if (succeeded(exchange)) served++;
-      else if (!('status' in exchange.outcome) || exchange.outcome.status >= 500) failed++;
-    });
-    load.start();
-    await sleep(500);
+  const load = stage.load();
+  let [served, failed] = [0, 0];
+  load.onExchange((exchange) => {
+    if (succeeded(exchange)) served++;
+    else if (!('status' in exchange.outcome) || exchange.outcome.status >= 500) failed++;
+  });
+  load.start();
+  await sleep(500);
 
-    let slowest = 0;
-    const connectAnew = async (): Promise<void> => {
-      await stage.database.cutSessions();
-      slowest = Math.max(slowest, await recovery(load, services));
-    };
-    if (trustedFirst) trust(former, renewed);
-    await connectAnew();
-    await postgres.useCertificate(createCertificate({ issuer: renewed }));
-    await connectAnew();
-    trust(renewed);
-    await connectAnew();
-    const refused = services.flatMap(({ log }) => log.match(/certificate/g) ?? []).length;
-
-    await postgres.useCertificate(createCertificate({ issuer: renewed, until: Date.now() - 60_000 }));
-    failed = 0;
-    await sleep(1_000);
-    const failedOnOldSessions = failed;
+  let slowest = 0;
+  const connectAnew = async (): Promise<void> => {
     await stage.database.cutSessions();
-    await sleep(500); // what was under way ends
-    served = 0;
-    await sleep(1_000);
-    const servedOverExpired = served;
-    await Promise.all(services.map((service) => service.health('ready')));
-    await sleep(200); // the log is written in blocks
-    const silent = services.filter((service) => !service.log.includes(EXPIRED)).length;
-    await postgres.useCertificate(createCertificate({ issuer: renewed }));
-    const recovered = await recovery(load, services);
-    await load.stop();
-    return [
-      ...(await stage.verdict()).figures,
-      atMost(REFUSALS, refused, 0),
-      atMost('first success after sessions were cut', slowest, 1_000, 'ms'),
-      atMost('failures of sessions from before the expiry', failedOnOldSessions, 0),
-      atMost('served over an expired certificate', servedOverExpired, 0),
-      atMost('services that do not say why', silent, 0),
-      atMost('first success after the renewal', recovered, 1_000, 'ms'),
-    ];
-  } finally {
-    await stage.close();
-    rmSync(folder, { recursive: true });
-  }
+    slowest = Math.max(slowest, await recovery(load, services));
+  };
+  if (trustedFirst) trust(former, renewed);
+  await connectAnew();
+  await postgres.useCertificate(createCertificate({ issuer: renewed }));
+  await connectAnew();
+  trust(renewed);
+  await connectAnew();
+  const refused = services.flatMap(({ log }) => log.match(/certificate/g) ?? []).length;
+
+  await postgres.useCertificate(createCertificate({ issuer: renewed, until: Date.now() - 60_000 }));
+  failed = 0;
+  await sleep(1_000);
+  const failedOnOldSessions = failed;
+  await stage.database.cutSessions();
+  await sleep(500); // what was under way ends
+  served = 0;
+  await sleep(1_000);
+  const servedOverExpired = served;
+  await Promise.all(services.map((service) => service.health('ready')));
+  await sleep(200); // the log is written in blocks
+  const silent = services.filter((service) => !service.log.includes(EXPIRED)).length;
+  await postgres.useCertificate(createCertificate({ issuer: renewed }));
+  const recovered = await recovery(load, services);
+  await load.stop();
+  return [
+    ...(await stage.verdict()).figures,
+    atMost(REFUSALS, refused, 0),
+    atMost('first success after sessions were cut', slowest, 1_000, 'ms'),
+    atMost('failures of sessions from before the expiry', failedOnOldSessions, 0),
+    atMost('served over an expired certificate', servedOverExpired, 0),
+    atMost('services that do not say why', silent, 0),
+    atMost('first success after the renewal', recovered, 1_000, 'ms'),
+  ];
 }

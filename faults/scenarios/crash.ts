@@ -1,43 +1,41 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { FAULTS } from '../faults.ts';
 import { recovery } from '../measures.ts';
 import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
+import { interrupt } from './outage.ts';
 
 /** kill -9 of one service or the other under load, and its restart. */
 export async function killService(world: World): Promise<Figure[]> {
   const { random, size } = world;
-  const stage = await Stage.open(world);
-  try {
-    const load = stage.load();
-    load.start();
-    for (let round = 0; round < size.kills; round++) {
-      await sleep(random.between(50, 400));
-      const service = random.pick(stage.services);
-      await service.kill();
-      service.start();
-      await service.becomesReady();
-    }
-    await sleep(200);
-    await load.stop();
-    const { figures } = await stage.verdict();
-    return [
-      ...figures,
-      atMost('acknowledged updates lost', stage.evidence.lostUpdates, 0),
-      atLeast('requests cut off by a kill', stage.evidence.lostConnections, 1),
-    ];
-  } finally {
-    await stage.close();
+  await using stage = await Stage.open(world);
+  const load = stage.load();
+  load.start();
+  for (let round = 0; round < size.kills; round++) {
+    await sleep(random.between(50, 400));
+    const service = random.pick(stage.services);
+    await service.kill();
+    service.start();
+    await service.becomesReady();
   }
+  await sleep(200);
+  await load.stop();
+  const { figures } = await stage.verdict();
+  return [
+    ...figures,
+    atMost('acknowledged updates lost', stage.evidence.lostUpdates, 0),
+    atLeast('requests cut off by a kill', stage.evidence.lostConnections, 1),
+  ];
 }
 
 /** kill -9 of all of PostgreSQL under load, and its restart. */
 export function killPostgres(world: World): Promise<Figure[]> {
   const { random, size, postgres } = world;
-  return crashes(world, size.kills, async () => {
-    await sleep(random.between(100, 500));
+  const fault = async () => {
     await postgres.crash();
     await sleep(random.between(0, 300));
     await postgres.restart();
-  });
+  };
+  return interrupt(world, fault, { rounds: size.kills });
 }
 
 /** What PostgreSQL may take to recover from its log. */
@@ -48,35 +46,10 @@ const VICTIMS = ['inventory updates', 'inventory key check', 'inventory pool', '
 
 /** kill -9 of a single process of PostgreSQL under load, which then recovers by itself. */
 export function killBackend(world: World): Promise<Figure[]> {
-  const { random, size } = world;
-  return crashes(world, size.interruptions, async (stage) => {
-    await sleep(random.between(200, 500));
+  return interrupt(world, async (stage) => {
     const outageMs = await killOne(stage, VICTIMS);
     world.note(`PostgreSQL was away for ${outageMs.toFixed(0)} ms`);
   });
-}
-
-async function crashes(world: World, rounds: number, crash: (stage: Stage) => Promise<void>): Promise<Figure[]> {
-  const stage = await Stage.open(world);
-  try {
-    const load = stage.load();
-    load.start();
-    let slowest = 0;
-    for (let round = 0; round < rounds; round++) {
-      await crash(stage);
-      slowest = Math.max(slowest, await recovery(load, stage.services));
-    }
-    await load.stop();
-    const { figures } = await stage.verdict();
-    return [
-      ...figures,
-      atMost('acknowledged updates lost', stage.evidence.lostUpdates, 0),
-      atMost('first success after its return', slowest, 1_000, 'ms'),
-      atMost('services that ended', stage.services.filter((service) => !service.isRunning).length, 0),
-    ];
-  } finally {
-    await stage.close();
-  }
 }
 
 /** @returns how long PostgreSQL let nobody in, in milliseconds */
@@ -108,35 +81,26 @@ async function killOne({ database, world }: Stage, victims: readonly string[]): 
  * 10 s. The same kill must lose acknowledged updates, and the check must see it.
  */
 export function lostUpdateControl(world: World): Promise<Figure[]> {
-  return forget(world, async ({ world: { postgres } }) => {
-    await postgres.crash();
-    await postgres.restart();
-  });
+  return forget(world, FAULTS['kill PostgreSQL']);
 }
 
 /** The same control, where a single process is killed. */
 export function killBackendControl(world: World): Promise<Figure[]> {
-  return forget(world, async (stage) => {
-    await killOne(stage, ['inventory key check']);
-  });
+  return forget(world, (stage) => killOne(stage, ['inventory key check']));
 }
 
-async function forget(world: World, crash: (stage: Stage) => Promise<void>): Promise<Figure[]> {
-  const stage = await Stage.open(world);
-  try {
-    await acknowledgeEarly(stage);
-    const load = stage.load();
-    load.start();
-    await sleep(500);
-    await crash(stage);
-    await recovery(load, stage.services);
-    await load.stop();
-    await stage.verdict();
-    return [atLeast('lost updates found', stage.evidence.lostUpdates, 1)];
-  } finally {
-    await stage.database.setSystem('RESET ALL');
-    await stage.close();
-  }
+async function forget(world: World, crash: (stage: Stage) => unknown): Promise<Figure[]> {
+  await using stage = await Stage.open(world);
+  stage.defer(() => stage.database.setSystem('RESET ALL'));
+  await acknowledgeEarly(stage);
+  const load = stage.load();
+  load.start();
+  await sleep(500);
+  await crash(stage);
+  await recovery(load, stage.services);
+  await load.stop();
+  await stage.verdict();
+  return [atLeast('lost updates found', stage.evidence.lostUpdates, 1)];
 }
 
 /** Makes PostgreSQL acknowledge updates long before they are in its log. */

@@ -27,30 +27,26 @@ export async function readByCodeControl(world: World): Promise<Figure[]> {
 }
 
 async function damage(world: World, least: number, settings: StageOptions['settings'] = {}) {
-  const stage = await Stage.open(world, { proxied: true, tls: true, settings });
+  await using stage = await Stage.open(world, { proxied: true, tls: true, settings });
   const { database } = stage;
-  try {
-    // Nothing crashes here, and the disk would take most of the time.
-    await database.setSystem('SET fsync = off');
-    const load = stage.load({ updateShare: 0.95, conditionalShare: 0.3 });
-    let updates = 0;
-    load.onExchange(({ operation }) => {
-      if (operation.kind === 'update') updates++;
-    });
-    for (const proxy of stage.proxies) proxy.damageChunks(DAMAGED_SHARE, world.random);
-    const startedAt = performance.now();
-    load.start();
-    while (updates < least) await sleep(50);
-    await load.stop();
-    const { figures, state } = await stage.verdict();
-    const damaged = stage.proxies.reduce((sum, proxy) => sum + proxy.damaged, 0);
-    world.note(
-      `${damaged} chunks damaged, ${((1_000 * updates) / (performance.now() - startedAt)).toFixed(0)} updates/s`,
-    );
-    const { evidence } = stage;
-    return { figures, updates, violations: evidence.violations, appliedUnknown: evidence.appliedUnknown(state) };
-  } finally {
-    await database.setSystem('RESET fsync');
-    await stage.close();
-  }
+  stage.defer(() => database.setSystem('RESET fsync'));
+  // Nothing crashes here, and the disk would take most of the time.
+  await database.setSystem('SET fsync = off');
+  const load = stage.load({ updateShare: 0.95, conditionalShare: 0.3 });
+  let updates = 0;
+  load.onExchange(({ operation }) => {
+    if (operation.kind === 'update') updates++;
+  });
+  for (const proxy of stage.proxies) proxy.damageChunks(DAMAGED_SHARE, world.random);
+  const startedAt = performance.now();
+  load.start();
+  while (updates < least) await sleep(50);
+  await load.stop();
+  const { figures, state } = await stage.verdict();
+  const damaged = stage.proxies.reduce((sum, proxy) => sum + proxy.damaged, 0);
+  world.note(
+    `${damaged} chunks damaged, ${((1_000 * updates) / (performance.now() - startedAt)).toFixed(0)} updates/s`,
+  );
+  const { evidence } = stage;
+  return { figures, updates, violations: evidence.violations, appliedUnknown: evidence.appliedUnknown(state) };
 }

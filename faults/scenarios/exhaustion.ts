@@ -99,63 +99,55 @@ const CUT_OURS = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE a
  * sessions, which serve on; then these are cut, and others are faster to take their places.
  */
 export async function takenConnections(world: World, settings: Record<string, string> = {}): Promise<Figure[]> {
-  const postgres = await startFaultyPostgres();
+  await using postgres = await startOwnPostgres();
   const others: Client[] = [];
-  try {
-    await postgres.database.setSystem(`SET max_connections = ${MAX_CONNECTIONS}`);
-    await postgres.stop();
-    await postgres.restart();
-    const password = randomBytes(24).toString('hex');
-    await postgres.database.sql(`CREATE ROLE shop LOGIN CREATEDB PASSWORD '${password}'`);
-    const url = new URL(postgres.url);
-    Object.assign(url, { username: 'shop', password });
-    const stage = await Stage.open({ ...world, postgres: { ...postgres, url: url.href } }, { settings });
-    const [service] = stage.services;
-    if (!service) throw new RangeError('a service is needed');
-    const admin = await postgres.database.session(); // the superuser's places are taken, too, while others ask for theirs
-    const takeAll = async () => {
-      for (let isRefused = false; !isRefused;) {
-        const opened = await Promise.allSettled(Array.from({ length: 8 }, () => new Database(url.href).session()));
-        for (const each of opened) if (each.status === 'fulfilled') others.push(each.value);
-        isRefused = opened.some(({ status }) => status === 'rejected');
-      }
-    };
-    try {
-      const load = stage.load({ conditionalShare: 0 }); // a refused precondition would count as not served
-      const beside = new Durations(load);
-      load.start();
-      await sleep(500);
-      await takeAll();
-      beside.begin();
-      const notReady = await probes(service, world.size.fullMs / 2, 503);
-      const unservedBeside = beside.unserved;
-      const cutAt = performance.now();
-      while (others.length < MOST_OTHERS && performance.now() < cutAt + TAKEN_WITHIN_MS) {
-        await admin.query(CUT_OURS);
-        await takeAll();
-      }
-      const taken = others.length;
-      const wrongProbes = await probes(service, world.size.fullMs / 2, 200);
-      await Promise.all(others.splice(0).map((other) => other.end()));
-      const firstSuccess = await recovery(load, stage.services);
-      await load.stop();
-      world.note(`beside the others ${beside.count} requests`);
-      const { figures } = await stage.verdict();
-      return [
-        ...figures,
-        atMost('requests not served with sessions in hand', unservedBeside, 0),
-        atMost('probes that found it not ready then', notReady, 0),
-        atMost('probes that found it ready without', wrongProbes, 0),
-        atLeast('connections taken by others', taken, MOST_OTHERS),
-        atMost('first success after its return', firstSuccess, 1_000, 'ms'),
-      ];
-    } finally {
-      await Promise.all([admin, ...others].map((session) => session.end()));
-      await stage.close();
+  await postgres.database.setSystem(`SET max_connections = ${MAX_CONNECTIONS}`);
+  await postgres.stop();
+  await postgres.restart();
+  const password = randomBytes(24).toString('hex');
+  await postgres.database.sql(`CREATE ROLE shop LOGIN CREATEDB PASSWORD '${password}'`);
+  const url = new URL(postgres.url);
+  Object.assign(url, { username: 'shop', password });
+  await using stage = await Stage.open({ ...world, postgres: { ...postgres, url: url.href } }, { settings });
+  const [service] = stage.services;
+  if (!service) throw new RangeError('a service is needed');
+  const admin = await postgres.database.session(); // the superuser's places are taken, too, while others ask for theirs
+  const takeAll = async () => {
+    for (let isRefused = false; !isRefused;) {
+      const opened = await Promise.allSettled(Array.from({ length: 8 }, () => new Database(url.href).session()));
+      for (const each of opened) if (each.status === 'fulfilled') others.push(each.value);
+      isRefused = opened.some(({ status }) => status === 'rejected');
     }
-  } finally {
-    await postgres.remove();
+  };
+  stage.defer(() => Promise.all([admin, ...others].map((session) => session.end())));
+  const load = stage.load({ conditionalShare: 0 }); // a refused precondition would count as not served
+  const beside = new Durations(load);
+  load.start();
+  await sleep(500);
+  await takeAll();
+  beside.begin();
+  const notReady = await probes(service, world.size.fullMs / 2, 503);
+  const unservedBeside = beside.unserved;
+  const cutAt = performance.now();
+  while (others.length < MOST_OTHERS && performance.now() < cutAt + TAKEN_WITHIN_MS) {
+    await admin.query(CUT_OURS);
+    await takeAll();
   }
+  const taken = others.length;
+  const wrongProbes = await probes(service, world.size.fullMs / 2, 200);
+  await Promise.all(others.splice(0).map((other) => other.end()));
+  const firstSuccess = await recovery(load, stage.services);
+  await load.stop();
+  world.note(`beside the others ${beside.count} requests`);
+  const { figures } = await stage.verdict();
+  return [
+    ...figures,
+    atMost('requests not served with sessions in hand', unservedBeside, 0),
+    atMost('probes that found it not ready then', notReady, 0),
+    atMost('probes that found it ready without', wrongProbes, 0),
+    atLeast('connections taken by others', taken, MOST_OTHERS),
+    atMost('first success after its return', firstSuccess, 1_000, 'ms'),
+  ];
 }
 
 /** A control: services that take a session that they are refused for a fault of their own. */
@@ -182,18 +174,14 @@ async function withSmallDisk(
 ): Promise<Figure[]> {
   const obstacle = SmallDisk.obstacle();
   if (obstacle !== undefined) return leftOut(world, `this account may not mount a file system (${obstacle})`);
+  await using postgres = await startOwnPostgres();
+  using disk = await SmallDisk.under(postgres, part);
+  await using stage = await Stage.open({ ...world, postgres }, { settings });
+  return await play(stage, disk);
+}
+
+/** A server of the scenario's own, for `await using`. */
+async function startOwnPostgres() {
   const postgres = await startFaultyPostgres();
-  let disk: SmallDisk | undefined;
-  try {
-    disk = await SmallDisk.under(postgres, part);
-    const stage = await Stage.open({ ...world, postgres }, { settings });
-    try {
-      return await play(stage, disk);
-    } finally {
-      await stage.close();
-    }
-  } finally {
-    disk?.remove();
-    await postgres.remove();
-  }
+  return Object.assign(postgres, { [Symbol.asyncDispose]: () => postgres.remove() });
 }

@@ -33,65 +33,56 @@ export async function smallContainerControl(world: World): Promise<Figure[]> {
 async function contained(world: World, limitMb: number): Promise<Figure[]> {
   const obstacle = MemoryGroup.obstacle();
   if (obstacle !== undefined) return leftOut(world, `this account may not limit memory (${obstacle})`);
-  const group = new MemoryGroup(limitMb);
+  using group = new MemoryGroup(limitMb);
   const options = { pets: UPDATED_PETS, among: PETS, services: 1, launcher: group.launcher };
   // Fifty megabytes take their time on a busy machine; what is judged here is memory.
-  const stage = await Stage.open({ ...world, size: { ...world.size, answerWithinMs: PATIENCE_MS } }, options).catch(
-    (error: unknown) => {
-      group.remove();
-      throw error;
-    },
-  );
+  const patient = { ...world, size: { ...world.size, answerWithinMs: PATIENCE_MS } };
+  await using stage = await Stage.open(patient, options);
   const [service] = stage.services;
   if (!service) throw new RangeError('a service is needed');
-  const stalled: Connection[] = [];
+  let stalledReaders = 0;
   const reading = { ends: false, lists: 0, slowestMs: 0 };
-  try {
-    const thinkTimeMs = (1_000 * WRITERS) / UPDATES_PER_SECOND - EXPECTED_MS;
-    const load = stage.load({ workers: WRITERS, updateShare: 1, conditionalShare: 0, thinkTimeMs });
-    const updates: number[] = [];
-    load.onExchange((exchange) => succeeded(exchange) && updates.push(exchange.end - exchange.start));
-    load.start();
-    const readers = READERS.map((coding) => readAgainAndAgain(stage, coding, reading));
-    const startedAt = performance.now();
-    let cutAt = startedAt;
-    while (performance.now() - startedAt < world.size.containedMs && service.isRunning) {
-      if (stalled.length < STALLED_READERS) {
-        const connection = await Connection.open(service.port).catch(() => undefined);
-        if (!connection) break;
-        connection.pause();
-        connection.send(`GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${stage.apiKey}\r\n\r\n`);
-        stalled.push(connection);
-      }
-      if (performance.now() - cutAt > CUT_EVERY_MS) {
-        await stage.database.cutSessions();
-        cutAt = performance.now();
-      }
-      await sleep(250);
+  stage.defer(() => (reading.ends = true));
+  const thinkTimeMs = (1_000 * WRITERS) / UPDATES_PER_SECOND - EXPECTED_MS;
+  const load = stage.load({ workers: WRITERS, updateShare: 1, conditionalShare: 0, thinkTimeMs });
+  const updates: number[] = [];
+  load.onExchange((exchange) => succeeded(exchange) && updates.push(exchange.end - exchange.start));
+  load.start();
+  const readers = READERS.map((coding) => readAgainAndAgain(stage, coding, reading));
+  const startedAt = performance.now();
+  let cutAt = startedAt;
+  while (performance.now() - startedAt < world.size.containedMs && service.isRunning) {
+    if (stalledReaders < STALLED_READERS) {
+      const connection = await Connection.open(service.port).catch(() => undefined);
+      if (!connection) break;
+      connection.pause();
+      connection.send(`GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${stage.apiKey}\r\n\r\n`);
+      stage.defer(() => connection.destroy());
+      stalledReaders++;
     }
-    const seconds = (performance.now() - startedAt) / 1_000;
-    reading.ends = true;
-    const residentMb = service.isRunning ? service.residentMb() : 0;
-    await Promise.all([load.stop(), ...readers]);
-    world.note(
-      `${(updates.length / seconds).toFixed(0)} updates/s, p99 ${quantile(updates, 0.99).toFixed(0)} ms; ` +
-        `${reading.lists} lists, the slowest ${reading.slowestMs.toFixed(0)} ms; ` +
-        `${limitMb} MB allowed, ${group.peakMb.toFixed(0)} MB used at most, ${residentMb.toFixed(0)} MB resident at the end`,
-    );
-    const { figures } = await stage.verdict();
-    return [
-      ...figures.filter(({ what }) => what !== 'slowest answer'),
-      atMost('services that ended', service.isRunning ? 0 : 1, 0),
-      atLeast('stalled readers', stalled.length, STALLED_READERS),
-      atLeast('lists read to their end', reading.lists, READERS.length),
-      atLeast('updates a second', updates.length / seconds, UPDATES_PER_SECOND / 2),
-    ];
-  } finally {
-    reading.ends = true;
-    for (const connection of stalled) connection.destroy();
-    await stage.close();
-    group.remove();
+    if (performance.now() - cutAt > CUT_EVERY_MS) {
+      await stage.database.cutSessions();
+      cutAt = performance.now();
+    }
+    await sleep(250);
   }
+  const seconds = (performance.now() - startedAt) / 1_000;
+  reading.ends = true;
+  const residentMb = service.isRunning ? service.residentMb() : 0;
+  await Promise.all([load.stop(), ...readers]);
+  world.note(
+    `${(updates.length / seconds).toFixed(0)} updates/s, p99 ${quantile(updates, 0.99).toFixed(0)} ms; ` +
+      `${reading.lists} lists, the slowest ${reading.slowestMs.toFixed(0)} ms; ` +
+      `${limitMb} MB allowed, ${group.peakMb.toFixed(0)} MB used at most, ${residentMb.toFixed(0)} MB resident at the end`,
+  );
+  const { figures } = await stage.verdict();
+  return [
+    ...figures.filter(({ what }) => what !== 'slowest answer'),
+    atMost('services that ended', service.isRunning ? 0 : 1, 0),
+    atLeast('stalled readers', stalledReaders, STALLED_READERS),
+    atLeast('lists read to their end', reading.lists, READERS.length),
+    atLeast('updates a second', updates.length / seconds, UPDATES_PER_SECOND / 2),
+  ];
 }
 
 /** Reads lists whole, one after the other. The pets that are updated become evidence. */

@@ -16,78 +16,70 @@ const CAPACITY_MS = 2_000;
 /** Ten times as many updates as the services can make, from clients that do not wait for each other. */
 export async function overload(world: World): Promise<Figure[]> {
   const { random, size } = world;
-  const stage = await Stage.open(world, { pets: 100, proxied: true, settings: { MAX_WAITING_REQUESTS } });
-  try {
-    for (const proxy of stage.proxies) proxy.delayAnswers(DATABASE_DELAY_MS);
-    let peak = 0;
-    for (const workers of CROWDS) peak = Math.max(peak, await capacity(stage, workers));
+  await using stage = await Stage.open(world, { pets: 100, proxied: true, settings: { MAX_WAITING_REQUESTS } });
+  for (const proxy of stage.proxies) proxy.delayAnswers(DATABASE_DELAY_MS);
+  let peak = 0;
+  for (const workers of CROWDS) peak = Math.max(peak, await capacity(stage, workers));
 
-    const served: number[] = [];
-    const refused: number[] = [];
-    let unknown = 0;
-    let wrong = 0;
-    let quantity = FIRST_UPDATE;
-    const startedAt = performance.now();
-    const tally = await openLoad(
-      stage.services.map(({ port }) => port),
-      10 * peak,
-      size.overloadMs,
-      () => ({
-        method: 'PATCH',
-        target: `/v1/inventory/${random.pick(stage.petIds)}`,
-        headers: { authorization: `Bearer ${stage.apiKey}`, 'content-type': 'application/json' },
-        body: `{"quantity":${++quantity}}`,
-      }),
-      (answer, durationMs) => {
-        if (answer?.status === 200) served.push(durationMs);
-        else if (answer?.status === 503) {
-          refused.push(durationMs);
-          if (answer.text.includes('"outcome_unknown"')) unknown++;
-        } else if (wrong++ < 5) world.note(`answered ${answer ? `${answer.status} ${answer.text}` : 'not at all'}`);
-      },
-    );
-    const goodput = served.length / ((performance.now() - startedAt) / 1_000);
-    await sleep(1_000);
-    const after = stage.load({ workers: 4, updateShare: 1, conditionalShare: 0 });
-    const afterwards = new Durations(after);
-    after.start();
-    await sleep(1_000);
-    await after.stop();
-    world.note(
-      `peak ${peak.toFixed(0)}/s, offered ${(10 * peak).toFixed(0)}/s (${tally.notSent} of ${tally.sent} not sent); ` +
-        `served ${goodput.toFixed(0)}/s, p99 ${quantile(served, 0.99).toFixed(0)} ms; ` +
-        `refused ${refused.length}, ${refused.filter((ms) => ms <= 200).length} of them within 200 ms, ` +
-        `${unknown} of unknown outcome, median ${quantile(refused, 0.5).toFixed(0)} ms`,
-    );
-    return [
-      atLeast('goodput against peak', goodput / peak, 0.9, '×'),
-      atMost('requests not sent', tally.notSent, tally.sent / 100),
-      atMost('p99 of the refusals', quantile(refused, 0.99), 200, 'ms'),
-      atMost('answers neither 200 nor 503', wrong, 0),
-      atMost('not served a second after', afterwards.unserved, 0),
-    ];
-  } finally {
-    await stage.close();
-  }
+  const served: number[] = [];
+  const refused: number[] = [];
+  let unknown = 0;
+  let wrong = 0;
+  let quantity = FIRST_UPDATE;
+  const startedAt = performance.now();
+  const tally = await openLoad(
+    stage.services.map(({ port }) => port),
+    10 * peak,
+    size.overloadMs,
+    () => ({
+      method: 'PATCH',
+      target: `/v1/inventory/${random.pick(stage.petIds)}`,
+      headers: { authorization: `Bearer ${stage.apiKey}`, 'content-type': 'application/json' },
+      body: `{"quantity":${++quantity}}`,
+    }),
+    (answer, durationMs) => {
+      if (answer?.status === 200) served.push(durationMs);
+      else if (answer?.status === 503) {
+        refused.push(durationMs);
+        if (answer.text.includes('"outcome_unknown"')) unknown++;
+      } else if (wrong++ < 5) world.note(`answered ${answer ? `${answer.status} ${answer.text}` : 'not at all'}`);
+    },
+  );
+  const goodput = served.length / ((performance.now() - startedAt) / 1_000);
+  await sleep(1_000);
+  const after = stage.load({ workers: 4, updateShare: 1, conditionalShare: 0 });
+  const afterwards = new Durations(after);
+  after.start();
+  await sleep(1_000);
+  await after.stop();
+  world.note(
+    `peak ${peak.toFixed(0)}/s, offered ${(10 * peak).toFixed(0)}/s (${tally.notSent} of ${tally.sent} not sent); ` +
+      `served ${goodput.toFixed(0)}/s, p99 ${quantile(served, 0.99).toFixed(0)} ms; ` +
+      `refused ${refused.length}, ${refused.filter((ms) => ms <= 200).length} of them within 200 ms, ` +
+      `${unknown} of unknown outcome, median ${quantile(refused, 0.5).toFixed(0)} ms`,
+  );
+  return [
+    atLeast('goodput against peak', goodput / peak, 0.9, '×'),
+    atMost('requests not sent', tally.notSent, tally.sent / 100),
+    atMost('p99 of the refusals', quantile(refused, 0.99), 200, 'ms'),
+    atMost('answers neither 200 nor 503', wrong, 0),
+    atMost('not served a second after', afterwards.unserved, 0),
+  ];
 }
 
 /** Ten times as many clients as usual, each with its next request ready: here the processor is the limit. */
 export async function crowd(world: World): Promise<Figure[]> {
-  const stage = await Stage.open(world, { pets: 1_000 });
-  try {
-    const usual: number[] = [];
-    const crowded: number[] = [];
-    for (let round = 0; round < world.size.comparisons; round++) {
-      usual.push(await capacity(stage, 64));
-      crowded.push(await capacity(stage, 640));
-    }
-    const [peak, goodput] = [quantile(usual, 0.5), quantile(crowded, 0.5)];
-    const { figures } = await stage.verdict();
-    world.note(`64 clients are served ${peak.toFixed(0)}/s, 640 ${goodput.toFixed(0)}/s`);
-    return [...figures, atLeast('goodput against peak', goodput / peak, 0.9, '×')];
-  } finally {
-    await stage.close();
+  await using stage = await Stage.open(world, { pets: 1_000 });
+  const usual: number[] = [];
+  const crowded: number[] = [];
+  for (let round = 0; round < world.size.comparisons; round++) {
+    usual.push(await capacity(stage, 64));
+    crowded.push(await capacity(stage, 640));
   }
+  const [peak, goodput] = [quantile(usual, 0.5), quantile(crowded, 0.5)];
+  const { figures } = await stage.verdict();
+  world.note(`64 clients are served ${peak.toFixed(0)}/s, 640 ${goodput.toFixed(0)}/s`);
+  return [...figures, atLeast('goodput against peak', goodput / peak, 0.9, '×')];
 }
 
 /** Updates a second that so many workers get served. */

@@ -1,14 +1,10 @@
-import { once } from 'node:events';
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection, ConnectionLost, type Answer } from '../../test/support/http-client.ts';
 import type { Exchange } from '../exchange.ts';
-import { UniqueQuantities } from '../load.ts';
 import { Pipelines, wrongAnswer, type Piece } from '../pipeline.ts';
 import { SeededRandom } from '../seeded-random.ts';
 import type { ServiceProcess } from '../../test/support/service-process.ts';
-import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
+import { atLeast, atMost, madeWrong, Stage, type Figure, type World } from '../stage.ts';
 
 const CLIENTS = 48;
 const PETS_PER_CLIENT = 12;
@@ -21,64 +17,44 @@ const ENDINGS = ['read', 'read', 'read', 'read', 'finish', 'destroy', 'reset', '
 export async function hostilePipelines(world: World): Promise<Figure[]> {
   const settings = { LOG_LEVEL: 'info', LOG_SUCCESS_EVERY: '1' };
   const patient = { ...world, size: { ...world.size, answerWithinMs: ANSWER_WITHIN_MS } }; // this is not about speed
-  const stage = await Stage.open(patient, { pets: CLIENTS * PETS_PER_CLIENT, services: 1, settings });
+  await using stage = await Stage.open(patient, { pets: CLIENTS * PETS_PER_CLIENT, services: 1, settings });
   const [service] = stage.services;
   if (!service) throw new RangeError('a service is needed');
-  try {
-    const attack = new Attack(stage, service.port);
-    await attack.run(world.size.pipelines / 5);
-    const before = await quiet(stage, service);
-    await attack.run(world.size.pipelines);
-    const after = await quiet(stage, service);
-    const { figures } = await stage.verdict();
-    const logged = Map.groupBy(
-      service.lines().filter(({ msg }) => msg === 'request'),
-      (line) => line['requestId'],
-    );
-    const twice = [...logged.values()].filter((lines) => lines.length > 1).length;
-    const unlogged = attack.answered.filter((id) => !logged.has(id)).length;
-    world.note(`${attack.answered.length} answers, ${attack.pipelines} pipelines, ${attack.cut} of them cut`);
-    for (const sentence of attack.wrong.slice(0, 8)) world.note(sentence);
-    for (const [name, seen] of Object.entries({ before, after })) world.note(`${name}: ${JSON.stringify(seen)}`);
-    return [
-      ...figures,
-      atLeast('pipelines', attack.pipelines, world.size.pipelines),
-      atMost('answers that are wrong, missing or not in order', attack.wrong.length, 0),
-      atMost('requests still under way', after.active, 0),
-      atMost('descriptors grown', after.descriptors - before.descriptors, 5),
-      atMost('memory grown', after.residentMb - before.residentMb, 50, 'MB'),
-      atMost('answered requests that are not in the log', unlogged, 0),
-      atMost('requests that are in the log twice', twice, 0),
-    ];
-  } finally {
-    await stage.close();
-  }
+  const attack = new Attack(stage);
+  await attack.run(world.size.pipelines / 5);
+  const before = await quiet(stage, service);
+  await attack.run(world.size.pipelines);
+  const after = await quiet(stage, service);
+  const { figures } = await stage.verdict();
+  const logged = Map.groupBy(
+    service.lines().filter(({ msg }) => msg === 'request'),
+    (line) => line['requestId'],
+  );
+  const twice = [...logged.values()].filter((lines) => lines.length > 1).length;
+  const unlogged = attack.answered.filter((id) => !logged.has(id)).length;
+  world.note(`${attack.answered.length} answers, ${attack.pipelines} pipelines, ${attack.cut} of them cut`);
+  for (const sentence of attack.wrong.slice(0, 8)) world.note(sentence);
+  for (const [name, seen] of Object.entries({ before, after })) world.note(`${name}: ${JSON.stringify(seen)}`);
+  return [
+    ...figures,
+    atLeast('pipelines', attack.pipelines, world.size.pipelines),
+    atMost('answers that are wrong, missing or not in order', attack.wrong.length, 0),
+    atMost('requests still under way', after.active, 0),
+    atMost('descriptors grown', after.descriptors - before.descriptors, 5),
+    atMost('memory grown', after.residentMb - before.residentMb, 50, 'MB'),
+    atMost('answered requests that are not in the log', unlogged, 0),
+    atMost('requests that are in the log twice', twice, 0),
+  ];
 }
 
-/** A control: before the service is something that serves the requests of a connection beside each other. */
+/** A control: a service that serves the requests of a connection beside each other. */
 export async function parallelPipelinesControl(world: World): Promise<Figure[]> {
-  const stage = await Stage.open(world, { pets: CLIENTS * PETS_PER_CLIENT, services: 1 });
-  const [service] = stage.services;
-  const server = createServer((incoming, answer) => {
-    const { method, url, headers } = incoming;
-    const forwarded = request({ host: '127.0.0.1', port: service?.port, method, path: url, headers }, (given) => {
-      answer.writeHead(given.statusCode ?? 502, given.headers);
-      given.pipe(answer);
-    });
-    forwarded.on('error', () => answer.destroy());
-    incoming.on('error', () => forwarded.destroy()).pipe(forwarded);
-  }).listen(0, '127.0.0.1');
-  try {
-    await once(server, 'listening');
-    const attack = new Attack(stage, (server.address() as AddressInfo).port);
-    await attack.run(world.size.pipelines / 5);
-    const missed = attack.wrong.filter((sentence) => sentence.includes(' lacks '));
-    return [atLeast('lists found that miss an update before them', missed.length, 1)];
-  } finally {
-    server.closeAllConnections();
-    server.close();
-    await stage.close();
-  }
+  const settings = madeWrong('http/request-turns.js', 'if (response.socket) {', 'if (true) {');
+  await using stage = await Stage.open(world, { pets: CLIENTS * PETS_PER_CLIENT, services: 1, settings });
+  const attack = new Attack(stage);
+  await attack.run(world.size.pipelines / 5);
+  const missed = attack.wrong.filter((sentence) => sentence.includes(' lacks '));
+  return [atLeast('lists found that miss an update before them', missed.length, 1)];
 }
 
 /** Clients that send pipelines, and judge what comes. */
@@ -92,10 +68,10 @@ class Attack {
   private readonly stage: Stage;
   private readonly port: number;
 
-  constructor(stage: Stage, port: number) {
+  constructor(stage: Stage) {
     this.stage = stage;
-    this.port = port;
-    const quantities = new UniqueQuantities(stage.petIds.length);
+    this.port = stage.services[0]?.port ?? 0;
+    const quantities = { last: stage.petIds.length };
     for (let n = 0; n < CLIENTS; n++) {
       const random = new SeededRandom(stage.world.random.between(0, 2 ** 31));
       const petIds = stage.petIds.slice(n * PETS_PER_CLIENT, (n + 1) * PETS_PER_CLIENT);

@@ -1,8 +1,8 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { expect, vi } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const run = promisify(execFile);
@@ -95,10 +95,12 @@ export async function docker(...args: string[]): Promise<string> {
 
 /** Waits until an address answers 200. @throws when it does not within a minute */
 export async function becomesReady(url: string): Promise<void> {
-  for (const deadline = performance.now() + 60_000; ;) {
-    const status = await fetch(url).then((answer) => answer.status, String);
-    if (status === 200) return;
-    if (performance.now() > deadline) throw new Error(`${url} is not ready: ${status}`);
-    await sleep(100);
-  }
+  const isReady = async () => expect((await fetch(url)).status).toBe(200);
+  await vi.waitFor(isReady, { timeout: 60_000, interval: 100 });
+}
+
+/** Waits until Docker finds a container healthy. @throws when it does not within half a minute */
+export async function becomesHealthy(container: string): Promise<void> {
+  const health = () => docker('inspect', '--format', '{{.State.Health.Status}}', container);
+  await vi.waitFor(async () => expect(await health()).toBe('healthy'), { timeout: 30_000, interval: 200 });
 }

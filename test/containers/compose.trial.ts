@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ConnectionLost, Connection } from '../support/http-client.ts';
-import { becomesReady, ComposeProject, docker } from './compose-project.ts';
+import { becomesHealthy, becomesReady, ComposeProject, docker } from './compose-project.ts';
 
 interface Item {
   petId: number;
@@ -99,9 +99,7 @@ describe('the container', () => {
 
   it('becomes healthy', async () => {
     const [container = ''] = await project.containers('inventory');
-    const health = () => docker('inspect', '--format', '{{.State.Health.Status}}', container);
-    for (let tries = 0; tries < 100 && (await health()) !== 'healthy'; tries++) await sleep(200);
-    expect(await health()).toBe('healthy');
+    await becomesHealthy(container);
   });
 
   it('answers every request of busy connections when it is stopped, then exits with 0', async () => {

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Database } from '../support/database.ts';
 import type { Evidence } from '../../faults/evidence.ts';
 import type { Exchange, Target } from '../../faults/exchange.ts';
 import { quantile, succeeded } from '../../faults/measures.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { becomesReady, ComposeProject, docker } from './compose-project.ts';
-import { JudgedLoad } from './judged-load.ts';
+import { startJudgedLoad } from './judged-load.ts';
 
 const SEED = Number(process.env['SEED'] ?? 1);
 /** Of each kind; a round takes about a minute. */
@@ -60,10 +60,7 @@ async function leader(): Promise<string> {
 }
 
 async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (const deadline = performance.now() + PATIENCE_MS; !(await holds());) {
-    if (performance.now() > deadline) throw new Error(`${what}: not within ${PATIENCE_MS} ms`);
-    await sleep(500);
-  }
+  await vi.waitFor(async () => expect(await holds(), what).toBe(true), { timeout: PATIENCE_MS, interval: 500 });
 }
 
 /** One primary, and the other node synchronous with it: from here on losing either loses nothing. */
@@ -145,7 +142,7 @@ interface Round {
 /** One round under load; when it ends the other node is primary and the cluster whole. */
 async function loseThePrimary(kind: Kind, seed: number, at: readonly Target[]): Promise<Round> {
   const random = new SeededRandom(seed);
-  const run = await JudgedLoad.start(database, at, project.apiKey, THINK_TIME_MS, random);
+  const run = await startJudgedLoad(database, at, project.apiKey, THINK_TIME_MS, random);
   const { evidence, load } = run;
   const longestGapMs = { update: 0, list: 0 };
   const last = { update: performance.now(), list: performance.now() };

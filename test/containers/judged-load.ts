@@ -2,54 +2,41 @@ import type { Database } from '../support/database.ts';
 import { Evidence } from '../../faults/evidence.ts';
 import type { Target } from '../../faults/exchange.ts';
 import { fillStock, readFinalState, type FinalState } from '../../faults/final-state.ts';
-import { Load, UniqueQuantities } from '../../faults/load.ts';
+import { Load } from '../../faults/load.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 
 const PETS = 100;
 const ofTheRun = new SeededRandom(Number(process.env['SEED'] ?? 1));
-const quantities = new UniqueQuantities(PETS);
+const quantities = { last: PETS };
+
+export type JudgedLoad = Awaited<ReturnType<typeof startJudgedLoad>>;
 
 /** Load on a store of a hundred pets without a past. Every answer is judged, and the whole at the end. */
-export class JudgedLoad {
-  readonly load: Load;
-  readonly evidence: Evidence;
-  private readonly database: Database;
-
-  private constructor(database: Database, load: Load, evidence: Evidence) {
-    this.database = database;
-    this.load = load;
-    this.evidence = evidence;
-  }
-
-  static async start(
-    database: Database,
-    targets: readonly Target[],
-    apiKey: string,
-    thinkTimeMs = 0,
-    random = ofTheRun,
-  ): Promise<JudgedLoad> {
-    await database.sql(
-      `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
-    );
-    const stock = await fillStock(database, PETS);
-    const evidence = new Evidence(stock, 3_000);
-    const load = new Load(targets, apiKey, quantities, random, { workers: 32, petIds: [...stock.keys()], thinkTimeMs });
-    load.onExchange((exchange) => {
-      evidence.add(exchange);
-    });
-    load.start();
-    return new JudgedLoad(database, load, evidence);
-  }
-
-  /**
-   * Stops and judges. What was broken is in `evidence.examples`.
-   *
-   * @param database where the store is in the end, if not where it was
-   */
-  async stop(database = this.database): Promise<FinalState> {
-    await this.load.stop();
-    const state = await readFinalState(database);
-    this.evidence.conclude(state);
-    return state;
-  }
+export async function startJudgedLoad(
+  database: Database,
+  targets: readonly Target[],
+  apiKey: string,
+  thinkTimeMs = 0,
+  random = ofTheRun,
+) {
+  await database.sql(
+    `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
+  );
+  const stock = await fillStock(database, PETS);
+  const evidence = new Evidence(stock, 3_000);
+  const petIds = [...stock.keys()];
+  const load = new Load({ targets, apiKey, quantities, random, workers: 32, petIds, thinkTimeMs });
+  load.onExchange((exchange) => evidence.add(exchange));
+  load.start();
+  return {
+    load,
+    evidence,
+    /** Stops and judges. What was broken is in `evidence.examples`. @param end where the store is in the end */
+    async stop(end = database): Promise<FinalState> {
+      await load.stop();
+      const state = await readFinalState(end);
+      evidence.conclude(state);
+      return state;
+    },
+  };
 }

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Database } from '../support/database.ts';
 import type { Target } from '../../faults/exchange.ts';
-import { becomesReady, ComposeProject, docker } from './compose-project.ts';
-import { JudgedLoad } from './judged-load.ts';
+import { becomesHealthy, becomesReady, ComposeProject, docker } from './compose-project.ts';
+import { startJudgedLoad, type JudgedLoad } from './judged-load.ts';
 
 const project = new ComposeProject(['docker-compose.yml', 'test/containers/postgres-port.yml'], 'scale');
 let database: Database;
@@ -31,17 +31,9 @@ async function judge(run: JudgedLoad): Promise<void> {
   expect(run.evidence.examples).toEqual([]);
 }
 
-async function replicaIsBack(container: string): Promise<void> {
-  for (let tries = 0; tries < 300; tries++) {
-    await sleep(100);
-    if ((await docker('inspect', '--format', '{{.State.Health.Status}}', container)) === 'healthy') break;
-  }
-  await sleep(1_500); // the balancer's next look at it
-}
-
 describe('two replicas behind a balancer and a pooler in transaction mode', () => {
   it('answer linearizably with a process that shares their database directly', async () => {
-    const run = await JudgedLoad.start(database, [balanced, direct], project.apiKey);
+    const run = await startJudgedLoad(database, [balanced, direct], project.apiKey);
     await sleep(10_000);
     await judge(run);
     expect(run.evidence.lostConnections).toBe(0);
@@ -51,13 +43,14 @@ describe('two replicas behind a balancer and a pooler in transaction mode', () =
   it('fail no request while each replica in turn is stopped and started', async () => {
     const replicas = await project.containers('replica');
     expect(replicas).toHaveLength(2);
-    const run = await JudgedLoad.start(database, [balanced], project.apiKey);
+    const run = await startJudgedLoad(database, [balanced], project.apiKey);
     for (const replica of replicas) {
       await sleep(1_000);
       await docker('stop', '--time', '30', replica);
       expect(await docker('inspect', '--format', '{{.State.ExitCode}}', replica)).toBe('0');
       await docker('start', replica);
-      await replicaIsBack(replica);
+      await becomesHealthy(replica);
+      await sleep(1_500); // the balancer's next look at it
     }
     await judge(run);
     const { evidence, load } = run;
@@ -67,7 +60,7 @@ describe('two replicas behind a balancer and a pooler in transaction mode', () =
 
   it.each(['pooler', 'replica'])('answer 503 at worst, and nothing wrong, when a %s is killed', async (service) => {
     const [container = ''] = await project.containers(service);
-    const run = await JudgedLoad.start(database, [balanced, direct], project.apiKey);
+    const run = await startJudgedLoad(database, [balanced, direct], project.apiKey);
     await sleep(1_000);
     // What a killed replica had taken and not answered: the balancer closes such a client's connection.
     if (service === 'replica') balanced.killedAt = performance.now() + 1_000;

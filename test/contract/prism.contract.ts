@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { freePort } from '../../dev/free-port.ts';
 import { type TestService, startService } from '../support/service.ts';
 import { documentFile, tool } from './tools.ts';
@@ -21,7 +20,7 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
       [tool('prism'), 'proxy', documentFile, `${service.url}/v1`, '--errors', '-p', String(port)],
       { stdio: 'ignore' },
     );
-    await untilListening(url);
+    await vi.waitFor(() => fetch(url), { timeout: 30_000, interval: 100 });
   });
   afterAll(async () => {
     prism.kill();
@@ -70,17 +69,3 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
     expect(JSON.parse(answer.body)).toMatchObject({ status });
   });
 });
-
-async function untilListening(url: string): Promise<void> {
-  for (let attempt = 0; attempt < 300; attempt++) {
-    if (
-      await fetch(url).then(
-        () => true,
-        () => false,
-      )
-    )
-      return;
-    await pause(100);
-  }
-  throw new Error('Prism does not start');
-}

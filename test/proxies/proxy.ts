@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { vi } from 'vitest';
 import { type Child, startChild } from '../../dev/child.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { Connection } from '../support/http-client.ts';
@@ -86,7 +86,10 @@ export class Proxy {
     const command = [name, ...program.arguments, join(folder, 'config')];
     const child = await startChild(command, 'TERM', { stdio: ['ignore', 'pipe', 'pipe'], env: { PATH } }, folder);
     const proxy = new Proxy(name, port, child, folder);
-    await proxy.listens();
+    const listens = async () => (await Connection.open(port)).destroy();
+    await vi.waitFor(listens, { timeout: 5_000, interval: 20 }).catch(() => {
+      throw new Error(`${name} does not start: ${proxy.output}`);
+    });
     return proxy;
   }
 
@@ -100,15 +103,5 @@ export class Proxy {
     this.child.process.kill('SIGTERM');
     await this.child.ended;
     rmSync(this.folder, { recursive: true, force: true });
-  }
-
-  private async listens(): Promise<void> {
-    for (const deadline = performance.now() + 5_000; ;) {
-      const connection = await Connection.open(this.port).catch(() => undefined);
-      connection?.destroy();
-      if (connection) return;
-      if (performance.now() > deadline) throw new Error(`${this.name} does not start: ${this.output}`);
-      await pause(20);
-    }
   }
 }

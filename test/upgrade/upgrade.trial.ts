@@ -10,7 +10,7 @@ import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { postgresBinaries, serverAccount } from '../../dev/postgres-binaries.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
-import { JudgedLoad } from '../containers/judged-load.ts';
+import { startJudgedLoad } from '../containers/judged-load.ts';
 import { Database } from '../support/database.ts';
 import { ServiceProcess } from '../support/service-process.ts';
 
@@ -62,7 +62,7 @@ async function becomeReady(services: readonly ServiceProcess[]): Promise<void> {
 
 /** Load of which the longest time without an acknowledged update is kept. */
 async function loadOn(database: Database, services: readonly ServiceProcess[]) {
-  const run = await JudgedLoad.start(database, services, apiKey, 5);
+  const run = await startJudgedLoad(database, services, apiKey, 5);
   ends.push(() => run.load.stop());
   let last = performance.now();
   let outageMs = 0;
