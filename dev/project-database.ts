@@ -11,6 +11,7 @@ const serverFolder = join(dataFolder, 'postgres');
 
 /** Starts the project's own PostgreSQL. Its `url` names the project's database, made when it was missing. */
 export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
+  delete process.env['PGSSLMODE']; // it speaks no TLS, and listens to this machine alone
   const server = await startPostgres(serverFolder);
   const found = await query(server.url, `SELECT FROM pg_database WHERE datname = 'inventory'`);
   if (found.length === 0) await query(server.url, 'CREATE DATABASE inventory');

@@ -37,7 +37,7 @@ process.exit(code);
 async function start(): Promise<number> {
   buildIfStale();
   const database = DATABASE_URL ? undefined : await startProjectDatabase();
-  const url = DATABASE_URL ?? database?.url ?? '';
+  const url = database?.url ?? DATABASE_URL ?? '';
   const key = BOOTSTRAP_API_KEY ?? (database && demoKey());
   const settings = { ...process.env, DATABASE_URL: url, ...(key ? { BOOTSTRAP_API_KEY: key } : {}) };
   await runInventory(settings, 'migrate');
