@@ -11,16 +11,22 @@ const serverFolder = join(dataFolder, 'postgres');
 
 /** Starts the project's own PostgreSQL. Its `url` names the project's database, made when it was missing. */
 export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
-  delete process.env['PGSSLMODE']; // it speaks no TLS, and listens to this machine alone
   const server = await startPostgres(serverFolder);
-  const found = await query(server.url, `SELECT FROM pg_database WHERE datname = 'inventory'`);
-  if (found.length === 0) await query(server.url, 'CREATE DATABASE inventory');
-  return { ...server, url: server.url.replace(/postgres$/, 'inventory') };
+  const administration = withoutTls(server.url);
+  const found = await query(administration, `SELECT FROM pg_database WHERE datname = 'inventory'`);
+  if (found.length === 0) await query(administration, 'CREATE DATABASE inventory');
+  return { ...server, url: withoutTls(server.url, 'inventory') };
 }
 
 /** The URL of the project's database, when `npm start` is running in another terminal. */
 export function runningProjectDatabase(): string | undefined {
-  return runningPostgres(serverFolder)?.replace(/postgres$/, 'inventory');
+  const url = runningPostgres(serverFolder);
+  return url && withoutTls(url, 'inventory');
+}
+
+/** It listens to this machine alone, and speaks none, whatever PGSSLMODE says. */
+function withoutTls(url: string, database = 'postgres'): string {
+  return `${url.replace(/postgres$/, database)}?sslmode=disable`;
 }
 
 /** A key that stays the same from start to start; made the first time, and readable by its owner alone. */

@@ -76,7 +76,11 @@ describe('readSettings', () => {
       readSettings({ DATABASE_URL: address, PGSSLMODE }).DATABASE_URL;
     expect(read(DATABASE_URL, 'require')).toBe(`${DATABASE_URL}?sslmode=require`);
     expect(read(`${DATABASE_URL}?sslmode=disable`, 'require')).toBe(`${DATABASE_URL}?sslmode=disable`);
-    expect(() => read(DATABASE_URL, 'allow')).toThrow(/^DATABASE_URL must have one of these as sslmode/);
+    expect(() => read(DATABASE_URL, 'allow')).toThrow(
+      /^DATABASE_URL must have one of these as sslmode.*\(given by PGSSLMODE\)$/,
+    );
+    const socket = 'postgresql://me@%2Frun%2Fpostgresql/db';
+    expect(read(socket, 'require')).toBe(socket);
   });
 
   it('names every fault at once', () => {

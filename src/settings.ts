@@ -124,7 +124,8 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
       if (text === undefined) throw new Error('is required');
       values[name as SettingName] = read(text);
     } catch (error) {
-      faults.push(`${name} ${(error as Error).message}`);
+      const isGivenMode = name === 'DATABASE_URL' && text !== source[name];
+      faults.push(`${name} ${(error as Error).message}${isGivenMode ? ' (given by PGSSLMODE)' : ''}`);
     }
   }
   if (faults.length > 0) throw new Failure(faults.join('\n'));
@@ -135,9 +136,14 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
     : Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, DATABASE_PASSWORD_FILE) });
 }
 
-/** As libpq has it, PGSSLMODE counts where the address has no mode. */
+/** As libpq has it, PGSSLMODE counts where the address has no mode and is not that of a socket. */
 function withSslMode(databaseUrl: string | undefined, mode: string | undefined): string | undefined {
-  if (databaseUrl === undefined || !mode || /[?&]sslmode=/.test(databaseUrl)) return databaseUrl;
+  if (
+    databaseUrl === undefined ||
+    !mode ||
+    /[?&]sslmode=|\/\/(?:[^/]*@)?(?:\/|%2f)|[?&]host=(?:\/|%2f)/i.test(databaseUrl)
+  )
+    return databaseUrl;
   return `${databaseUrl}${databaseUrl.includes('?') ? '&' : '?'}sslmode=${encodeURIComponent(mode)}`;
 }
 

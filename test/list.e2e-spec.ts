@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { PrismaPg } from '@prisma/adapter-pg';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -170,6 +171,7 @@ describe('GET /v1/inventory when the network stood still during a reading', () =
     network.silence();
     await holder.end();
     expect((await under).status).toBe(503);
+    await pause(1_200); // until Prisma has given up its ROLLBACK, too
     network.speak();
     for (let quantity = 1; quantity <= 5; quantity++) {
       await sql(`UPDATE inventory_item SET quantity = ${quantity}`);

@@ -8,7 +8,8 @@ const ADVICE: Readonly<Record<string, string>> = {
   '42P01': 'the database has no inventory tables, or not the newest; run "inventory migrate" first',
   '25006': 'the database takes no writes: it is a standby, or default_transaction_read_only is on',
   '55P03': 'another transaction holds what this needs and did not let go in time; nothing was written, try again',
-  '23505': 'another transaction wrote the same at the same time; nothing was written, try again',
+  '23505':
+    'another transaction wrote the same at the same time; nothing was written, try again; after a restore run "inventory migrate" first',
   '40P01': 'another transaction and this one waited for each other; nothing was written, try again',
   '57014': 'the database cut the statement off because it took too long; nothing was written',
 };

@@ -11,6 +11,7 @@ export function showProgress(quiet: boolean) {
       noTTYOutput: true,
       hideCursor: false,
       clearOnComplete: true,
+      gracefulExit: false, // who listens for signals is counted
     },
     Presets.shades_classic,
   );

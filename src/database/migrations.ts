@@ -160,7 +160,7 @@ async function apply(client: Client, { name, sql, checksum }: Migration): Promis
     await untilDeadline(performance.now() + lockTimeoutMs, isLockTimeout, migrate);
   } catch (error) {
     const why = isLockTimeout(error)
-      ? `for ${lockTimeoutMs / 1000} s another transaction, such as an import, held what it needs; try again when that is done`
+      ? `for ${lockTimeoutMs / 1000} s another transaction, such as an import or export, held what it needs; try again when that is done`
       : (error as Error).message;
     throw new Failure(`migration ${name} failed and was rolled back: ${why}`, { cause: error });
   }

@@ -34,9 +34,12 @@ class CommitsHeld extends NotApplied {
 /** With so many held commits updates are refused: each more would pin another of PostgreSQL's connections. */
 const MOST_HELD = 4;
 
-/** The database's clock, and the sessions of updates that still wait for a standby's confirmation, long after the service has given them up. */
+/**
+ * Sessions of updates that still wait for a standby's confirmation, long after the service has given them up; and the
+ * database's clock, in milliseconds.
+ */
 const HELD = `
-  SELECT count(*)::int AS held, extract(epoch FROM clock_timestamp())::float8 * 1000 AS now FROM pg_stat_activity
+  SELECT count(*)::int AS held, extract(epoch FROM clock_timestamp()) * 1000 AS now FROM pg_stat_activity
    WHERE application_name = 'inventory updates' AND usename = session_user AND datname = current_database()
      AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
 
@@ -105,10 +108,10 @@ export class QuantityUpdates implements OnApplicationShutdown {
 
   /** PostgreSQL keeps the server process of a waiting commit though its client has left, until the standby confirms it. */
   async #refuseWhileHeld(client: ClientBase): Promise<void> {
-    const { rows } = await client.query<{ held: number; now: number }>(HELD, [this.#queryTimeoutMs]);
-    const [{ held, now } = { held: 0, now: 0 }] = rows;
+    const { rows } = await client.query<{ held: number; now: string }>(HELD, [this.#queryTimeoutMs]);
+    const [{ held, now } = { held: 0, now: '0' }] = rows;
     this.heldCommits = held;
-    this.#clockAheadMs = now - performance.now();
+    this.#clockAheadMs = Number(now) - performance.now();
     if (this.heldCommits >= MOST_HELD) throw new CommitsHeld();
   }
 

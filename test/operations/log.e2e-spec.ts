@@ -135,6 +135,20 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(line?.['durationMs']).toBeLessThan(200);
   });
 
+  it('says that BOOTSTRAP_API_KEY is revoked, and not what it is', async () => {
+    const key = randomBytes(24).toString('base64url');
+    await (await start({ BOOTSTRAP_API_KEY: key })).kill();
+    const sha256 = createHash('sha256').update(key).digest();
+    await database.sql('UPDATE api_key SET revoked_at = now() WHERE key_sha256 = $1', [sha256]);
+    const service = await start({ BOOTSTRAP_API_KEY: key });
+    expect(await service.line(({ level }) => level === 'error')).toMatchObject({
+      msg: 'BOOTSTRAP_API_KEY is revoked and stays so',
+      keyId: expect.stringMatching(/^\w{8}$/) as string,
+    });
+    expect(JSON.stringify(service.lines())).not.toContain(key);
+    await service.kill();
+  });
+
   it('has of what X-Forwarded-For claims the last five addresses, and nothing that is none', async () => {
     const claims = [
       ...Array.from({ length: 300 }, (_, n) => `198.51.100.${n % 250}`),
