@@ -3,7 +3,7 @@ import { PETS_PER_PIECE } from './stock-list.js';
 /** Beyond so many changes the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
 /** Of a stock that is read whole. What one statement brings holds the event loop while it is read. */
-export const PETS_PER_STATEMENT = 8 * PETS_PER_PIECE;
+export const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
 
 /**
  * NULL while the history may miss changes. Otherwise a text; two equal texts mean that it missed none between them. Both
