@@ -6,7 +6,9 @@ export const projectFolder = join(import.meta.dirname, '..');
 
 /**
  * What `npm run build` does, by the compiler's own build mode: that takes a tenth of a second when nothing has changed.
- * It tells on stderr, for stdout may be data. @throws when it fails
+ * It tells on stderr, for stdout may be data.
+ *
+ * @throws when it fails
  */
 export function buildIfStale(): void {
   if (!existsSync(join(projectFolder, 'dist/main.js'))) console.error('Building, a few seconds the first time …');

@@ -138,12 +138,9 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
 
 /** As libpq has it, PGSSLMODE counts where the address has no mode and is not that of a socket. */
 function withSslMode(databaseUrl: string | undefined, mode: string | undefined): string | undefined {
-  if (
-    databaseUrl === undefined ||
-    !mode ||
-    /[?&]sslmode=|\/\/(?:[^/]*@)?(?:\/|%2f)|[?&]host=(?:\/|%2f)/i.test(databaseUrl)
-  )
-    return databaseUrl;
+  if (databaseUrl === undefined || !mode || /[?&]sslmode=/.test(databaseUrl)) return databaseUrl;
+  const isSocket = /(?:\/\/(?:[^/]*@)?|[?&]host=)(?:\/|%2f)/i.test(databaseUrl);
+  if (isSocket) return databaseUrl;
   return `${databaseUrl}${databaseUrl.includes('?') ? '&' : '?'}sslmode=${encodeURIComponent(mode)}`;
 }
 

@@ -31,8 +31,8 @@ const STATUSES = Object.keys(PetStatus);
 /**
  * Begins the transaction and sends the rows of a file into a temporary table; nothing of the stock is touched or locked.
  * Work memory is for the sorts of a million pets; the connection check, which not every platform has, ends the work on the
- * server soon after this process is killed, so that it holds no locks for nobody. The file may come slowly; then there is a
- * bound.
+ * server soon after this process is killed, so that it holds no locks for nobody. Only what comes after the file, which may
+ * be slow, has a bound on its time.
  *
  * @param rows in CSV
  */

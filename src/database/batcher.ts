@@ -96,14 +96,9 @@ export class Batcher<Call, Result> {
       if (opening) await opening;
       this.#expire(performance.now() + (this.options.notSentWithinMs ?? 0));
       batch = this.#inFlight = this.#take();
+      const calls = batch.map(({ call }) => call);
       const earliest = Math.min(...batch.map(({ deadline }) => deadline));
-      const results =
-        batch.length === 0
-          ? []
-          : await this.run(
-              batch.map(({ call }) => call),
-              earliest,
-            );
+      const results = calls.length === 0 ? [] : await this.run(calls, earliest);
       settle = (each, at) => each.resolve(results[at] as Result);
     } catch (reason) {
       failed = true;
@@ -113,17 +108,16 @@ export class Batcher<Call, Result> {
     this.#inFlight = [];
     this.#lastSize = batch.length;
     this.#isBusy = false;
-    const { name } = this.options;
-    if (name !== undefined && batch.length > 0)
-      batchEnds.publish({
-        name,
-        calls: batch.length,
-        durationMs: performance.now() - beganAt,
-        failed,
-      } satisfies BatchEnd);
+    this.#publish(batch.length, beganAt, failed);
     // Before the results are handed out, so that the database is at the next batch meanwhile.
     void this.#flush();
     batch.forEach(settle);
+  }
+
+  #publish(calls: number, beganAt: number, failed: boolean): void {
+    const { name } = this.options;
+    if (name === undefined || calls === 0 || !batchEnds.hasSubscribers) return;
+    batchEnds.publish({ name, calls, durationMs: performance.now() - beganAt, failed } satisfies BatchEnd);
   }
 
   /** Takes the next batch from the pending calls. */

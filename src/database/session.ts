@@ -14,7 +14,7 @@ const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
  * it when it has grown.
  */
 const FIXED_PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' };
-const SESSION = { ...FIXED_PLANS, idle_in_transaction_session_timeout: '5000' };
+const SETTINGS = { ...FIXED_PLANS, idle_in_transaction_session_timeout: '5000' };
 const MAX_LIFETIME_SECONDS = 1_800;
 
 /**
@@ -23,7 +23,7 @@ const MAX_LIFETIME_SECONDS = 1_800;
  */
 export function createPool(settings: Settings, name: string, max: number, prepare?: Prepare): pg.Pool {
   const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
-  const config = connectionConfig(settings.DATABASE_URL, name, bounds, SESSION, prepare);
+  const config = connectionConfig(settings.DATABASE_URL, name, bounds, SETTINGS, prepare);
   const pool = new pg.Pool({ ...config, max, idleTimeoutMillis: 0, maxLifetimeSeconds: MAX_LIFETIME_SECONDS });
   pool.on('release', (_error, client) => {
     if (client.getTransactionStatus() !== 'I') void client.end();

@@ -38,7 +38,7 @@ const MOST_HELD = 4;
  * Sessions of updates that still wait for a standby's confirmation, long after the service has given them up; and the
  * database's clock, in milliseconds.
  */
-const HELD = `
+const HELD_AND_NOW = `
   SELECT count(*)::int AS held, extract(epoch FROM clock_timestamp()) * 1000 AS now FROM pg_stat_activity
    WHERE application_name = 'inventory updates' AND usename = session_user AND datname = current_database()
      AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
@@ -56,7 +56,7 @@ export class QuantityUpdates implements OnApplicationShutdown {
 
   constructor(settings: Settings) {
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
-    this.#session = new Session(settings, 'updates', (client) => this.#refuseWhileHeld(client));
+    this.#session = new Session(settings, 'updates', (client) => this.#prepare(client));
     this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
@@ -106,9 +106,12 @@ export class QuantityUpdates implements OnApplicationShutdown {
     return { outcome, item: { petId: update.petId, quantity, status } };
   }
 
-  /** PostgreSQL keeps the server process of a waiting commit though its client has left, until the standby confirms it. */
-  async #refuseWhileHeld(client: ClientBase): Promise<void> {
-    const { rows } = await client.query<{ held: number; now: string }>(HELD, [this.#queryTimeoutMs]);
+  /**
+   * Looks at the database's clock, and refuses while commits are held: PostgreSQL keeps the server process of one though its
+   * client has left, until the standby confirms it.
+   */
+  async #prepare(client: ClientBase): Promise<void> {
+    const { rows } = await client.query<{ held: number; now: string }>(HELD_AND_NOW, [this.#queryTimeoutMs]);
     const [{ held, now } = { held: 0, now: '0' }] = rows;
     this.heldCommits = held;
     this.#clockAheadMs = Number(now) - performance.now();
