@@ -41,8 +41,6 @@ const shared = {
   maxWorkers,
   testTimeout: 30_000,
   hookTimeout: 30_000,
-  // Some tests start programs, of which a shared CI machine may take ten times as long.
-  retry: process.env['CI'] ? 1 : 0,
 } as const;
 
 /** `npm test`. */

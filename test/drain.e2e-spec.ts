@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Drain } from '../src/http/drain.ts';
 import { Metrics } from '../src/operations/metrics.ts';
-import { Connection } from './support/http-client.ts';
+import { Connection, ask } from './support/http-client.ts';
 import { type TestService, startService } from './support/service.ts';
 
 const drain = ({ app, server }: TestService) => app.get(Drain).empty(server, () => app.get(Metrics).activeRequests > 0);
@@ -26,6 +26,14 @@ describe('the drain', () => {
       Number(/content-length: (\d+)/i.exec(response)?.[1]),
     );
     expect(await drained).toBe(true);
+  });
+
+  it('answers connections that came before it and wait to be accepted', async () => {
+    const service = await startService();
+    onTestFinished(() => service.stop());
+    const asked = Array.from({ length: 50 }, () => ask(service.port, { target: '/health/live' }));
+    expect(await drain(service)).toBe(true);
+    expect((await Promise.all(asked)).map(({ status }) => status)).toEqual(Array(50).fill(200));
   });
 
   it('does not wait for a request that never arrives', async () => {

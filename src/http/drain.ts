@@ -1,12 +1,14 @@
 import type { Server } from 'node:http';
 import { Server as TcpServer } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { Settings } from '../settings.js';
 
 /** A busy client sends its next request within this, and that response tells it to close. */
 const IDLE_GRACE_MS = 1_000;
 const POLL_MS = 100;
+/** Where new connections never cease, so long is spent on letting in those that came before the end. */
+const LET_IN_WITHIN_MS = 1_000;
 
 /** Ends the HTTP server without failing a request. */
 @Injectable()
@@ -27,6 +29,7 @@ export class Drain {
   async empty(server: Server, isAnswering: () => boolean): Promise<boolean> {
     this.isDraining = true;
     await pause(this.settings.DRAIN_DELAY_MS);
+    await letIn(server);
     const deadline = performance.now() + this.settings.DRAIN_TIMEOUT_MS;
     let closed = false as boolean;
     // http.Server's own close would cut idle connections at once, and stop looking for requests that do not arrive in time.
@@ -38,4 +41,18 @@ export class Drain {
     }
     return closed;
   }
+}
+
+/** Node.js accepts a connection a turn of the event loop, and closing the server resets those that wait for their turn. */
+async function letIn(server: Server): Promise<void> {
+  const deadline = performance.now() + LET_IN_WITHIN_MS;
+  let accepted = 0;
+  let before: number;
+  const count = () => accepted++;
+  server.on('connection', count);
+  do {
+    before = accepted;
+    await nextTurn();
+  } while (accepted > before && performance.now() < deadline);
+  server.off('connection', count);
 }
