@@ -3,8 +3,9 @@ import { Injectable } from '@nestjs/common';
 import type { Request } from 'express';
 import type { StrategyCreated } from 'passport';
 import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
-import { ApiError } from '../errors/api-error.js';
+import { ApiError, unavailable } from '../errors/api-error.js';
 import { type ApiRequest, headerValues } from '../http/api-request.js';
+import { Settings } from '../settings.js';
 import { type CheckedKey, KeyCheck } from './key-check.js';
 
 export const REALM = 'inventory';
@@ -21,13 +22,17 @@ interface Presented extends Request {
 export class BearerStrategy {
   readonly #strategy: Bearer;
 
-  constructor(keyCheck: KeyCheck) {
+  constructor(keyCheck: KeyCheck, { BOOTSTRAP_API_KEY: bootstrapKey }: Settings) {
+    const bootstrapDigest = bootstrapKey && hash('sha256', bootstrapKey);
     const verify: VerifyFunctionWithRequest = (presented, token, done) => {
       const { context } = presented as Presented;
-      keyCheck.check(hash('sha256', token), context.deadline).then((key) => {
+      const digest = hash('sha256', token);
+      keyCheck.check(digest, context.deadline).then((key) => {
         context.keyId = key.keyId;
         context.authFailure = key.failure;
-        done(null, key.failure === undefined && key);
+        if (key.failure === 'unknown_key' && digest === bootstrapDigest)
+          done(unavailable('The key is not stored yet.'));
+        else done(null, key.failure === undefined && key);
       }, done);
     };
     this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, verify);
@@ -35,19 +40,19 @@ export class BearerStrategy {
 
   /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or `service_unavailable` */
   authenticate(request: ApiRequest): Promise<CheckedKey> {
-    const [authorization, ...others] = headerValues(request, 'authorization');
+    const values = headerValues(request, 'authorization');
     return new Promise((resolve, reject) => {
       const attempt = Object.create(this.#strategy) as StrategyCreated<Bearer>;
       attempt.success = (key) => resolve(key as CheckedKey);
       attempt.error = reject;
       attempt.fail = () => {
-        request.authFailure ??= /^bearer( |$)/i.test(authorization ?? '') ? 'malformed_header' : 'no_key';
+        request.authFailure ??= values.some((value) => /^bearer( |$)/i.test(value)) ? 'malformed_header' : 'no_key';
         const error = request.authFailure === 'no_key' ? '' : ', error="invalid_token"';
         const headers = { 'WWW-Authenticate': `Bearer realm="${REALM}"${error}` };
         reject(new ApiError('unauthorized', undefined, headers));
       };
-      if (others.length > 0) attempt.fail();
-      else attempt.authenticate({ headers: { authorization }, context: request } as Presented);
+      if (values.length > 1) attempt.fail();
+      else attempt.authenticate({ headers: { authorization: values[0] }, context: request } as Presented);
     });
   }
 }

@@ -40,8 +40,8 @@ const OUTCOME_OF_SQLSTATE: Readonly<Record<string, Outcome>> = {
   ...each('not_applied', '25006 25P03 25P04'),
   // A migration or a pooler took away what this session had planned; the next one plans anew.
   ...each('not_applied', '0A 26 42P05'),
-  // Not let in; the database, the schema or the tables are not there (yet).
-  ...each('not_applied', '28 3D 3F 42P01'),
+  // Not let in; the database, the schema, the tables or their functions are not there (yet).
+  ...each('not_applied', '28 3D 3F 42P01 42883'),
   // Serialization failure, deadlock; no disk, memory or connection left; a lock that is held, an object in use.
   ...each('not_applied', '40 53 55'),
   '40003': 'unknown', // statement completion unknown

@@ -8,8 +8,15 @@ import { ApiError } from '../errors/api-error.js';
 export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
 export type AuthFailure = (typeof AUTH_FAILURES)[number];
 
-/** What every API key begins with. A text that holds it is never written down. */
+/** What every API key begins with. */
 export const KEY_PREFIX = 'psk_';
+
+const KEY = new RegExp(`${KEY_PREFIX}[0-9A-Za-z]{32}`);
+
+/** Whether most of an API key is in a text, which is then never written down. */
+export function holdsKey(text: string): boolean {
+  return KEY.test(text);
+}
 
 /** A request with its context: what the service knows of it. */
 export interface ApiRequest extends Request {
@@ -51,7 +58,7 @@ export function inContext(incoming: IncomingMessage): ApiRequest {
 
 /** One that holds a key is not taken over: ids go into the log and the history. */
 function isRequestId(given: string | string[] | undefined): given is string {
-  return typeof given === 'string' && REQUEST_ID.test(given) && !given.includes(KEY_PREFIX);
+  return typeof given === 'string' && REQUEST_ID.test(given) && !holdsKey(given);
 }
 
 /** All values of a header as they were sent; of most headers `headers` has the first one or all joined. */

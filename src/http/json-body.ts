@@ -141,7 +141,7 @@ function notAMember(name: string): ApiError {
 
 /** A member's name when it is an ordinary one; input is not echoed. */
 function safeName(name: string): string {
-  return /^[A-Za-z_]\w{0,31}$/.test(name) ? name : 'A member';
+  return /^[A-Za-z_$][\w$.-]{0,30}$/.test(name) ? name : 'A member';
 }
 
 function missing(): ApiError {

@@ -1,6 +1,6 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
-import { KEY_PREFIX } from '../http/api-request.js';
+import { holdsKey } from '../http/api-request.js';
 import { entityTags } from '../http/entity-tags.js';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
 
@@ -52,8 +52,9 @@ export class IdempotencyKeyPipe implements PipeTransform<string | undefined, str
   transform(field: string | undefined): string | null {
     if (field === undefined) return null;
     const key = field.replace(/^"(.*)"$/, '$1');
-    if (!IDEMPOTENCY_KEY.test(key) || key.includes(KEY_PREFIX)) {
-      throw new ApiError('bad_request', 'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -.');
+    if (!IDEMPOTENCY_KEY.test(key) || holdsKey(key)) {
+      const rule = 'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.';
+      throw new ApiError('bad_request', rule);
     }
     return key;
   }

@@ -85,7 +85,7 @@ describe('GET /v1/inventory, the Authorization header', () => {
     ['bad and good', 'Bearer x', `Bearer ${KEY}`],
     ['good twice', `Bearer ${KEY}`, `Bearer ${KEY}`],
     ['good and empty', `Bearer ${KEY}`, ''],
-    ['good and Basic', `Bearer ${KEY}`, 'Basic x'],
+    ['Basic and good', 'Basic x', `Bearer ${KEY}`],
   ])('is refused when there are two: %s', async (_, ...values) => {
     expect(await list(authorization(...values))).toEqual(refused.badKey);
   });

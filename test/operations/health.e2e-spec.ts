@@ -111,6 +111,16 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     await database.drop();
   });
 
+  it('comes with the bootstrap key, which until it is stored is no wrong one', async () => {
+    const service = await startService();
+    const list = (key: string) => fetch(`${service.url}/v1/inventory`, { headers: { Authorization: `Bearer ${key}` } });
+    expect((await list(service.key)).status).toBe(200);
+    await service.sql('DELETE FROM api_key');
+    expect((await list(service.key)).status).toBe(503);
+    expect((await list(`${service.key}x`)).status).toBe(401);
+    await service.stop();
+  });
+
   it('is not waited for: told to stop while it starts, a process ends', async () => {
     const database = await createDatabase();
     const nodeOptions = ['--import', TELLS_WHEN_IT_HEARS];

@@ -82,7 +82,10 @@ export const refused = {
   ),
   precondition: (presentTag: string) =>
     refusal('precondition_failed', 'The stock has changed: If-Match does not hold.', { etag: presentTag }),
-  idempotencyKey: refusal('bad_request', 'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -.'),
+  idempotencyKey: refusal(
+    'bad_request',
+    'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.',
+  ),
   reusedKey: refusal('idempotency_key_reused', 'This Idempotency-Key belongs to another update: nothing was written.'),
   mediaType: refusal('unsupported_media_type', 'The body must be application/json in UTF-8.'),
   contentEncoding: refusal('unsupported_media_type', 'The body must not have a Content-Encoding.'),
