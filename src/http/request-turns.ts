@@ -5,11 +5,20 @@ import type { ApiRequest } from './api-request.js';
 /** A client that is still sending gets this long, so that it can read the response. */
 const LINGER_MS = 500;
 
+/** Requests of a connection that may wait for their turn. Each takes some 2 KiB, though 24 bytes may be all that was sent. */
+export const MOST_WAITING = 128;
+
+/** What Node.js tells its parser of a message that begins another protocol, so that it reads no further. */
+const NO_MORE_HTTP = 2;
+
 /** A connection, and the request whose head came last on it, as long as that is under way. */
 export interface Connection extends Socket {
   lastRequest?: ApiRequest | undefined;
+  waiting?: number;
   /** Whether the last response is out. What still comes is read and dropped. */
   isClosing?: boolean;
+  /** Of Node.js, as long as it reads this connection. */
+  parser?: { onIncoming: () => number } | null;
 }
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void;
@@ -19,7 +28,7 @@ type Serve = (request: IncomingMessage, response: ServerResponse) => void;
  * follows the end of the connection is not begun.
  *
  * Node.js gives a response the socket once the response before it is written, so that is the turn of its request. Until
- * then nothing more is read: what waits is what a read or two have brought.
+ * then nothing more is read: what waits is what a read or two have brought, and of that the first {@link MOST_WAITING}.
  */
 export function inTurn(serve: Serve): Serve {
   return (request, response) => {
@@ -32,7 +41,13 @@ export function inTurn(serve: Serve): Serve {
       return;
     }
     stopReading(socket);
+    socket.waiting = (socket.waiting ?? 0) + 1;
+    if (socket.waiting === MOST_WAITING) {
+      response.shouldKeepAlive = false;
+      takeNoMore(socket);
+    }
     response.once('socket', () => {
+      socket.waiting = (socket.waiting ?? 0) - 1;
       // In another turn of the event loop, or a pipeline of thousands would keep everybody else waiting.
       setImmediate(() => {
         if (socket.destroyed) return;
@@ -60,12 +75,18 @@ function forget(this: ServerResponse): void {
  */
 export function closeGently(this: Connection): void {
   this.isClosing = true;
+  takeNoMore(this);
   this.end();
   readOn(this);
   const timer = setTimeout(() => this.destroy(), LINGER_MS);
   this.once('close', () => {
     clearTimeout(timer);
   });
+}
+
+/** What still comes makes no requests: Node.js would keep them, unanswered, until the connection has closed. */
+function takeNoMore({ parser }: Connection): void {
+  if (parser) parser.onIncoming = () => NO_MORE_HTTP;
 }
 
 /** Node.js itself would resume at the end of each message; the next one's body is read when it is its turn. */
