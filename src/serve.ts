@@ -50,7 +50,7 @@ function drainOnce(app: NestExpressApplication): Stop {
       .empty(app.getHttpServer(), () => app.get(Metrics).activeRequests > 0)
       .then(async (emptied) => {
         const closed = app.close().catch((error: unknown) => app.get(Log).error({ err: error }, 'closing'));
-        await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, 2_000).unref())]);
+        await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, 2_000))]);
         app.get(Log).info(emptied ? 'stopped' : 'stopped with requests unanswered');
         await app.get(Log).flush();
         process.exit(emptied ? worstExitCode : 1);

@@ -15,6 +15,7 @@ describe('readSettings', () => {
   it.each([
     [{}, 'DATABASE_URL is required'],
     [{ DATABASE_URL: 'mysql://secret@db/x' }, 'DATABASE_URL must be a postgresql:// address'],
+    [{ DATABASE_URL: 'postgresql://secret@one,two/x' }, 'DATABASE_URL must name one host'],
     [
       { DATABASE_URL, DATABASE_PASSWORD_FILE: 'package.json' },
       'DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password',
@@ -45,14 +46,22 @@ describe('readSettings', () => {
     expect(message).not.toContain('secret');
   });
 
-  it.each(['secret/@', 'secret/', 'secret@/', '1/secret', 'secret?', 'secret@?', 'secret#', 'secret%', 'secret%zz'])(
-    'says how the password %s is written in an address',
-    (password) => {
-      const source = { DATABASE_URL: `postgresql://user:${password}@db/x` };
-      const rule = 'must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25';
-      expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
-    },
-  );
+  it.each([
+    'secret/@',
+    'secret/',
+    'secret@/',
+    '1/secret',
+    'secret?',
+    'secret@?',
+    'secret#',
+    'secret%',
+    'secret%zz',
+    'secret%ff',
+  ])('says how the password %s is written in an address', (password) => {
+    const source = { DATABASE_URL: `postgresql://user:${password}@db/x` };
+    const rule = 'must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25';
+    expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
+  });
 
   it.each([
     ['sslmode=verify-full&sslrootcert=/missing', 'has an sslrootcert that cannot be read: no such file or directory'],

@@ -40,12 +40,21 @@ function optional<T>(read: (text: string) => T) {
 function postgresUrl(text: string): string {
   if (!/^postgres(ql)?:\/\//i.test(text)) throw new Error('must be a postgresql:// address');
   // A password with one of these as it is ends too early: what follows is taken for a host, a port, a path or a query.
-  const isCut = /^[^/]*\/\/[^/?#]*[/?#].*@/.test(text) || /%(?![0-9a-f]{2})/i.test(text);
-  if (isCut || !URL.canParse(text)) {
+  const isCut = /^[^/]*\/\/[^/?#]*[/?#].*@/.test(text);
+  if (isCut || !isDecodable(text) || !URL.canParse(text)) {
     throw new Error('must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25');
   }
+  if (new URL(text).hostname.includes(',')) throw new Error('must name one host');
   tlsOptions(text);
   return text;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    return decodeURIComponent(text) !== '';
+  } catch {
+    return false;
+  }
 }
 
 /** A trailing line break is not part of it: most editors and secret stores add one. */

@@ -52,6 +52,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         IncomingMessage: Request,
         ServerResponse: Response,
         maxHeaderSize: MAX_HEAD_BYTES,
+        insecureHTTPParser: false, // whatever NODE_OPTIONS say
         requireHostHeader: false, // validateHead asks for it, and answers with an Error
         headersTimeout: limits.headMs,
         requestTimeout: limits.requestMs,

@@ -22,8 +22,6 @@ export class ListResponses {
       'Cache-Control': 'private, no-cache',
       Vary: 'Accept-Encoding',
     };
-    // A body that nobody asked for and that is still coming is not waited for.
-    if (!request.complete) response.shouldKeepAlive = false;
     const known = request.headers['if-none-match'];
     if (known !== undefined && isKnown(list, known)) {
       writeHead(response, 304, headers).end();

@@ -78,12 +78,15 @@ describe.concurrent('a client that is too slow', () => {
     expect(await connection.closed()).toBe('');
   });
 
-  it('may send a body that nobody asked for, which is not waited for', async () => {
+  it.each([
+    ['HEAD', 200],
+    ['OPTIONS', 204],
+  ])('may send a body that nobody asked for, which is not waited for: %s', async (method, status) => {
     const head = listBytes(service.key)
-      .replace('GET', 'HEAD')
+      .replace('GET', method)
       .replace('\r\n\r\n', '\r\nContent-Length: 99999999\r\n\r\nx');
     const connection = await open(head);
-    expect((await connection.answer({ toHead: true })).status).toBe(200);
+    expect((await connection.answer({ toHead: true })).status).toBe(status);
     expect(await connection.closed()).toBe('');
   });
 });
