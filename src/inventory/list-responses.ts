@@ -8,15 +8,23 @@ import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js
 /** Old lists that are kept only because someone still reads them may take this much in all, or what one list takes. */
 const MOST_OUTDATED_BYTES = 2 ** 25;
 
-/** Sends lists, and bounds what slow readers of old ones keep in memory. */
+/**
+ * Beside one list, so many pieces may be compressed at once. Where lists change faster than that is done, they would gather
+ * in memory, and nobody would get any.
+ */
+const MOST_DEFLATED_BESIDE = 64;
+
+/** Sends lists, and bounds what slow readers of old ones, and compressing, keep in memory. */
 @Injectable()
 export class ListResponses {
   /** The responses that the network has not taken yet, by their lists from the oldest on. */
   readonly #unsent = new Map<StockList, Set<Response>>();
+  /** Pieces that are being compressed. */
+  #deflating = 0;
 
   /** In the coding that the client prefers, or 304 when the client has the list in any. */
   async send(request: ApiRequest, response: Response, list: StockList): Promise<void> {
-    const coding = preferredCoding(request);
+    const coding = this.#mayCompress(list) ? preferredCoding(request) : 'identity';
     const headers = {
       ETag: `"${list.tag(coding)}"`,
       'Cache-Control': 'private, no-cache',
@@ -27,7 +35,7 @@ export class ListResponses {
       writeHead(response, 304, headers).end();
       return;
     }
-    const body = coding === 'identity' ? list.plain : await list.gzip();
+    const body = coding === 'identity' ? list.plain : await this.#compress(list);
     writeHead(response, 200, {
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': body.length,
@@ -36,6 +44,20 @@ export class ListResponses {
     });
     end(response, body);
     if (response.socket?.writableLength && !response.destroyed) this.#watch(response, list);
+  }
+
+  #mayCompress({ piecesToDeflate: pieces }: StockList): boolean {
+    return pieces === 0 || this.#deflating === 0 || this.#deflating + pieces <= MOST_DEFLATED_BESIDE;
+  }
+
+  async #compress(list: StockList): Promise<Body> {
+    const pieces = list.piecesToDeflate;
+    this.#deflating += pieces;
+    try {
+      return await list.gzip();
+    } finally {
+      this.#deflating -= pieces;
+    }
   }
 
   #watch(response: Response, list: StockList): void {

@@ -70,6 +70,10 @@ export class Piece {
     return new Piece(Buffer.concat([...parts, this.bytes.subarray(from)]));
   }
 
+  get isDeflated(): boolean {
+    return this.#deflated !== undefined;
+  }
+
   /** As raw deflate data up to a byte boundary, without a last block. Made beside the event loop when first asked for. */
   deflated(): Promise<Buffer> {
     this.#deflated ??= promisify(deflateRaw)(this.bytes, { finishFlush: constants.Z_SYNC_FLUSH }).catch(
@@ -135,6 +139,11 @@ export class StockList {
   /** Whether a tag is this list's, in whichever coding the client has it. */
   hasTag(tag: string): boolean {
     return CODINGS.some((coding) => tag === this.tag(coding));
+  }
+
+  /** Pieces that are still to be compressed before {@link gzip} has anything. */
+  get piecesToDeflate(): number {
+    return this.#gzip ? 0 : this.pieces.filter((piece) => !piece.isDeflated).length;
   }
 
   /** Made when first asked for. */
