@@ -109,7 +109,7 @@ async function readAgainAndAgain(
     }
     reading.lists++;
     reading.slowestMs = Math.max(reading.slowestMs, end - start);
-    const bytes = coding === 'gzip' ? await promisify(gunzip)(answer.bytes) : answer.bytes;
+    const bytes = answer.headers['content-encoding'] === 'gzip' ? await promisify(gunzip)(answer.bytes) : answer.bytes;
     stage.evidence.add({ ...exchange, outcome: { ...answer, text: itemsOf(bytes, stage.petIds) } });
   }
 }
