@@ -2,7 +2,7 @@ import { tlsFailure } from '../database/tls.js';
 import { Failure } from '../errors/failure.js';
 
 const NO_ANSWER = 'it did not answer in time';
-const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
+export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
 const NO_PASSWORD = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
 
 /** What to say of a SQLSTATE, where PostgreSQL's own words do not tell what to do. */
@@ -11,7 +11,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   '42703': NOT_NEWEST, // a column
   '42704': NOT_NEWEST, // a type
   '42883': NOT_NEWEST, // a function
-  '3F000': 'the database has no schema of the name that DATABASE_URL has as "schema", or public; make it first',
+  '3F000': 'the database has no schema "public", or what DATABASE_URL has as its schema; make it first',
   '25006': 'the database takes no writes: it is a standby, or default_transaction_read_only is on',
   '55P03': 'another transaction holds what this needs and did not let go in time; nothing was written, try again',
   '23505':

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
 import type { Client } from 'pg';
-import { withConnection } from './connection.js';
+import { withNewestSchema } from './connection.js';
 import { Failure } from '../errors/failure.js';
 import { describeFailure } from './failure.js';
 import { note, printJson, withoutControls } from './output.js';
@@ -91,7 +91,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
   };
   process.once('exit', tellInterrupted);
   try {
-    return await withConnection('import', async (client) => {
+    return await withNewestSchema('import', async (client) => {
       let pets = 0;
       const rowsOfFile = async function* () {
         for await (const rows of readers[format](file.chunks)) {

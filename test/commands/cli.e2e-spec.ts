@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, type Socket, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageFile from '../../package.json' with { type: 'json' };
@@ -18,6 +19,8 @@ afterAll(async () => {
   silent.close();
   await empty.drop();
 });
+
+const tooEarly = 'error: the database has no inventory tables, or not the newest; run "inventory migrate" first\n';
 
 describe('inventory', () => {
   it('tells its version and explains every command', async () => {
@@ -55,7 +58,6 @@ describe('inventory', () => {
   });
 
   it('migrates a database, and says so when there is nothing to do or nothing was done yet', async () => {
-    const tooEarly = 'error: the database has no inventory tables, or not the newest; run "inventory migrate" first\n';
     for (const args of [['keys', 'list'], ['export'], ['history', '1']]) {
       expect(await inventory(empty.url, args)).toEqual({ code: 1, stdout: '', stderr: tooEarly });
     }
@@ -63,6 +65,29 @@ describe('inventory', () => {
     expect(first).toMatchObject({ code: 0, stdout: '' });
     expect(first.stderr).toMatch(/^applied 2026\d+_inventory$/m);
     expect((await inventory(empty.url, ['migrate'])).stderr).toBe('the database is up to date\n');
+  });
+
+  it('says where the schema is an older one, and writes nothing to it', async () => {
+    const old = await createDatabase({ migrated: false });
+    const names = readdirSync('prisma/migrations').sort();
+    for (const name of names.slice(0, 3))
+      await old.sql(readFileSync(`prisma/migrations/${name}/migration.sql`, 'utf8'));
+    await old.sql(`INSERT INTO inventory_item VALUES (1, 1, 'available')`);
+    for (const args of [
+      ['import', 'prisma/demo-stock.csv'],
+      ['history', 'prune', '--before', '0s'],
+      ['history', 'cursor'],
+      ['history', '1'],
+    ]) {
+      expect(await inventory(old.url, args)).toEqual({ code: 1, stdout: '', stderr: tooEarly });
+    }
+    expect(await old.sql('SELECT quantity_after FROM stock_change')).toEqual([{ quantity_after: 1 }]);
+    const elsewhere = new URL(old.url);
+    elsewhere.searchParams.set('schema', 'shop');
+    expect((await inventory(elsewhere.href, ['migrate'])).stderr).toBe(
+      'error: the database has no schema "public", or what DATABASE_URL has as its schema; make it first\n',
+    );
+    await old.drop();
   });
 
   it('ends by a signal that it listens for, as process 1 of a container must', async () => {
