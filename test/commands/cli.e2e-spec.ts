@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, type Socket, createServer } from 'node:net';
@@ -35,6 +36,18 @@ describe('inventory', () => {
         expect(stdout).toContain(`Usage: ${['inventory', ...args].join(' ')}`);
       }),
     );
+  });
+
+  it('ends at once on a Node.js that would round ids, and so does the service', () => {
+    const older = ['--import', 'data:text/javascript,delete JSON.rawJSON'];
+    for (const program of ['dist/cli.js', 'dist/main.js']) {
+      const { status, stderr } = spawnSync(process.execPath, [...older, program], {
+        encoding: 'utf8',
+        timeout: 10_000,
+      });
+      const line = `inventory: needs Node.js 24 or newer, and this is ${process.version}\n`;
+      expect({ status, stderr }).toEqual({ status: 1, stderr: line });
+    }
   });
 
   it('answers wrong use with exit code 2', async () => {
