@@ -89,9 +89,10 @@ async function show(petId: bigint | undefined, { since, limit, json }: ShowOptio
     prisma.stockChange.findMany({
       where: { ...(petId !== undefined && { petId }), ...(since && { changedAt: { gte: since } }) },
       orderBy: { id: 'desc' },
-      take: limit,
+      take: limit + 1,
     }),
   );
+  if (changes.splice(limit).length > 0) note('there are older changes; --limit shows more of them');
   if (json) {
     printJson(changes);
     return;
