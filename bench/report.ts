@@ -55,7 +55,8 @@ export function report(results: Results): string {
     batchedAndKept,
     '## Method',
     method(results),
-    ...(existsSync(notesFile) ? [readFileSync(notesFile, 'utf8').trim()] : []),
+    // Its links are written for where it lies itself.
+    ...(existsSync(notesFile) ? [readFileSync(notesFile, 'utf8').trim().replaceAll('](../docs/', '](')] : []),
   ]
     .filter((part) => part !== '')
     .join('\n\n')}\n`;

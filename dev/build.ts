@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 export const projectFolder = join(import.meta.dirname, '..');
@@ -11,7 +11,10 @@ export const projectFolder = join(import.meta.dirname, '..');
  * @throws when it fails
  */
 export function buildIfStale(): void {
-  if (!existsSync(join(projectFolder, 'dist/main.js'))) console.error('Building, a few seconds the first time …');
+  if (!existsSync(join(projectFolder, 'dist/main.js'))) {
+    console.error('Building, a few seconds the first time …');
+    rmSync(join(projectFolder, 'dist/.tsbuildinfo'), { force: true }); // it would say that all is built
+  }
   const tsc = ['node_modules/typescript/bin/tsc', '--build', 'tsconfig.build.json', '--pretty'];
   for (const script of [['dev/prisma.ts', 'generate'], tsc]) {
     const { status, signal } = spawnSync(process.execPath, script, { cwd: projectFolder, stdio: ['ignore', 2, 2] });
@@ -19,5 +22,10 @@ export function buildIfStale(): void {
     if (status !== 0) throw new Error('the build failed');
   }
   const page = 'openapi/page'; // the only asset of nest-cli.json
-  cpSync(join(projectFolder, 'src', page), join(projectFolder, 'dist', page), { recursive: true });
+  cpSync(join(projectFolder, 'src', page), join(projectFolder, 'dist', page), { recursive: true, filter: differs });
+}
+
+/** Nothing is written where nothing has changed: the project may be read only. */
+function differs(from: string, to: string): boolean {
+  return !existsSync(to) || statSync(from).isDirectory() || !readFileSync(from).equals(readFileSync(to));
 }

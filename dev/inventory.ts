@@ -10,7 +10,8 @@ let interrupt = (): void => process.exit(130);
 process.on('SIGINT', () => interrupt());
 try {
   buildIfStale();
-  const present = process.env['DATABASE_URL'] ?? runningProjectDatabase();
+  const { DATABASE_URL = '' } = process.env;
+  const present = DATABASE_URL || runningProjectDatabase();
   const database = present ? undefined : await startProjectDatabase();
   if (database) await applyMigrations(database.url);
   interrupt = () => undefined; // from here on a Ctrl-C reaches the command by itself, which is only waited for

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
@@ -29,11 +29,17 @@ function withoutTls(url: string, database = 'postgres'): string {
   return `${url.replace(/postgres$/, database)}?sslmode=disable`;
 }
 
-/** A key that stays the same from start to start; made the first time, and readable by its owner alone. */
-export function demoKey(): string {
+/** A key that stays the same from start to start until it is revoked; its file is readable by its owner alone. */
+export async function demoKey(url: string): Promise<string> {
   const file = join(dataFolder, 'demo-api-key');
-  if (!existsSync(file)) writeFileSync(file, `demo-${randomBytes(24).toString('hex')}`, { mode: 0o600 });
-  return readFileSync(file, 'utf8').trim();
+  const kept = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+  const ended = `revoked_at IS NOT NULL OR expires_at <= now()`;
+  const sha256 = hash('sha256', kept);
+  const refused = await query(url, `SELECT FROM api_key WHERE key_sha256 = '\\x${sha256}' AND (${ended})`);
+  if (kept && refused.length === 0) return kept;
+  const key = `demo-${randomBytes(24).toString('hex')}`;
+  writeFileSync(file, key, { mode: 0o600 });
+  return key;
 }
 
 /** The lowest petId of a store, nothing when it is empty. */

@@ -13,7 +13,7 @@ import { demoKey, firstPet, startProjectDatabase } from './project-database.ts';
  * schema and otherwise left alone; without it, a PostgreSQL of the project's own with demo stock and a demo key.
  * `--watch` builds and restarts on every change.
  */
-const { DATABASE_URL, BOOTSTRAP_API_KEY, PORT = '3000', HOST = '0.0.0.0' } = process.env;
+const { DATABASE_URL, BOOTSTRAP_API_KEY = '', PORT = '3000', HOST = '0.0.0.0' } = process.env;
 const isWatched = process.argv.includes('--watch');
 const nest = ['node_modules/@nestjs/cli/bin/nest.js', 'start', '--watch', '--watchAssets', '--preserveWatchOutput'];
 const program = isWatched ? [...nest, '--no-shell', '--exec', process.execPath] : ['dist/main.js'];
@@ -38,13 +38,15 @@ async function start(): Promise<number> {
   buildIfStale();
   const database = DATABASE_URL ? undefined : await startProjectDatabase();
   const url = database?.url ?? DATABASE_URL ?? '';
-  const key = BOOTSTRAP_API_KEY ?? (database && demoKey());
-  const settings = { ...process.env, DATABASE_URL: url, ...(key ? { BOOTSTRAP_API_KEY: key } : {}) };
+  const settings: NodeJS.ProcessEnv = { ...process.env, DATABASE_URL: url };
   await runInventory(settings, 'migrate');
+  const key = BOOTSTRAP_API_KEY || (database ? await demoKey(url) : '');
+  settings['BOOTSTRAP_API_KEY'] = key;
   if (database && !(await firstPet(url))) await runInventory(settings, 'import', 'prisma/demo-stock.csv');
 
   const port = await freePort(Number(PORT), HOST).catch((error: unknown) => {
-    throw new Error(`${(error as Error).message}; set PORT to another`);
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    throw new Error(`${message}; set ${['EADDRNOTAVAIL', 'ENOTFOUND'].includes(code) ? 'HOST' : 'PORT'} to another`);
   });
   const service = await startChild([process.execPath, ...program], 'TERM', {
     cwd: projectFolder,
@@ -57,7 +59,7 @@ async function start(): Promise<number> {
   };
   const host = ['', '0.0.0.0', '::'].includes(HOST) ? 'localhost' : HOST.includes(':') ? `[${HOST}]` : HOST;
   const shownKey = database ? key : key && '$BOOTSTRAP_API_KEY';
-  void announce(`http://${host}:${port}`, shownKey ?? '$KEY', await firstPet(url));
+  void announce(`http://${host}:${port}`, shownKey || '$KEY', await firstPet(url));
   const lost = database?.ended.then(() => {
     throw new Error('The embedded PostgreSQL ended by itself; .data/postgres/log may say why. Start again to recover.');
   });
@@ -81,7 +83,8 @@ async function announce(address: string, key: string, pet = '<petId>'): Promise<
   const probe = () => fetch(`${address}/health/ready`, options()).catch(() => undefined);
   while (!(await probe())?.ok) await sleep(200);
   const base = `${address}/${API_PREFIX}`;
-  const makeKey = '\n  Make a key: KEY=$(npm run --silent inventory -- keys create --name <who-holds-it>)\n';
+  const makeKey =
+    '\n  Make a key, with the same DATABASE_URL:\n    KEY=$(npm run --silent inventory -- keys create --name me)\n';
   console.log(`
   API         ${base}
   Swagger UI  ${address}/docs

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import './node-version.js';
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';
 import { Command, CommanderError } from 'commander';

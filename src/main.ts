@@ -1,3 +1,4 @@
+import './node-version.js';
 import type { Stop } from './serve.js';
 
 // Process 1 of a container is not even ended by a signal that it does not listen for. So this comes before all that takes time

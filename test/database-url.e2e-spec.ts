@@ -4,6 +4,7 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
 import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startPostgres } from '../dev/embedded-postgres.ts';
@@ -100,6 +101,20 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
     const list = await fetch(`${service.url}/v1/inventory`, { headers: { authorization: `Bearer ${key}` } });
     expect(list.status).toBe(200);
     expect(await service.terminate()).toBe(0);
+  });
+
+  it('is missed in one line, and no connection that wants it stays open', async () => {
+    const stderr =
+      'error: the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none\n';
+    for (const args of [['migrate'], ...EACH_LAYER]) {
+      expect(await inventory(withoutPassword(), args)).toEqual({ code: 1, stdout: '', stderr });
+    }
+    const service = await startServe(withoutPassword());
+    await vi.waitFor(() => expect(service.log).toContain('not ready: SASL'), 10_000);
+    const opened = service.openDescriptors();
+    await pause(3_000); // six tries
+    expect(service.openDescriptors()).toBeLessThan(opened + 3);
+    await service.terminate();
   });
 });
 

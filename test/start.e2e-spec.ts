@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
@@ -110,6 +110,24 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(await started.exitCode).toBe(0);
   });
 
+  it('prints another key when the one of before was revoked, and takes empty settings for none', async () => {
+    rmSync(join(project, 'dist/main.js'));
+    const unset = { DATABASE_URL: '', BOOTSTRAP_API_KEY: '' };
+    const inventory = (...args: string[]) =>
+      execFileSync(process.execPath, ['dev/inventory.ts', 'keys', ...args], {
+        cwd: project,
+        env: { ...process.env, ...unset },
+        stdio: ['ignore', 'pipe', 'ignore'],
+        encoding: 'utf8',
+      });
+    const [key] = JSON.parse(inventory('list', '--json')) as { id: string }[];
+    inventory('revoke', key?.id ?? '');
+    const started = start(unset);
+    expect((await (await ready(started)).list()).status).toBe(200);
+    started.process.kill('SIGTERM');
+    expect(await started.exitCode).toBe(0);
+  });
+
   it('ends when its database is gone, and says so', async () => {
     const started = start();
     await ready(started);
@@ -138,6 +156,10 @@ describe('npm start', { timeout: 60_000 }, () => {
     const taken = String((occupant.address() as AddressInfo).port);
     for (const [settings, line] of [
       [{ PORT: taken }, `listen EADDRINUSE: address already in use 127.0.0.1:${taken}; set PORT to another`],
+      [
+        { HOST: '192.0.2.1' }, // of documentation, nobody's
+        'listen EADDRNOTAVAIL: address not available 192.0.2.1; set HOST to another',
+      ],
       [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535'],
       [
         { DATABASE_URL: 'postgresql://nobody:x@127.0.0.1:1/nothing' },

@@ -1,7 +1,10 @@
 import type pg from 'pg';
 import { connectionConfig, cut, openConnection, schemaOf } from '../database/connection-config.js';
+import { pendingMigrations } from '../database/migrations.js';
+import { Failure } from '../errors/failure.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';
+import { NOT_NEWEST } from './failure.js';
 
 /** For what answers at once; the long statements of import, export and history set their own. */
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
@@ -22,6 +25,15 @@ export async function withConnection<T>(command: string, work: (client: pg.Clien
     cut(client);
     throw error;
   }
+}
+
+/** The same for what writes stock or history: on an older schema it would break the history without a word. */
+export function withNewestSchema<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  return withConnection(command, async (client) => {
+    const pending = await pendingMigrations(async (sql) => (await client.query<object>(sql)).rows);
+    if (pending.length > 0) throw new Failure(NOT_NEWEST);
+    return work(client);
+  });
 }
 
 /** Runs work on a Prisma client, which is loaded only now: most commands start faster without it. */

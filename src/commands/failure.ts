@@ -2,10 +2,16 @@ import { tlsFailure } from '../database/tls.js';
 import { Failure } from '../errors/failure.js';
 
 const NO_ANSWER = 'it did not answer in time';
+export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
+const NO_PASSWORD = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
 
 /** What to say of a SQLSTATE, where PostgreSQL's own words do not tell what to do. */
 const ADVICE: Readonly<Record<string, string>> = {
-  '42P01': 'the database has no inventory tables, or not the newest; run "inventory migrate" first',
+  '42P01': NOT_NEWEST,
+  '42703': NOT_NEWEST, // a column
+  '42704': NOT_NEWEST, // a type
+  '42883': NOT_NEWEST, // a function
+  '3F000': 'the database has no schema "public", or what DATABASE_URL has as its schema; make it first',
   '25006': 'the database takes no writes: it is a standby, or default_transaction_read_only is on',
   '55P03': 'another transaction holds what this needs and did not let go in time; nothing was written, try again',
   '23505':
@@ -28,6 +34,7 @@ export function describeFailure(error: unknown): string {
   const { code = '', message } = rootOf(error);
   const tls = tlsFailure(message);
   if (tls) return tls;
+  if (message.includes('client password must be')) return NO_PASSWORD;
   const isUnanswered = /^timeout expired$|timeout exceeded when trying to connect|^Query read timeout/i.test(message);
   const network = isUnanswered ? NO_ANSWER : (NETWORK[code] ?? (/^E[A-Z]+$/.test(code) ? message : undefined));
   if (network) return `the database cannot be reached: ${network}; check DATABASE_URL`;

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { once } from 'node:events';
 import type { StockChange } from '../generated/prisma/client.js';
 import { isPetId } from '../inventory/stock.limits.js';
-import { withConnection, withPrisma } from './connection.js';
+import { withConnection, withNewestSchema, withPrisma } from './connection.js';
 import { Failure } from '../errors/failure.js';
 import { verifyHistory, pruneBefore } from './history-chain.js';
 import { readChanges, readCursor } from './history-feed.js';
@@ -67,7 +67,7 @@ export function addHistory(program: Command): void {
     .description('Deletes old changes. The newest of each pet stays, so that the history can still be verified.')
     .requiredOption('--before <when>', `delete changes older than this: ${DATE_TIME_FORM}`, readPast)
     .action(async ({ before }: { before: Date }) => {
-      const deleted = await withConnection('history', (client) => pruneBefore(client, before));
+      const deleted = await withNewestSchema('history', (client) => pruneBefore(client, before));
       note(`${deleted} rows older than ${before.toISOString()} deleted`);
     });
 }
@@ -89,9 +89,10 @@ async function show(petId: bigint | undefined, { since, limit, json }: ShowOptio
     prisma.stockChange.findMany({
       where: { ...(petId !== undefined && { petId }), ...(since && { changedAt: { gte: since } }) },
       orderBy: { id: 'desc' },
-      take: limit,
+      take: limit + 1,
     }),
   );
+  if (changes.splice(limit).length > 0) note('there are older changes; --limit shows more of them');
   if (json) {
     printJson(changes);
     return;

@@ -1,8 +1,8 @@
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
 import type { Client } from 'pg';
-import { withConnection } from './connection.js';
+import { withNewestSchema } from './connection.js';
 import { Failure } from '../errors/failure.js';
 import { describeFailure } from './failure.js';
 import { note, printJson, withoutControls } from './output.js';
@@ -11,7 +11,6 @@ import { type Format, FORMATS, formatOf, openStockFile } from './stock-file.js';
 import { compareIncoming, loadRows, mergeIncoming, type Missing, refuseProblems, type Summary } from './stock-merge.js';
 import { readers } from './stock-rows.js';
 
-const LONGEST_SIGNATURE = 200;
 const UNSURE = 'interrupted during the commit: "inventory history" tells whether it happened';
 
 interface ImportOptions {
@@ -35,7 +34,7 @@ export function addImport(program: Command): void {
         .choices(['keep', 'remove'])
         .default('keep'),
     )
-    .option('--by <who>', 'who imports what, for the history (default: user@host and the name of the file)')
+    .option('--by <who>', 'who imports what, for the history (default: user@host and the name of the file)', readSigner)
     .option('--dry-run', 'check the file and say what would change, without changing it')
     .option('--quiet', 'no progress and no summary, only errors')
     .option('--json', 'the summary as JSON on standard output')
@@ -91,7 +90,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
   };
   process.once('exit', tellInterrupted);
   try {
-    return await withConnection('import', async (client) => {
+    return await withNewestSchema('import', async (client) => {
       let pets = 0;
       const rowsOfFile = async function* () {
         for await (const rows of readers[format](file.chunks)) {
@@ -131,7 +130,12 @@ async function commit(client: Client): Promise<void> {
 }
 
 function signature(who: string): string {
-  return withoutControls(`command:import ${who}`).slice(0, LONGEST_SIGNATURE);
+  return `command:import ${withoutControls(who).slice(0, 200)}`; // a file's name may be longer
+}
+
+function readSigner(text: string): string {
+  if (!/^[^\p{Cc}]{1,200}$/u.test(text)) throw new InvalidArgumentError('It must have 1 to 200 printable characters.');
+  return text;
 }
 
 function userName(): string {

@@ -35,7 +35,11 @@ export function addKeys(program: Command): void {
     .command('rotate')
     .description('Issues a successor with the same name and scopes. The old key expires after the overlap.')
     .argument('<id>', 'id of the key to replace')
-    .option('--overlap <duration>', `how long both keys are good: ${DURATION_FORM}`, readDuration, readDuration('24h'))
+    .addOption(
+      new Option('--overlap <duration>', `how long both keys are good: ${DURATION_FORM}`)
+        .argParser(readDuration)
+        .default(readDuration('24h'), '24h'),
+    )
     .option('--expires <when>', `when the new key ends: ${DATE_TIME_FORM} (default: never)`, readFuture)
     .addHelpText('after', '\nExample:\n  inventory keys rotate 4kd02hx9 --overlap 1h > till-3.key\n')
     .action(rotate);
@@ -74,6 +78,10 @@ async function rotate(id: string, { overlap, expires }: { overlap: number; expir
 }
 
 function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {
+  process.stdout.prependOnceListener('error', () => {
+    note(`error: key ${id} was not delivered, and cannot be shown again: revoke it`);
+    process.exit(1);
+  });
   print(key);
   const end = expiresAt === null ? 'it never expires' : `it expires ${showDateTime(expiresAt)}`;
   note(`key ${id} for ${withoutControls(name)}: ${scopes.join(', ')}; ${end}`);

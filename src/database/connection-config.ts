@@ -32,6 +32,14 @@ const PREPARE = `
 /** How a new connection is made ready before anything else uses it. */
 export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
 
+/** The driver leaves a connection open where this side cannot go on with it, as without a password. */
+class Client extends pg.Client {
+  constructor(config?: string | pg.ClientConfig) {
+    super(config);
+    this.connection.once('error', () => cut(this));
+  }
+}
+
 /** For a client or a pool, which waits for `onConnect` though its types do not say so. */
 type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: pg.ClientBase): Promise<void> };
 
@@ -75,7 +83,7 @@ export function connectionConfig(
       throw error;
     }
   };
-  return { connectionString: url.href, ...own, onConnect };
+  return { Client, connectionString: url.href, ...own, onConnect };
 }
 
 /** The schema that the tables are in. */
@@ -85,7 +93,7 @@ export function schemaOf(databaseUrl: string): string {
 
 /** A connection outside of any pool. */
 export async function openConnection(config: ConnectionConfig): Promise<pg.Client> {
-  const client = new pg.Client(config);
+  const client = new Client(config);
   client.on('error', () => undefined); // the statement under way is rejected with the same error
   await client.connect();
   await config.onConnect(client);

@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, type Socket, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageFile from '../../package.json' with { type: 'json' };
@@ -19,6 +21,8 @@ afterAll(async () => {
   await empty.drop();
 });
 
+const tooEarly = 'error: the database has no inventory tables, or not the newest; run "inventory migrate" first\n';
+
 describe('inventory', () => {
   it('tells its version and explains every command', async () => {
     expect(await inventory('', ['--version'])).toEqual({ code: 0, stdout: `${packageFile.version}\n`, stderr: '' });
@@ -32,6 +36,18 @@ describe('inventory', () => {
         expect(stdout).toContain(`Usage: ${['inventory', ...args].join(' ')}`);
       }),
     );
+  });
+
+  it('ends at once on a Node.js that would round ids, and so does the service', () => {
+    const older = ['--import', 'data:text/javascript,delete JSON.rawJSON'];
+    for (const program of ['dist/cli.js', 'dist/main.js']) {
+      const { status, stderr } = spawnSync(process.execPath, [...older, program], {
+        encoding: 'utf8',
+        timeout: 10_000,
+      });
+      const line = `inventory: needs Node.js 24 or newer, and this is ${process.version}\n`;
+      expect({ status, stderr }).toEqual({ status: 1, stderr: line });
+    }
   });
 
   it('answers wrong use with exit code 2', async () => {
@@ -55,7 +71,6 @@ describe('inventory', () => {
   });
 
   it('migrates a database, and says so when there is nothing to do or nothing was done yet', async () => {
-    const tooEarly = 'error: the database has no inventory tables, or not the newest; run "inventory migrate" first\n';
     for (const args of [['keys', 'list'], ['export'], ['history', '1']]) {
       expect(await inventory(empty.url, args)).toEqual({ code: 1, stdout: '', stderr: tooEarly });
     }
@@ -63,6 +78,29 @@ describe('inventory', () => {
     expect(first).toMatchObject({ code: 0, stdout: '' });
     expect(first.stderr).toMatch(/^applied 2026\d+_inventory$/m);
     expect((await inventory(empty.url, ['migrate'])).stderr).toBe('the database is up to date\n');
+  });
+
+  it('says where the schema is an older one, and writes nothing to it', async () => {
+    const old = await createDatabase({ migrated: false });
+    const names = readdirSync('prisma/migrations').sort();
+    for (const name of names.slice(0, 3))
+      await old.sql(readFileSync(`prisma/migrations/${name}/migration.sql`, 'utf8'));
+    await old.sql(`INSERT INTO inventory_item VALUES (1, 1, 'available')`);
+    for (const args of [
+      ['import', 'prisma/demo-stock.csv'],
+      ['history', 'prune', '--before', '0s'],
+      ['history', 'cursor'],
+      ['history', '1'],
+    ]) {
+      expect(await inventory(old.url, args)).toEqual({ code: 1, stdout: '', stderr: tooEarly });
+    }
+    expect(await old.sql('SELECT quantity_after FROM stock_change')).toEqual([{ quantity_after: 1 }]);
+    const elsewhere = new URL(old.url);
+    elsewhere.searchParams.set('schema', 'shop');
+    expect((await inventory(elsewhere.href, ['migrate'])).stderr).toBe(
+      'error: the database has no schema "public", or what DATABASE_URL has as its schema; make it first\n',
+    );
+    await old.drop();
   });
 
   it('ends by a signal that it listens for, as process 1 of a container must', async () => {

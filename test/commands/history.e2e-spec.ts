@@ -106,6 +106,8 @@ describe('inventory history', () => {
     expect(table.stdout).toMatch(
       /^id +pet +when +before +after +by +request\n\d+ +7 +\S+Z +absent +6 sold +sql:postgres +-\n$/,
     );
+    expect(table.stderr).toBe('there are older changes; --limit shows more of them\n');
+    expect(json.stderr).toBe('');
     expect((JSON.parse(json.stdout) as { quantityAfter: number }[]).map((change) => change.quantityAfter)).toEqual([
       6, 5,
     ]);

@@ -177,14 +177,16 @@ describe('inventory import', () => {
     ]);
   });
 
-  it('signs its changes with what the operator says, on one short line', async () => {
-    const outcome = await store.inventoryReading(
-      `${header}8,1,sold\n`,
-      ...['import', '-', '--format', 'csv', '--by', `night shift\u001b[2J\n${'x'.repeat(300)}`],
-    );
-    expect(outcome.code).toBe(0);
-    const by = `command:import night shift\ufffd[2J\ufffd${'x'.repeat(300)}`.slice(0, 200);
-    expect(await changes()).toEqual([`8 > 1 sold ${by}`]);
+  it('signs its changes with what the operator says, which is one short line', async () => {
+    const importBy = (who: string) =>
+      store.inventoryReading(`${header}8,1,sold\n`, 'import', '-', '--format', 'csv', '--by', who);
+    expect((await importBy('night\u202eshift')).code).toBe(0);
+    expect(await changes()).toEqual(['8 > 1 sold command:import night\ufffdshift']);
+    for (const wrong of ['', 'night\nshift', 'x'.repeat(201)]) {
+      const { code, stderr } = await importBy(wrong);
+      expect(code).toBe(2);
+      expect(stderr).toContain('It must have 1 to 200 printable characters.');
+    }
   });
 
   it.each([

@@ -1,9 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bootstrapKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { isWellFormedKey } from '../../src/auth/api-key.format.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
+import { inventoryCommand } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -82,6 +84,21 @@ describe('inventory keys create', () => {
       expect(stderr).toContain(cases[at]?.[1]);
     }
     expect(await stored('wrong')).toEqual([]);
+  });
+});
+
+describe('a key that nobody could read', () => {
+  it.each(['> /dev/full', '| true'])('is told to be revoked: %s', async (outlet) => {
+    const { command, args } = inventoryCommand();
+    const script = `set -o pipefail; "$@" ${outlet}`;
+    const words = [command, ...args, 'keys', 'create', '--name', 'unread'];
+    const { status, stderr } = spawnSync('bash', ['-c', script, 'bash', ...words], {
+      env: { DATABASE_URL: store.url },
+      encoding: 'utf8',
+    });
+    const id = (await stored('unread')).at(-1)?.id;
+    expect(status).toBe(1);
+    expect(stderr).toContain(`error: key ${id} was not delivered, and cannot be shown again: revoke it\n`);
   });
 });
 

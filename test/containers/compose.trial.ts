@@ -77,6 +77,15 @@ describe('docker compose up', () => {
   });
 });
 
+describe('docker compose up on a store that was emptied', () => {
+  it('leaves it empty', async () => {
+    await project.exec('postgres', 'psql', '-U', 'inventory', '-c', 'DELETE FROM inventory_item');
+    await project.compose(['up', '--detach']);
+    expect(await list()).toEqual([]);
+    await project.exec('inventory', 'inventory', 'import', 'prisma/demo-stock.csv');
+  });
+});
+
 describe('the container', () => {
   it('runs node as process 1, not as root, on a root it cannot write', async () => {
     const commandLine = await project.exec('inventory', 'cat', '/proc/1/cmdline');

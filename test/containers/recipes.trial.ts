@@ -108,6 +108,13 @@ describe('with compose', { timeout: 240_000 }, () => {
     expect(await stock()).toContain('{"petId":9007199254740993,"quantity":7,"status":"available"}');
   });
 
+  it('goes on as before when what is to be restored is no backup', async () => {
+    const before = await stock();
+    const unsound = recipe('Restore that backup').replaceAll('inventory.dump', 'README.md');
+    await expect(bash(unsound)).rejects.toThrow('archive');
+    expect(await stock()).toBe(before);
+  });
+
   it('takes a backup and restores it, over the same server and over a new one', async ({ skip }) => {
     const version = await bash('docker compose exec -T postgres pg_dump --version');
     if (!version.includes(' 18.')) skip(`the postgres image has no pg_dump of its own version: ${version}`);
