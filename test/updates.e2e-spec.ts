@@ -235,6 +235,37 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*pet_id/);
   });
 
+  it.each([null, 'a key'])(
+    'an update writes no other pet that was given its id after the statement began, key: %s',
+    async (key) => {
+      await service.stock([1, 10], [2, 20]);
+      // In place of PostgreSQL's own function, which the statement calls before it locks the pets.
+      const holder = await service.database.session('SELECT pg_advisory_xact_lock(7)');
+      await service.sql(
+        `CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz LANGUAGE sql
+         AS 'SELECT pg_advisory_xact_lock(7); SELECT clock_timestamp()'`,
+      );
+      const session = await service.database.session();
+      onTestFinished(async () => {
+        await session.end();
+        await service.sql('DROP FUNCTION public.statement_timestamp');
+      });
+      await session.query('SET search_path = public, pg_catalog');
+      const { sql, values } = updateStatement(
+        [1n, 2n].map((petId) => ({ ...UPDATE, petId, quantity: 99, idempotencyKey: key && key + String(petId) })),
+        Number.MAX_SAFE_INTEGER,
+      );
+      const outcomes = session.query({ text: sql, values, rowMode: 'array' });
+      const waiting = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
+      await expect.poll(() => service.sql(waiting)).toHaveLength(1);
+      await service.sql(`BEGIN; UPDATE inventory_item SET pet_id = 3 WHERE pet_id = 1; UPDATE inventory_item SET pet_id = 1 WHERE pet_id = 2;
+      UPDATE inventory_item SET pet_id = 2 WHERE pet_id = 3; COMMIT`);
+      await holder.end();
+      expect((await outcomes).rows.map(([, outcome]) => outcome)).toEqual(['busy', 'busy']);
+      expect(await stockOf()).toMatchObject([{ quantity: 20 }, { quantity: 10 }]);
+    },
+  );
+
   it('an update whose id in the history is taken is not applied, and is done once the ids are free', async () => {
     await service.stock([41, 0]);
     const sequence = `pg_get_serial_sequence('stock_change', 'id')`;

@@ -32,6 +32,9 @@ const IF_MATCH_SHA256 = `sha256(convert_to(if_match, 'UTF8'))`;
  * The other settings make the commit durable, and tell when no standby confirmed it: here and not in the session, which a
  * pooler may swap.
  *
+ * Each pet is locked by its own id: a row that has changed since the snapshot is locked as it is now, if it still meets
+ * the condition. Met by any of the batch's ids, the row of a pet that was given another's would pass for both.
+ *
  * Whether an absent pet is there is asked by a scalar subquery, for PostgreSQL may plan EXISTS as a scan of the whole table.
  *
  * Where an update has a key, `known` are those that the history already has under theirs, and the pet is written only if
@@ -57,7 +60,9 @@ const update = (keyed: boolean) => {
              IS NOT DISTINCT FROM (asked.pet_id, quantity, ${IF_MATCH_SHA256}) AS is_same
       FROM asked JOIN stock_change AS change USING (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL
   ), `)}locked AS MATERIALIZED (
-    SELECT pet_id, quantity, status FROM inventory_item WHERE pet_id = ANY ($2) FOR NO KEY UPDATE SKIP LOCKED
+    SELECT wanted.pet_id, quantity, status FROM (SELECT DISTINCT pet_id FROM asked) AS wanted,
+      LATERAL (SELECT quantity, status FROM inventory_item AS item WHERE item.pet_id = wanted.pet_id
+                  FOR NO KEY UPDATE SKIP LOCKED) AS item
   ), judged AS MATERIALIZED (
     SELECT asked.*, locked.quantity AS present, locked.status,
            locked.quantity IS NOT NULL
