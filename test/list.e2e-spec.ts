@@ -157,6 +157,19 @@ describe('GET /v1/inventory that waits for a transaction which changes what the 
   });
 });
 
+describe('GET /v1/inventory while a table of what has changed is locked', () => {
+  it.each(['stock_change', 'unrecorded_change'])('is complete: %s', async (table) => {
+    const service = await startService();
+    onTestFinished(() => service.stop());
+    await service.stock([1, 5]);
+    await service.list();
+    const holder = await service.database.session('UPDATE inventory_item SET quantity = 6');
+    await holder.query(`COMMIT; BEGIN; LOCK TABLE ${table}`);
+    onTestFinished(() => holder.end());
+    expect((await service.list()).text).toBe('[{"petId":1,"quantity":6,"status":"available"}]');
+  });
+});
+
 describe('GET /v1/inventory when PostgreSQL has crashed', () => {
   it('gives no list from before the crash, although the snapshot reads the same', async () => {
     const postgres = await startFaultyPostgres();
