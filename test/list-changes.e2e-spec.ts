@@ -444,13 +444,17 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     );
   });
 
-  it('after PostgreSQL has crashed', async () => {
+  it('after PostgreSQL has crashed, and after the commit of what was prepared before', async () => {
+    await sql(`BEGIN; SET LOCAL session_replication_role = replica;
+      UPDATE inventory_item SET quantity = 7 WHERE pet_id = 5; PREPARE TRANSACTION 'past the history'`);
     await postgres.crash();
     await postgres.restart();
     await reconnect();
     await sql('UPDATE inventory_item SET quantity = 8 WHERE pet_id = 1');
     for (const service of [first, second])
       await expect.poll(async () => (await service.list()).status, { timeout: 20_000 }).toBe(200);
+    await expectExact();
+    await sql(`COMMIT PREPARED 'past the history'`);
     await expectExact();
   });
 });

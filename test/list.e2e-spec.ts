@@ -125,6 +125,51 @@ describe('the list cache', () => {
   });
 });
 
+describe('GET /v1/inventory that waits for a transaction which changes what the table is', () => {
+  it.each([
+    [
+      'a table of another schema that it has filled',
+      'CREATE SCHEMA staging; CREATE TABLE staging.inventory_item (LIKE inventory_item INCLUDING ALL)',
+      `INSERT INTO staging.inventory_item VALUES (1, 50, 'sold')`,
+      'CREATE SCHEMA old; ALTER TABLE inventory_item SET SCHEMA old',
+      'ALTER TABLE staging.inventory_item SET SCHEMA public',
+    ],
+    [
+      'another column that it has filled',
+      'ALTER TABLE inventory_item ADD amount integer NOT NULL DEFAULT 0',
+      'UPDATE inventory_item SET amount = 10 * quantity',
+      'ALTER TABLE inventory_item RENAME quantity TO old',
+      'ALTER TABLE inventory_item RENAME amount TO quantity',
+    ],
+  ])('is that of %s', async (_, prepare, ...statements) => {
+    const service = await startService();
+    onTestFinished(() => service.stop());
+    await service.stock([1, 5, 'sold']);
+    await service.sql(prepare);
+    const swap = await service.database.session(...statements);
+    const list = service.list();
+    const waiting = `SELECT FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'inventory pool' AND wait_event_type = 'Lock'`;
+    await expect.poll(() => service.sql(waiting), { interval: 5 }).toHaveLength(1);
+    await swap.query('COMMIT');
+    await swap.end();
+    expect((await list).text).toBe('[{"petId":1,"quantity":50,"status":"sold"}]');
+  });
+});
+
+describe('GET /v1/inventory while a table of what has changed is locked', () => {
+  it.each(['stock_change', 'unrecorded_change'])('is complete: %s', async (table) => {
+    const service = await startService();
+    onTestFinished(() => service.stop());
+    await service.stock([1, 5]);
+    await service.list();
+    const holder = await service.database.session('UPDATE inventory_item SET quantity = 6');
+    await holder.query(`COMMIT; BEGIN; LOCK TABLE ${table}`);
+    onTestFinished(() => holder.end());
+    expect((await service.list()).text).toBe('[{"petId":1,"quantity":6,"status":"available"}]');
+  });
+});
+
 describe('GET /v1/inventory when PostgreSQL has crashed', () => {
   it('gives no list from before the crash, although the snapshot reads the same', async () => {
     const postgres = await startFaultyPostgres();

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { readSettings } from '../src/settings.ts';
 import { outcomeOf, writeFailure } from '../src/database/database-failure.ts';
 import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
@@ -10,6 +10,10 @@ import { type QuantityUpdate, updateStatement } from '../src/inventory/update-st
 import { type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
+/** Of a statement's transaction. */
+const TIMEOUT_MS = 2_000;
+/** The message by which PostgreSQL commits what came before it. */
+const SYNC_BYTES = 5;
 const UPDATE: QuantityUpdate = {
   petId: 1n,
   quantity: 1,
@@ -212,6 +216,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         const { sql, values } = updateStatement(
           pets.map((petId) => ({ ...UPDATE, petId })),
           Number.MAX_SAFE_INTEGER,
+          TIMEOUT_MS,
         );
         await service.sql(sql, values);
         const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings`);
@@ -223,7 +228,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   it('an update never scans the table, though its statement was planned while that was empty', async () => {
     const session = await service.database.session();
     onTestFinished(() => session.end());
-    const { sql, values } = updateStatement([{ ...UPDATE, petId: 404n }], Number.MAX_SAFE_INTEGER);
+    const { sql, values } = updateStatement([{ ...UPDATE, petId: 404n }], Number.MAX_SAFE_INTEGER, TIMEOUT_MS);
     await session.query('SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; BEGIN');
     await session.query('TRUNCATE inventory_item');
     await session.query(`PREPARE update_stock AS ${sql}`);
@@ -234,6 +239,38 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(scans.length).toBeGreaterThan(1);
     for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*pet_id/);
   });
+
+  it.each([null, 'a key'])(
+    'an update writes no other pet that was given its id after the statement began, key: %s',
+    async (key) => {
+      await service.stock([1, 10], [2, 20]);
+      // In place of PostgreSQL's own function, which the statement calls before it locks the pets.
+      const holder = await service.database.session('SELECT pg_advisory_xact_lock(7)');
+      await service.sql(
+        `CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz LANGUAGE sql
+         AS 'SELECT pg_advisory_xact_lock(7); SELECT clock_timestamp()'`,
+      );
+      const session = await service.database.session();
+      onTestFinished(async () => {
+        await session.end();
+        await service.sql('DROP FUNCTION public.statement_timestamp');
+      });
+      await session.query('SET search_path = public, pg_catalog');
+      const { sql, values } = updateStatement(
+        [1n, 2n].map((petId) => ({ ...UPDATE, petId, quantity: 99, idempotencyKey: key && key + String(petId) })),
+        Number.MAX_SAFE_INTEGER,
+        TIMEOUT_MS,
+      );
+      const outcomes = session.query<string[]>({ text: sql, values, rowMode: 'array' });
+      const waiting = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
+      await expect.poll(() => service.sql(waiting)).toHaveLength(1);
+      await service.sql(`BEGIN; UPDATE inventory_item SET pet_id = 3 WHERE pet_id = 1; UPDATE inventory_item SET pet_id = 1 WHERE pet_id = 2;
+      UPDATE inventory_item SET pet_id = 2 WHERE pet_id = 3; COMMIT`);
+      await holder.end();
+      expect((await outcomes).rows.map(([, outcome]) => outcome)).toEqual(['busy', 'busy']);
+      expect(await stockOf()).toMatchObject([{ quantity: 20 }, { quantity: 10 }]);
+    },
+  );
 
   it('an update whose id in the history is taken is not applied, and is done once the ids are free', async () => {
     await service.stock([41, 0]);
@@ -258,6 +295,38 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     await cutOff.onApplicationShutdown();
     server.close();
   });
+
+  // PostgreSQL 15 and 16 wait until the kernel has found out that nobody is there, some 25 s.
+  it.skipIf(inject('postgresMajor') < 17)(
+    'an update that PostgreSQL has read but for its end holds its pet no longer than the service waits',
+    async () => {
+      await service.stock([43, 0]);
+      const { hostname, port } = new URL(service.databaseUrl);
+      const sockets: Socket[] = [];
+      let isCut = false;
+      const network = createServer({ allowHalfOpen: true }, (near) => {
+        const far = connect({ host: hostname, port: Number(port) });
+        sockets.push(near, far);
+        near.on('data', (bytes: Buffer) => far.write(isCut ? bytes.subarray(0, -SYNC_BYTES) : bytes));
+        far.on('data', (bytes: Buffer) => isCut || near.write(bytes));
+      });
+      await once(network.listen(0, '127.0.0.1'), 'listening');
+      const url = new URL(service.databaseUrl);
+      url.hostname = 'localhost';
+      url.port = String((network.address() as AddressInfo).port);
+      const cutOff = new QuantityUpdates(readSettings({ DATABASE_URL: url.href, REQUEST_DEADLINE_MS: '1000' }));
+      onTestFinished(async () => {
+        await cutOff.onApplicationShutdown();
+        for (const socket of sockets) socket.destroy();
+        network.close();
+      });
+      expect(await ask({ petId: 43n, quantity: 1 }, PATIENCE_MS, cutOff)).toMatchObject({ outcome: 'done' });
+      isCut = true;
+      expect(await ask({ petId: 43n, quantity: 2 }, PATIENCE_MS, cutOff).catch(outcomeOf)).toBe('unknown');
+      expect(await ask({ petId: 43n, quantity: 3 })).toMatchObject({ outcome: 'done' });
+      expect(await historyOf(43)).toMatchObject([{ after: 1 }, { after: 3 }]);
+    },
+  );
 
   it('an update is done though the clock of the database was set since the session began', async () => {
     await service.stock([42, 0]);

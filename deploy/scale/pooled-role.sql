@@ -26,4 +26,7 @@ ALTER ROLE inventory_pooled SET client_encoding = 'UTF8';
 ALTER ROLE inventory_pooled SET DateStyle = 'ISO,MDY';
 ALTER ROLE inventory_pooled SET standard_conforming_strings = 'on';
 ALTER ROLE inventory_pooled SET TimeZone = 'UTC';
+ALTER ROLE inventory_pooled SET tcp_keepalives_idle = '10';
+ALTER ROLE inventory_pooled SET tcp_keepalives_interval = '5';
+ALTER ROLE inventory_pooled SET tcp_keepalives_count = '3';
 ALTER ROLE inventory_pooled SET search_path = "public";

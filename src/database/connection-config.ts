@@ -20,6 +20,10 @@ export const SESSION_SETTINGS: SessionSettings = {
   DateStyle: 'ISO,MDY',
   standard_conforming_strings: 'on',
   TimeZone: 'UTC',
+  // A client that is gone without a word is found out after 25 s, not after two hours.
+  tcp_keepalives_idle: '10',
+  tcp_keepalives_interval: '5',
+  tcp_keepalives_count: '3',
 };
 
 /** The two that a session cannot begin with: PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */

@@ -81,7 +81,7 @@ export function isProgramFault(error: unknown): boolean {
 }
 
 /** Prisma keeps what its adapter made of the driver's error in `meta`, and the adapter keeps the code. */
-function sqlstateOf(error: unknown): string | undefined {
+export function sqlstateOf(error: unknown): string | undefined {
   if (error instanceof pg.DatabaseError) return error.code;
   const { cause, meta } = error as {
     cause?: { originalCode?: string };

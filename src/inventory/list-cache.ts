@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { PrismaService } from '../database/prisma.service.js';
 import { Batcher } from '../database/batcher.js';
-import { mayReadAgain, NotApplied } from '../database/database-failure.js';
+import { mayReadAgain, NotApplied, sqlstateOf } from '../database/database-failure.js';
 import { untilDeadline } from '../database/deadline.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { Settings } from '../settings.js';
-import { CHANGES, NEXT_ITEMS, PETS_PER_STATEMENT } from './list-statements.js';
+import { CHANGES, LOCK, NEXT_ITEMS, PETS_PER_STATEMENT } from './list-statements.js';
 import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
 import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
 
@@ -14,6 +14,9 @@ const LONGEST_READING_MS = 25_000;
 
 /** A request whose key check took long still gives the database so long to begin to respond. */
 const LEAST_PATIENCE_MS = 400;
+
+const WRONG_OBJECT_TYPE = '42809';
+const LOCK_NOT_AVAILABLE = '55P03';
 
 interface Call {
   readonly snapshot: Snapshot;
@@ -111,8 +114,12 @@ export class ListCache {
     const kept = this.#kept;
     if (session === null || kept?.session !== session) return this.#readWhole(session, onResponse);
     type Changes = Reading & { readonly changes: readonly ChangedPet[] };
-    const [read] = await this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, session);
-    onResponse();
+    const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, session);
+    const [read] = await changes.catch((error: unknown) => {
+      if (sqlstateOf(error) === LOCK_NOT_AVAILABLE) return []; // held perhaps on the history, which a whole reading does without
+      throw error;
+    });
+    if (read) onResponse();
     const list = read?.witness === kept.witness ? kept.list.with(read.changes) : undefined;
     if (!read || !list) return this.#readWhole(session, onResponse);
     this.patches++;
@@ -120,17 +127,17 @@ export class ListCache {
     return list;
   }
 
-  async #readWhole(session: string | null, onResponse: () => void): Promise<StockList> {
+  async #readWhole(session: string | null, onResponse: () => void, isLocked = true): Promise<StockList> {
     const pieces: Piece[] = [];
-    const first = await this.prisma.$transaction(
+    const reading = this.prisma.$transaction(
       async (transaction) => {
-        type Items = Reading & { readonly isCurrent: boolean; readonly items: string | null; readonly last: bigint };
+        type Items = Reading & { readonly items: string | null; readonly last: bigint };
+        if (isLocked) await transaction.$executeRawUnsafe(LOCK);
         let from = MIN_PET_ID;
         let first: Reading | undefined;
         for (;;) {
-          const [read] = await transaction.$queryRawUnsafe<Items[]>(NEXT_ITEMS, session, from);
+          const [read] = await transaction.$queryRawUnsafe<[Items]>(NEXT_ITEMS, session, from);
           onResponse();
-          if (!read?.isCurrent) return undefined;
           first ??= read;
           if (read.items === null) return first;
           const cut = Piece.cut((pieces.length === 0 ? '[' : ',') + read.items);
@@ -141,8 +148,11 @@ export class ListCache {
       },
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
-    // The table was emptied, rewritten or swapped between this transaction's snapshot and its lock, and such a snapshot sees nothing.
-    if (!first) return this.#readWhole(session, onResponse);
+    const first = await reading.catch((error: unknown) => {
+      if (isLocked && sqlstateOf(error) === WRONG_OBJECT_TYPE) return undefined;
+      throw error;
+    });
+    if (!first) return this.#readWhole(session, onResponse, false); // PostgreSQL does not lock a foreign table
     const list = new StockList(pieces);
     const { transactions, witness } = first;
     this.readings++;

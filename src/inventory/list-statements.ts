@@ -53,10 +53,14 @@ export const CHANGES = `
             FROM (SELECT pet_id, (SELECT ${ITEM} FROM inventory_item AS item WHERE item.pet_id = changed.pet_id) AS item
                     FROM (SELECT DISTINCT pet_id FROM recent) AS changed) AS changed) AS changes`;
 
+/**
+ * Before the snapshot of a reading in several statements, which this takes none for: beside a transaction that empties, rewrites
+ * or swaps the table a snapshot would wait, and then see neither the old rows nor the new ones.
+ */
+export const LOCK = 'LOCK TABLE inventory_item IN ACCESS SHARE MODE';
+
 /** The next items of the whole stock, the session's token first and then the pet to begin with. */
 export const NEXT_ITEMS = `
   SELECT pg_current_snapshot()::text AS transactions, ${witness('$1')} AS witness,
-         (SELECT relname = 'inventory_item' AND relfilenode = coalesce(pg_relation_filenode(oid), 0)
-            FROM pg_class WHERE oid = 'inventory_item'::regclass) AS "isCurrent",
          string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
     FROM (SELECT * FROM inventory_item WHERE pet_id >= $2 ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;

@@ -121,7 +121,8 @@ export class QuantityUpdates implements OnApplicationShutdown {
   /** @throws ReadTooLate, and the next batch has a new session: the clock that is compared with may have been set */
   async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<UpdatedRow[]> {
     const givenUpAt = Math.min(deadline, performance.now() + this.#queryTimeoutMs);
-    const rows = await this.#session.run<UpdatedRow>(updateStatement(updates, givenUpAt + this.#clockAheadMs));
+    const lastMs = givenUpAt + this.#clockAheadMs;
+    const rows = await this.#session.run<UpdatedRow>(updateStatement(updates, lastMs, this.#queryTimeoutMs));
     if (rows.length > 0) return rows;
     await this.#session.renew();
     throw new ReadTooLate();

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { bootstrapKey } from '../auth/api-key.store.js';
 import { KeyCheck } from '../auth/key-check.js';
+import { sqlstateOf } from '../database/database-failure.js';
 import { pendingMigrations } from '../database/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { tlsFailure } from '../database/tls.js';
@@ -10,6 +11,8 @@ import { Settings } from '../settings.js';
 import { describeError } from './error-text.js';
 import { Log } from './log.js';
 
+/** No such table, no such function: what takes the place of those that are gone may lack migrations and the bootstrap key. */
+const UNDEFINED = ['42P01', '42883'];
 const PREPARE_AGAIN_AFTER_MS = 500;
 
 /** Shorter than any probe's own patience, and long for a database that is well. */
@@ -49,7 +52,13 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     // One at a time: probes that come meanwhile share it.
     this.#check ??= this.keyCheck
       .isAnswered(performance.now() + 2 * CHECKED_WITHIN_MS)
-      .then(() => undefined, reasonOf)
+      .then(
+        () => undefined,
+        (error: unknown) => {
+          if (UNDEFINED.includes(sqlstateOf(error) ?? '')) void this.#prepare();
+          return reasonOf(error);
+        },
+      )
       .finally(() => (this.#check = undefined));
     const failure = await Promise.race([this.#check, pause(CHECKED_WITHIN_MS, TOO_SLOW, { ref: false })]);
     this.#logChange(failure);
@@ -57,6 +66,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   async #prepare(): Promise<void> {
+    this.#isPrepared = false;
     const { signal } = this.#stopped;
     while (!this.#isPrepared && !signal.aborted) {
       try {

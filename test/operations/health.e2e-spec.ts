@@ -121,6 +121,16 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     await service.stop();
   });
 
+  it('is 503 when the tables are gone, and comes with the bootstrap key when they are made anew', async () => {
+    const service = await startService();
+    onTestFinished(() => service.stop());
+    await service.sql('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
+    expect(await answerOf(service.url, 'ready')).toEqual(UNAVAILABLE);
+    await applyMigrations(service.databaseUrl);
+    await expect.poll(() => answerOf(service.url, 'ready'), { timeout: 10_000 }).toEqual(OK);
+    expect((await service.list()).text).toBe('[]');
+  });
+
   it('is not waited for: told to stop while it starts, a process ends', async () => {
     const database = await createDatabase();
     const nodeOptions = ['--import', TELLS_WHEN_IT_HEARS];
