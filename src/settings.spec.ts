@@ -15,7 +15,7 @@ describe('readSettings', () => {
   it.each([
     [{}, 'DATABASE_URL is required'],
     [{ DATABASE_URL: 'mysql://secret@db/x' }, 'DATABASE_URL must be a postgresql:// address'],
-    [{ DATABASE_URL: 'postgresql://secret@one,two/x' }, 'DATABASE_URL must name one host'],
+    [{ DATABASE_URL: 'postgresql://u:secret@one:5432,two:5432/x' }, 'DATABASE_URL must name one host'],
     [
       { DATABASE_URL, DATABASE_PASSWORD_FILE: 'package.json' },
       'DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password',

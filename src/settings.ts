@@ -41,17 +41,18 @@ function postgresUrl(text: string): string {
   if (!/^postgres(ql)?:\/\//i.test(text)) throw new Error('must be a postgresql:// address');
   // A password with one of these as it is ends too early: what follows is taken for a host, a port, a path or a query.
   const isCut = /^[^/]*\/\/[^/?#]*[/?#].*@/.test(text);
+  if (!isCut && /^[^/]*\/\/(?:[^/?#]*@)?[^/?#@]*,/.test(text)) throw new Error('must name one host');
   if (isCut || !isDecodable(text) || !URL.canParse(text)) {
     throw new Error('must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25');
   }
-  if (new URL(text).hostname.includes(',')) throw new Error('must name one host');
   tlsOptions(text);
   return text;
 }
 
 function isDecodable(text: string): boolean {
   try {
-    return decodeURIComponent(text) !== '';
+    decodeURIComponent(text);
+    return true;
   } catch {
     return false;
   }

@@ -28,11 +28,13 @@ export class BearerStrategy {
       const { context } = presented as Presented;
       const digest = hash('sha256', token);
       keyCheck.check(digest, context.deadline).then((key) => {
+        if (key.failure === 'unknown_key' && digest === bootstrapDigest && !keyCheck.isBootstrapKeyStored) {
+          done(unavailable('The key is not stored yet.'));
+          return;
+        }
         context.keyId = key.keyId;
         context.authFailure = key.failure;
-        if (key.failure === 'unknown_key' && digest === bootstrapDigest)
-          done(unavailable('The key is not stored yet.'));
-        else done(null, key.failure === undefined && key);
+        done(null, key.failure === undefined && key);
       }, done);
     };
     this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, verify);

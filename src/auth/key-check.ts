@@ -54,6 +54,8 @@ type KeyRow = readonly [
  */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
+  /** Until it is, nobody can tell the bootstrap key from a wrong one. */
+  isBootstrapKeyStored = false;
   readonly #session: Session;
   readonly #batcher: Batcher<string, CheckedKey>;
   /** When this process last tried to note the use of a key, on the clock of `performance.now()`. */

@@ -15,8 +15,6 @@ const NO_MORE_HTTP = 2;
 export interface Connection extends Socket {
   lastRequest?: ApiRequest | undefined;
   waiting?: number;
-  /** Whether the last response is out. What still comes is read and dropped. */
-  isClosing?: boolean;
   /** Of Node.js, as long as it reads this connection. */
   parser?: { onIncoming: () => number } | null;
 }
@@ -33,10 +31,9 @@ type Serve = (request: IncomingMessage, response: ServerResponse) => void;
 export function inTurn(serve: Serve): Serve {
   return (request, response) => {
     const socket: Connection = request.socket;
-    if (socket.isClosing) return;
     socket.lastRequest = Object.assign(request, { res: response }) as ApiRequest;
     response.on('close', forget);
-    if (response.socket) {
+    if (response.socket && isFirstInTurn(socket)) {
       serve(request, response);
       return;
     }
@@ -46,16 +43,28 @@ export function inTurn(serve: Serve): Serve {
       response.shouldKeepAlive = false;
       takeNoMore(socket);
     }
-    response.once('socket', () => {
+    const begin = () => {
       socket.waiting = (socket.waiting ?? 0) - 1;
-      // In another turn of the event loop, or a pipeline of thousands would keep everybody else waiting.
       setImmediate(() => {
         if (socket.destroyed) return;
         if (!othersWait(request)) readOn(socket);
         serve(request, response);
       });
-    });
+    };
+    if (response.socket) begin();
+    else response.once('socket', begin);
   };
+}
+
+/** Connections of which a request was begun in this turn of the event loop. */
+const begun = new Set<Socket>();
+
+/** Of each connection one is begun in a turn, or a pipeline would keep everybody else waiting. */
+function isFirstInTurn(socket: Socket): boolean {
+  if (begun.has(socket)) return false;
+  if (begun.size === 0) setImmediate(() => begun.clear());
+  begun.add(socket);
+  return true;
 }
 
 /** Whether requests wait for the end of this one. */
@@ -74,7 +83,6 @@ function forget(this: ServerResponse): void {
  * connection, and could take responses with it that the client has not read yet (RFC 9112 section 9.6).
  */
 export function closeGently(this: Connection): void {
-  this.isClosing = true;
   takeNoMore(this);
   this.end();
   readOn(this);

@@ -19,15 +19,13 @@ function commonHeaders(request: IncomingMessage): OutgoingHttpHeaders {
 /** A middleware that sets the headers of every response, for those that others write. */
 export function setCommonHeaders(request: IncomingMessage, response: ServerResponse, next?: () => void): void {
   for (const [name, value] of Object.entries(commonHeaders(request))) response.setHeader(name, value ?? '');
+  closeBehindBody(response);
   next?.();
 }
 
-/**
- * Writes the head of a response in one go: setting its headers one by one costs three times as much. The connection closes
- * behind it where a body that nobody has asked for is still coming.
- */
+/** Writes the head of a response in one go: setting its headers one by one costs three times as much. */
 export function writeHead(response: ServerResponse, status: number, own: OutgoingHttpHeaders): ServerResponse {
-  if (!isBodySmall(response.req)) response.shouldKeepAlive = false;
+  closeBehindBody(response);
   const headers = { ...commonHeaders(response.req), ...own };
   const vary = response.getHeader('Vary'); // of CORS
   if (vary !== undefined && own['Vary'] !== undefined) headers['Vary'] = `${String(vary)}, ${String(own['Vary'])}`;
@@ -55,6 +53,11 @@ export function sendError(response: ServerResponse, error: ApiError): void {
   }
   const body = error.body();
   writeHead(response, error.status, errorHeaders(error, body)).end(body);
+}
+
+/** A body that is not here yet, and that nobody will ask for, is not waited for. */
+function closeBehindBody(response: ServerResponse): void {
+  if (!isBodySmall(response.req)) response.shouldKeepAlive = false;
 }
 
 function isBodySmall(request: IncomingMessage): boolean {

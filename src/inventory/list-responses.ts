@@ -9,10 +9,10 @@ import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js
 const MOST_OUTDATED_BYTES = 2 ** 25;
 
 /**
- * Beside one list, so many pieces may be compressed at once. Where lists change faster than that is done, they would gather
- * in memory, and nobody would get any.
+ * Pieces that may be compressed at once; a list alone may have more. Where lists change faster than that is done, they would
+ * gather in memory, and nobody would get any.
  */
-const MOST_DEFLATED_BESIDE = 64;
+const MOST_DEFLATED = 64;
 
 /** Sends lists, and bounds what slow readers of old ones, and compressing, keep in memory. */
 @Injectable()
@@ -24,30 +24,31 @@ export class ListResponses {
 
   /** In the coding that the client prefers, or 304 when the client has the list in any. */
   async send(request: ApiRequest, response: Response, list: StockList): Promise<void> {
-    const coding = this.#mayCompress(list) ? preferredCoding(request) : 'identity';
-    const headers = {
+    const preferred = preferredCoding(request);
+    const headers = (coding: Coding) => ({
       ETag: `"${list.tag(coding)}"`,
       'Cache-Control': 'private, no-cache',
       Vary: 'Accept-Encoding',
-    };
+    });
     const known = request.headers['if-none-match'];
     if (known !== undefined && isKnown(list, known)) {
-      writeHead(response, 304, headers).end();
+      writeHead(response, 304, headers(preferred)).end();
       return;
     }
+    const coding = preferred === 'gzip' && this.#mayCompress(list) ? 'gzip' : 'identity';
     const body = coding === 'identity' ? list.plain : await this.#compress(list);
     writeHead(response, 200, {
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': body.length,
       ...(coding === 'identity' ? {} : { 'Content-Encoding': coding }),
-      ...headers,
+      ...headers(coding),
     });
     end(response, body);
     if (response.socket?.writableLength && !response.destroyed) this.#watch(response, list);
   }
 
   #mayCompress({ piecesToDeflate: pieces }: StockList): boolean {
-    return pieces === 0 || this.#deflating === 0 || this.#deflating + pieces <= MOST_DEFLATED_BESIDE;
+    return pieces === 0 || this.#deflating === 0 || this.#deflating + pieces <= MOST_DEFLATED;
   }
 
   async #compress(list: StockList): Promise<Body> {

@@ -66,13 +66,14 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   async #prepare(): Promise<void> {
-    this.#isPrepared = false;
+    this.#isPrepared = this.keyCheck.isBootstrapKeyStored = false;
     const { signal } = this.#stopped;
     while (!this.#isPrepared && !signal.aborted) {
       try {
         const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
         if (pending.length > 0) throw new Error(`migrations are pending: ${pending.join(', ')}`);
         await this.#storeBootstrapKey();
+        this.keyCheck.isBootstrapKeyStored = true;
         this.#isPrepared = true;
         this.#logChange(undefined);
       } catch (error) {

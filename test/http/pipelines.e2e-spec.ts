@@ -94,16 +94,28 @@ describe('pipelined requests of one connection', () => {
     expect(await connection.closed()).toBe('');
   });
 
-  it('begin each in a turn of the event loop of its own, so that others need not wait for all', async () => {
+  it('may be more than that in all', async () => {
+    const connection = await send('');
+    for (let n = 0; n < 3 * 100; n++) {
+      if (n % 100 === 0) connection.send(NOT_THERE.repeat(100));
+      expect((await connection.answer()).headers['connection']).toBe('keep-alive');
+    }
+  });
+
+  it.each([
+    ['nothing', NOT_THERE],
+    ['a body', NOT_THERE.replace('\r\n\r\n', '\r\nContent-Length: 1\r\n\r\nx')],
+  ])('begin each in a turn of its own, so that others need not wait for all: with %s', async (_, bytes) => {
     let turn = 0;
     let next = setImmediate(function count() {
       turn++;
       next = setImmediate(count);
     });
     const turns = new Set<number>();
-    const note = (_: IncomingMessage, response: ServerResponse) => response.once('finish', () => turns.add(turn));
+    const note = (_request: IncomingMessage, response: ServerResponse) =>
+      response.once('finish', () => turns.add(turn));
     service.server.on('request', note);
-    const connection = await send(NOT_THERE.repeat(MOST_WAITING));
+    const connection = await send(bytes.repeat(MOST_WAITING));
     for (let n = 0; n < MOST_WAITING; n++) expect((await connection.answer()).status).toBe(404);
     clearImmediate(next);
     service.server.off('request', note);

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { KeyCheck } from '../../src/auth/key-check.ts';
 import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
 import { createDatabase } from '../support/database.ts';
@@ -113,9 +114,12 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
 
   it('comes with the bootstrap key, which until it is stored is no wrong one', async () => {
     const service = await startService();
+    const keyCheck = service.app.get(KeyCheck);
     const list = (key: string) => fetch(`${service.url}/v1/inventory`, { headers: { Authorization: `Bearer ${key}` } });
     expect((await list(service.key)).status).toBe(200);
     await service.sql('DELETE FROM api_key');
+    expect((await list(service.key)).status).toBe(401);
+    keyCheck.isBootstrapKeyStored = false; // as before it was
     expect((await list(service.key)).status).toBe(503);
     expect((await list(`${service.key}x`)).status).toBe(401);
     await service.stop();
