@@ -49,7 +49,7 @@ export async function hostilePipelines(world: World): Promise<Figure[]> {
 
 /** A control: a service that serves the requests of a connection beside each other. */
 export async function parallelPipelinesControl(world: World): Promise<Figure[]> {
-  const settings = madeWrong('http/request-turns.js', 'if (response.socket && isFirstInTurn(socket)) {', 'if (true) {');
+  const settings = madeWrong('http/request-turns.js', 'if (response.socket && isFirstOfRead(socket)) {', 'if (true) {');
   await using stage = await Stage.open(world, { pets: CLIENTS * PETS_PER_CLIENT, services: 1, settings });
   const attack = new Attack(stage);
   await attack.run(world.size.pipelines / 5);

@@ -42,19 +42,23 @@ export class BearerStrategy {
 
   /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or `service_unavailable` */
   authenticate(request: ApiRequest): Promise<CheckedKey> {
-    const values = headerValues(request, 'authorization');
+    const [authorization, ...others] = headerValues(request, 'authorization');
     return new Promise((resolve, reject) => {
       const attempt = Object.create(this.#strategy) as StrategyCreated<Bearer>;
       attempt.success = (key) => resolve(key as CheckedKey);
       attempt.error = reject;
       attempt.fail = () => {
-        request.authFailure ??= values.some((value) => /^bearer( |$)/i.test(value)) ? 'malformed_header' : 'no_key';
+        request.authFailure ??= [authorization, ...others].some(isBearer) ? 'malformed_header' : 'no_key';
         const error = request.authFailure === 'no_key' ? '' : ', error="invalid_token"';
         const headers = { 'WWW-Authenticate': `Bearer realm="${REALM}"${error}` };
         reject(new ApiError('unauthorized', undefined, headers));
       };
-      if (values.length > 1) attempt.fail();
-      else attempt.authenticate({ headers: { authorization: values[0] }, context: request } as Presented);
+      if (others.length > 0) attempt.fail();
+      else attempt.authenticate({ headers: { authorization }, context: request } as Presented);
     });
   }
+}
+
+function isBearer(authorization = ''): boolean {
+  return /^bearer( |$)/i.test(authorization);
 }

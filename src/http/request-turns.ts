@@ -15,6 +15,8 @@ const NO_MORE_HTTP = 2;
 export interface Connection extends Socket {
   lastRequest?: ApiRequest | undefined;
   waiting?: number;
+  /** How many bytes had been read when the last request was begun that did not have to wait. */
+  begunAt?: number;
   /** Of Node.js, as long as it reads this connection. */
   parser?: { onIncoming: () => number } | null;
 }
@@ -33,7 +35,7 @@ export function inTurn(serve: Serve): Serve {
     const socket: Connection = request.socket;
     socket.lastRequest = Object.assign(request, { res: response }) as ApiRequest;
     response.on('close', forget);
-    if (response.socket && isFirstInTurn(socket)) {
+    if (response.socket && isFirstOfRead(socket)) {
       serve(request, response);
       return;
     }
@@ -56,14 +58,11 @@ export function inTurn(serve: Serve): Serve {
   };
 }
 
-/** Connections of which a request was begun in this turn of the event loop. */
-const begun = new Set<Socket>();
-
-/** Of each connection one is begun in a turn, or a pipeline would keep everybody else waiting. */
-function isFirstInTurn(socket: Socket): boolean {
-  if (begun.has(socket)) return false;
-  if (begun.size === 0) setImmediate(() => begun.clear());
-  begun.add(socket);
+/** Of what one read has brought one request is begun at once, or a pipeline would keep everybody else waiting. */
+function isFirstOfRead(socket: Connection): boolean {
+  const { bytesRead } = socket;
+  if (bytesRead === socket.begunAt) return false;
+  socket.begunAt = bytesRead;
   return true;
 }
 
