@@ -33,10 +33,8 @@ function withoutTls(url: string, database = 'postgres'): string {
 export async function demoKey(url: string): Promise<string> {
   const file = join(dataFolder, 'demo-api-key');
   const kept = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
-  const ended = `revoked_at IS NOT NULL OR expires_at <= now()`;
-  const sha256 = hash('sha256', kept);
-  const refused = await query(url, `SELECT FROM api_key WHERE key_sha256 = '\\x${sha256}' AND (${ended})`);
-  if (kept && refused.length === 0) return kept;
+  const ended = `key_sha256 = '\\x${hash('sha256', kept)}' AND (revoked_at IS NOT NULL OR expires_at <= now())`;
+  if (kept && (await query(url, `SELECT FROM api_key WHERE ${ended}`)).length === 0) return kept;
   const key = `demo-${randomBytes(24).toString('hex')}`;
   writeFileSync(file, key, { mode: 0o600 });
   return key;

@@ -28,7 +28,7 @@ export class BearerStrategy {
       const { context } = presented as Presented;
       const digest = hash('sha256', token);
       keyCheck.check(digest, context.deadline).then((key) => {
-        if (key.failure === 'unknown_key' && digest === bootstrapDigest && !keyCheck.isBootstrapKeyStored) {
+        if (key.failure === 'unknown_key' && digest === bootstrapDigest && !keyCheck.isPrepared) {
           done(unavailable('The key is not stored yet.'));
           return;
         }

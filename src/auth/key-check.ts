@@ -54,8 +54,8 @@ type KeyRow = readonly [
  */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
-  /** Until it is, nobody can tell the bootstrap key from a wrong one. */
-  isBootstrapKeyStored = false;
+  /** Whether the database has all migrations and the bootstrap key; until then that key is as unknown as a wrong one. */
+  isPrepared = false;
   readonly #session: Session;
   readonly #batcher: Batcher<string, CheckedKey>;
   /** When this process last tried to note the use of a key, on the clock of `performance.now()`. */

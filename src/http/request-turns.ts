@@ -14,6 +14,7 @@ const NO_MORE_HTTP = 2;
 /** A connection, and the request whose head came last on it, as long as that is under way. */
 export interface Connection extends Socket {
   lastRequest?: ApiRequest | undefined;
+  /** Its requests that wait for their turn. */
   waiting?: number;
   /** How many bytes had been read when the last request was begun that did not have to wait. */
   begunAt?: number;

@@ -12,7 +12,7 @@ const MOST_OUTDATED_BYTES = 2 ** 25;
  * Pieces that may be compressed at once; a list alone may have more. Where lists change faster than that is done, they would
  * gather in memory, and nobody would get any.
  */
-const MOST_DEFLATED = 64;
+const MOST_DEFLATING = 64;
 
 /** Sends lists, and bounds what slow readers of old ones, and compressing, keep in memory. */
 @Injectable()
@@ -48,7 +48,7 @@ export class ListResponses {
   }
 
   #mayCompress({ piecesToDeflate: pieces }: StockList): boolean {
-    return pieces === 0 || this.#deflating === 0 || this.#deflating + pieces <= MOST_DEFLATED;
+    return pieces === 0 || this.#deflating === 0 || this.#deflating + pieces <= MOST_DEFLATING;
   }
 
   async #compress(list: StockList): Promise<Body> {

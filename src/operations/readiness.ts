@@ -12,7 +12,7 @@ import { describeError } from './error-text.js';
 import { Log } from './log.js';
 
 /** No such table, no such function: what takes the place of those that are gone may lack migrations and the bootstrap key. */
-const UNDEFINED = ['42P01', '42883'];
+const MISSING = ['42P01', '42883'];
 const PREPARE_AGAIN_AFTER_MS = 500;
 
 /** Shorter than any probe's own patience, and long for a database that is well. */
@@ -22,7 +22,6 @@ const TOO_SLOW = `the database does not answer within ${CHECKED_WITHIN_MS / 1_00
 /** Whether this process should be given requests, and what has to be done once before it is. */
 @Injectable()
 export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown {
-  #isPrepared = false;
   /** What the log has last; `null` before that. */
   #logged: string | null | undefined = null;
   #check: Promise<string | undefined> | undefined;
@@ -48,14 +47,14 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   /** @returns why not, or undefined when ready */
   async obstacle(): Promise<string | undefined> {
     if (this.drain.isDraining) return 'The service is shutting down.';
-    if (!this.#isPrepared) return 'The service has not found its database, with all migrations, yet.';
+    if (!this.keyCheck.isPrepared) return 'The service has not found its database, with all migrations, yet.';
     // One at a time: probes that come meanwhile share it.
     this.#check ??= this.keyCheck
       .isAnswered(performance.now() + 2 * CHECKED_WITHIN_MS)
       .then(
         () => undefined,
         (error: unknown) => {
-          if (UNDEFINED.includes(sqlstateOf(error) ?? '')) void this.#prepare();
+          if (MISSING.includes(sqlstateOf(error) ?? '')) void this.#prepare();
           return reasonOf(error);
         },
       )
@@ -66,15 +65,14 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   async #prepare(): Promise<void> {
-    this.#isPrepared = this.keyCheck.isBootstrapKeyStored = false;
+    this.keyCheck.isPrepared = false;
     const { signal } = this.#stopped;
-    while (!this.#isPrepared && !signal.aborted) {
+    while (!this.keyCheck.isPrepared && !signal.aborted) {
       try {
         const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
         if (pending.length > 0) throw new Error(`migrations are pending: ${pending.join(', ')}`);
         await this.#storeBootstrapKey();
-        this.keyCheck.isBootstrapKeyStored = true;
-        this.#isPrepared = true;
+        this.keyCheck.isPrepared = true;
         this.#logChange(undefined);
       } catch (error) {
         this.#logChange(reasonOf(error));

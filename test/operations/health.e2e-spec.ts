@@ -119,7 +119,7 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     expect((await list(service.key)).status).toBe(200);
     await service.sql('DELETE FROM api_key');
     expect((await list(service.key)).status).toBe(401);
-    keyCheck.isBootstrapKeyStored = false; // as before it was
+    keyCheck.isPrepared = false; // as before it was stored
     expect((await list(service.key)).status).toBe(503);
     expect((await list(`${service.key}x`)).status).toBe(401);
     await service.stop();
