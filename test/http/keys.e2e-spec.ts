@@ -3,18 +3,19 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listed, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
+import { FIVE } from './raw-requests.ts';
 
 const HEX_DIGITS = '0123456789abcdef';
 /** As long as a bootstrap key may be, of every character that RFC 6750 allows. */
 const KEY = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=='.padStart(256, HEX_DIGITS);
-const LIST = '[{"petId":1,"quantity":7,"status":"available"}]';
 
 let service: TestService;
-let entityTag: string;
+let theList: ReturnType<typeof listed>;
 beforeAll(async () => {
   service = await startService({ key: KEY });
   await service.stock([1, 7]);
-  entityTag = (await list(authorization(`Bearer ${KEY}`))).headers['etag'] ?? '';
+  const { headers } = await service.list();
+  theList = listed('[{"petId":1,"quantity":7,"status":"available"}]', headers['etag'] ?? '');
 });
 afterAll(() => service.stop());
 
@@ -29,27 +30,22 @@ function token(name: string): string {
 }
 
 describe('GET /v1/inventory, the Authorization header', () => {
-  it.each([['Bearer'], ['bearer'], ['BEARER'], ['bEaReR']])('lets in with the scheme written %s', async (scheme) => {
-    expect(await list(authorization(`${scheme} ${KEY}`))).toEqual(listed(LIST, entityTag));
-  });
-
-  it.each([['Authorization'], ['authorization'], ['AUTHORIZATION']])('lets in under the name %s', async (name) => {
-    expect(await list([[name, `Bearer ${KEY}`]])).toEqual(listed(LIST, entityTag));
-  });
-
-  it('may have spaces around its value', async () => {
-    expect(await list(authorization(`\t Bearer ${KEY} \t`))).toEqual(listed(LIST, entityTag));
+  it.each<[string, string]>([
+    ['Authorization', `Bearer ${KEY}`],
+    ['authorization', `bearer ${KEY}`],
+    ['AUTHORIZATION', `bEaReR ${KEY}`],
+    ['Authorization', `\t Bearer ${KEY} \t`],
+  ])('lets in as %s: %.9j', async (name, value) => {
+    expect(await list([[name, value]])).toEqual(theList);
   });
 
   it.each<[string, HeaderLines]>([
     ['no header', []],
     ['an empty one', authorization('')],
-    ['spaces', authorization('   ')],
     ['the key alone', authorization(KEY)],
     ['Basic', authorization(`Basic ${KEY}`)],
     ['XBearer', authorization(`XBearer ${KEY}`)],
     ['Bearerx', authorization(`Bearerx ${KEY}`)],
-    ['a colon', authorization(`Bearer:${KEY}`)],
     ['another header', [['X-API-Key', KEY]]],
     ['Proxy-Authorization', [['Proxy-Authorization', `Bearer ${KEY}`]]],
     ['a cookie', [['Cookie', `access_token=${KEY}; Authorization=Bearer ${KEY}`]]],
@@ -68,10 +64,7 @@ describe('GET /v1/inventory, the Authorization header', () => {
     ['a character long', `Bearer ${KEY}=`],
     ['other case', `Bearer ${KEY.toUpperCase()}`],
     ['percent-encoding', `Bearer ${encodeURIComponent(KEY)}`],
-    ['Bearer twice', `Bearer Bearer ${KEY}`],
-    ['an unknown key', `Bearer ${token('unknown')}`],
     ['an unknown key of our form', `Bearer psk_${'A'.repeat(48)}`],
-    ['a short key', 'Bearer x'],
     ['a key of 7,000 characters', `Bearer ${'x'.repeat(7_000)}`],
     ['characters that no key has', 'Bearer \xe4\xff{}\x7e"'],
     ['SQL', "Bearer '||pg_sleep(5)||'"],
@@ -82,7 +75,6 @@ describe('GET /v1/inventory, the Authorization header', () => {
 
   it.each([
     ['good and bad', `Bearer ${KEY}`, 'Bearer x'],
-    ['bad and good', 'Bearer x', `Bearer ${KEY}`],
     ['good twice', `Bearer ${KEY}`, `Bearer ${KEY}`],
     ['good and empty', `Bearer ${KEY}`, ''],
     ['Basic and good', 'Basic x', `Bearer ${KEY}`],
@@ -98,15 +90,9 @@ describe('a key outside the Authorization header', () => {
 
   it.each<[string, HeaderLines, Question]>([
     ['in the query', [], { target: `/v1/inventory?access_token=${encodeURIComponent(KEY)}` }],
-    ['in the query, raw', [], { target: `/v1/inventory?access_token=${KEY}` }],
-    [
-      'in the query of an update',
-      json,
-      { ...update, target: `/v1/inventory/1?access_token=${KEY}`, body: '{"quantity":1}' },
-    ],
+    ['in the query of an update', json, { ...update, target: `${update.target}?access_token=${KEY}`, body: FIVE }],
     ['in a form', form, { ...update, body: `access_token=${encodeURIComponent(KEY)}` }],
     ['in JSON', json, { ...update, body: JSON.stringify({ access_token: KEY, quantity: 1 }) }],
-    ['in JSON, as a filter', json, { ...update, body: '{"access_token":{"not":"x"}}' }],
     ['in the body of a read', json, { body: JSON.stringify({ access_token: KEY }) }],
     ['as user information', [], { target: `http://Bearer:x@inventory.test/v1/inventory` }],
   ])('is never looked at: %s', async (_, headers, question) => {
@@ -116,45 +102,36 @@ describe('a key outside the Authorization header', () => {
 
   it('does no harm beside a good one', async () => {
     const target = '/v1/inventory?access_token=x';
-    expect(await list(authorization(`Bearer ${KEY}`), { target })).toEqual(listed(LIST, entityTag));
+    expect(await list(authorization(`Bearer ${KEY}`), { target })).toEqual(theList);
   });
 });
 
 describe('a stored key', () => {
-  it.each<[string, string[]]>([
-    ['expired', ["now() - interval '1 second'", 'NULL']],
-    ['expired this moment', ['now()', 'NULL']],
-    ['revoked', ['NULL', 'now()']],
-    ['revoked in the future of this clock', ['NULL', "now() + interval '1 hour'"]],
-    ['revoked and expired', ['now()', 'now()']],
-    ['expired in the year 1', ["'0001-01-01'", 'NULL']],
-    ['expired for ever', ["'-infinity'", 'NULL']],
-  ])('is refused like any other: %s', async (name, [expires, revoked]) => {
+  it.each([
+    ['expired', `UPDATE api_key SET expires_at = now() - interval '1 second'`],
+    ['expired this moment', `UPDATE api_key SET expires_at = now()`],
+    ['expired in the year 1', `UPDATE api_key SET expires_at = '0001-01-01'`],
+    ['expired for ever', `UPDATE api_key SET expires_at = '-infinity'`],
+    ['revoked', `UPDATE api_key SET revoked_at = now()`],
+    ['revoked in the future of this clock', `UPDATE api_key SET revoked_at = now() + interval '1 hour'`],
+    ['revoked and expired', `UPDATE api_key SET revoked_at = now(), expires_at = now()`],
+    ['deleted', `DELETE FROM api_key`],
+  ])('is refused from the first request after it is %s', async (name, statement) => {
     const key = token(name.replaceAll(' ', '_'));
     await service.addKey(key);
-    await service.sql(
-      `UPDATE api_key SET expires_at = ${expires ?? ''}, revoked_at = ${revoked ?? ''} WHERE key_sha256 = sha256($1::bytea)`,
-      [Buffer.from(key)],
-    );
+    expect(await list(authorization(`Bearer ${key}`))).toEqual(theList);
+    await service.sql(`${statement} WHERE key_sha256 = sha256($1::bytea)`, [Buffer.from(key)]);
     expect(await list(authorization(`Bearer ${key}`))).toEqual(refused.badKey);
   });
 
-  it('is refused from the first request after its revocation, and its deletion', async () => {
-    for (const end of ['UPDATE api_key SET revoked_at = now()', 'DELETE FROM api_key']) {
-      const key = token(end.slice(0, 3));
-      await service.addKey(key);
-      expect(await list(authorization(`Bearer ${key}`))).toEqual(listed(LIST, entityTag));
-      await service.sql(`${end} WHERE key_sha256 = sha256($1::bytea)`, [Buffer.from(key)]);
-      expect(await list(authorization(`Bearer ${key}`))).toEqual(refused.badKey);
-    }
-  });
-
   it('does what its scopes allow and no more', async () => {
+    const notRead = refused.forbidden('inventory:read');
+    const notWrite = refused.forbidden('inventory:write');
     const cases = [
-      [['inventory:read'], listed(LIST, entityTag), refused.forbidden('inventory:write')],
-      [['inventory:write'], refused.forbidden('inventory:read'), updated('1', 7)],
-      [['metrics:read'], refused.forbidden('inventory:read'), refused.forbidden('inventory:write')],
-      [[], refused.forbidden('inventory:read'), refused.forbidden('inventory:write')],
+      [['inventory:read'], theList, notWrite],
+      [['inventory:write'], notRead, updated('1', 7)],
+      [['metrics:read'], notRead, notWrite],
+      [[], notRead, notWrite],
     ] as const;
     for (const [scopes, toRead, toWrite] of cases) {
       const key = token(`scope_${scopes.join().replace(':', '_')}`);

@@ -15,90 +15,67 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 
 async function request(method: string, target: string, { withKey = true } = {}): Promise<WholeAnswer> {
-  const headers = withKey ? ([['Authorization', `Bearer ${service.key}`]] as const) : [];
+  const headers = withKey ? { Authorization: `Bearer ${service.key}` } : {};
   return whole(await ask(service.port, { method, target, headers }));
 }
 
 describe('the path', () => {
   it.each([
-    '/v1/inventory',
     '/v1/inventory?',
-    '/v1/inventory?limit=0&offset=5&status=sold',
-    '/v1/inventory?petId=2&petId=3&a[b]=c&__proto__[x]=1',
+    '/v1/inventory?limit=0&petId=2&petId=3&a[b]=c&__proto__[x]=1',
     '/v1/inventory?%',
     '/v1/inventory?/../../x',
     `/v1/inventory?${'x'.repeat(2_000)}`,
     'http://inventory.test/v1/inventory',
     'http://elsewhere.test:81/v1/inventory?x',
-    'HTTP://elsewhere.test/v1/inventory',
-    'https://elsewhere.test/v1/inventory',
+    'HTTPS://elsewhere.test/v1/inventory',
   ])('%s is the list', async (target) => {
-    expect(await request('GET', target)).toMatchObject({
-      status: 200,
-      body: '[{"petId":1,"quantity":7,"status":"available"}]',
-    });
+    const body = '[{"petId":1,"quantity":7,"status":"available"}]';
+    expect(await request('GET', target)).toMatchObject({ status: 200, body });
   });
 
-  it.each([
-    '/v1',
-    '/v2/inventory',
-    '/inventory',
-    '/v1/inventory/',
-    '/v1//inventory',
-    '//v1/inventory',
-    '/V1/inventory',
-    '/v1/inventor',
-    '/v1/inventoryx',
-    '/v1/inventory;x=1',
-    '/v1/inventory.json',
-    '/v1/inventory%20',
-    '/v1/%69nventory',
-    '/v1%2Finventory',
-    '/v1/./inventory',
-    '/v1/x/../inventory',
-    '/../v1/inventory',
-    '/v1/%2e%2e/v1/inventory',
-    '/v1\\inventory',
-    '/%',
-    '/%zz',
-    '/%FF',
-    '/*',
-    '/v1/inventory/1/',
-    '/v1/inventory//1',
-    '/v1/inventory/1/2',
-    '/v1/inventory/1/../1',
-    '/favicon.ico',
-    '/.env',
-    '/health',
-    '/health/live/',
-    '/metrics/',
-    '/docs/../v1/inventory',
-    '/docs/..%2f..%2fpackage.json',
-    '/openapi.json/',
-    '/__proto__',
-    'http://inventory.test/V1/inventory',
-    'http://inventory.test//v1/inventory',
-    'http://inventory.test/v1\\inventory',
-  ])('%s is none', async (target) => {
+  async function expectNoRoute(target: string): Promise<void> {
     expect(await request('GET', target)).toEqual(refused.noRoute);
     expect(await request('PATCH', target, { withKey: false })).toEqual(refused.noRoute);
     expect(await request('OPTIONS', target)).toEqual(refused.noRoute);
-  });
+  }
 
-  it.each([
-    '*',
-    '/v1/inventory#x',
-    '/#',
-    'http://',
-    'http:///v1/inventory',
-    'http://?x',
-    'ftp://inventory.test/v1/inventory',
-    'http://inventory.test/v1/inventory#x',
-  ])('%s is malformed', async (target) => {
-    const { status, body } = await request('GET', target);
-    expect([refused.target.body, refused.malformed.body]).toContain(body);
-    expect(status).toBe(400);
-  });
+  it.each(['/v1', '/v2/inventory', '/inventory', '/v1/inventor', '/v1/inventoryx', '/v1/inventory/1/2', '/health'])(
+    '%s is none: too much or too little of one',
+    expectNoRoute,
+  );
+
+  it.each(['/V1/inventory', '/v1/inventory;x=1', '/v1/inventory.json', '/v1\\inventory', '/*', '/__proto__', '/.env'])(
+    '%s is none: it is no other way to write one',
+    expectNoRoute,
+  );
+
+  it.each(['/v1/inventory/', '/v1//inventory', '//v1/inventory', '/v1/inventory/1/', '/health/live/', '/metrics/'])(
+    '%s is none: every slash counts',
+    expectNoRoute,
+  );
+
+  it.each(['/v1/./inventory', '/v1/x/../inventory', '/docs/../v1/inventory', '/docs/..%2f..%2fpackage.json'])(
+    '%s is none: dots are not resolved',
+    expectNoRoute,
+  );
+
+  it.each(['/v1/%69nventory', '/v1%2Finventory', '/v1/inventory%20', '/v1/%2e%2e/v1/inventory', '/%', '/%zz', '/%FF'])(
+    '%s is none: nothing is decoded',
+    expectNoRoute,
+  );
+
+  it.each(['http://inventory.test/V1/inventory', 'http://inventory.test//v1/inventory', 'http://a/v1\\inventory'])(
+    '%s is none: a host before it makes no difference',
+    expectNoRoute,
+  );
+
+  it.each(['*', '/v1/inventory#x', '/#', 'http://', 'http:///v1/inventory', 'http://?x', 'http://a/#', 'ftp://a/x'])(
+    '%s is malformed',
+    async (target) => {
+      expect([refused.target, refused.malformed]).toContainEqual(await request('GET', target));
+    },
+  );
 
   it.each([
     'v1/inventory',
@@ -114,22 +91,20 @@ describe('the path', () => {
 
   it('of 2,048 characters is judged, a longer one is not', async () => {
     expect(await request('GET', '/'.padEnd(2_048, 'x'))).toEqual(refused.noRoute);
-    expect(await request('GET', '/'.padEnd(2_049, 'x'))).toEqual(refused.targetTooLong);
-    expect(await request('GET', '/'.padEnd(8_000, 'x'))).toEqual(refused.targetTooLong);
-    expect(await request('GET', '/'.padEnd(9_000, 'x'))).toEqual(refused.targetTooLong);
-    expect(await request('GET', '/'.padEnd(60_000, 'x'))).toEqual(refused.targetTooLong);
+    for (const length of [2_049, 8_000, 9_000, 60_000]) {
+      expect(await request('GET', '/'.padEnd(length, 'x'))).toEqual(refused.targetTooLong);
+    }
   });
 });
 
 describe('the method', () => {
-  const METHODS = 'GET HEAD POST PUT PATCH DELETE TRACE PROPFIND MKCOL LINK SEARCH QUERY PURGE LOCK COPY MOVE M-SEARCH';
+  const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'QUERY', 'PURGE', 'M-SEARCH'];
 
   const ALLOWED: [target: string, allow: string][] = [
     ['/v1/inventory', LIST],
     ['/v1/inventory?x=1', LIST],
     ['/v1/inventory/1', ITEM],
     ['/v1/inventory/99', ITEM],
-    ['/v1/inventory/abc', ITEM],
     ['/v1/inventory/%00', ITEM],
     ['/health/live', LIST],
     ['/health/ready', LIST],
@@ -139,17 +114,13 @@ describe('the method', () => {
     ['/metrics', LIST],
   ];
 
-  const wrong = ALLOWED.flatMap(([target, allow]) =>
-    METHODS.split(' ')
-      .filter((method) => !allow.split(', ').includes(method))
-      .map((method) => [method, target, allow] as const),
-  );
-
-  it.each(wrong)('%s is refused at %s', async (method, target, allow) => {
-    const expected = refused.method(allow);
-    const withoutBody = method === 'HEAD' ? { ...expected, body: '' } : expected;
-    expect(await request(method, target)).toEqual(withoutBody);
-    expect(await request(method, target, { withKey: false })).toEqual(withoutBody);
+  it.each(ALLOWED)('at %s is one of %s, or refused', async (target, allow) => {
+    for (const method of METHODS.filter((each) => !allow.split(', ').includes(each))) {
+      const expected = refused.method(allow);
+      const withoutBody = method === 'HEAD' ? { ...expected, body: '' } : expected;
+      expect(await request(method, target), method).toEqual(withoutBody);
+      expect(await request(method, target, { withKey: false }), method).toEqual(withoutBody);
+    }
   });
 
   it.each([...ALLOWED, ['*', SERVICE], ['http://inventory.test/v1/inventory', LIST]])(
@@ -163,11 +134,11 @@ describe('the method', () => {
     const preflight = await ask(service.port, {
       method: 'OPTIONS',
       target: '/v1/inventory',
-      headers: [
-        ['Origin', 'https://elsewhere.test'],
-        ['Access-Control-Request-Method', 'GET'],
-        ['Access-Control-Request-Headers', 'authorization'],
-      ],
+      headers: {
+        Origin: 'https://elsewhere.test',
+        'Access-Control-Request-Method': 'GET',
+        'Access-Control-Request-Headers': 'authorization',
+      },
     });
     expect(whole(preflight)).toEqual(answer(204, { allow: LIST }));
   });
@@ -175,7 +146,7 @@ describe('the method', () => {
   it.each(['/v1/inventory', '/health/live', '/health/ready', '/openapi.json', '/openapi.yaml', '/docs'])(
     'HEAD answers as GET does at %s, without the body',
     async (target) => {
-      const headers = [['Authorization', `Bearer ${service.key}`]] as const;
+      const headers = { Authorization: `Bearer ${service.key}` };
       const got = await ask(service.port, { target, headers });
       const head = await ask(service.port, { method: 'HEAD', target, headers });
       expect(whole(head)).toEqual({ ...whole(got), body: '' });
@@ -188,23 +159,17 @@ describe('the method', () => {
     expect(await request('HEAD', '/nothing')).toEqual({ ...refused.noRoute, body: '' });
   });
 
-  it.each(['FOO', 'get', 'Patch', 'GETT', 'GE', 'G\0T', '"GET"', 'PRI', 'X-CUSTOM'])(
-    '%j is none that HTTP knows here',
-    async (method) => {
-      expect(await request(method, '/v1/inventory')).toEqual(refused.malformed);
-    },
-  );
+  it.each(['FOO', 'get', 'GETT', 'GE', 'G\0T', '"GET"', 'PRI'])('%j is none that HTTP knows here', async (method) => {
+    expect(await request(method, '/v1/inventory')).toEqual(refused.malformed);
+  });
 
-  it.each(['inventory.test:80', '127.0.0.1:5432', '/v1/inventory'])('CONNECT to %s is refused', async (target) => {
+  it.each(['127.0.0.1:5432', '/v1/inventory'])('CONNECT to %s is refused', async (target) => {
     expect(await request('CONNECT', target)).toEqual(refused.connect);
   });
 
-  it.each([
-    ['X-HTTP-Method-Override', 'PATCH'],
-    ['X-HTTP-Method', 'DELETE'],
-    ['X-Method-Override', 'PATCH'],
-  ])('cannot be overridden by %s', async (name, method) => {
-    const headers = [[name, method]] as const;
+  it('cannot be overridden by a header or the query', async () => {
+    const names = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override'];
+    const headers = names.map((name) => [name, 'PATCH'] as const);
     const target = '/v1/inventory/1?_method=PATCH';
     expect(whole(await ask(service.port, { method: 'POST', target, headers }))).toEqual(refused.method(ITEM));
   });
