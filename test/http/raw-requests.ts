@@ -1,5 +1,5 @@
-import { onTestFinished } from 'vitest';
-import { type WholeAnswer, refused } from '../support/answers.ts';
+import { expect, onTestFinished } from 'vitest';
+import { type WholeAnswer, refused, whole } from '../support/answers.ts';
 import { Connection } from '../support/http-client.ts';
 
 /** Requests that no well-behaved client sends, byte for byte, for the service and for what stands in front of it. */
@@ -10,12 +10,10 @@ const GET = 'GET /v1/inventory HTTP/1.1\r\nHost: a\r\n';
 
 export const MALFORMED_HEADS: readonly [name: string, bytes: string][] = [
   ['garbage', 'garbage\r\n\r\n'],
-  ['binary', '\x00\x01\x02\x03\r\n\r\n'],
   ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
   ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
   ['no target', 'GET HTTP/1.1\r\nHost: a\r\n\r\n'],
   ['HTTP/1.2', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n'],
-  ['HTTP/11', 'GET / HTTP/11\r\nHost: a\r\n\r\n'],
   ['lower case', 'GET / http/1.1\r\nHost: a\r\n\r\n'],
   ['a tab before the target', 'GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n'],
   ['a space in the target', 'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n'],
@@ -32,7 +30,6 @@ export const MALFORMED_HEADS: readonly [name: string, bytes: string][] = [
   ['a negative length', `${GET}Content-Length: -1\r\n\r\n`],
   ['a signed length', `${GET}Content-Length: +5\r\n\r\nhello`],
   ['a hexadecimal length', `${GET}Content-Length: 0x5\r\n\r\nhello`],
-  ['a length with a fraction', `${GET}Content-Length: 5.0\r\n\r\nhello`],
   ['a length of 30 digits', `${GET}Content-Length: ${'9'.repeat(30)}\r\n\r\n`],
   ['length and chunks', `${GET}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
   ['chunks and length', `${GET}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n`],
@@ -62,7 +59,6 @@ export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: Who
 
 export const LARGE_HEADS: readonly [name: string, bytes: string][] = [
   ['a header of 9 KiB', `${GET}X: ${'x'.repeat(9_000)}\r\n\r\n`],
-  ['a header of 100 KiB', `${GET}X: ${'x'.repeat(100_000)}\r\n\r\n`],
   ['a header of 2 MiB', `${GET}X: ${'x'.repeat(2_000_000)}\r\n\r\n`],
   ['a name of 9 KiB', `${GET}${'x'.repeat(9_000)}: x\r\n\r\n`],
   ['many headers', `${GET}${`X: ${'x'.repeat(500)}\r\n`.repeat(20)}\r\n`],
@@ -106,4 +102,16 @@ export async function sendOn(port: number, bytes = ''): Promise<Connection> {
     connection.destroy();
   });
   return connection.send(bytes);
+}
+
+/** The answer with which the server closes the connection. */
+export async function lastAnswer(connection: Connection): Promise<WholeAnswer> {
+  const answer = await connection.answer();
+  expect(answer.headers).toMatchObject({
+    connection: 'close',
+    date: expect.any(String) as string,
+    'x-request-id': expect.stringMatching(/^[\w-]{1,64}$/) as string,
+  });
+  expect(await connection.closed()).toBe('');
+  return whole(answer);
 }
