@@ -1,12 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Client } from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { MOST_WAITING } from '../../src/http/request-turns.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import { type TestService, startService } from '../support/service.ts';
-import { listBytes, sendOn, updateBytes } from './raw-requests.ts';
+import { lastAnswer, listBytes, sendOn, updateBytes } from './raw-requests.ts';
 
 const SCRIPT = 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n';
 const NOT_THERE = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -14,32 +13,19 @@ const CONNECT = 'CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n';
 
 describe('pipelined requests of one connection', () => {
   let service: TestService;
-  let locker: Client;
-  let requests: IncomingMessage[];
-  let open: Set<ServerResponse>;
+  /** Requests that have been made of what came. */
+  let made: number;
 
   beforeAll(async () => {
     service = await startService();
-    service.server.prependListener('request', (request, response) => {
-      requests.push(request);
-      open.add(response);
-      response.once('close', () => open.delete(response));
-    });
-    locker = await service.database.session();
+    service.server.prependListener('request', () => made++);
   });
   beforeEach(async () => {
     await service.stock([1, 0], [2, 0]);
-    requests = [];
-    open = new Set();
+    made = 0;
   });
-  afterEach(async () => {
-    await locker.query('ROLLBACK');
-    await nothingLeft();
-  });
-  afterAll(async () => {
-    await locker.end();
-    await service.stop();
-  });
+  afterEach(() => nothingLeft());
+  afterAll(() => service.stop());
 
   const list = () => listBytes(service.key);
 
@@ -50,24 +36,21 @@ describe('pipelined requests of one connection', () => {
 
   const send = (bytes: string) => sendOn(service.port, bytes);
 
-  /** Keeps updates of pet 1 waiting until the next ROLLBACK. */
-  async function lockPet(): Promise<void> {
-    await locker.query('BEGIN');
-    await locker.query('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
+  /** Keeps updates of pet 1 waiting until the returned function is called. */
+  async function lockPet(): Promise<() => Promise<void>> {
+    const unlock = await service.database.lockRow(1);
+    onTestFinished(unlock);
+    return unlock;
   }
 
-  const begun = (count: number) => vi.waitUntil(() => requests.length === count, { timeout: 3_000 });
+  const areMade = (count: number) => vi.waitUntil(() => made === count, { timeout: 3_000 });
 
-  /** Every response has ended, and counts as ended. */
+  /** Every response has ended. */
   async function nothingLeft(): Promise<void> {
-    const left = () => ({ open: open.size, active: service.app.get(Metrics).activeRequests });
-    await expect.poll(left, { timeout: 3_000 }).toEqual({ open: 0, active: 0 });
+    await expect.poll(() => service.app.get(Metrics).activeRequests, { timeout: 3_000 }).toBe(0);
   }
 
-  const quantities = async () =>
-    (await service.sql<{ quantity: number }>('SELECT quantity FROM inventory_item ORDER BY pet_id')).map(
-      ({ quantity }) => quantity,
-    );
+  const stock = () => service.sql('SELECT quantity FROM inventory_item ORDER BY pet_id');
 
   it('are served one at a time: a list behind an update has it', async () => {
     for (let quantity = 1; quantity <= 20; quantity++) {
@@ -78,14 +61,14 @@ describe('pipelined requests of one connection', () => {
   });
 
   it('close the connection behind so many that wait', async () => {
-    await lockPet();
+    const unlock = await lockPet();
     const connection = await send(update(1, 7));
-    await begun(1);
+    await areMade(1);
     connection.send(NOT_THERE.repeat(20_000));
-    await begun(1 + MOST_WAITING);
+    await areMade(1 + MOST_WAITING);
     await pause(100);
-    expect(requests.length).toBe(1 + MOST_WAITING);
-    await locker.query('ROLLBACK');
+    expect(made).toBe(1 + MOST_WAITING);
+    await unlock();
     expect(whole(await connection.answer())).toEqual(updated('1', 7));
     for (let n = 1; n <= MOST_WAITING; n++) {
       const { status, headers } = await connection.answer();
@@ -128,42 +111,43 @@ describe('pipelined requests of one connection', () => {
     connection.send(`${'x'.repeat(2_000)}${NOT_THERE.repeat(20_000)}`);
     expect(await connection.closed()).toBe('');
     await pause(300);
-    expect(requests.length).toBe(1);
+    expect(made).toBe(1);
   });
 
   it('are not read on while one waits, however little of their bodies has come', async () => {
-    await lockPet();
+    const unlock = await lockPet();
     const connection = await send(update(1, 7));
     const rest = update(2, 8);
     for (let n = 0; n < 50; n++) {
       connection.send(n === 0 ? rest.slice(0, -1) : `}${rest.slice(0, -1)}`);
       await pause(5);
     }
-    expect(requests.length).toBeLessThan(5);
+    expect(made).toBeLessThan(5);
     connection.send('}');
-    await locker.query('ROLLBACK');
+    await unlock();
     expect(whole(await connection.answer())).toEqual(updated('1', 7));
     for (let n = 0; n < 50; n++) expect(whole(await connection.answer())).toEqual(updated('2', 8));
   });
 
   it('are not begun when the client has gone before their turn', async () => {
-    await lockPet();
+    const unlock = await lockPet();
     const connection = await send(update(1, 7) + update(2, 8));
-    await begun(2);
+    await areMade(2);
     await pause(50);
     connection.reset();
     await pause(50);
-    await locker.query('ROLLBACK');
+    await unlock();
     await nothingLeft();
-    expect((await quantities())[1]).toBe(0);
+    expect((await stock())[1]).toEqual({ quantity: 0 });
   });
 
-  it('are not begun behind one that closes the connection', async () => {
-    const connection = await send(update(1, 7, 'Connection: close\r\n') + update(2, 8));
-    expect(whole(await connection.answer())).toEqual(updated('1', 7));
-    expect(await connection.closed()).toBe('');
-    await nothingLeft();
-    expect(await quantities()).toEqual([7, 0]);
+  it('are neither begun nor told that they are malformed behind one that closes the connection', async () => {
+    for (const behind of [update(2, 8), 'garbage\r\n\r\n']) {
+      const connection = await send(update(1, 7, 'Connection: close\r\n') + behind);
+      expect(await lastAnswer(connection)).toEqual(updated('1', 7));
+      await nothingLeft();
+      expect(await stock()).toEqual([{ quantity: 7 }, { quantity: 0 }]);
+    }
   });
 
   it('may wait for a 100 Continue behind another', async () => {
@@ -183,35 +167,24 @@ describe('pipelined requests of one connection', () => {
     expect(await connection.closed()).toBe('');
   });
 
-  it.each(['at once', 'later'])(
-    'are followed by one 400 for garbage, though the client sends no more: %s',
-    async (when) => {
-      await lockPet();
-      const connection = await send(`${update(1, 7)}garbage\r\n\r\n`);
-      if (when === 'later') await pause(20);
-      connection.finish();
-      await pause(20);
-      await locker.query('ROLLBACK');
-      expect(whole(await connection.answer())).toEqual(updated('1', 7));
-      expect(whole(await connection.answer())).toEqual(refused.malformed);
-      expect(await connection.closed()).toBe('');
-    },
-  );
-
-  it('are followed by nothing behind an answer that closes the connection, not even for garbage', async () => {
-    const connection = await send(`${update(1, 7, 'Connection: close\r\n')}garbage\r\n\r\n`);
+  it.each([0, 20])('are followed by one 400 for garbage, though the client sends no more after %i ms', async (ms) => {
+    const unlock = await lockPet();
+    const connection = await send(`${update(1, 7)}garbage\r\n\r\n`);
+    await pause(ms);
+    connection.finish();
+    await pause(20);
+    await unlock();
     expect(whole(await connection.answer())).toEqual(updated('1', 7));
-    expect(await connection.closed()).toBe('');
+    expect(await lastAnswer(connection)).toEqual(refused.malformed);
   });
 
   it('are answered before a CONNECT behind them, and let go of with it', async () => {
     const connection = await send(SCRIPT + SCRIPT + update(1, 7) + CONNECT + update(2, 8));
     for (let n = 0; n < 2; n++) expect((await connection.answer()).bytes.length).toBeGreaterThan(1e6);
     expect(whole(await connection.answer())).toEqual(updated('1', 7));
-    expect(whole(await connection.answer())).toEqual(refused.connect);
-    expect(await connection.closed()).toBe('');
+    expect(await lastAnswer(connection)).toEqual(refused.connect);
     await nothingLeft();
-    expect(await quantities()).toEqual([7, 0]);
+    expect(await stock()).toEqual([{ quantity: 7 }, { quantity: 0 }]);
   });
 
   it.each(['destroy', 'reset', 'finish'] as const)(
@@ -235,11 +208,8 @@ describe('pipelined requests of one connection', () => {
     const connection = await send(upgrade + head.replace(`: ${body.length}`, `: ${smuggled.length}`));
     await pause(20);
     connection.send(smuggled);
-    const answer = await connection.answer();
-    expect(answer.status).toBe(200);
-    expect(answer.headers['connection']).toBe('close');
-    expect(await connection.closed()).toBe('');
+    expect(await lastAnswer(connection)).toMatchObject({ status: 200 });
     await nothingLeft();
-    expect(await quantities()).toEqual([0, 0]);
+    expect(await stock()).toEqual([{ quantity: 0 }, { quantity: 0 }]);
   });
 });
