@@ -1,32 +1,32 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
-import { sendOn, updateBytes } from './raw-requests.ts';
+import { FIVE, sendOn, updateBytes } from './raw-requests.ts';
 
-/** Bodies of 1 KiB that cost a careless reader most. */
+const members = (count: number) => Array.from({ length: count }, (_, n) => `"${n}":1`).join(',');
+
+/** Bodies that cost a careless reader most. */
 const HOSTILE: Readonly<Record<string, string>> = {
   'opened arrays': '['.repeat(1024),
   'arrays in arrays': `${'['.repeat(512)}${']'.repeat(512)}`,
   'objects in objects': `${'{"":'.repeat(204)}1${'}'.repeat(204)}`,
   'quantity in quantity': `${'{"quantity":'.repeat(78)}1${'}'.repeat(78)}`,
-  'many members': `{${Array.from({ length: 127 }, (_, n) => `"${String.fromCharCode(200 + n)}":1`).join(',')}}`,
-  'many members of a nested object': `{"quantity":{${Array.from({ length: 140 }, (_, n) => `"${n}":1`).join(',')}}}`,
+  'many members': `{${members(140)}}`,
+  'many members of a nested object': `{"quantity":{${members(138)}}}`,
   'the same member': `{${'"a":1,'.repeat(169)}"b":1}`,
   'a long number': `{"quantity":${'9'.repeat(1_000)}}`,
-  'a long fraction': `{"quantity":5.${'0'.repeat(990)}}`,
   'a long exponent': `{"quantity":1e${'0'.repeat(980)}9}`,
-  'zeros that go on': `{"quantity":${'1' + '0'.repeat(490)}.${'0'.repeat(480)}1}`,
+  'zeros that go on': `{"quantity":1${'0'.repeat(490)}.${'0'.repeat(480)}1}`,
   'many fractions': `{"quantity":[${'0.5,'.repeat(248)}1]}`,
   escapes: `{"quantity":"${'\\"'.repeat(500)}"}`,
   backslashes: `{"quantity":"${'\\\\'.repeat(500)}"}`,
   'unicode escapes': `{"${'\\u0071'.repeat(165)}":5}`,
   'quotes without an end': '"'.repeat(1024),
-  spaces: `{${' '.repeat(1_000)}"quantity":5 }`,
   'spaces before a colon': `{"quantity"${' '.repeat(1_000)}:5}`,
   'invalid UTF-8': '\x80'.repeat(1024),
 };
 
-/** The budget is 1 ms; a busy machine's other programs are not in it, for CPU time is measured. */
+/** A busy machine's other programs are not in it, for CPU time is measured. */
 const BUDGET_MICROSECONDS = 1_000;
 const ROUNDS = 20;
 
@@ -38,9 +38,8 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 
 async function cpuMicroseconds(body: string): Promise<number> {
-  const bytes = Buffer.from(body.slice(0, 1024), body.startsWith('\x80') ? 'latin1' : 'utf8').subarray(0, 1024);
-  const head = updateBytes(service.key, `Content-Length: ${bytes.length}\r\n`, '');
-  const request = Buffer.concat([Buffer.from(head), bytes]);
+  expect(body.length).toBeLessThanOrEqual(1024);
+  const request = updateBytes(service.key, `Content-Length: ${body.length}\r\n`, body);
   const connection = await sendOn(service.port);
   const costs: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
@@ -53,8 +52,8 @@ async function cpuMicroseconds(body: string): Promise<number> {
 }
 
 it('a hostile body costs less than a millisecond more than a good one, client included', async () => {
-  await cpuMicroseconds('{"quantity":5}');
-  const good = await cpuMicroseconds('{"quantity":5}');
+  await cpuMicroseconds(FIVE); // compiles what the others use
+  const good = await cpuMicroseconds(FIVE);
   const dear: Record<string, number> = {};
   for (const [name, body] of Object.entries(HOSTILE)) {
     const extra = (await cpuMicroseconds(body)) - good;
@@ -64,15 +63,15 @@ it('a hostile body costs less than a millisecond more than a good one, client in
 });
 
 it('a bad key takes as long to be refused whether it is unknown, expired, revoked or malformed, to within noise', async () => {
-  const [expired, revoked] = ['late'.padStart(40, 'x'), 'gone'.padStart(40, 'x')];
-  await service.addKey(expired, { expires_at: new Date(0) });
-  await service.addKey(revoked, { revoked_at: new Date(0) });
-  const keys = ['nobody'.padStart(40, 'x'), expired, revoked, 'psk_short'];
-  const times = new Map(keys.map((key) => [key, [] as number[]]));
+  const keys = { expired: 'late'.padStart(40, 'x'), revoked: 'gone'.padStart(40, 'x') };
+  await service.addKey(keys.expired, { expires_at: new Date(0) });
+  await service.addKey(keys.revoked, { revoked_at: new Date(0) });
+  const times = new Map<string, number[]>();
+  for (const key of [...Object.values(keys), 'nobody'.padStart(40, 'x'), 'psk_short']) times.set(key, []);
   for (let round = 0; round < 60; round++) {
     for (const [key, measured] of times) {
       const startedAt = performance.now();
-      const headers = [['Authorization', `Bearer ${key}`]] as const;
+      const headers = { Authorization: `Bearer ${key}` };
       expect((await ask(service.port, { target: '/v1/inventory', headers })).status).toBe(401);
       measured.push(performance.now() - startedAt);
     }
