@@ -278,9 +278,7 @@ describe('the log', { timeout: 30_000 }, () => {
       await service.kill();
       reader.kill('SIGKILL');
     });
-    afterAll(() => {
-      rmSync(folder, { recursive: true });
-    });
+    afterAll(() => rmSync(folder, { recursive: true }));
 
     it('goes on when the reader is replaced', async () => {
       await askAs('first');
