@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/api-key.format.ts';
 import { type Database, createDatabase } from '../support/database.ts';
-import { Connection, ask, sendRaw } from '../support/http-client.ts';
+import { Connection, type Question, ask, sendRaw } from '../support/http-client.ts';
 import { type LogLine, ServiceProcess } from '../support/service-process.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -64,28 +64,17 @@ describe('the log', { timeout: 30_000 }, () => {
       await fetch(`${shared.url}/health/live`);
       await sendRaw(shared.port, 'nonsense\r\n\r\n');
     });
-    const always = {
-      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
-      durationMs: expect.any(Number) as number,
-      address: '127.0.0.1',
-      msg: 'request',
-    };
-    const keyId = expect.stringMatching(/^[0-9a-z]{8}$/) as string;
-    const listed = { method: 'GET', route: '/v1/inventory', status: 200, bytes: 47 };
-    const notFound = { level: 'warn', status: 404, code: 'not_found', bytes: expect.any(Number) as number };
+    const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string;
+    const always = { msg: 'request', time, durationMs: expect.any(Number) as number, address: '127.0.0.1' };
+    const ok = { ...always, level: 'info', status: 200, bytes: 47 };
+    const notFound = { ...always, level: 'warn', status: 404, code: 'not_found', bytes: expect.any(Number) as number };
+    const mine = { requestId: 'mine-1', keyId: expect.stringMatching(/^[0-9a-z]{8}$/) as string };
+    const claims = { traceId: TRACE_ID, forwardedFor: '203.0.113.7, ::1' };
     const requestId = expect.stringMatching(UUID) as string;
     expect(lines).toEqual([
-      {
-        ...always,
-        ...listed,
-        level: 'info',
-        requestId: 'mine-1',
-        keyId,
-        traceId: TRACE_ID,
-        forwardedFor: '203.0.113.7, ::1',
-      },
-      { ...always, ...notFound, requestId: 'mine-1', keyId, method: 'PATCH', route: '/v1/inventory/:petId' },
-      { ...always, ...notFound, requestId, method: 'GET', route: 'unmatched' },
+      { ...ok, ...mine, ...claims, method: 'GET', route: '/v1/inventory' },
+      { ...notFound, ...mine, method: 'PATCH', route: '/v1/inventory/:petId' },
+      { ...notFound, requestId, method: 'GET', route: 'unmatched' },
     ]);
   });
 
@@ -212,21 +201,23 @@ describe('the log', { timeout: 30_000 }, () => {
     const keys = [bootstrap, makeKey(), makeKey()];
     await database.addKey(String(keys[1]));
     const service = await start({ LOG_LEVEL: 'trace' });
-    const { url, port } = service;
+    const { port } = service;
     for (const key of keys) {
       const bearer = { Authorization: `Bearer ${key}` };
-      const update = (petId: string, body: string) =>
-        fetch(`${url}/v1/inventory/${petId}`, {
-          method: 'PATCH',
-          headers: { ...bearer, 'Content-Type': 'application/json' },
-          body,
-        });
-      await list(bearer, service);
-      await fetch(`${url}/v1/inventory?access_token=${key}`, { headers: { Cookie: `key=${key}`, Referer: key } });
-      await update(key, `{"access_token":"${key}"}`);
-      await update('1', `{"${key}":1}`);
-      await update('1', key);
-      await fetch(`${url}/${key}`, { headers: { Authorization: `Basic ${key}`, 'User-Agent': key, traceparent: key } });
+      const update = {
+        method: 'PATCH',
+        target: '/v1/inventory/1',
+        headers: { ...bearer, 'Content-Type': 'application/json' },
+      };
+      const questions: Question[] = [
+        { target: '/v1/inventory', headers: bearer },
+        { target: `/v1/inventory?access_token=${key}`, headers: { Cookie: `key=${key}`, Referer: key } },
+        { ...update, target: `/v1/inventory/${key}`, body: `{"access_token":"${key}"}` },
+        { ...update, body: `{"${key}":1}` },
+        { ...update, body: key },
+        { target: `/${key}`, headers: { Authorization: `Basic ${key}`, 'User-Agent': key, traceparent: key } },
+      ];
+      for (const question of questions) await ask(port, question);
       if (key.startsWith('psk_')) await list({ ...bearer, 'X-Request-Id': key }, service);
       await sendRaw(port, `GET /${key} HTTP/1.1\r\nHost: x\r\nAuthorization Bearer ${key}\r\n\r\n`);
       await sendRaw(port, `GET / HTTP/1.1\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`);
@@ -318,12 +309,9 @@ describe('the log', { timeout: 30_000 }, () => {
     const service = await start({}, ['--import', CRASH_ON_SIGNAL]);
     service.signal('SIGUSR2');
     expect((await service.ended).code).toBe(1);
+    const err = { message: 'boom [key]', stack: expect.stringContaining('at ') as string };
     expect(service.lines().slice(-3)).toMatchObject([
-      {
-        level: 'error',
-        msg: 'uncaughtException',
-        err: { message: 'boom [key]', stack: expect.stringContaining('at ') as string },
-      },
+      { level: 'error', msg: 'uncaughtException', err },
       { msg: 'draining', reason: 'uncaughtException' },
       { msg: 'stopped' },
     ]);
