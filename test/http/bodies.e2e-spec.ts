@@ -165,3 +165,40 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     expect(({} as Record<string, unknown>)['quantity']).toBeUndefined();
   });
 });
+
+describe('PATCH /v1/inventory/:petId, quantity', () => {
+  it.each([
+    ['0', 0],
+    ['-0', 0],
+    ['5.0', 5],
+    ['1e2', 100],
+    ['2147483647', 2147483647],
+    ['5.00000000000000000001', 5], // what JSON.parse rounds to an integer is that integer
+    ['1e-400', 0],
+  ])('takes %s for %i', async (json, quantity) => {
+    expect(await patch(1, JSON_TYPE, `{"quantity":${json}}`)).toEqual(updated('1', quantity));
+  });
+
+  const refusesQuantity = (json: string) => expectRefused(refused.quantity, JSON_TYPE, `{"quantity":${json}}`);
+
+  // The third and the fifth are 5 modulo 2^32 and 2^64.
+  it.each(['-1', '2147483648', '4294967301', '9223372036854775807', '18446744073709551621', '1e400'])(
+    'refuses %s: it is out of range',
+    refusesQuantity,
+  );
+
+  it.each(['1.5', '-0.1', '5e-324', '"5"', '"0x5"', 'true', 'null', '[5]', '{}', '{"valueOf":5}'])(
+    'refuses %s: it is no integer',
+    refusesQuantity,
+  );
+
+  it.each(['05', '+5', '5.', 'NaN', '', "'5'", '5 5'])('refuses %s: it is no JSON', (json) =>
+    expectRefused(refused.notJson, JSON_TYPE, `{"quantity":${json}}`),
+  );
+
+  it.each(['available', 'pending', 'sold'] as const)('leaves the status %s as it is, at 0 too', async (status) => {
+    await service.stock([80, 5, status]);
+    expect(await patch(80, JSON_TYPE, '{"quantity":0}')).toEqual(updated('80', 0, status));
+    expect(await patch(80, JSON_TYPE, FIVE)).toEqual(updated('80', 5, status));
+  });
+});

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type WholeAnswer, answer, refused, whole } from '../support/answers.ts';
+import { type WholeAnswer, answer, refused, updated, whole } from '../support/answers.ts';
 import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
@@ -94,6 +94,49 @@ describe('the path', () => {
     for (const length of [2_049, 8_000, 9_000, 60_000]) {
       expect(await request('GET', '/'.padEnd(length, 'x'))).toEqual(refused.targetTooLong);
     }
+  });
+});
+
+describe('the petId in the path', () => {
+  const setTo2 = async (petId: string) => whole(await service.update(petId, 2));
+
+  it.each(['0', '-1', '9007199254740993', '9223372036854775807', '-9223372036854775808'])(
+    'keeps every digit of %s, in and out',
+    async (petId) => {
+      await service.stock([petId, 1, 'pending']);
+      expect(await setTo2(petId)).toEqual(updated(petId, 2, 'pending'));
+      const rows = await service.sql('DELETE FROM inventory_item WHERE pet_id = $1 RETURNING quantity', [petId]);
+      expect(rows).toEqual([{ quantity: 2 }]);
+    },
+  );
+
+  it('finds no pet beside the one that a double cannot tell from it', async () => {
+    await service.stock(['9007199254740993', 1]);
+    expect(await setTo2('9007199254740992')).toEqual(refused.noPet);
+    await service.sql('DELETE FROM inventory_item WHERE pet_id = 9007199254740993');
+  });
+
+  const refusesPetId = async (petId: string) => {
+    expect(await setTo2(petId)).toEqual(refused.petId);
+  };
+
+  it.each(['abc', '1.0', '1e3', '0x1', '+1', '01', '-01', '-0', '-', 'null', '1;x=1', '*', "1'", '.'])(
+    'is refused when it is no canonical decimal: %s',
+    refusesPetId,
+  );
+
+  it.each(['%201', '%31', '1%00', '%FF', '%', '%D9%A1', '1%2F2', '%2e%2e'])(
+    'is refused as it stands, whatever it encodes: %s',
+    refusesPetId,
+  );
+
+  it.each(['9223372036854775808', '-9223372036854775809', '18446744073709551617', '9'.repeat(500)])(
+    'is refused when 64 bits do not hold it: %s',
+    refusesPetId,
+  );
+
+  it('changes nothing when it is refused', async () => {
+    expect(await service.sql('SELECT * FROM inventory_item')).toMatchObject([{ pet_id: '1', quantity: 7 }]);
   });
 });
 
