@@ -143,7 +143,6 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     ['{}', refused.quantity],
     ['{"Quantity":5}', refused.unknownMember('Quantity')],
     ['{"quantity":5,"status":"sold"}', refused.unknownMember('status')],
-    ['{"x":1,"quantity":"5"}', refused.unknownMember('x')],
     ['{"quantity":5,"__proto__":{}}', refused.unknownMember('__proto__')],
     ['{"quantity":5,"constructor":{"prototype":{"x":1}}}', refused.unknownMember('constructor')],
     ['{"quantity":5,"prototype":{}}', refused.unknownMember('prototype')],

@@ -96,11 +96,6 @@ describe('a key outside the Authorization header', () => {
     expect(await list(headers, question)).toEqual(refused.noKey);
     expect(await service.sql('SELECT quantity FROM inventory_item')).toEqual([{ quantity: 7 }]);
   });
-
-  it('does no harm beside a good one', async () => {
-    const target = '/v1/inventory?access_token=x';
-    expect(await list(authorization(`Bearer ${KEY}`), { target })).toEqual(theList);
-  });
 });
 
 describe('a stored key', () => {

@@ -171,19 +171,6 @@ describe('the method', () => {
     },
   );
 
-  it('OPTIONS as a preflight allows nothing across origins', async () => {
-    const preflight = await ask(service.port, {
-      method: 'OPTIONS',
-      target: '/v1/inventory',
-      headers: {
-        Origin: 'https://elsewhere.test',
-        'Access-Control-Request-Method': 'GET',
-        'Access-Control-Request-Headers': 'authorization',
-      },
-    });
-    expect(whole(preflight)).toEqual(answer(204, { allow: LIST }));
-  });
-
   it.each(['/v1/inventory', '/health/live', '/health/ready', '/openapi.json', '/openapi.yaml', '/docs'])(
     'HEAD answers as GET does at %s, without the body',
     async (target) => {

@@ -15,19 +15,16 @@ export const MALFORMED_HEADS: readonly [name: string, bytes: string][] = [
   ['no target', 'GET HTTP/1.1\r\nHost: a\r\n\r\n'],
   ['HTTP/1.2', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n'],
   ['lower case', 'GET / http/1.1\r\nHost: a\r\n\r\n'],
-  ['a tab before the target', 'GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n'],
   ['a space in the target', 'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n'],
   ['a header without a colon', `${GET}nonsense\r\n\r\n`],
   ['a header without a name', `${GET}: x\r\n\r\n`],
   ['a space before the colon', `${GET}X : x\r\n\r\n`],
-  ['a space in a name', `${GET}X Y: x\r\n\r\n`],
   ['a name that is none', `${GET}X(Y): x\r\n\r\n`],
   ['NUL in a value', `${GET}X: a\0b\r\n\r\n`],
   ['a bare CR in a value', `${GET}X: a\rb\r\n\r\n`],
   ['a folded header', `${GET}Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n`],
   ['two lengths', `${GET}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`],
   ['a list of lengths', `${GET}Content-Length: 5, 5\r\n\r\nhello`],
-  ['a negative length', `${GET}Content-Length: -1\r\n\r\n`],
   ['a signed length', `${GET}Content-Length: +5\r\n\r\nhello`],
   ['a hexadecimal length', `${GET}Content-Length: 0x5\r\n\r\nhello`],
   ['a length of 30 digits', `${GET}Content-Length: ${'9'.repeat(30)}\r\n\r\n`],
@@ -65,6 +62,7 @@ export const LARGE_HEADS: readonly [name: string, bytes: string][] = [
 ];
 
 export const CHUNKED = 'Transfer-Encoding: chunked\r\n';
+export const LENGTH = `Content-Length: ${FIVE.length}\r\n`;
 
 /** Bodies of an update whose head has {@link CHUNKED}. */
 export const MALFORMED_BODIES: readonly [name: string, body: string][] = [
@@ -98,9 +96,7 @@ export function listBytes(key: string): string {
 /** A connection of the test's own on which this was sent. */
 export async function sendOn(port: number, bytes = ''): Promise<Connection> {
   const connection = await Connection.open(port);
-  onTestFinished(() => {
-    connection.destroy();
-  });
+  onTestFinished(() => connection.destroy());
   return connection.send(bytes);
 }
 
