@@ -77,17 +77,13 @@ describe('the path', () => {
     },
   );
 
-  it.each([
-    'v1/inventory',
-    'inventory.test:80',
-    '/v1/inven\ttory',
-    '/v1/inven\x7ftory',
-    '/\xe4',
-    '/v1/inventory/1\xa0',
-  ])('%j is none that HTTP knows', async (target) => {
-    expect(await request('GET', target)).toEqual(refused.malformed);
-    expect(await request('PATCH', target)).toEqual(refused.malformed);
-  });
+  it.each(['v1/inventory', 'inventory.test:80', '/a\tb', '/a\x7fb', '/\xe4', '/v1/inventory/1\xa0'])(
+    '%j is none that HTTP knows',
+    async (target) => {
+      expect(await request('GET', target)).toEqual(refused.malformed);
+      expect(await request('PATCH', target)).toEqual(refused.malformed);
+    },
+  );
 
   it('of 2,048 characters is judged, a longer one is not', async () => {
     expect(await request('GET', '/'.padEnd(2_048, 'x'))).toEqual(refused.noRoute);
