@@ -179,7 +179,7 @@ describe('the log', { timeout: 30_000 }, () => {
     ]);
   });
 
-  /** What the service cannot know: the next lists fail. */
+  /** Lists that are read meanwhile fail. */
   async function withBrokenTable(act: () => Promise<unknown>): Promise<void> {
     await database.sql('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
     await act();
