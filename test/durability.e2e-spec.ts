@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { startFaultyPostgres } from './support/postgres-server.ts';
+import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
 import { type TestService, startService } from './support/service.ts';
-import { startReplicated } from './support/standby.ts';
 
 async function setQuantity(service: TestService, petId: number, quantity: number): Promise<string> {
   const { status, text } = await service.update(petId, quantity, [['X-Request-Id', `q${quantity}`]]);

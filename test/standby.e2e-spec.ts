@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ListCache } from '../src/inventory/list-cache.ts';
 import { startService } from './support/service.ts';
-import { startReplicated } from './support/standby.ts';
+import { startReplicated } from './support/postgres-server.ts';
 
 const pets = (first: number, second: number) =>
   `[{"petId":1,"quantity":${first},"status":"available"},{"petId":2,"quantity":${second},"status":"sold"}]`;

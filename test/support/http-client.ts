@@ -97,12 +97,9 @@ export class Connection {
   /** @throws {NotConnected} when nobody listens on the port of 127.0.0.1 */
   static open(port: number): Promise<Connection> {
     return new Promise((resolve, reject) => {
-      const socket = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true }, () => {
-        resolve(new Connection(socket));
-      });
-      socket.once('error', (error) => {
-        reject(new NotConnected(error.message));
-      });
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true });
+      socket.once('connect', () => resolve(new Connection(socket)));
+      socket.once('error', (error) => reject(new NotConnected(error.message)));
     });
   }
 
@@ -150,9 +147,7 @@ export class Connection {
   readSlowly(breakMs: number): void {
     this.#socket.on('data', () => {
       this.pause();
-      setTimeout(() => {
-        this.resume();
-      }, breakMs);
+      setTimeout(() => this.resume(), breakMs);
     });
   }
 
@@ -221,6 +216,7 @@ export class Connection {
   }
 }
 
+/** The first answer and what follows it, or how many bytes are enough to try again. */
 function takeAnswer(
   bytes: Buffer,
   { toHead, ended }: { toHead: boolean; ended: boolean },
@@ -237,17 +233,12 @@ function takeAnswer(
     headers[key] = key in headers ? `${headers[key] ?? ''}\n${value}` : value;
   }
   const start = headEnd + 4;
-  const end = bodyEnd(bytes, { start, headers, bodiless: toHead || /^(1..|204|304)$/.test(status), ended });
+  const hasNoBody = toHead || /^(1..|204|304)$/.test(status);
+  const length = hasNoBody ? 0 : headers['content-length'];
+  const toTheEnd = ended ? bytes.length : bytes.length + 1;
+  const end = length === undefined ? toTheEnd : start + Number(length);
   if (end > bytes.length) return { enough: end };
   const body = bytes.subarray(start, end);
-  return { answer: { status: Number(status), headers, bytes: body, text: body.toString() }, rest: bytes.subarray(end) };
-}
-
-function bodyEnd(
-  bytes: Buffer,
-  { start, headers, bodiless, ended }: { start: number; headers: Answer['headers']; bodiless: boolean; ended: boolean },
-): number {
-  if (bodiless) return start;
-  if (headers['content-length'] === undefined) return ended ? bytes.length : bytes.length + 1;
-  return start + Number(headers['content-length']);
+  const answer: Answer = { status: Number(status), headers, bytes: body, text: body.toString() };
+  return { answer, rest: bytes.subarray(end) };
 }

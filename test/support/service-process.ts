@@ -10,14 +10,6 @@ const READY_WITHIN_MS = 30_000;
 
 export type LogLine = Readonly<Record<string, unknown>>;
 
-/** How a service process ended. */
-export interface Exit {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-  /** Monotonic milliseconds. */
-  readonly at: number;
-}
-
 interface Options {
   readonly name?: string;
   /** Such as a module to preload. */
@@ -32,8 +24,8 @@ export class ServiceProcess {
   readonly port: number;
   /** Everything on standard output and standard error so far. */
   log = '';
-  /** Settles when the process that was started last has ended and all of its log is here. */
-  ended: Promise<Exit> = Promise.reject(new Error('not started'));
+  /** How the process that was started last ended, once all of its log is here; `at` in monotonic milliseconds. */
+  ended: Promise<{ code: number | null; signal: NodeJS.Signals | null; at: number }>;
   /** Monotonic milliseconds at which the last kill -9 had ended it. */
   killedAt = -Infinity;
   private child: ChildProcess | undefined;
@@ -46,6 +38,7 @@ export class ServiceProcess {
     this.port = port;
     this.settings = settings;
     this.command = [...launcher, process.execPath, ...nodeOptions, MAIN];
+    this.ended = Promise.reject(new Error('not started'));
     this.ended.catch(() => undefined);
   }
 
@@ -86,9 +79,7 @@ export class ServiceProcess {
         process.off('exit', endWithUs);
         at = performance.now();
       });
-      child.on('close', (code, signal) => {
-        resolve({ code, signal, at });
-      });
+      child.on('close', (code, signal) => resolve({ code, signal, at }));
     });
   }
 
