@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { openStore, type Store } from './commands/store.ts';
-import { type TestService, startService } from './support/service.ts';
+import { type TestService, startServiceOfTest } from './support/service.ts';
 
 /** What an operator, or a tool of his, may have set on the role or the database. */
 const HOSTILE: readonly (readonly string[])[] = [
@@ -52,9 +52,7 @@ describe('with foreign settings on the database', () => {
   async function startWith(...settings: string[]): Promise<TestService> {
     await emptyWith(...settings);
     await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'available'), (2, 2, 'sold')`);
-    const service = await startService({ databaseUrl: store.url });
-    onTestFinished(() => service.stop());
-    return service;
+    return startServiceOfTest({ databaseUrl: store.url });
   }
 
   it.each(HOSTILE)('%s: lists, updates and keys are right', async (...settings) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ListCache } from '../src/inventory/list-cache.ts';
-import { startService } from './support/service.ts';
+import { startServiceOfTest } from './support/service.ts';
 import { startReplicated } from './support/postgres-server.ts';
 
 const pets = (first: number, second: number) =>
@@ -11,12 +11,10 @@ describe('GET /v1/inventory on a standby', { timeout: 60_000 }, () => {
     const replicated = await startReplicated();
     onTestFinished(() => replicated.remove());
     const { primary, standby } = replicated;
-    const upstream = await startService({ databaseUrl: primary.url });
-    onTestFinished(() => upstream.stop());
+    const upstream = await startServiceOfTest({ databaseUrl: primary.url });
     await upstream.stock([1, 5], [2, 6, 'sold']);
     await expect.poll(() => standby.sql('SELECT FROM api_key, inventory_item'), { timeout: 10_000 }).toHaveLength(2);
-    const service = await startService({ databaseUrl: standby.url, key: upstream.key });
-    onTestFinished(() => service.stop());
+    const service = await startServiceOfTest({ databaseUrl: standby.url, key: upstream.key });
     const cache = service.app.get(ListCache);
     const list = async () => (await service.list()).text;
     const first = 'SELECT quantity FROM inventory_item WHERE pet_id = 1';
