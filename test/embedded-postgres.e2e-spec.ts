@@ -52,15 +52,6 @@ describe('the embedded PostgreSQL', () => {
     await server.stop();
   });
 
-  it('is refused to a second process while the first one lives, and the first one is not harmed', async () => {
-    const server = await start();
-    await expect(start()).rejects.toThrow(
-      `another process is already using the database in ${folder} (PostgreSQL is process ${server.pid})`,
-    );
-    expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
-    await server.stop();
-  });
-
   it('goes to one of two processes that make it at the same time', async () => {
     const fresh = join(parent, 'fresh');
     const outcomes = await Promise.allSettled([start(fresh), start(fresh)]);
