@@ -44,27 +44,17 @@ export function requestBytes({ method = 'GET', target = '/', headers = [], body 
 /** One request on a connection of its own, and its answer. */
 export async function ask(port: number, question: Question, { withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
   const connection = await Connection.open(port);
-  try {
-    return await connection.request(question, { withinMs });
-  } finally {
-    connection.destroy();
-  }
+  return connection.request(question, { withinMs }).finally(() => connection.destroy());
 }
 
 /** Sends bytes as they are on a connection of its own, and gives all that comes back until it ends. */
 export async function sendRaw(port: number, bytes: string): Promise<string> {
   const connection = await Connection.open(port);
-  try {
-    return await connection.send(bytes).closed();
-  } finally {
-    connection.destroy();
-  }
+  const received = connection.send(bytes).closed();
+  return received.finally(() => connection.destroy());
 }
 
-/**
- * One HTTP/1.1 connection on a bare socket, for whatever no well-behaved client would send: nothing is retried behind
- * our back, so that every reset is seen, with what had been answered by then.
- */
+/** One HTTP/1.1 connection on a bare socket, for whatever no well-behaved client would send. Nothing is retried, every reset is seen. */
 export class Connection {
   readonly #socket: Socket;
   #unread: Buffer[] = [];
@@ -91,7 +81,7 @@ export class Connection {
       })
       .on('end', end)
       .on('close', end)
-      .on('error', () => undefined); // a cut connection is something to find out, not a failure of the test
+      .on('error', () => undefined); // a cut connection is for the caller to judge
   }
 
   /** @throws {NotConnected} when nobody listens on the port of 127.0.0.1 */
@@ -205,9 +195,8 @@ export class Connection {
 
   #more(deadline: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        reject(new ConnectionLost(`nothing more came in time after ${this.#unreadText()}`));
-      }, deadline - performance.now());
+      const giveUp = () => reject(new ConnectionLost(`nothing more came in time after ${this.#unreadText()}`));
+      const timer = setTimeout(giveUp, deadline - performance.now());
       this.#wake = () => {
         clearTimeout(timer);
         resolve();

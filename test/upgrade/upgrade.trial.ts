@@ -79,6 +79,7 @@ async function loadOn(database: Database, services: readonly ServiceProcess[]) {
     }
     await sleep(3_000);
     await run.stop(moved);
+    console.log(`no update acknowledged for ${(outageMs / 1_000).toFixed(1)} s`);
     expect(run.evidence.examples).toEqual([]);
     expect(run.evidence.done).toBeGreaterThan(500);
     expect(outageMs).toBeLessThan(promisedMs);
