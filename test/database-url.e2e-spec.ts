@@ -48,13 +48,10 @@ function address(parameters: string, host = 'localhost'): string {
   return url.href;
 }
 
-function inventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
+async function inventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
   const { command, args: first } = inventoryCommand();
-  return run(command, [...first, ...args], { DATABASE_URL: databaseUrl, ...environment });
-}
-
-async function run(command: string, args: readonly string[], env: NodeJS.ProcessEnv) {
-  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 20_000 });
+  const env = { DATABASE_URL: databaseUrl, ...environment };
+  const child = spawn(command, [...first, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 20_000 });
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   return { code: child.exitCode, stdout, stderr };
 }
@@ -89,11 +86,8 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
     ['in PGPASSWORD', withoutPassword, () => ({ PGPASSWORD: password })],
   ])('is taken %s by every command and the service', async (_, url, environment) => {
     for (const args of [['migrate'], ...EACH_LAYER]) {
-      const { code, stderr } = await inventory(url(), args, environment());
-      expect({ code, stderr }).toEqual({
-        code: 0,
-        stderr: args[0] === 'migrate' ? 'the database is up to date\n' : '',
-      });
+      const stderr = args[0] === 'migrate' ? 'the database is up to date\n' : '';
+      expect(await inventory(url(), args, environment())).toMatchObject({ code: 0, stderr });
     }
     const key = 'a-bootstrap-key-of-enough-characters';
     const service = await startServe(url(), { ...environment(), BOOTSTRAP_API_KEY: key });
@@ -159,10 +153,10 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
   it('ends the start when it can never work', async () => {
     const url = address('sslmode=verify-full&sslrootcert=$/missing.pem');
     const line = 'DATABASE_URL has an sslrootcert that cannot be read: no such file or directory';
-    const command = await inventory(url, ['keys', 'list']);
-    expect(command).toEqual({ code: 1, stdout: '', stderr: `error: ${line}\n` });
-    const service = await run(process.execPath, ['dist/main.js'], { DATABASE_URL: url });
-    expect(service).toEqual({ code: 1, stdout: '', stderr: `inventory: ${line}\n` });
+    expect(await inventory(url, ['keys', 'list'])).toEqual({ code: 1, stdout: '', stderr: `error: ${line}\n` });
+    const service = await startServe(url);
+    expect(await service.ended).toMatchObject({ code: 1 });
+    expect(service.log).toBe(`inventory: ${line}\n`);
   });
 
   it('takes a renewed authority for the next connection, without a restart, and the old one while there is none', async () => {

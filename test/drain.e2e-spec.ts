@@ -2,18 +2,17 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { Drain } from '../src/http/drain.ts';
 import { Metrics } from '../src/operations/metrics.ts';
 import { Connection, ask } from './support/http-client.ts';
-import { type TestService, startService } from './support/service.ts';
+import { type TestService, startServiceOfTest } from './support/service.ts';
 
 const drain = ({ app, server }: TestService) => app.get(Drain).empty(server, () => app.get(Metrics).activeRequests > 0);
 
 describe('the drain', () => {
   it('lets a slow reader have its list to the end', async () => {
-    const service = await startService();
-    onTestFinished(() => service.stop());
+    const service = await startServiceOfTest();
     await service.sql('ALTER TABLE inventory_item DISABLE TRIGGER USER'); // without a history, for speed
     await service.sql(`INSERT INTO inventory_item SELECT n, 1, 'available' FROM generate_series(1, 300000) AS n`);
     const socket = connect(service.port, '127.0.0.1');
@@ -21,24 +20,20 @@ describe('the drain', () => {
     await once(socket, 'readable');
     const drained = drain(service);
     await pause(2_000); // longer than idle connections are left
-    const response = await text(socket);
-    expect(response.length - response.indexOf('\r\n\r\n') - 4).toBe(
-      Number(/content-length: (\d+)/i.exec(response)?.[1]),
-    );
+    const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
+    expect(body.length).toBe(Number(/content-length: (\d+)/i.exec(head)?.[1]));
     expect(await drained).toBe(true);
   });
 
   it('answers connections that came before it and wait to be accepted', async () => {
-    const service = await startService();
-    onTestFinished(() => service.stop());
+    const service = await startServiceOfTest();
     const asked = Array.from({ length: 50 }, () => ask(service.port, { target: '/health/live' }));
     expect(await drain(service)).toBe(true);
     expect((await Promise.all(asked)).map(({ status }) => status)).toEqual(Array(50).fill(200));
   });
 
   it('does not wait for a request that never arrives', async () => {
-    const service = await startService({ limits: { headMs: 300 } });
-    onTestFinished(() => service.stop());
+    const service = await startServiceOfTest({ limits: { headMs: 300 } });
     const connection = await Connection.open(service.port);
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
     const startedAt = performance.now();
@@ -48,10 +43,9 @@ describe('the drain', () => {
   });
 
   it('gives requests under way their whole bound, however long the delay before', async () => {
-    const service = await startService({
+    const service = await startServiceOfTest({
       settings: { DRAIN_DELAY_MS: '2000', DRAIN_TIMEOUT_MS: '2000', REQUEST_DEADLINE_MS: '9000' },
     });
-    onTestFinished(() => service.stop());
     await service.stock([1, 1]);
     const unlock = await service.database.lockRow(1);
     const drained = drain(service);

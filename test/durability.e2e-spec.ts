@@ -1,11 +1,20 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { startFaultyPostgres } from './support/postgres-server.ts';
-import { type TestService, startService } from './support/service.ts';
-import { startReplicated } from './support/standby.ts';
+import type { Database } from './support/database.ts';
+import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
+import { type TestService, startService, startServiceOfTest } from './support/service.ts';
 
 async function setQuantity(service: TestService, petId: number, quantity: number): Promise<string> {
   const { status, text } = await service.update(petId, quantity, [['X-Request-Id', `q${quantity}`]]);
   return (JSON.parse(text) as { code?: string }).code ?? String(status);
+}
+
+/** What the history says that requests have set a pet to, in order. */
+async function updatedTo(database: Database, petId: number): Promise<number[]> {
+  const rows = await database.sql<{ quantity: number }>(
+    `SELECT quantity_after AS quantity FROM stock_change WHERE request_id IS NOT NULL AND pet_id = $1 ORDER BY id`,
+    [petId],
+  );
+  return rows.map(({ quantity }) => quantity);
 }
 
 describe('an acknowledged PATCH /v1/inventory/:petId', () => {
@@ -20,51 +29,38 @@ describe('an acknowledged PATCH /v1/inventory/:petId', () => {
       'SET autovacuum = off',
     );
     await database.set('synchronous_commit', 'off');
-    const service = await startService({ databaseUrl: postgres.url });
-    onTestFinished(() => service.stop());
+    const service = await startServiceOfTest({ databaseUrl: postgres.url });
     await service.stock([1, 0], [2, 0]);
-    const acknowledged: number[] = [];
-    for (let quantity = 1; quantity <= 30; quantity++) {
-      // Alone, and together in one statement.
-      if ((await setQuantity(service, 1, quantity)) === '200') acknowledged.push(quantity);
-      await Promise.all([1_000, 2_000].map((more) => setQuantity(service, 2, more + quantity)));
+    const quantities = Array.from({ length: 30 }, (_, at) => at + 1);
+    for (const quantity of quantities) {
+      expect(await setQuantity(service, 1, quantity)).toBe('200');
+      const together = [1_000, 2_000].map((more) => setQuantity(service, 2, more + quantity));
+      expect(await Promise.all(together)).toEqual(['200', '200']);
     }
     await postgres.crash();
     await postgres.restart();
-    const rows = await database.sql(
-      `SELECT quantity_after FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 1 ORDER BY id`,
-    );
-    expect(acknowledged).toHaveLength(30);
-    expect(rows.map((row) => row['quantity_after'])).toEqual(acknowledged);
-    const [{ count } = {}] = await database.sql(
-      `SELECT count(*)::int FROM stock_change WHERE request_id IS NOT NULL AND pet_id = 2`,
-    );
-    expect(count).toBe(60);
+    expect(await updatedTo(database, 1)).toEqual(quantities);
+    expect(await updatedTo(database, 2)).toHaveLength(60);
   }, 30_000);
 });
 
 describe('PATCH /v1/inventory/:petId whose outcome is unknown', () => {
   it('does not take place later, when PostgreSQL gets to read it', async () => {
     const postgres = await startFaultyPostgres();
+    onTestFinished(() => postgres.remove());
     const { database } = postgres;
-    const service = await startService({ databaseUrl: postgres.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
-    try {
-      await service.stock([1, 0]);
-      expect(await setQuantity(service, 1, 1)).toBe('200');
-      const session = `SELECT pid FROM pg_stat_activity WHERE application_name = 'inventory updates'`;
-      const [{ pid } = {}] = await database.sql(session);
-      process.kill(Number(pid), 'SIGSTOP');
-      expect(await setQuantity(service, 1, 2)).toBe('outcome_unknown');
-      expect(await setQuantity(service, 1, 3)).toBe('200');
-      process.kill(Number(pid), 'SIGCONT');
-      await expect.poll(() => database.sql(`SELECT FROM pg_stat_activity WHERE pid = ${String(pid)}`)).toEqual([]);
-      expect(
-        await database.sql('SELECT quantity_after FROM stock_change WHERE request_id IS NOT NULL ORDER BY id'),
-      ).toEqual([{ quantity_after: 1 }, { quantity_after: 3 }]);
-    } finally {
-      await service.stop();
-      await postgres.remove();
-    }
+    const service = await startServiceOfTest({ databaseUrl: postgres.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
+    await service.stock([1, 0]);
+    expect(await setQuantity(service, 1, 1)).toBe('200');
+    const [{ pid } = {}] = await database.sql<{ pid: number }>(
+      `SELECT pid FROM pg_stat_activity WHERE application_name = 'inventory updates'`,
+    );
+    process.kill(Number(pid), 'SIGSTOP');
+    expect(await setQuantity(service, 1, 2)).toBe('outcome_unknown');
+    expect(await setQuantity(service, 1, 3)).toBe('200');
+    process.kill(Number(pid), 'SIGCONT');
+    await expect.poll(() => database.sql(`SELECT FROM pg_stat_activity WHERE pid = ${pid}`)).toEqual([]);
+    expect(await updatedTo(database, 1)).toEqual([1, 3]);
   }, 30_000);
 });
 

@@ -46,18 +46,8 @@ describe('the embedded PostgreSQL', () => {
 
   it('orders text by code point on every machine', async () => {
     const server = await start();
-    expect(
-      await query(server.url, `SELECT string_agg(t, '' ORDER BY t) AS t FROM unnest('{é,b,B,a}'::text[]) t`),
-    ).toEqual([{ t: 'Babé' }]);
-    await server.stop();
-  });
-
-  it('is refused to a second process while the first one lives, and the first one is not harmed', async () => {
-    const server = await start();
-    await expect(start()).rejects.toThrow(
-      `another process is already using the database in ${folder} (PostgreSQL is process ${server.pid})`,
-    );
-    expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+    const sorted = `SELECT string_agg(t, '' ORDER BY t) AS sorted FROM unnest('{é,b,B,a}'::text[]) t`;
+    expect(await query(server.url, sorted)).toEqual([{ sorted: 'Babé' }]);
     await server.stop();
   });
 
@@ -76,9 +66,7 @@ describe('the embedded PostgreSQL', () => {
       const { pid } = await startPostgres(${JSON.stringify(owned)}, { fsync: false, throwaway: ${throwaway} });
       console.log(pid);
       setInterval(() => {}, 1000);`;
-    const owner = spawn(process.execPath, ['--input-type=module', '-e', script], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    const owner = spawn(process.execPath, ['--input-type=module', '-e', script]);
     const [pid] = (await once(owner.stdout, 'data')) as [Buffer];
     owner.kill('SIGKILL');
     await vi.waitFor(() => expect(isAlive(Number(pid))).toBe(false), 5_000);

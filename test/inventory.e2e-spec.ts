@@ -33,7 +33,7 @@ let database: Database;
 let app: INestApplication;
 let port: number;
 
-async function start(change: (testing: TestingModuleBuilder) => TestingModuleBuilder): Promise<void> {
+async function start(change = (testing: TestingModuleBuilder) => testing): Promise<void> {
   database = await createDatabase();
   const settings = readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY, LOG_LEVEL: 'silent' });
   const testing = Test.createTestingModule({
@@ -49,12 +49,9 @@ async function start(change: (testing: TestingModuleBuilder) => TestingModuleBui
 type Sent = Partial<Record<'key' | 'body' | 'If-Match' | 'If-None-Match' | 'Idempotency-Key', string>>;
 
 async function request(method: string, target: string, { key = KEY, body, ...headers }: Sent = {}) {
-  const all = {
-    ...headers,
-    ...(key === '' ? {} : { Authorization: `Bearer ${key}` }),
-    ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
-  };
-  return ask(port, { method, target, headers: all, ...(body === undefined ? {} : { body }) });
+  const authorization = key === '' ? {} : { Authorization: `Bearer ${key}` };
+  const question = { method, target, headers: { 'Content-Type': 'application/json', ...authorization, ...headers } };
+  return ask(port, body === undefined ? question : { ...question, body });
 }
 
 /** An Error, and the status that goes with its code. */
@@ -62,13 +59,12 @@ function error(status: number, code: string) {
   return { status, text: expect.stringMatching(`^{"code":"${code}","message":"[^"]+","status":${status}}$`) as string };
 }
 
+const plain = (testing: TestingModuleBuilder) =>
+  testing.overrideProvider(ListCache).useClass(PlainList).overrideProvider(QuantityUpdates).useClass(PlainUpdates);
+
 describe.each([
-  ['with the list cache and the batched updates', (testing: TestingModuleBuilder) => testing],
-  [
-    'with a plain provider for each of them',
-    (testing: TestingModuleBuilder) =>
-      testing.overrideProvider(ListCache).useClass(PlainList).overrideProvider(QuantityUpdates).useClass(PlainUpdates),
-  ],
+  ['with the list cache and the batched updates', undefined],
+  ['with a plain provider for each of them', plain],
 ])('%s', (_, change) => {
   beforeAll(() => start(change));
   beforeEach(() =>
@@ -95,10 +91,8 @@ describe.each([
 
     it('answers 304 without a body to If-None-Match with the tag of the list', async () => {
       const { headers } = await request('GET', LIST);
-      expect(await request('GET', LIST, { 'If-None-Match': String(headers['etag']) })).toMatchObject({
-        status: 304,
-        text: '',
-      });
+      const answer = await request('GET', LIST, { 'If-None-Match': String(headers['etag']) });
+      expect(answer).toMatchObject({ status: 304, text: '' });
     });
   });
 
@@ -156,16 +150,13 @@ describe.each([
       ['GET', '/metrics'],
       ['GET', '/forgotten'],
     ])('is required by %s %s', async (method, target) => {
-      const challenge = 'Bearer realm="inventory"';
-      const refused = error(401, 'unauthorized');
-      expect(await request(method, target, { key: '' })).toMatchObject({
-        ...refused,
-        headers: { 'www-authenticate': challenge },
-      });
-      expect(await request(method, target, { key: 'x' })).toMatchObject({
-        ...refused,
-        headers: { 'www-authenticate': `${challenge}, error="invalid_token"` },
-      });
+      for (const [key, challenge] of [
+        ['', 'Bearer realm="inventory"'],
+        ['x', 'Bearer realm="inventory", error="invalid_token"'],
+      ] as const) {
+        const refused = { ...error(401, 'unauthorized'), headers: { 'www-authenticate': challenge } };
+        expect(await request(method, target, { key })).toMatchObject(refused);
+      }
     });
 
     it('is not required by the probes', async () => {

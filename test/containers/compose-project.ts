@@ -1,5 +1,6 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, vi } from 'vitest';
@@ -29,27 +30,21 @@ export class ComposeProject {
   readonly password = `${randomBytes(24).toString('hex')}@/:?#%"`;
   private readonly options: string[];
 
-  /** @param files compose files, relative to the repository */
-  constructor(files: readonly string[], profile?: string) {
+  /** @param files compose files, relative to the repository; the folder of the first is the project's */
+  constructor(files: readonly [string, ...string[]], profile?: string) {
     this.options = [
-      ...['--project-name', this.name, '--project-directory', projectDirectory(files)],
+      ...['--project-name', this.name, '--project-directory', dirname(ROOT + files[0])],
       ...files.flatMap((file) => ['--file', ROOT + file]),
       ...(profile ? ['--profile', profile] : []),
     ];
   }
 
   /** Runs a compose command to its end. @returns its standard output @throws with what it wrote, when it fails */
-  async compose(args: readonly string[], environment: Record<string, string> = {}): Promise<string> {
-    const { stdout } = await run(compose, [...plugin, ...this.options, ...args], {
-      cwd: ROOT,
-      maxBuffer: 1 << 26,
-      env: {
-        ...process.env,
-        ...{ BOOTSTRAP_API_KEY: this.apiKey, POSTGRES_PASSWORD: this.password, PORT: '0', BALANCER_PORT: '0' },
-        ...environment,
-      },
-    });
-    return stdout;
+  async compose(args: readonly string[]): Promise<string> {
+    const secrets = { BOOTSTRAP_API_KEY: this.apiKey, POSTGRES_PASSWORD: this.password };
+    const env = { ...process.env, ...secrets, PORT: '0', BALANCER_PORT: '0' };
+    const command = [...plugin, ...this.options, ...args];
+    return (await run(compose, command, { cwd: ROOT, maxBuffer: 1 << 26, env })).stdout;
   }
 
   /** Runs a command in a running container of a service. */
@@ -65,27 +60,15 @@ export class ComposeProject {
 
   /** Ids of a service's containers, running or not. */
   async containers(service: string): Promise<string[]> {
-    return (
-      await docker(
-        'ps',
-        '--all',
-        '--quiet',
-        `--filter=label=com.docker.compose.project=${this.name}`,
-        `--filter=label=com.docker.compose.service=${service}`,
-      )
-    )
-      .split('\n')
-      .filter(Boolean);
+    const labels = [`project=${this.name}`, `service=${service}`];
+    const ids = await docker('ps', '-aq', ...labels.map((label) => `--filter=label=com.docker.compose.${label}`));
+    return ids.split('\n').filter(Boolean);
   }
 
   /** Removes the project's containers, networks and volumes. */
   async remove(): Promise<void> {
     await this.compose(['down', '--volumes', '--timeout', '5', '--remove-orphans']);
   }
-}
-
-function projectDirectory([first = '']: readonly string[]): string {
-  return ROOT + first.slice(0, first.lastIndexOf('/') + 1);
 }
 
 /** Runs `docker` and returns what it printed. */

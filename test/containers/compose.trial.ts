@@ -1,13 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ConnectionLost, Connection } from '../support/http-client.ts';
+import { Connection } from '../support/http-client.ts';
 import { becomesHealthy, becomesReady, ComposeProject, docker } from './compose-project.ts';
-
-interface Item {
-  petId: number;
-  quantity: number;
-  status: string;
-}
 
 const project = new ComposeProject(['docker-compose.yml']);
 let port = 0;
@@ -28,34 +22,30 @@ function request(path: string, init: RequestInit = {}, key = project.apiKey): Pr
   return fetch(`http://127.0.0.1:${port}/v1${path}`, { headers, ...init });
 }
 
-async function list(): Promise<Item[]> {
+async function list(): Promise<string> {
   const answer = await request('/inventory');
   expect(answer.status).toBe(200);
-  return (await answer.json()) as Item[];
+  return answer.text();
 }
 
-async function someItem(): Promise<Item> {
-  const [item] = await list();
-  if (!item) throw new Error('the store is empty');
+/** Of the first pet of the demo stock. @returns how the list has it from then on */
+async function setQuantity(quantity: number): Promise<string> {
+  const answer = await request('/inventory/1', { method: 'PATCH', body: JSON.stringify({ quantity }) });
+  const item = `{"petId":1,"quantity":${quantity},"status":"available"}`;
+  expect([answer.status, await answer.text()]).toEqual([200, item]);
   return item;
-}
-
-function setQuantity(petId: number, quantity: number): Promise<Response> {
-  return request(`/inventory/${petId}`, { method: 'PATCH', body: JSON.stringify({ quantity }) });
 }
 
 describe('docker compose up', () => {
   it('lists the demo stock with the key of the environment', async () => {
-    const items = await list();
-    expect(items.length).toBeGreaterThan(20);
-    expect(new Set(items.map((item) => item.status))).toEqual(new Set(['available', 'pending', 'sold']));
+    const stock = await list();
+    expect(stock.match(/"petId"/g)?.length).toBeGreaterThan(20);
+    expect(new Set(stock.match(/available|pending|sold/g))).toEqual(new Set(['available', 'pending', 'sold']));
   });
 
   it('sets a quantity', async () => {
-    const item = await someItem();
-    const answer = await setQuantity(item.petId, 4711);
-    expect([answer.status, await answer.json()]).toEqual([200, { ...item, quantity: 4711 }]);
-    expect(await list()).toContainEqual({ ...item, quantity: 4711 });
+    const item = await setQuantity(4711);
+    expect(await list()).toContain(item);
   });
 
   it('makes a key that works until it is revoked', async () => {
@@ -68,12 +58,11 @@ describe('docker compose up', () => {
   });
 
   it('keeps what was set when all containers are made anew, and imports no demo stock over it', async () => {
-    const { petId } = await someItem();
-    await setQuantity(petId, 815);
+    const item = await setQuantity(815);
     await project.compose(['down', '--timeout', '10']);
     await project.compose(['up', '--detach']);
     await findService();
-    expect(await list()).toContainEqual(expect.objectContaining({ petId, quantity: 815 }));
+    expect(await list()).toContain(item);
   });
 });
 
@@ -81,7 +70,7 @@ describe('docker compose up on a store that was emptied', () => {
   it('leaves it empty', async () => {
     await project.exec('postgres', 'psql', '-U', 'inventory', '-c', 'DELETE FROM inventory_item');
     await project.compose(['up', '--detach']);
-    expect(await list()).toEqual([]);
+    expect(await list()).toBe('[]');
     await project.exec('inventory', 'inventory', 'import', 'prisma/demo-stock.csv');
   });
 });
@@ -119,32 +108,18 @@ describe('the container', () => {
     const start = performance.now();
     await docker('stop', '--time', '30', container);
     expect(performance.now() - start).toBeLessThan(5_000);
-    const outcomes = await Promise.all(clients);
-    expect(outcomes.filter((outcome) => outcome instanceof ConnectionLost)).toEqual([]);
-    expect(new Set(outcomes)).toEqual(new Set(['closed by an answer']));
+    await Promise.all(clients);
     expect(await docker('inspect', '--format', '{{.State.ExitCode}}', container)).toBe('0');
   });
 });
 
-/** Sends request after request, lists and updates in turn, until an answer says that it is the connection's last. */
-async function useUntilClosed(connection: Connection): Promise<unknown> {
+/** Sends lists and updates in turn, each of which must succeed, until a response says that it is the connection's last. */
+async function useUntilClosed(connection: Connection): Promise<void> {
   const headers = { authorization: `Bearer ${project.apiKey}`, 'content-type': 'application/json' };
-  const { petId } = await someItem();
-  try {
-    for (let quantity = 0; connection.reusable; quantity++) {
-      const answer =
-        quantity % 2 === 0
-          ? await connection.request({ target: '/v1/inventory', headers })
-          : await connection.request({
-              method: 'PATCH',
-              target: `/v1/inventory/${petId}`,
-              headers,
-              body: `{"quantity":${quantity}}`,
-            });
-      if (answer.status !== 200) return answer;
-    }
-    return 'closed by an answer';
-  } catch (error) {
-    return error;
+  for (let quantity = 0; connection.reusable; quantity++) {
+    const list = { target: '/v1/inventory', headers };
+    const update = { method: 'PATCH', target: '/v1/inventory/1', headers, body: `{"quantity":${quantity}}` };
+    expect(await connection.request(quantity % 2 === 0 ? list : update)).toMatchObject({ status: 200 });
   }
+  expect(connection.closedUnannounced).toBe(false);
 }

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Database } from '../support/database.ts';
-import type { Evidence } from '../../faults/evidence.ts';
-import type { Exchange, Target } from '../../faults/exchange.ts';
+import type { Target } from '../../faults/exchange.ts';
 import { quantile, succeeded } from '../../faults/measures.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { becomesReady, ComposeProject, docker } from './compose-project.ts';
@@ -32,11 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => project.remove());
 
-interface Member {
-  readonly name: string;
-  readonly role: string;
-  readonly state: string;
-}
+type Member = Record<'name' | 'role' | 'state', string>;
 
 /** As the first node that answers sees the cluster. */
 async function members(): Promise<Member[]> {
@@ -131,19 +126,14 @@ async function routeFromEtcd(change: 'add' | 'delete', container: string): Promi
   await docker('exec', '--user', 'root', await containerOf('etcd'), 'ip', 'route', change, 'blackhole', address);
 }
 
-interface Round {
-  readonly evidence: Evidence;
-  /** The longest times without a success. */
-  readonly longestGapMs: Record<Exchange['operation']['kind'], number>;
-  /** Updates of unknown outcome that had been made. */
-  readonly madeUnknown: number;
-}
+type Round = Awaited<ReturnType<typeof loseThePrimary>>;
 
 /** One round under load; when it ends the other node is primary and the cluster whole. */
-async function loseThePrimary(kind: Kind, seed: number, at: readonly Target[]): Promise<Round> {
+async function loseThePrimary(kind: Kind, seed: number, at: readonly Target[]) {
   const random = new SeededRandom(seed);
   const run = await startJudgedLoad(database, at, project.apiKey, THINK_TIME_MS, random);
   const { evidence, load } = run;
+  /** The longest times without a success. */
   const longestGapMs = { update: 0, list: 0 };
   const last = { update: performance.now(), list: performance.now() };
   load.onExchange((exchange) => {
@@ -168,18 +158,15 @@ async function loseThePrimary(kind: Kind, seed: number, at: readonly Target[]): 
   } finally {
     await load.stop();
   }
+  /** Updates of unknown outcome that had been made. */
   const madeUnknown = evidence.appliedUnknown(await run.stop());
-  const told = `${kind.name}, seed ${seed}: ${evidence.requests} requests, ${evidence.summary}`;
-  console.log([told, ...evidence.examples].join('\n'));
   return { evidence, longestGapMs, madeUnknown };
 }
 
 describe('the primary is replaced, no acknowledged update is lost, and answers in between are 503, never wrong', () => {
   describe.each(kinds.map((kind) => [kind.name, kind] as const))('%s', (_name, kind) => {
     const rounds: Round[] = [];
-    afterAll(() => {
-      report(kind, rounds);
-    });
+    afterAll(() => report(kind, rounds));
 
     it.each(Array.from({ length: ROUNDS }, (_, round) => SEED + round))('with seed %i', async (seed) => {
       const round = await loseThePrimary(kind, seed, targets);
@@ -200,16 +187,9 @@ function report({ name }: Kind, rounds: readonly Round[]): void {
   };
   const unknown = `${answered('503 outcome_unknown')}, ${sum(({ madeUnknown }) => madeUnknown)}`;
   const slowest = Math.max(...rounds.map(({ evidence }) => evidence.slowestMs)) / 1_000;
-  const cells = [
-    name,
-    sum(({ evidence }) => evidence.requests),
-    gap('update'),
-    gap('list'),
-    answered('503 service_unavailable'),
-    unknown,
-    `${slowest.toFixed(1)} s`,
-    sum(({ evidence }) => evidence.violations),
-  ];
+  const [requests, wrong] = [sum(({ evidence }) => evidence.requests), sum(({ evidence }) => evidence.violations)];
+  const refused = answered('503 service_unavailable');
+  const cells = [name, requests, gap('update'), gap('list'), refused, unknown, `${slowest.toFixed(1)} s`, wrong];
   console.log(`${rounds.length} rounds: | ${cells.join(' | ')} |`);
 }
 

@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { vi } from 'vitest';
-import { type Child, startChild } from '../../dev/child.ts';
+import { startChild } from '../../dev/child.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { Connection } from '../support/http-client.ts';
 
@@ -53,55 +53,45 @@ export function isInstalled(name: ProxyName): boolean {
   return isThere;
 }
 
-/** A program of this machine with its configuration from `deploy/`, changed for the ports here, and to log each request. */
-export class Proxy {
-  private readonly name: ProxyName;
-  readonly port: number;
-  private readonly child: Child;
-  private readonly folder: string;
-  private output = '';
+export type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
-  private constructor(name: ProxyName, port: number, child: Child, folder: string) {
-    this.name = name;
-    this.port = port;
-    this.child = child;
-    this.folder = folder;
-    for (const stream of [child.process.stdout, child.process.stderr]) {
-      stream?.setEncoding('utf8').on('data', (text: string) => (this.output += text));
-    }
+/**
+ * A program of this machine with its configuration from `deploy/`, changed for the ports here, and to log each request.
+ *
+ * @param changes further ones, for a harder case or a control @throws when the configuration has no such text
+ */
+export async function startProxy(name: ProxyName, upstreamPort: number, changes: Changes = []) {
+  const { file, here, passedOn, ...program } = PROXIES[name];
+  const port = await freePort();
+  const folder = mkdtempSync(join(tmpdir(), 'inventory-proxy-'));
+  chmodSync(folder, 0o755);
+  let config = configuration(name);
+  for (const [from, to] of [...changes, ...here(port, upstreamPort, folder)]) {
+    if (!config.includes(from)) throw new Error(`${file} has no "${from}"`);
+    config = config.replaceAll(from, () => to);
   }
-
-  /** @param changes further ones, for a harder case or a control @throws when the configuration has no such text */
-  static async start(name: ProxyName, upstreamPort: number, changes: Changes = []): Promise<Proxy> {
-    const { file, here, ...program } = PROXIES[name];
-    const port = await freePort();
-    const folder = mkdtempSync(join(tmpdir(), 'inventory-proxy-'));
-    chmodSync(folder, 0o755);
-    let config = configuration(name);
-    for (const [from, to] of [...changes, ...here(port, upstreamPort, folder)]) {
-      if (!config.includes(from)) throw new Error(`${file} has no "${from}"`);
-      config = config.replaceAll(from, () => to);
-    }
-    writeFileSync(join(folder, 'config'), config);
-    const command = [name, ...program.arguments, join(folder, 'config')];
-    const child = await startChild(command, 'TERM', { stdio: ['ignore', 'pipe', 'pipe'], env: { PATH } }, folder);
-    const proxy = new Proxy(name, port, child, folder);
-    const listens = async () => (await Connection.open(port)).destroy();
-    await vi.waitFor(listens, { timeout: 5_000, interval: 20 }).catch(() => {
-      throw new Error(`${name} does not start: ${proxy.output}`);
-    });
-    return proxy;
+  writeFileSync(join(folder, 'config'), config);
+  const command = [name, ...program.arguments, join(folder, 'config')];
+  const child = await startChild(command, 'TERM', { stdio: ['ignore', 'pipe', 'pipe'], env: { PATH } }, folder);
+  let output = '';
+  for (const stream of [child.process.stdout, child.process.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
   }
-
-  /** Ids of the requests that were sent to the service. */
-  get passedOn(): string[] {
-    const log = this.name === 'nginx' ? readFileSync(join(this.folder, 'log'), 'utf8') : this.output;
-    return Array.from(log.matchAll(PROXIES[this.name].passedOn), ([, id = '']) => id);
-  }
-
-  async stop(): Promise<void> {
-    this.child.process.kill('SIGTERM');
-    await this.child.ended;
-    rmSync(this.folder, { recursive: true, force: true });
-  }
+  const listens = async () => (await Connection.open(port)).destroy();
+  await vi.waitFor(listens, { timeout: 5_000, interval: 20 }).catch(() => {
+    throw new Error(`${name} does not start: ${output}`);
+  });
+  return {
+    port,
+    /** Ids of the requests that were sent to the service. */
+    passedOn(): string[] {
+      const log = name === 'nginx' ? readFileSync(join(folder, 'log'), 'utf8') : output;
+      return Array.from(log.matchAll(passedOn), ([, id = '']) => id);
+    },
+    async stop(): Promise<void> {
+      child.process.kill('SIGTERM');
+      await child.ended;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
 }

@@ -2,11 +2,7 @@ import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
 import type { Answer } from './http-client.ts';
 
 /** An answer without what differs from one to the next or belongs to the connection: such answers are compared whole. */
-export interface WholeAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-}
+export type WholeAnswer = ReturnType<typeof whole>;
 
 const NOT_COMPARED = new Set(['date', 'x-request-id', 'content-length', 'connection', 'keep-alive']);
 
@@ -17,7 +13,7 @@ const ON_EVERY_ANSWER = {
 };
 const JSON_BODY = { 'content-type': 'application/json; charset=utf-8' };
 
-export function whole({ status, headers, text }: Answer): WholeAnswer {
+export function whole({ status, headers, text }: Answer) {
   const compared = Object.entries(headers).filter(([name]) => !NOT_COMPARED.has(name));
   return { status, headers: Object.fromEntries(compared), body: text };
 }

@@ -1,16 +1,12 @@
 import { readFileSync } from 'node:fs';
-import type { IncomingMessage, OutgoingHttpHeaders, Server, ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, Server, ServerResponse } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 
-interface Schema {
-  type?: string;
-  additionalProperties?: boolean;
-}
 interface Header {
   required?: boolean;
-  schema?: Schema;
+  schema?: { type?: string };
   $ref?: string;
 }
 interface Response {
@@ -20,13 +16,16 @@ interface Response {
 interface Document {
   servers: [{ url: string }];
   paths: Record<string, Record<string, { responses: Record<string, Response> }>>;
-  components: { schemas: Record<string, Schema>; headers: Record<string, Header> };
+  components: {
+    schemas: Record<string, { type?: string; additionalProperties?: boolean }>;
+    headers: Record<string, Header>;
+  };
 }
 interface Answer {
   readonly method: string;
   readonly path: string;
   readonly status: number;
-  readonly headers: Readonly<Record<string, unknown>>;
+  readonly headers: OutgoingHttpHeaders;
   readonly bytes: Buffer;
 }
 
@@ -48,50 +47,43 @@ ajv.addSchema(document, 'openapi');
  */
 export function watchContract(server: Server): readonly string[] {
   const breaches: string[] = [];
-  server.prependListener('request', (request, response) => {
-    const target = request.url ?? '/';
-    record(request, response, (answer) => {
+  server.prependListener('request', ({ method = 'GET', url = '/' }, response) => {
+    const sent = record(response);
+    response.once('finish', () => {
+      const [path = ''] = url.split('?');
+      const headers = { ...response.getHeaders(), ...sent.headers };
+      const answer = { method, path, status: response.statusCode, headers, bytes: Buffer.concat(sent.chunks) };
       for (const fault of judge(answer)) {
         const text = answer.bytes.toString('utf8', 0, 200);
-        breaches.push(`${answer.method} ${target} was answered ${answer.status} ${text}: ${fault}`);
+        breaches.push(`${method} ${url} was answered ${answer.status} ${text}: ${fault}`);
       }
     });
   });
   return breaches;
 }
 
-function record({ method, url }: IncomingMessage, response: ServerResponse, judge: (answer: Answer) => void): void {
-  const chunks: Buffer[] = [];
+/** Fills with the body of a response, and the headers that only its `writeHead` is given, by lower-case name. */
+function record(response: ServerResponse): { headers: OutgoingHttpHeaders; chunks: Buffer[] } {
+  const sent = { headers: {}, chunks: [] as Buffer[] };
   for (const name of ['write', 'end'] as const) {
     const send = response[name].bind(response) as (...args: unknown[]) => unknown;
     response[name] = ((...args: unknown[]) => {
-      if (typeof args[0] === 'string' || args[0] instanceof Uint8Array) chunks.push(Buffer.from(args[0]));
+      if (typeof args[0] === 'string' || args[0] instanceof Uint8Array) sent.chunks.push(Buffer.from(args[0]));
       return send(...args);
     }) as never;
   }
-  let head: OutgoingHttpHeaders = {};
   const writeHead = response.writeHead.bind(response) as (...args: unknown[]) => ServerResponse;
   response.writeHead = (...args: unknown[]) => {
-    head = (args[1] ?? {}) as OutgoingHttpHeaders;
+    const headers = Object.entries((args[1] ?? {}) as OutgoingHttpHeaders);
+    sent.headers = Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value]));
     return writeHead(...args);
   };
-  response.once('finish', () => {
-    judge({
-      method: method ?? 'GET',
-      path: (url ?? '/').split('?')[0] ?? '',
-      status: response.statusCode,
-      headers: { ...response.getHeaders(), ...lowerCased(head) },
-      bytes: Buffer.concat(chunks),
-    });
-  });
-}
-
-function lowerCased(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  return sent;
 }
 
 function judge(answer: Answer): string[] {
-  const template = Object.keys(document.paths).find((path) => matches(base + path, answer.path)) ?? '';
+  const asPattern = (template: string) => new RegExp(`^${base}${template.replace(/\{\w+\}/g, '[^/]+')}$`);
+  const template = Object.keys(document.paths).find((path) => asPattern(path).test(answer.path)) ?? '';
   const verb = (answer.method === 'HEAD' ? 'GET' : answer.method).toLowerCase();
   const operation = document.paths[template]?.[verb];
   if (!operation) return answer.status < 400 ? [] : judgeBody(answer, '/components/schemas/Error');
@@ -104,7 +96,8 @@ function judge(answer: Answer): string[] {
 }
 
 function judgeHeader(answer: Answer, name: string, header: Header): string[] {
-  const { required, schema = {} } = resolved(header);
+  const component = document.components.headers[header.$ref?.split('/').at(-1) ?? ''];
+  const { required, schema = {} } = component ?? header;
   const given = answer.headers[name.toLowerCase()];
   if (given === undefined) return required ? [`${name} is missing`] : [];
   const validate = ajv.compile(schema);
@@ -121,28 +114,19 @@ function judgeContent(answer: Answer, { content = {} }: Response, pointer: strin
   ];
 }
 
-function judgeBody(answer: Answer, pointer: string): string[] {
-  if (answer.method === 'HEAD') return [];
+function judgeBody({ method, status, headers, bytes }: Answer, pointer: string): string[] {
+  if (method === 'HEAD') return [];
   const validate = ajv.getSchema(`openapi#${pointer}`);
   if (!validate) throw new Error(`openapi.json has no ${pointer}`);
   let body: { status?: unknown };
   try {
-    const isZipped = answer.headers['content-encoding'] === 'gzip';
-    body = JSON.parse((isZipped ? gunzipSync(answer.bytes) : answer.bytes).toString()) as { status?: unknown };
+    const text = (headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes).toString();
+    body = JSON.parse(text) as { status?: unknown };
   } catch {
     return ['the body is not JSON'];
   }
   const faults = validate(body) ? [] : faultsOf(validate, 'body');
-  return answer.status < 400 || body.status === answer.status ? faults : [...faults, 'body/status is another'];
-}
-
-function resolved(header: Header): Header {
-  const name = header.$ref?.split('/').at(-1);
-  return name === undefined ? header : (document.components.headers[name] ?? {});
-}
-
-function matches(template: string, path: string): boolean {
-  return new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`).test(path);
+  return status < 400 || body.status === status ? faults : [...faults, 'body/status is another'];
 }
 
 function escaped(key: string): string {

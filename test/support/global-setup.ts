@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { buildIfStale } from '../../dev/build.ts';
 import { createDatabaseOn } from './database.ts';
-import { startTestServer } from './test-server.ts';
+import { startTestServer } from './postgres-server.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -22,12 +22,6 @@ declare module 'vitest' {
 
 /** Of the run's server and of those that tests start: another PostgreSQL than the project's own, and nothing but TLS. */
 const { POSTGRES_VERSION: wantedVersion = '', TEST_DATABASE_TLS: wantedTls = '' } = process.env;
-
-interface PostgresServer {
-  url: string;
-  kind: string;
-  stop(): Promise<unknown>;
-}
 
 /** Vitest calls this once a run: a build for the processes that tests start, one server, one migrated template database. */
 export default async function prepareDatabase({ provide }: TestProject): Promise<() => Promise<void>> {
@@ -47,7 +41,7 @@ export default async function prepareDatabase({ provide }: TestProject): Promise
   };
 }
 
-async function startServer(): Promise<PostgresServer> {
+async function startServer() {
   const url = process.env['TEST_DATABASE_URL'];
   if (!['', 'verify-full'].includes(wantedTls)) throw new Error('TEST_DATABASE_TLS must be verify-full or unset');
   if (url) return { url, kind: 'the server of TEST_DATABASE_URL', stop: () => Promise.resolve() };
@@ -65,14 +59,14 @@ async function startServer(): Promise<PostgresServer> {
   return {
     url: server.url,
     kind: 'the embedded PostgreSQL',
-    async stop() {
+    async stop(): Promise<void> {
       await server.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
 }
 
-async function startContainer(): Promise<PostgresServer> {
+async function startContainer() {
   const { GenericContainer, Wait } = await import('testcontainers');
   const container = await new GenericContainer('postgres:18')
     .withEnvironment({

@@ -44,27 +44,17 @@ export function requestBytes({ method = 'GET', target = '/', headers = [], body 
 /** One request on a connection of its own, and its answer. */
 export async function ask(port: number, question: Question, { withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
   const connection = await Connection.open(port);
-  try {
-    return await connection.request(question, { withinMs });
-  } finally {
-    connection.destroy();
-  }
+  return connection.request(question, { withinMs }).finally(() => connection.destroy());
 }
 
 /** Sends bytes as they are on a connection of its own, and gives all that comes back until it ends. */
 export async function sendRaw(port: number, bytes: string): Promise<string> {
   const connection = await Connection.open(port);
-  try {
-    return await connection.send(bytes).closed();
-  } finally {
-    connection.destroy();
-  }
+  const received = connection.send(bytes).closed();
+  return received.finally(() => connection.destroy());
 }
 
-/**
- * One HTTP/1.1 connection on a bare socket, for whatever no well-behaved client would send: nothing is retried behind
- * our back, so that every reset is seen, with what had been answered by then.
- */
+/** One HTTP/1.1 connection on a bare socket, for whatever no well-behaved client would send. Nothing is retried, every reset is seen. */
 export class Connection {
   readonly #socket: Socket;
   #unread: Buffer[] = [];
@@ -91,18 +81,15 @@ export class Connection {
       })
       .on('end', end)
       .on('close', end)
-      .on('error', () => undefined); // a cut connection is something to find out, not a failure of the test
+      .on('error', () => undefined); // a cut connection is for the caller to judge
   }
 
   /** @throws {NotConnected} when nobody listens on the port of 127.0.0.1 */
   static open(port: number): Promise<Connection> {
     return new Promise((resolve, reject) => {
-      const socket = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true }, () => {
-        resolve(new Connection(socket));
-      });
-      socket.once('error', (error) => {
-        reject(new NotConnected(error.message));
-      });
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true });
+      socket.once('connect', () => resolve(new Connection(socket)));
+      socket.once('error', (error) => reject(new NotConnected(error.message)));
     });
   }
 
@@ -150,9 +137,7 @@ export class Connection {
   readSlowly(breakMs: number): void {
     this.#socket.on('data', () => {
       this.pause();
-      setTimeout(() => {
-        this.resume();
-      }, breakMs);
+      setTimeout(() => this.resume(), breakMs);
     });
   }
 
@@ -210,9 +195,8 @@ export class Connection {
 
   #more(deadline: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        reject(new ConnectionLost(`nothing more came in time after ${this.#unreadText()}`));
-      }, deadline - performance.now());
+      const giveUp = () => reject(new ConnectionLost(`nothing more came in time after ${this.#unreadText()}`));
+      const timer = setTimeout(giveUp, deadline - performance.now());
       this.#wake = () => {
         clearTimeout(timer);
         resolve();
@@ -221,6 +205,7 @@ export class Connection {
   }
 }
 
+/** The first answer and what follows it, or how many bytes are enough to try again. */
 function takeAnswer(
   bytes: Buffer,
   { toHead, ended }: { toHead: boolean; ended: boolean },
@@ -237,17 +222,12 @@ function takeAnswer(
     headers[key] = key in headers ? `${headers[key] ?? ''}\n${value}` : value;
   }
   const start = headEnd + 4;
-  const end = bodyEnd(bytes, { start, headers, bodiless: toHead || /^(1..|204|304)$/.test(status), ended });
+  const hasNoBody = toHead || /^(1..|204|304)$/.test(status);
+  const length = hasNoBody ? 0 : headers['content-length'];
+  const toTheEnd = ended ? bytes.length : bytes.length + 1;
+  const end = length === undefined ? toTheEnd : start + Number(length);
   if (end > bytes.length) return { enough: end };
   const body = bytes.subarray(start, end);
-  return { answer: { status: Number(status), headers, bytes: body, text: body.toString() }, rest: bytes.subarray(end) };
-}
-
-function bodyEnd(
-  bytes: Buffer,
-  { start, headers, bodiless, ended }: { start: number; headers: Answer['headers']; bodiless: boolean; ended: boolean },
-): number {
-  if (bodiless) return start;
-  if (headers['content-length'] === undefined) return ended ? bytes.length : bytes.length + 1;
-  return start + Number(headers['content-length']);
+  const answer: Answer = { status: Number(status), headers, bytes: body, text: body.toString() };
+  return { answer, rest: bytes.subarray(end) };
 }

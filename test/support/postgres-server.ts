@@ -1,51 +1,69 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chownSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { isAlive } from '../../dev/embedded-postgres.ts';
+import { isAlive, startPostgres, type EmbeddedPostgres, type PostgresOptions } from '../../dev/embedded-postgres.ts';
+import { serverAccount } from '../../dev/postgres-binaries.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
 import { createCertificate, type Certificate } from './certificate.ts';
 import { Database } from './database.ts';
-import { installCertificate, startTestServer } from './test-server.ts';
 
-/** A PostgreSQL server of a test's own, durable like a real one, to be hurt. */
-export interface FaultyPostgres {
-  /** For DATABASE_URL: a migrated, empty store. The same through every crash and restart. */
-  readonly url: string;
-  readonly port: number;
-  /** Where its data is; its owner is the account that it runs as. */
-  readonly dataFolder: string;
-  /** False from its end, wanted or not, to {@link restart}. */
-  readonly isRunning: boolean;
-  /** The store, past the service. */
-  readonly database: Database;
-  /** SIGKILL to all its processes at once, as a power cut would. */
-  crash(): Promise<void>;
-  /** An orderly shutdown that cuts the sessions. */
-  stop(): Promise<void>;
-  /** Starts it again after {@link crash} or {@link stop}, on the same port and data. */
-  restart(): Promise<void>;
-  /** From here to {@link thaw} it answers nothing, though the kernel still accepts connections for it. */
-  freeze(): void;
-  thaw(): void;
-  /** Lets clients speak TLS with it, by a certificate for `localhost` of a new authority. @returns the authority's certificate */
-  enableTls(): Promise<string>;
-  /** Gives new connections this certificate from now on, once TLS is enabled. */
-  useCertificate(certificate: Certificate): Promise<void>;
-  /** Ends TLS again, or wants it of everybody. */
-  wantTls(wanted: 'off' | 'hostssl'): Promise<void>;
-  /** Ends it, whatever its state, and removes its data. */
-  remove(): Promise<void>;
-}
+const wantsTls = process.env['TEST_DATABASE_TLS'] === 'verify-full';
 
 /**
- * About a second. Call `remove` in `afterAll`.
+ * Starts a server for tests, as `startPostgres` does. With TEST_DATABASE_TLS=verify-full it takes nothing but TLS, by a
+ * certificate for `localhost` of an authority of its own, and its address asks for that.
+ */
+export async function startTestServer(folder: string, options: PostgresOptions): Promise<EmbeddedPostgres> {
+  let server = await startPostgres(folder, options);
+  if (!wantsTls) return server;
+  const authorityFile = join(folder, 'authority.pem');
+  if (!existsSync(authorityFile)) {
+    await server.stop();
+    writeFileSync(authorityFile, installNewCertificate(folder));
+    writeFileSync(join(folder, 'data/postgresql.auto.conf'), 'ssl = on\n');
+    const rules = ['all', 'replication'].map((database) => `hostssl ${database} all 127.0.0.1/32 scram-sha-256\n`);
+    writeFileSync(join(folder, 'data/pg_hba.conf'), rules.join(''));
+    server = await startPostgres(folder, options);
+  }
+  const url = new URL(server.url);
+  url.hostname = 'localhost';
+  url.search = `?sslmode=verify-full&sslrootcert=${authorityFile}`;
+  return { ...server, url: url.href };
+}
+
+/** Puts it where the server of the folder looks for it at its start and when it is told to reload. */
+function installCertificate(folder: string, { certificate, key }: Certificate): void {
+  const files = { 'server.crt': certificate, 'server.key': key };
+  for (const [name, text] of Object.entries(files)) {
+    const file = join(folder, 'data', name);
+    writeFileSync(file, text, { mode: 0o600 });
+    giveToServer(file);
+  }
+}
+
+/** @returns the certificate of its authority, which is new, too */
+function installNewCertificate(folder: string): string {
+  const authority = createCertificate({ name: 'the authority of a test' });
+  installCertificate(folder, createCertificate({ issuer: authority }));
+  return authority.certificate;
+}
+
+function giveToServer(file: string): void {
+  if (serverAccount) chownSync(file, serverAccount.uid, serverAccount.gid);
+}
+
+export type FaultyPostgres = Awaited<ReturnType<typeof startFaultyPostgres>>;
+
+/**
+ * A PostgreSQL server of a test's own with a migrated, empty store, durable like a real one, to be hurt. It takes about a
+ * second. Call `remove` in `afterAll`.
  *
  * @param start `startPostgres`, for a server that knows nothing of TLS whatever TEST_DATABASE_TLS says
  */
-export async function startFaultyPostgres(start = startTestServer): Promise<FaultyPostgres> {
+export async function startFaultyPostgres(start = startTestServer) {
   const folder = join(tmpdir(), `inventory-fault-${randomUUID()}`);
   let server = await start(folder, { throwaway: true });
   const { url, port } = server;
@@ -55,6 +73,7 @@ export async function startFaultyPostgres(start = startTestServer): Promise<Faul
   function signal(name: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
     for (const pid of [server.pid, ...childrenOf(server.pid)]) process.kill(pid, name);
   }
+  /** SIGKILL to all its processes at once, as a power cut would. */
   async function crash(): Promise<void> {
     signal('SIGKILL');
     const waiting = setInterval(() => undefined, 1_000); // the server itself does not keep this process running
@@ -67,42 +86,47 @@ export async function startFaultyPostgres(start = startTestServer): Promise<Faul
     await pause(500);
   }
   return {
+    /** For DATABASE_URL. The same through every crash and restart. */
     url,
     port,
+    /** Its owner is the account that the server runs as. */
     dataFolder: join(folder, 'data'),
-    get isRunning() {
+    /** False from its end, wanted or not, to `restart`. */
+    get isRunning(): boolean {
       return isAlive(server.pid);
     },
+    /** The store, past the service. */
     database,
     crash,
+    /** An orderly shutdown that cuts the sessions. */
     stop: () => server.stop(),
-    async restart() {
+    /** Starts it again after `crash` or `stop`, on the same port and data. */
+    async restart(): Promise<void> {
       server = await start(folder, { throwaway: true, port });
     },
-    freeze() {
-      signal('SIGSTOP');
-    },
-    thaw() {
-      signal('SIGCONT');
-    },
-    async enableTls() {
-      const authority = createCertificate({ name: 'an authority' });
-      installCertificate(folder, createCertificate({ issuer: authority }));
+    /** From here to `thaw` it answers nothing, though the kernel still accepts connections for it. */
+    freeze: () => signal('SIGSTOP'),
+    thaw: () => signal('SIGCONT'),
+    /** Lets clients speak TLS with it, by a certificate for `localhost` of a new authority. @returns the authority's certificate */
+    async enableTls(): Promise<string> {
+      const authority = installNewCertificate(folder);
       await database.setSystem('SET ssl = on');
-      return authority.certificate;
+      return authority;
     },
-    async useCertificate(certificate) {
+    /** Gives new connections this certificate from now on, once TLS is enabled. */
+    async useCertificate(certificate: Certificate): Promise<void> {
       installCertificate(folder, certificate);
       await reload();
     },
-    async wantTls(wanted) {
-      const rules = join(folder, 'data', 'pg_hba.conf');
+    /** Ends TLS again, or wants it of everybody. */
+    async wantTls(wanted: 'off' | 'hostssl'): Promise<void> {
       const type = wanted === 'off' ? 'host' : wanted;
-      writeFileSync(rules, `${type} all all 127.0.0.1/32 scram-sha-256\n`);
-      if (wanted === 'off') writeFileSync(join(folder, 'data', 'postgresql.auto.conf'), 'ssl = off\n');
+      writeFileSync(join(folder, 'data/pg_hba.conf'), `${type} all all 127.0.0.1/32 scram-sha-256\n`);
+      if (wanted === 'off') writeFileSync(join(folder, 'data/postgresql.auto.conf'), 'ssl = off\n');
       await reload();
     },
-    async remove() {
+    /** Ends it, whatever its state, and removes its data. */
+    async remove(): Promise<void> {
       await crash().catch(() => undefined); // it may be down already
       rmSync(folder, { recursive: true, force: true });
     },
@@ -115,4 +139,31 @@ function childrenOf(pid: number): number[] {
       ? readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
       : execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' });
   return list.trim().split(/\s+/).map(Number);
+}
+
+/** A primary with a migrated, empty store and a standby that streams from it: about three seconds. */
+export async function startReplicated() {
+  const primaryFolder = join(tmpdir(), `inventory-primary-${randomUUID()}`);
+  const standbyFolder = join(tmpdir(), `inventory-standby-${randomUUID()}`);
+  const first = await startTestServer(primaryFolder, { throwaway: true });
+  await applyMigrations(first.url);
+  await first.stop();
+
+  // A copy of a cluster that was shut down in order is a base backup.
+  execFileSync('cp', ['-a', primaryFolder, standbyFolder]);
+  const primary = await startTestServer(primaryFolder, { throwaway: true });
+  const signal = join(standbyFolder, 'data/standby.signal');
+  writeFileSync(signal, '');
+  giveToServer(signal);
+  appendFileSync(join(standbyFolder, 'data/postgresql.auto.conf'), `primary_conninfo = '${primary.url}'\n`);
+  const standby = await startTestServer(standbyFolder, { throwaway: true });
+
+  return {
+    primary: new Database(primary.url),
+    standby: new Database(standby.url),
+    async remove(): Promise<void> {
+      await Promise.all([standby.stop(), primary.stop()]);
+      for (const folder of [primaryFolder, standbyFolder]) rmSync(folder, { recursive: true, force: true });
+    },
+  };
 }

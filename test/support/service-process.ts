@@ -6,23 +6,14 @@ import { freePort } from '../../dev/free-port.ts';
 import { ask } from './http-client.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-const READY_WITHIN_MS = 30_000;
 
 export type LogLine = Readonly<Record<string, unknown>>;
-
-/** How a service process ended. */
-export interface Exit {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-  /** Monotonic milliseconds. */
-  readonly at: number;
-}
 
 interface Options {
   readonly name?: string;
   /** Such as a module to preload. */
   readonly nodeOptions?: readonly string[];
-  /** A command, and its arguments, that becomes the program which follows: a shell that sets limits first. */
+  /** A command that becomes the program which follows, such as a shell that sets limits first. */
   readonly launcher?: readonly string[];
 }
 
@@ -32,8 +23,8 @@ export class ServiceProcess {
   readonly port: number;
   /** Everything on standard output and standard error so far. */
   log = '';
-  /** Settles when the process that was started last has ended and all of its log is here. */
-  ended: Promise<Exit> = Promise.reject(new Error('not started'));
+  /** How the process that was started last ended, once all of its log is here; `at` in monotonic milliseconds. */
+  ended: Promise<{ code: number | null; signal: NodeJS.Signals | null; at: number }>;
   /** Monotonic milliseconds at which the last kill -9 had ended it. */
   killedAt = -Infinity;
   private child: ChildProcess | undefined;
@@ -46,6 +37,7 @@ export class ServiceProcess {
     this.port = port;
     this.settings = settings;
     this.command = [...launcher, process.execPath, ...nodeOptions, MAIN];
+    this.ended = Promise.reject(new Error('not started'));
     this.ended.catch(() => undefined);
   }
 
@@ -86,15 +78,13 @@ export class ServiceProcess {
         process.off('exit', endWithUs);
         at = performance.now();
       });
-      child.on('close', (code, signal) => {
-        resolve({ code, signal, at });
-      });
+      child.on('close', (code, signal) => resolve({ code, signal, at }));
     });
   }
 
   /** @throws when the process ends or is not ready within 30 s */
   async becomesReady(): Promise<void> {
-    for (const deadline = performance.now() + READY_WITHIN_MS; (await this.health('ready')) !== 200;) {
+    for (const deadline = performance.now() + 30_000; (await this.health('ready')) !== 200;) {
       if (!this.isRunning) throw new Error(`${this.name} ended at its start: ${this.lastLogLines()}`);
       if (performance.now() > deadline) throw new Error(`${this.name} is not ready: ${this.lastLogLines()}`);
       await pause(20);
@@ -102,11 +92,9 @@ export class ServiceProcess {
   }
 
   /** The status of a health probe; undefined when nothing answered within 3 s. */
-  health(probe: 'live' | 'ready'): Promise<number | undefined> {
-    return ask(this.port, { target: `/health/${probe}` }, { withinMs: 3_000 }).then(
-      ({ status }) => status,
-      () => undefined,
-    );
+  async health(probe: 'live' | 'ready'): Promise<number | undefined> {
+    const answer = ask(this.port, { target: `/health/${probe}` }, { withinMs: 3_000 });
+    return (await answer.catch(() => undefined))?.status;
   }
 
   signal(signal: NodeJS.Signals): void {
@@ -133,11 +121,7 @@ export class ServiceProcess {
 
   /** The log's whole lines so far, each of which must be JSON. */
   lines(): LogLine[] {
-    return this.log
-      .slice(0, this.log.lastIndexOf('\n') + 1)
-      .split('\n')
-      .filter((text) => text !== '')
-      .map((text) => JSON.parse(text) as LogLine);
+    return (this.log.match(/.+(?=\n)/g) ?? []).map((text) => JSON.parse(text) as LogLine);
   }
 
   /** Waits for a line, at most 5 s. */

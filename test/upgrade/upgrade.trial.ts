@@ -60,7 +60,7 @@ async function becomeReady(services: readonly ServiceProcess[]): Promise<void> {
   await Promise.all(services.map((each) => each.becomesReady()));
 }
 
-/** Load of which the longest time without an acknowledged update is kept. */
+/** Load of which the longest time without an acknowledged update is kept. @returns what judges it in the end */
 async function loadOn(database: Database, services: readonly ServiceProcess[]) {
   const run = await startJudgedLoad(database, services, apiKey, 5);
   ends.push(() => run.load.stop());
@@ -72,23 +72,18 @@ async function loadOn(database: Database, services: readonly ServiceProcess[]) {
     last = Math.max(last, end);
   });
   /** Waits until updates have succeeded for a while, stops and judges. */
-  const judge = async (promisedMs: number, moved = database): Promise<void> => {
+  return async (promisedMs: number, moved = database): Promise<void> => {
     for (const deadline = performance.now() + 60_000; performance.now() - last > 100;) {
       if (performance.now() > deadline) throw new Error('no update succeeded again');
       await sleep(50);
     }
     await sleep(3_000);
-    const state = await run.stop(moved);
-    const { evidence } = run;
-    console.log(
-      `no update acknowledged for ${(outageMs / 1_000).toFixed(1)} s; ${evidence.requests} requests: ${evidence.summary}; ` +
-        `slowest ${evidence.slowestMs.toFixed(0)} ms; ${evidence.appliedUnknown(state)} of unknown outcome had been made`,
-    );
-    expect(evidence.examples).toEqual([]);
-    expect(evidence.done).toBeGreaterThan(500);
+    await run.stop(moved);
+    console.log(`no update acknowledged for ${(outageMs / 1_000).toFixed(1)} s`);
+    expect(run.evidence.examples).toEqual([]);
+    expect(run.evidence.done).toBeGreaterThan(500);
     expect(outageMs).toBeLessThan(promisedMs);
   };
-  return { judge };
 }
 
 async function verify(databaseUrl: string): Promise<void> {
@@ -99,14 +94,8 @@ describe('PostgreSQL is replaced by a later one under load; nothing is lost, dou
   it.skipIf(!existsSync(OLD_BIN) || !existsSync(NEW_BIN))('by pg_upgrade, from 15 to 18', async () => {
     const port = await freePort();
     const url = `postgresql://postgres:secret@127.0.0.1:${port}/postgres`;
-    const variables = {
-      OLD_BIN,
-      NEW_BIN,
-      OLD_DATA: `${folder}/old`,
-      NEW_DATA: `${folder}/new`,
-      ADMIN_URL: url,
-      PGPORT: String(port),
-    };
+    const data = { OLD_DATA: `${folder}/old`, NEW_DATA: `${folder}/new` };
+    const variables = { OLD_BIN, NEW_BIN, ...data, ADMIN_URL: url, PGPORT: String(port) };
     const asServer = (lines: string) => bash(lines, variables, serverAccount);
     await asServer(`
       "$OLD_BIN/initdb" -D "$OLD_DATA" -U postgres -E UTF8 --locale=C --auth-local=trust --auth-host=scram-sha-256 --pwfile=<(echo secret)
@@ -118,7 +107,7 @@ describe('PostgreSQL is replaced by a later one under load; nothing is lost, dou
     const database = new Database(url);
     const services = [await service('one', url), await service('two', url)];
     await becomeReady(services);
-    const { judge } = await loadOn(database, services);
+    const judge = await loadOn(database, services);
     await sleep(3_000);
     const [steps = ''] = runbook('By pg_upgrade');
     await asServer(steps);
@@ -148,16 +137,13 @@ describe('PostgreSQL is replaced by a later one under load; nothing is lost, dou
     await applyMigrations(old.serviceUrl);
     await fresh.database.sql(`DO $$BEGIN FOR i IN 1..20000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END$$`);
     const [prepare = '', change = ''] = runbook('By logical replication');
-    const variables = {
-      OLD_ADMIN_URL: old.adminUrl,
-      NEW_ADMIN_URL: fresh.adminUrl,
-      NEW_DATABASE_URL: fresh.serviceUrl,
-    };
+    const admins = { OLD_ADMIN_URL: old.adminUrl, NEW_ADMIN_URL: fresh.adminUrl };
+    const variables = { ...admins, NEW_DATABASE_URL: fresh.serviceUrl };
     const former = [await service('old one', old.serviceUrl), await service('old two', old.serviceUrl)];
     await becomeReady(former);
     const later = [await service('new one', fresh.serviceUrl), await service('new two', fresh.serviceUrl)];
     // Clients that ask all four, ready or not: a stale list would be seen.
-    const { judge } = await loadOn(old.database, [...former, ...later]);
+    const judge = await loadOn(old.database, [...former, ...later]);
     await sleep(2_000);
     await bash(prepare, variables);
     for (const each of later) each.start();
@@ -167,9 +153,7 @@ describe('PostgreSQL is replaced by a later one under load; nothing is lost, dou
     for (const each of later) expect(await each.health('ready')).toBe(200);
     for (const each of former) expect(await each.health('ready')).toBe(503);
     await verify(fresh.serviceUrl);
-    const [pruned, moved] = await Promise.all(
-      [old, fresh].map(({ database }) => database.sql('TABLE stock_change_pruned')),
-    );
-    expect(moved).toEqual(pruned);
+    const pruned = 'TABLE stock_change_pruned';
+    expect(await fresh.database.sql(pruned)).toEqual(await old.database.sql(pruned));
   });
 });
