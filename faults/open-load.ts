@@ -11,12 +11,12 @@ const MOST_CONNECTIONS = 4_000;
  * @param perSecond requests a second
  * @returns how many requests were sent, and how many could not be for want of connections
  */
-export async function openLoad(
+export async function openLoad<Shot extends Question>(
   ports: readonly number[],
   perSecond: number,
   durationMs: number,
-  next: () => Question,
-  listener: (answer: Answer | undefined, durationMs: number, shot: Question) => void,
+  next: () => Shot,
+  listener: (answer: Answer | undefined, durationMs: number, shot: Shot) => void,
 ): Promise<{ sent: number; notSent: number }> {
   const idle: Connection[] = [];
   const underWay = new Set<Promise<void>>();
@@ -44,9 +44,8 @@ export async function openLoad(
       tally.notSent++;
       return;
     }
-    const shooting = shoot();
+    const shooting = shoot().finally(() => underWay.delete(shooting));
     underWay.add(shooting);
-    void shooting.then(() => underWay.delete(shooting));
   });
   await sleep(durationMs);
   shots.stop();

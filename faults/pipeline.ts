@@ -1,4 +1,4 @@
-import type { Answer } from '../test/support/http-client.ts';
+import { requestBytes, type Answer } from '../test/support/http-client.ts';
 import type { Update } from './exchange.ts';
 import type { Quantities } from './load.ts';
 import type { SeededRandom } from './seeded-random.ts';
@@ -6,8 +6,8 @@ import type { SeededRandom } from './seeded-random.ts';
 /** A request of a pipeline, and the one answer that is right. */
 export interface Piece {
   readonly bytes: string;
-  /** Sent as `X-Request-Id`; undefined where there is no request to have one. */
-  readonly id: string | undefined;
+  /** Sent as `X-Request-Id`, where there is a request to have one. */
+  readonly id?: string;
   readonly status: number;
   readonly toHead?: boolean;
   /** Whether `100 Continue` comes first. */
@@ -20,7 +20,45 @@ export interface Piece {
   readonly has?: ReadonlyMap<number, number>;
 }
 
-const FILES = ['/docs', '/docs/swagger-ui.css', '/docs/swagger-ui-bundle.js', '/openapi.json'];
+/** A request by the status of its answer. With 401 it is sent without a key. */
+interface Request {
+  readonly status: number;
+  readonly method?: string;
+  readonly target: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+const LIST = { status: 200, target: '/v1/inventory' };
+const UPDATE = { status: 200, method: 'PATCH', target: '/v1/inventory/1', body: '{"quantity":1}' };
+
+/** Kinds of requests that change nothing. */
+const HARMLESS: readonly (readonly Request[])[] = [
+  [{ ...LIST, method: 'HEAD' }],
+  [{ ...LIST, status: 401 }],
+  [{ ...UPDATE, status: 401 }],
+  ['{"quantity":-1}', '{', 'null'].map((body) => ({ ...UPDATE, status: 400, body })),
+  [{ ...UPDATE, status: 404, target: '/v1/inventory/999999999' }],
+  ['/v1/inventory', '*'].map((target) => ({ status: 204, method: 'OPTIONS', target })),
+  ['TRACE', 'DELETE', 'PUT', 'POST'].map((method) => ({ ...LIST, status: 405, method })),
+  ['/docs', '/docs/swagger-ui.css', '/docs/swagger-ui-bundle.js', '/openapi.json'].map((target) => ({
+    ...LIST,
+    target,
+  })),
+];
+
+/** Requests that end the connection. */
+const CLOSING: readonly Request[] = [
+  { status: 405, method: 'CONNECT', target: 'pets.test:80' },
+  { ...UPDATE, status: 400, headers: { 'Transfer-Encoding': 'chunked' }, body: 'zz\r\n' },
+  { ...UPDATE, status: 401, headers: { 'Content-Length': '100000' }, body: 'x' },
+];
+const LAST_LIST = [
+  { Connection: 'close' },
+  { Connection: 'Upgrade', Upgrade: 'websocket' },
+  { Connection: 'Upgrade', Upgrade: 'h2c' },
+];
+const GARBAGE = ['garbage\r\n\r\n', 'GET / HTTP/1.1\r\nbroken\r\n\r\n', '\0\x01\x02\r\n\r\n'];
 
 /** Makes pipelines for one client, which alone updates its pets: so every answer is known beforehand. */
 export class Pipelines {
@@ -51,119 +89,65 @@ export class Pipelines {
 
   private ordinary(state: ReadonlyMap<number, number>): Piece {
     const { random } = this;
-    const body = '{"quantity":1}';
-    const noKey = { Authorization: undefined };
-    switch (random.between(1, 16)) {
+    if (random.chance(0.5)) return this.piece(random.pick(random.pick(HARMLESS)));
+    return state.size > 0 && random.chance(0.5) ? this.update(state) : this.list(state);
+  }
+
+  private closing(state: ReadonlyMap<number, number>): Piece {
+    const { random } = this;
+    switch (random.between(1, 8)) {
       case 1:
-      case 2:
+        return { bytes: random.pick(GARBAGE), status: 400, closes: true };
+      case 2: {
+        const list = this.list(state);
+        return { ...list, bytes: list.bytes.replace('HTTP/1.1', 'HTTP/1.0'), closes: true };
+      }
       case 3:
       case 4:
-        return { ...this.request('GET', '/v1/inventory', 200), has: new Map(state) };
-      case 5:
-      case 6:
-      case 7:
-      case 8:
-        return this.update(state);
-      case 9:
-        return { ...this.request('HEAD', '/v1/inventory', 200), toHead: true };
-      case 10:
-        return this.request('GET', '/v1/inventory', 401, noKey);
-      case 11:
-        return this.request('PATCH', '/v1/inventory/1', 401, noKey, body);
-      case 12:
-        return this.request('PATCH', '/v1/inventory/1', 400, {}, random.pick(['{"quantity":-1}', '{', 'null']));
-      case 13:
-        return this.request('PATCH', '/v1/inventory/999999999', 404, {}, body);
-      case 14:
-        return this.request('OPTIONS', random.pick(['/v1/inventory', '*']), 204);
-      case 15:
-        return this.request(random.pick(['TRACE', 'DELETE', 'PUT', 'POST']), '/v1/inventory', 405);
+        return { ...this.list(state, random.pick(LAST_LIST)), closes: true };
       default:
-        return this.request('GET', random.pick(FILES), 200);
+        return { ...this.piece(random.pick(CLOSING)), closes: true };
     }
+  }
+
+  private list(state: ReadonlyMap<number, number>, headers: Request['headers'] = {}): Piece {
+    return { ...this.piece({ ...LIST, headers }), has: new Map(state) };
   }
 
   private update(state: ReadonlyMap<number, number>): Piece {
     const { random } = this;
-    if (state.size === 0) return this.request('GET', '/v1/inventory', 200);
     const quantity = ++this.quantities.last;
     const [petId, held] = random.pick([...state]);
     const expected = random.chance(0.4) ? random.pick([held, 0]) : undefined;
-    const tag = { 'If-Match': expected === undefined ? undefined : `"available-${expected}"` };
     const update: Update = { kind: 'update', petId, quantity, ...(expected === undefined ? {} : { expected }) };
-    const status = expected === 0 ? 412 : 200;
-    const path = `/v1/inventory/${petId}`;
+    const condition = expected === undefined ? {} : { 'If-Match': `"available-${expected}"` };
     const body = JSON.stringify({ quantity });
-    const piece = { update, id: `q${quantity}` };
-    switch (random.between(1, 5)) {
-      case 1: {
-        const interim = { ...tag, Expect: '100-continue' };
-        return { ...this.request('PATCH', path, status, interim, body, piece.id), ...piece, interim: true };
-      }
-      case 2: {
-        const chunks = `5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`;
-        const chunked = { ...tag, 'Content-Length': undefined, 'Transfer-Encoding': 'chunked' };
-        return { ...this.request('PATCH', path, status, chunked, chunks, piece.id), ...piece };
-      }
-      default:
-        return { ...this.request('PATCH', path, status, tag, body, piece.id), ...piece };
-    }
-  }
-
-  private closing(state: ReadonlyMap<number, number>): Piece {
-    const list = (headers: Headers) => ({
-      ...this.request('GET', '/v1/inventory', 200, headers),
-      has: new Map(state),
-      closes: true,
-    });
-    const malformed = { 'Content-Length': undefined, 'Transfer-Encoding': 'chunked' };
-    switch (this.random.between(1, 8)) {
-      case 1:
-      case 2:
-        return { ...this.request('CONNECT', 'pets.test:80', 405), closes: true };
-      case 3:
-        return list({ Connection: 'Upgrade', Upgrade: this.random.pick(['websocket', 'h2c']) });
-      case 4:
-        return list({ Connection: 'close' });
-      case 5: {
-        const old = list({});
-        return { ...old, bytes: old.bytes.replace('HTTP/1.1', 'HTTP/1.0') };
-      }
-      case 6:
-        return { ...this.request('PATCH', '/v1/inventory/1', 400, malformed, 'zz\r\n'), closes: true };
-      case 7: {
-        const endless = { Authorization: undefined, 'Content-Length': '100000' };
-        return { ...this.request('PATCH', '/v1/inventory/1', 401, endless, 'x'), closes: true };
-      }
-      default: {
-        const bytes = this.random.pick(['garbage\r\n\r\n', 'GET / HTTP/1.1\r\nbroken\r\n\r\n', '\0\x01\x02\r\n\r\n']);
-        return { bytes, id: undefined, status: 400, closes: true };
-      }
-    }
-  }
-
-  private request(
-    method: string,
-    target: string,
-    status: number,
-    headers: Headers = {},
-    body = '',
-    id = `${this.name}-${++this.last}`,
-  ): Piece {
-    const content = { 'Content-Type': 'application/json', 'Content-Length': String(body.length) };
-    const all: Headers = {
-      Host: 'pets.test',
-      'X-Request-Id': id,
-      Authorization: `Bearer ${this.apiKey}`,
-      ...(body === '' ? {} : content),
-      ...headers,
+    const chunks = `5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`;
+    const form = random.pick([
+      { headers: {}, body },
+      { headers: {}, body },
+      { headers: {}, body },
+      { headers: { Expect: '100-continue' }, body },
+      { headers: { 'Transfer-Encoding': 'chunked' }, body: chunks },
+    ]);
+    const request = {
+      status: expected === 0 ? 412 : 200,
+      method: 'PATCH',
+      target: `/v1/inventory/${petId}`,
+      headers: { ...condition, ...form.headers },
+      body: form.body,
     };
-    const lines = Object.entries(all).map(([name, value]) => (value === undefined ? '' : `${name}: ${value}\r\n`));
-    return { bytes: `${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n${body}`, id, status };
+    return { ...this.piece(request, `q${quantity}`), update, interim: 'Expect' in form.headers };
+  }
+
+  private piece({ status, ...request }: Request, id = `${this.name}-${++this.last}`): Piece {
+    const key = status === 401 ? {} : { Authorization: `Bearer ${this.apiKey}` };
+    const content = request.body === undefined ? {} : { 'Content-Type': 'application/json' };
+    const headers = { 'X-Request-Id': id, ...key, ...content, ...request.headers };
+    const bytes = requestBytes({ ...request, headers }).toString('latin1');
+    return { bytes, id, status, toHead: request.method === 'HEAD' };
   }
 }
-
-type Headers = Readonly<Record<string, string | undefined>>;
 
 /** What is wrong with an answer to this piece, undefined when nothing is. */
 export function wrongAnswer({ id, status, update, has, closes }: Piece, answer: Answer): string | undefined {

@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import type { FaultyPostgres } from '../test/support/postgres-server.ts';
 import { createDatabaseOn, type Database } from '../test/support/database.ts';
+import { Connection, requestBytes } from '../test/support/http-client.ts';
+import { ServiceProcess } from '../test/support/service-process.ts';
 import { Evidence } from './evidence.ts';
 import { fillStock, readFinalState, type FinalState } from './final-state.ts';
-import { Load, type LoadOptions, type Quantities } from './load.ts';
+import { Load, type LoadOptions } from './load.ts';
+import { succeeded } from './measures.ts';
 import { SeededRandom } from './seeded-random.ts';
-import { ServiceProcess } from '../test/support/service-process.ts';
 import type { Size } from './size.ts';
 import { TcpProxy } from './tcp-proxy.ts';
 
@@ -18,21 +20,6 @@ export interface World {
   note(line: string): void;
 }
 
-export interface StageOptions {
-  readonly pets?: number;
-  /** How many pets the store has with those that nobody updates. Default none beside. */
-  readonly among?: number;
-  readonly services?: number;
-  /** Puts a proxy between each service and PostgreSQL. Default false. */
-  readonly proxied?: boolean;
-  /** The services speak TLS with PostgreSQL, which is enabled for it, or by these parameters, where it was before. Default false. */
-  readonly tls?: boolean | string;
-  /** Environment variables of the services beside those they need. */
-  readonly settings?: Record<string, string>;
-  /** What starts the services, as {@link ServiceProcess} takes it. */
-  readonly launcher?: readonly string[];
-}
-
 /** A line of the report: what was looked at, what it was, what it may be. */
 export interface Figure {
   readonly what: string;
@@ -41,6 +28,29 @@ export interface Figure {
   readonly holds: boolean;
 }
 
+export type Scenarios = Readonly<Record<string, (world: World) => Promise<Figure[]>>>;
+
+/** Thrown by a scenario that needs what this account may not do. */
+export class LeftOut extends Error {}
+
+export interface StageOptions {
+  readonly pets?: number;
+  /** How many pets the store has with those that nobody updates. Default none beside. */
+  readonly among?: number;
+  readonly services?: number;
+  /** Puts a proxy between each service and PostgreSQL. */
+  readonly proxied?: boolean;
+  /** The services speak TLS with PostgreSQL, which is enabled for it, or by these parameters, where it was before. */
+  readonly tls?: boolean | string;
+  /** Environment variables of the services beside those they need. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** What starts the services, as {@link ServiceProcess} takes it. */
+  readonly launcher?: readonly string[];
+  /** The bound on every answer, where it is not the run's. */
+  readonly answerWithinMs?: number;
+}
+
+const HOPELESS_AFTER_MS = 10_000;
 const UNCAUGHT = /"msg":"(uncaughtException|unhandledRejection)"/g;
 
 /** Service processes on a store of their own, and the evidence of what they answer. */
@@ -52,25 +62,28 @@ export class Stage {
   readonly evidence: Evidence;
   readonly petIds: readonly number[];
   readonly apiKey = randomBytes(24).toString('hex');
-  private readonly quantities: Quantities;
+  private readonly loads: Load[] = [];
+  private readonly quantities: { last: number };
+  private readonly recoveriesMs: number[] = [];
   private readonly ends = new AsyncDisposableStack();
 
-  private constructor(world: World, database: Database, stock: ReadonlyMap<number, number>) {
+  private constructor(world: World, database: Database, stock: ReadonlyMap<number, number>, answerWithinMs: number) {
     this.world = world;
     this.database = database;
     this.petIds = [...stock.keys()];
     this.quantities = { last: this.petIds.at(-1) ?? 0 };
-    this.evidence = new Evidence(stock, world.size.answerWithinMs);
+    this.evidence = new Evidence(stock, answerWithinMs);
   }
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
-    const { pets = 100, among = pets, services: count = 2, proxied = false, tls = false, settings = {} } = options;
+    const { pets = 100, among = pets, services = 2, proxied = false, tls = false, settings, launcher = [] } = options;
     if (tls === true && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
     const database = await createDatabaseOn(world.postgres.url);
-    const stage = new Stage(world, database, await fillStock(database, pets, among));
+    const stock = await fillStock(database, pets, among);
+    const stage = new Stage(world, database, stock, options.answerWithinMs ?? world.size.answerWithinMs);
     try {
-      for (let n = 1; n <= count; n++) {
+      for (let n = 1; n <= services; n++) {
         const url = new URL(database.url);
         if (proxied) {
           const proxy = new TcpProxy(world.postgres.url);
@@ -81,8 +94,7 @@ export class Stage {
         if (tls === true && !url.search) url.search = '?sslmode=require';
         if (typeof tls === 'string') [url.hostname, url.search] = ['localhost', tls];
         const needed = { LOG_LEVEL: 'error', DATABASE_URL: url.href, BOOTSTRAP_API_KEY: stage.apiKey };
-        const named = { name: `service ${n}`, launcher: options.launcher ?? [] };
-        const service = await ServiceProcess.onFreePort({ ...needed, ...settings }, named);
+        const service = await ServiceProcess.onFreePort({ ...needed, ...settings }, { name: `service ${n}`, launcher });
         stage.defer(() => service.kill());
         stage.services.push(service);
         service.start();
@@ -107,30 +119,82 @@ export class Stage {
     return this.ends.disposeAsync();
   }
 
-  /** Workers whose exchanges become evidence; start and stop them. */
-  load(options: Partial<LoadOptions> = {}): Load {
+  /** The first service, which no fault kills. */
+  get service(): ServiceProcess {
+    const [first] = this.services;
+    if (!first) throw new RangeError('no service');
+    return first;
+  }
+
+  /** `GET /v1/inventory`. */
+  get listRequest() {
+    return { target: '/v1/inventory', headers: { authorization: `Bearer ${this.apiKey}` } };
+  }
+
+  /** A client that asks the first service for the list and reads nothing of it. */
+  async stalledReader(): Promise<void> {
+    const connection = await Connection.open(this.service.port);
+    this.defer(() => connection.destroy());
+    connection.pause();
+    connection.send(requestBytes(this.listRequest));
+  }
+
+  get damagedChunks(): number {
+    return this.proxies.reduce((sum, proxy) => sum + proxy.damaged, 0);
+  }
+
+  /** Workers that begin at once, and whose exchanges become evidence. */
+  startLoad(options: Partial<LoadOptions> = {}): Load {
     // A chance of its own: how many requests the workers get done must not change which faults come next.
     const random = new SeededRandom(this.world.random.between(0, 2 ** 31));
     const { services: targets, apiKey, quantities, petIds } = this;
     const load = new Load({ targets, apiKey, quantities, random, workers: 64, petIds, ...options });
     load.onExchange((exchange) => this.evidence.add(exchange));
+    this.loads.push(load);
     this.defer(() => load.stop());
+    load.start();
     return load;
   }
 
-  /** Judges the whole run, once every load has stopped and PostgreSQL answers. */
+  /**
+   * How long after this call every service has served a list and an update that were sent after it: infinite when that
+   * takes more than 10 s. The slowest time is judged with the rest.
+   */
+  async recovery(load: Load): Promise<number> {
+    const since = performance.now();
+    const missing = new Set(this.services.flatMap(({ name }) => [`${name} list`, `${name} update`]));
+    const tookMs = await new Promise<number>((resolve) => {
+      setTimeout(resolve, HOPELESS_AFTER_MS, Infinity).unref();
+      load.onExchange((exchange) => {
+        if (exchange.start < since || !succeeded(exchange)) return;
+        missing.delete(`${exchange.target.name} ${exchange.operation.kind}`);
+        if (missing.size === 0) resolve(exchange.end - since);
+      });
+    });
+    this.recoveriesMs.push(tookMs);
+    return tookMs;
+  }
+
+  /** Ends every load and judges the whole run. PostgreSQL has to answer. */
   async verdict(): Promise<{ figures: Figure[]; state: FinalState }> {
-    const { evidence } = this;
+    await Promise.all(this.loads.map((load) => load.stop()));
+    const { evidence, services, world } = this;
     const state = await readFinalState(this.database);
     evidence.conclude(state);
-    this.world.note(evidence.summary);
-    for (const example of evidence.examples) this.world.note(example);
+    world.note(evidence.summary);
+    for (const example of evidence.examples) world.note(example);
     const figures = [
       atMost('violations', evidence.violations, 0),
+      atMost('acknowledged updates lost', evidence.broken('lost update'), 0),
       atMost('answers 500', evidence.answered('500 internal_error'), 0),
-      atMost('uncaught errors', this.services.flatMap(({ log }) => log.match(UNCAUGHT) ?? []).length, 0),
-      atMost('slowest answer', evidence.slowestMs, this.world.size.answerWithinMs, 'ms'),
+      atMost('uncaught errors', services.flatMap(({ log }) => log.match(UNCAUGHT) ?? []).length, 0),
+      atMost('services that ended', services.filter((service) => !service.isRunning).length, 0),
+      atMost('slowest answer', evidence.slowestMs, evidence.answerWithinMs, 'ms'),
     ];
+    if (this.recoveriesMs.length > 0) {
+      const slowestMs = Math.max(...this.recoveriesMs);
+      figures.push(atMost('first success after a fault', slowestMs, world.size.recoveryWithinMs, 'ms'));
+    }
     return { figures, state };
   }
 }
@@ -154,16 +218,10 @@ export function atLeast(what: string, measured: number, bound: number, unit = ''
   return { what, measured: shown(measured, unit), bound: `≥ ${shown(bound, unit)}`, holds: measured >= bound };
 }
 
-/** What is left out has no figure, which the last line of the run counts. */
-export function leftOut(world: World, why: string): Figure[] {
-  world.note(`left out: ${why.split('\n')[0] ?? ''}`);
-  return [];
-}
-
 /** What a control comes to: the figure that has to show that something is wrong does so. */
 export function found(figures: readonly Figure[], wanted: string): Figure[] {
   const missed = figures.filter(({ what, holds }) => what === wanted && !holds).length;
-  return figures.length === 0 ? [] : [atLeast(`finds it: ${wanted}`, missed, 1)];
+  return [atLeast(`finds it: ${wanted}`, missed, 1)];
 }
 
 function shown(value: number, unit: string): string {
