@@ -19,7 +19,7 @@ export class Evidence {
   private readonly lists: Int32Array[] = [];
   private readonly counts = new Map<string, number>();
   /** What was found to be wrong. */
-  private readonly sentences: string[] = [];
+  private sentences: string[] = [];
   slowestMs = 0;
   requests = 0;
   /** Updates that were acknowledged. */
@@ -56,7 +56,8 @@ export class Evidence {
       for (const sentence of history?.violations() ?? []) this.sentences.push(`pet ${petId}: ${sentence}`);
       this.sentences.push(...brokenHistory(petId, first, state, this.accepted));
     }
-    this.sentences.push(...lostUpdates(state, this.accepted), ...disagreeingLists(this.lists, this.initial, state));
+    const lost = lostUpdates(state, this.accepted);
+    this.sentences = [...this.sentences, ...lost, ...disagreeingLists(this.lists, this.initial, state)];
   }
 
   get violations(): number {

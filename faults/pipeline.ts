@@ -60,93 +60,92 @@ const LAST_LIST = [
 ];
 const GARBAGE = ['garbage\r\n\r\n', 'GET / HTTP/1.1\r\nbroken\r\n\r\n', '\0\x01\x02\r\n\r\n'];
 
-/** Makes pipelines for one client, which alone updates its pets: so every answer is known beforehand. */
-export class Pipelines {
-  private last = 0;
-  private readonly name: string;
-  private readonly apiKey: string;
-  private readonly quantities: Quantities;
-  private readonly random: SeededRandom;
+/** A client, which alone updates its pets: so every answer is known beforehand. */
+export interface Client {
+  readonly apiKey: string;
+  readonly random: SeededRandom;
+  /** Counts through the run, so that no quantity and no id is sent twice. */
+  readonly quantities: Quantities;
+  /** What its pets hold, as far as it knows. */
+  readonly held: Map<number, number>;
+  /** Its other pets, which are left alone, and when it is certain what they hold. */
+  readonly inDoubt: Map<number, number>;
+}
 
-  constructor(name: string, apiKey: string, quantities: Quantities, random: SeededRandom) {
-    this.name = name;
-    this.apiKey = apiKey;
-    this.quantities = quantities;
-    this.random = random;
+type Stock = ReadonlyMap<number, number>;
+
+export function nextPipeline(client: Client): Piece[] {
+  const { random } = client;
+  const stock = new Map(client.held);
+  const pieces: Piece[] = [];
+  for (let left = random.between(2, 12); left > 0; left--) {
+    const piece = random.chance(0.08) ? closing(client, stock) : ordinary(client, stock);
+    if (piece.update && piece.status === 200) stock.set(piece.update.petId, piece.update.quantity);
+    pieces.push(piece);
   }
+  return pieces;
+}
 
-  /** @param held what the client's pets hold before; pets that are not in it are left alone */
-  next(held: ReadonlyMap<number, number>): Piece[] {
-    const state = new Map(held);
-    const pieces: Piece[] = [];
-    for (let left = this.random.between(2, 12); left > 0; left--) {
-      const piece = this.random.chance(0.08) ? this.closing(state) : this.ordinary(state);
-      if (piece.update && piece.status === 200) state.set(piece.update.petId, piece.update.quantity);
-      pieces.push(piece);
+function ordinary(client: Client, stock: Stock): Piece {
+  const { random } = client;
+  if (random.chance(0.5)) return pieceOf(client, random.pick(random.pick(HARMLESS)));
+  return stock.size > 0 && random.chance(0.5) ? updateOf(client, stock) : listOf(client, stock);
+}
+
+function closing(client: Client, stock: Stock): Piece {
+  const { random } = client;
+  switch (random.between(1, 8)) {
+    case 1:
+      return { bytes: random.pick(GARBAGE), status: 400, closes: true };
+    case 2: {
+      const list = listOf(client, stock);
+      return { ...list, bytes: list.bytes.replace('HTTP/1.1', 'HTTP/1.0'), closes: true };
     }
-    return pieces;
+    case 3:
+    case 4:
+      return { ...listOf(client, stock, random.pick(LAST_LIST)), closes: true };
+    default:
+      return { ...pieceOf(client, random.pick(CLOSING)), closes: true };
   }
+}
 
-  private ordinary(state: ReadonlyMap<number, number>): Piece {
-    const { random } = this;
-    if (random.chance(0.5)) return this.piece(random.pick(random.pick(HARMLESS)));
-    return state.size > 0 && random.chance(0.5) ? this.update(state) : this.list(state);
-  }
+function listOf(client: Client, stock: Stock, headers: Request['headers'] = {}): Piece {
+  return { ...pieceOf(client, { ...LIST, headers }), has: new Map(stock) };
+}
 
-  private closing(state: ReadonlyMap<number, number>): Piece {
-    const { random } = this;
-    switch (random.between(1, 8)) {
-      case 1:
-        return { bytes: random.pick(GARBAGE), status: 400, closes: true };
-      case 2: {
-        const list = this.list(state);
-        return { ...list, bytes: list.bytes.replace('HTTP/1.1', 'HTTP/1.0'), closes: true };
-      }
-      case 3:
-      case 4:
-        return { ...this.list(state, random.pick(LAST_LIST)), closes: true };
-      default:
-        return { ...this.piece(random.pick(CLOSING)), closes: true };
-    }
-  }
+function updateOf(client: Client, stock: Stock): Piece {
+  const { random } = client;
+  const quantity = ++client.quantities.last;
+  const [petId, held] = random.pick([...stock]);
+  const expected = random.chance(0.4) ? random.pick([held, 0]) : undefined;
+  const update: Update = { kind: 'update', petId, quantity, ...(expected !== undefined && { expected }) };
+  const body = JSON.stringify({ quantity });
+  const chunks = `5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`;
+  const plain = { headers: {}, body };
+  const form = random.pick([
+    plain,
+    plain,
+    plain,
+    { headers: { Expect: '100-continue' }, body },
+    { headers: { 'Transfer-Encoding': 'chunked' }, body: chunks },
+  ]);
+  const request = {
+    ...UPDATE,
+    status: expected === 0 ? 412 : 200,
+    target: `/v1/inventory/${petId}`,
+    headers: { ...form.headers, ...(expected !== undefined && { 'If-Match': `"available-${expected}"` }) },
+    body: form.body,
+  };
+  return { ...pieceOf(client, request, `q${quantity}`), update, interim: 'Expect' in form.headers };
+}
 
-  private list(state: ReadonlyMap<number, number>, headers: Request['headers'] = {}): Piece {
-    return { ...this.piece({ ...LIST, headers }), has: new Map(state) };
-  }
-
-  private update(state: ReadonlyMap<number, number>): Piece {
-    const { random } = this;
-    const quantity = ++this.quantities.last;
-    const [petId, held] = random.pick([...state]);
-    const expected = random.chance(0.4) ? random.pick([held, 0]) : undefined;
-    const update: Update = { kind: 'update', petId, quantity, ...(expected === undefined ? {} : { expected }) };
-    const condition = expected === undefined ? {} : { 'If-Match': `"available-${expected}"` };
-    const body = JSON.stringify({ quantity });
-    const chunks = `5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`;
-    const form = random.pick([
-      { headers: {}, body },
-      { headers: {}, body },
-      { headers: {}, body },
-      { headers: { Expect: '100-continue' }, body },
-      { headers: { 'Transfer-Encoding': 'chunked' }, body: chunks },
-    ]);
-    const request = {
-      status: expected === 0 ? 412 : 200,
-      method: 'PATCH',
-      target: `/v1/inventory/${petId}`,
-      headers: { ...condition, ...form.headers },
-      body: form.body,
-    };
-    return { ...this.piece(request, `q${quantity}`), update, interim: 'Expect' in form.headers };
-  }
-
-  private piece({ status, ...request }: Request, id = `${this.name}-${++this.last}`): Piece {
-    const key = status === 401 ? {} : { Authorization: `Bearer ${this.apiKey}` };
-    const content = request.body === undefined ? {} : { 'Content-Type': 'application/json' };
-    const headers = { 'X-Request-Id': id, ...key, ...content, ...request.headers };
-    const bytes = requestBytes({ ...request, headers }).toString('latin1');
-    return { bytes, id, status, toHead: request.method === 'HEAD' };
-  }
+function pieceOf({ apiKey, quantities }: Client, request: Request, id = `r${++quantities.last}`): Piece {
+  const { status, method, body } = request;
+  const key = status === 401 ? {} : { Authorization: `Bearer ${apiKey}` };
+  const content = body === undefined ? {} : { 'Content-Type': 'application/json' };
+  const headers = { 'X-Request-Id': id, ...key, ...content, ...request.headers };
+  const bytes = requestBytes({ ...request, headers }).toString('latin1');
+  return { bytes, id, status, toHead: method === 'HEAD' };
 }
 
 /** What is wrong with an answer to this piece, undefined when nothing is. */

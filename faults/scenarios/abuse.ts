@@ -41,7 +41,7 @@ export const ABUSE: Scenarios = {
       for (const session of await stage.database.sessions()) if (!before.has(session)) opened.add(session);
     }
     const { sent, notSent } = await flood;
-    const { figures } = await stage.verdict();
+    const figures = await stage.verdict();
     return [
       ...figures,
       atLeast('invalid requests', sent, (FLOOD_PER_SECOND * faultMs) / 1_000 - FLOOD_PER_SECOND / 50),
@@ -80,7 +80,7 @@ export const ABUSE: Scenarios = {
     const cutAfterMs = performance.now() - stalledAt;
     const grownMb = peakMb - normal.peakMb;
     const unserved = load.unserved - normal.unserved;
-    const { figures } = await stage.verdict();
+    const figures = await stage.verdict();
     return [
       ...figures,
       atMost('memory grown', grownMb, MOST_GROWN_MB, 'MB'),

@@ -67,7 +67,7 @@ async function renew(world: World, { trustedFirst }: { trustedFirst: boolean }):
 
   await postgres.useCertificate(createCertificate({ issuer: renewed }));
   await stage.recovery(load);
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   return [
     ...figures,
     atMost(REFUSALS, refused, 0),

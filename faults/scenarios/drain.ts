@@ -30,7 +30,7 @@ export async function sigterm(world: World): Promise<Figure[]> {
     service.start();
     await service.becomesReady();
   }
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   const { evidence } = stage;
   const unavailable = evidence.answered('503 service_unavailable') + evidence.answered('503 outcome_unknown');
   return [

@@ -60,7 +60,7 @@ async function fullDisk(world: World, settings: Record<string, string> = {}): Pr
   isFull = false;
   disk.empty();
   await stage.recovery(load);
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   return [
     ...figures,
     atLeast('updates refused while it was full', during.refused, 1),
@@ -94,7 +94,7 @@ async function fullLogDisk(world: World, prepare?: (stage: Stage) => Promise<voi
   disk.empty();
   if (!postgres.isRunning) await postgres.restart();
   await stage.recovery(load);
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   return [...figures, atMost('servers that outlived it', outlived ? 1 : 0, 0)];
 }
 
@@ -142,7 +142,7 @@ async function takenConnections(world: World, settings: Record<string, string> =
   const wrongProbes = await probes(stage.service, world.size.faultMs / 2, 200);
   await Promise.all(others.splice(0).map((other) => other.end()));
   await stage.recovery(load);
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   return [
     ...figures,
     atMost('requests not served with sessions in hand', unservedBeside, 0),

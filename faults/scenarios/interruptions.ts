@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FAULTS, type Fault } from '../faults.ts';
-import type { FinalState } from '../final-state.ts';
 import { atLeast, found, Stage, type Figure, type Scenarios, type StageOptions, type World } from '../stage.ts';
 
 /** What PostgreSQL may take to recover from its log. */
@@ -12,9 +11,9 @@ const VICTIMS = ['inventory updates', 'inventory key check', 'inventory pool', '
 /** Faults that are over at once, again and again under load. */
 export const INTERRUPTIONS: Scenarios = {
   'kill-service': (world) =>
-    interrupt(world, FAULTS['kill a service'], {}, ({ evidence }) => [
+    interrupt(world, FAULTS['kill a service'], {}, ({ evidence }) =>
       atLeast('requests cut off by a kill', evidence.lostConnections, 1),
-    ]),
+    ),
   'kill-postgres': (world) => interrupt(world, FAULTS['kill PostgreSQL']),
   'restart-postgres': (world) => interrupt(world, FAULTS['restart PostgreSQL']),
   'terminate-sessions': (world) => interrupt(world, FAULTS['terminate sessions']),
@@ -23,9 +22,9 @@ export const INTERRUPTIONS: Scenarios = {
 
   /** Updates commit, and the connection dies before their answer arrives. */
   'cut-before-answer': (world) =>
-    interrupt(world, FAULTS['cut before the answer'], { proxied: true }, ({ evidence }, state) => [
-      atLeast('unknown outcomes that took place', evidence.appliedUnknown(state), 1),
-    ]),
+    interrupt(world, FAULTS['cut before the answer'], { proxied: true }, ({ appliedUnknown }) =>
+      atLeast('unknown outcomes that took place', appliedUnknown, 1),
+    ),
 
   /** kill -9 of a single process of PostgreSQL, which then recovers by itself. */
   'kill-backend': (world) => interrupt(world, (stage) => killOne(stage, VICTIMS)),
@@ -35,12 +34,12 @@ export const INTERRUPTIONS: Scenarios = {
   'control-kill-backend': (world) => forget(world, (stage) => killOne(stage, ['inventory key check'])),
 };
 
-/** @param look what else is to be seen in the end */
+/** @param effect what shows that the fault was one */
 async function interrupt(
   world: World,
   fault: Fault,
   options: StageOptions = {},
-  look: (stage: Stage, state: FinalState) => Figure[] = () => [],
+  effect?: (stage: Stage) => Figure,
 ): Promise<Figure[]> {
   await using stage = await Stage.open(world, options);
   const load = stage.startLoad();
@@ -49,8 +48,8 @@ async function interrupt(
     await fault(stage);
     await stage.recovery(load);
   }
-  const { figures, state } = await stage.verdict();
-  return [...figures, ...look(stage, state)];
+  const figures = await stage.verdict();
+  return effect ? [...figures, effect(stage)] : figures;
 }
 
 async function forget(world: World, crash: Fault): Promise<Figure[]> {
@@ -61,8 +60,7 @@ async function forget(world: World, crash: Fault): Promise<Figure[]> {
   await sleep(500);
   await crash(stage);
   await stage.recovery(load);
-  const { figures } = await stage.verdict();
-  return found(figures, 'acknowledged updates lost');
+  return found(await stage.verdict(), 'acknowledged updates lost');
 }
 
 /** Makes PostgreSQL acknowledge updates up to 10 s before they are in its log. */

@@ -35,7 +35,7 @@ export async function lockedRow(world: World): Promise<Figure[]> {
   lockedUntil = performance.now();
   await release();
   await sleep(500);
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   world.note(`p99 of the others ${duringP99.toFixed(1)} ms, normally ${normalP99.toFixed(1)} ms`);
   world.note(`updates of the locked pet: ${locked.refused} refused, ${locked.unknown} of unknown outcome`);
   return [

@@ -57,7 +57,7 @@ async function contained(world: World, limitMb: number): Promise<Figure[]> {
   const perSecond = (1_000 * load.served) / (performance.now() - startedAt);
   reading.ends = true;
   await Promise.all(readers);
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   world.note(`${limitMb} MB allowed, ${group.peakMb.toFixed(0)} MB used at most`);
   return [
     ...figures,

@@ -51,7 +51,7 @@ async function endure(
   await end();
   await stage.recovery(load);
   await Promise.all(stage.services.map((each) => each.becomesReady()));
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   return [
     ...figures,
     atMost(`wrong health probes ${wrong.slice(0, 3).join(', ')}`.trim(), wrong.length, 0),

@@ -68,7 +68,7 @@ export const OVERLOAD: Scenarios = {
       crowded.push(await capacity(stage, 640));
     }
     const [peak, goodput] = [quantile(usual, 0.5), quantile(crowded, 0.5)];
-    const { figures } = await stage.verdict();
+    const figures = await stage.verdict();
     world.note(`64 clients are served ${peak.toFixed(0)}/s, 640 ${goodput.toFixed(0)}/s`);
     return [...figures, atLeast('goodput against peak', goodput / peak, 0.9, '×')];
   },

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ask, Connection, ConnectionLost, type Answer } from '../../test/support/http-client.ts';
 import type { Update } from '../exchange.ts';
-import { Pipelines, wrongAnswer, type Piece } from '../pipeline.ts';
+import { nextPipeline, wrongAnswer, type Client, type Piece } from '../pipeline.ts';
 import { SeededRandom } from '../seeded-random.ts';
 import { atLeast, atMost, madeWrong, Stage, type Scenarios } from '../stage.ts';
 
@@ -25,7 +25,7 @@ export const PIPELINES: Scenarios = {
     const before = await quiet(stage);
     await attack.run(pipelines);
     const after = await quiet(stage);
-    const { figures } = await stage.verdict();
+    const figures = await stage.verdict();
     const requests = stage.service.lines().filter(({ msg }) => msg === 'request');
     const logged = new Set(requests.map(({ requestId }) => requestId));
     world.note(`${attack.answered.length} answers, ${attack.cut} pipelines cut`);
@@ -56,15 +56,6 @@ export const PIPELINES: Scenarios = {
   },
 };
 
-interface Client {
-  readonly random: SeededRandom;
-  readonly pipelines: Pipelines;
-  /** What its pets hold, as far as it knows. */
-  readonly held: Map<number, number>;
-  /** Its other pets, and when it is certain what they hold. */
-  readonly inDoubt: Map<number, number>;
-}
-
 /** Clients that send pipelines, and judge what comes. */
 class Attack {
   readonly wrong: string[] = [];
@@ -78,11 +69,11 @@ class Attack {
     this.stage = stage;
     const quantities = { last: stage.petIds.length };
     this.clients = Array.from({ length: CLIENTS }, (_, n) => {
-      const random = new SeededRandom(stage.world.random.between(0, 2 ** 31));
       const petIds = stage.petIds.slice(n * PETS_PER_CLIENT, (n + 1) * PETS_PER_CLIENT);
       return {
-        random,
-        pipelines: new Pipelines(`c${n}`, stage.apiKey, quantities, random),
+        apiKey: stage.apiKey,
+        random: new SeededRandom(stage.world.random.between(0, 2 ** 31)),
+        quantities,
         held: new Map(petIds.map((petId) => [petId, petId])),
         inDoubt: new Map(),
       };
@@ -101,7 +92,7 @@ class Attack {
   private async pipeline(client: Client): Promise<void> {
     const { random, held } = client;
     await this.learn(client);
-    const pieces = client.pipelines.next(held);
+    const pieces = nextPipeline(client);
     const last = pieces.findIndex(({ closes }) => closes);
     const due = last < 0 ? pieces : pieces.slice(0, last + 1);
     const ending = random.pick(ENDINGS);

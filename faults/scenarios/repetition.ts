@@ -45,7 +45,7 @@ async function onceEach(stage: Stage, faults: readonly Fault[]): Promise<Figure[
   const enough = (replays: number, played: number) =>
     evidence.done >= wanted && (replays > 0 || played > 2 * faults.length);
   const replays = await repeat(stage, faults, enough);
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   return [
     ...figures,
     atLeast('updates acknowledged', evidence.done, wanted),

@@ -16,8 +16,7 @@ export const SOAK: Scenarios = {
       await fault(stage);
       world.note(`${name}: served again after ${(await stage.recovery(load)).toFixed(0)} ms`);
     }
-    const { figures } = await stage.verdict();
-    return figures;
+    return await stage.verdict();
   },
 
   /** Load for minutes, with a fault every now and then. */
@@ -45,7 +44,7 @@ export const SOAK: Scenarios = {
     await load.stop();
     await sleep(500);
     const descriptorsAfter = survivor.openDescriptors();
-    const { figures } = await stage.verdict();
+    const figures = await stage.verdict();
     const early = residentMb.slice(Math.floor(residentMb.length / 4), Math.ceil(residentMb.length / 2));
     const late = residentMb.slice(Math.floor((residentMb.length * 3) / 4));
     return [

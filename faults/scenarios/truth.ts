@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadOptions } from '../load.ts';
-import { atLeast, atMost, madeWrong, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
+import { atMost, found, madeWrong, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
 
 /** Enough that some of the repeated lists are out of date, however busy the machine is. */
 const STALE_REQUESTS = 2_000;
@@ -22,8 +22,7 @@ export const TRUTH: Scenarios = {
     stage.startLoad();
     const { evidence } = stage;
     while (evidence.requests < STALE_REQUESTS) await sleep(50);
-    await stage.verdict();
-    return [atLeast('stale reads found', evidence.violations, 1)];
+    return found(await stage.verdict(), 'violations');
   },
 };
 
@@ -39,7 +38,7 @@ async function undisturbed(
   const startedAt = performance.now();
   while (evidence.requests < requests && evidence.violations === 0) await sleep(50);
   const perSecond = (1_000 * evidence.requests) / (performance.now() - startedAt);
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   world.note(`${perSecond.toFixed(0)} requests a second, with their judgement`);
   return [...figures, atMost('connections refused', load.refusedConnections, 0)];
 }
