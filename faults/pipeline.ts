@@ -1,4 +1,4 @@
-import { requestBytes, type Answer } from '../test/support/http-client.ts';
+import { requestBytes, type Answer, type Question } from '../test/support/http-client.ts';
 import type { Update } from './exchange.ts';
 import type { Quantities } from './load.ts';
 import type { SeededRandom } from './seeded-random.ts';
@@ -20,7 +20,7 @@ export interface Piece {
   readonly has?: ReadonlyMap<number, number>;
 }
 
-/** A request by the status of its answer. With 401 it is sent without a key. */
+/** A request by the status of its answer. */
 interface Request {
   readonly status: number;
   readonly method?: string;
@@ -32,17 +32,35 @@ interface Request {
 const LIST = { status: 200, target: '/v1/inventory' };
 const UPDATE = { status: 200, method: 'PATCH', target: '/v1/inventory/1', body: '{"quantity":1}' };
 
-/** Kinds of requests that change nothing. */
-const HARMLESS: readonly (readonly Request[])[] = [
-  [{ ...LIST, method: 'HEAD' }],
-  [{ ...LIST, status: 401 }],
-  [{ ...UPDATE, status: 401 }],
-  ['{"quantity":-1}', '{', 'null'].map((body) => ({ ...UPDATE, status: 400, body })),
-  [{ ...UPDATE, status: 404, target: '/v1/inventory/999999999' }],
-  ['/v1/inventory', '*'].map((target) => ({ status: 204, method: 'OPTIONS', target })),
-  ['TRACE', 'DELETE', 'PUT', 'POST'].map((method) => ({ ...LIST, status: 405, method })),
-  ['/docs', '/docs/swagger-ui.css', '/docs/swagger-ui-bundle.js', '/openapi.json'].map((target) => ({
-    ...LIST,
+/** Requests that must be refused, with the status that says why. */
+export const REFUSED: readonly Request[] = [
+  { ...UPDATE, status: 400, body: '{"quantity":-1}' },
+  { ...UPDATE, status: 400, body: '{"quantity":2147483648}' },
+  { ...UPDATE, status: 400, body: '{"quantity":"1"}' },
+  { ...UPDATE, status: 400, body: '{"quantity":1,"status":"sold"}' },
+  { ...UPDATE, status: 400, body: '{"quantity":' },
+  { ...UPDATE, status: 400, body: '{}' },
+  { ...UPDATE, status: 400, body: 'null' },
+  { ...UPDATE, status: 400, target: '/v1/inventory/abc' },
+  { ...UPDATE, status: 400, target: '/v1/inventory/9223372036854775808' },
+  { ...LIST, status: 401 },
+  { ...UPDATE, status: 401 },
+  { ...UPDATE, status: 401, headers: { Authorization: 'Bearer wrong' } },
+  { ...UPDATE, status: 401, headers: { Authorization: `Bearer ${'x'.repeat(48)}` } },
+  { ...UPDATE, status: 404, target: '/v1/inventory/999999999' },
+  { ...UPDATE, status: 404, target: '/v1/pets/1' },
+  { ...UPDATE, status: 405, method: 'POST' },
+  ...['TRACE', 'DELETE', 'PUT', 'POST'].map((method) => ({ ...LIST, status: 405, method })),
+  { ...UPDATE, status: 412, headers: { 'If-Match': '"available-0"' } },
+  { ...UPDATE, status: 415, headers: { 'Content-Type': 'text/plain' } },
+];
+
+const HARMLESS: readonly Request[] = [
+  ...REFUSED,
+  { ...LIST, method: 'HEAD' },
+  ...['/v1/inventory', '*'].map((target) => ({ status: 204, method: 'OPTIONS', target })),
+  ...['/docs', '/docs/swagger-ui.css', '/docs/swagger-ui-bundle.js', '/openapi.json'].map((target) => ({
+    status: 200,
     target,
   })),
 ];
@@ -88,7 +106,7 @@ export function nextPipeline(client: Client): Piece[] {
 
 function ordinary(client: Client, stock: Stock): Piece {
   const { random } = client;
-  if (random.chance(0.5)) return pieceOf(client, random.pick(random.pick(HARMLESS)));
+  if (random.chance(0.5)) return pieceOf(client, random.pick(HARMLESS));
   return stock.size > 0 && random.chance(0.5) ? updateOf(client, stock) : listOf(client, stock);
 }
 
@@ -140,12 +158,17 @@ function updateOf(client: Client, stock: Stock): Piece {
 }
 
 function pieceOf({ apiKey, quantities }: Client, request: Request, id = `r${++quantities.last}`): Piece {
-  const { status, method, body } = request;
-  const key = status === 401 ? {} : { Authorization: `Bearer ${apiKey}` };
-  const content = body === undefined ? {} : { 'Content-Type': 'application/json' };
-  const headers = { 'X-Request-Id': id, ...key, ...content, ...request.headers };
-  const bytes = requestBytes({ ...request, headers }).toString('latin1');
+  const { status, method } = request;
+  const headers = { 'X-Request-Id': id, ...request.headers };
+  const bytes = requestBytes(questionOf(apiKey, { ...request, headers })).toString('latin1');
   return { bytes, id, status, toHead: method === 'HEAD' };
+}
+
+/** A request as it is sent: with the key, unless that is what it is refused for. */
+export function questionOf(apiKey: string, { status, headers, ...request }: Request): Question {
+  const key = status === 401 ? {} : { Authorization: `Bearer ${apiKey}` };
+  const content = request.body === undefined ? {} : { 'Content-Type': 'application/json' };
+  return { ...request, headers: { ...key, ...content, ...headers } };
 }
 
 /** What is wrong with an answer to this piece, undefined when nothing is. */

@@ -4,7 +4,6 @@ import { DAMAGE } from './scenarios/damage.ts';
 import { sigterm } from './scenarios/drain.ts';
 import { EXHAUSTION } from './scenarios/exhaustion.ts';
 import { INTERRUPTIONS } from './scenarios/interruptions.ts';
-import { lockedRow } from './scenarios/locked-row.ts';
 import { MEMORY } from './scenarios/memory.ts';
 import { OUTAGES } from './scenarios/outage.ts';
 import { OVERLOAD } from './scenarios/overload.ts';
@@ -21,7 +20,6 @@ export const SCENARIOS: Scenarios = {
   ...DAMAGE,
   ...CERTIFICATES,
   ...OUTAGES,
-  'locked-row': lockedRow,
   ...EXHAUSTION,
   sigterm,
   ...OVERLOAD,

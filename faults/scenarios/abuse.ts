@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ask, type Question } from '../../test/support/http-client.ts';
+import { ask } from '../../test/support/http-client.ts';
 import { openLoad } from '../open-load.ts';
+import { questionOf, REFUSED } from '../pipeline.ts';
 import { atLeast, atMost, madeWrong, Stage, type Scenarios } from '../stage.ts';
 
 const FLOOD_PER_SECOND = 1_000;
@@ -23,7 +24,7 @@ export const ABUSE: Scenarios = {
     await sleep(1_000);
     const before = new Set(await stage.database.sessions());
     const opened = new Set<string>();
-    const shots = invalidShots(stage.apiKey);
+    const shots = REFUSED.map((request) => ({ ...questionOf(stage.apiKey, request), status: request.status }));
     let wrong = 0;
     const flood = openLoad(
       stage.services.map(({ port }) => port),
@@ -89,27 +90,3 @@ export const ABUSE: Scenarios = {
     ];
   },
 };
-
-/** Requests that must be refused, with the status that says why. */
-function invalidShots(apiKey: string): (Question & { readonly status: number })[] {
-  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
-  const shot = { method: 'PATCH', target: '/v1/inventory/1', headers, body: '{"quantity":1}' };
-  return [
-    { ...shot, body: '{"quantity":-1}', status: 400 },
-    { ...shot, body: '{"quantity":2147483648}', status: 400 },
-    { ...shot, body: '{"quantity":"1"}', status: 400 },
-    { ...shot, body: '{"quantity":1,"status":"sold"}', status: 400 },
-    { ...shot, body: '{"quantity":', status: 400 },
-    { ...shot, body: '{}', status: 400 },
-    { ...shot, target: '/v1/inventory/abc', status: 400 },
-    { ...shot, target: '/v1/inventory/9223372036854775808', status: 400 },
-    { ...shot, target: '/v1/inventory/999999999', status: 404 },
-    { ...shot, target: '/v1/pets/1', status: 404 },
-    { ...shot, method: 'POST', status: 405 },
-    { ...shot, headers: { ...headers, authorization: 'Bearer wrong' }, status: 401 },
-    { ...shot, headers: { ...headers, authorization: `Bearer ${'x'.repeat(48)}` }, status: 401 },
-    { ...shot, headers: { 'content-type': 'application/json' }, status: 401 },
-    { ...shot, headers: { ...headers, 'content-type': 'text/plain' }, status: 415 },
-    { ...shot, headers: { ...headers, 'if-match': '"available-0"' }, status: 412 },
-  ];
-}
