@@ -23,12 +23,7 @@ export interface Accepted {
   readonly outcome: 'done' | 'unknown';
 }
 
-/**
- * Fills a store with pets from 1 on, each with its own number as its quantity, all available.
- *
- * @param among how many the store has in all
- * @returns `count` of them, evenly spread
- */
+/** Fills a store with `among` pets, each with its number as its quantity. @returns `count` of them, evenly spread */
 export async function fillStock(database: Database, count: number, among = count): Promise<Map<number, number>> {
   await database.sql(
     `INSERT INTO inventory_item SELECT n, n, 'available' FROM generate_series(1, ${among}) n ORDER BY n`,
@@ -93,9 +88,7 @@ export function lostUpdates(state: FinalState, accepted: ReadonlyMap<number, Acc
 
 /**
  * Lists are moments of one store, so of any two one is at least as new in every pet. The history tells how new each
- * quantity of a pet is.
- *
- * @param lists quantities in the order of `initial`
+ * quantity is; `lists` have them in the order of `initial`.
  */
 export function disagreeingLists(
   lists: readonly Int32Array[],

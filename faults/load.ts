@@ -40,12 +40,12 @@ export class Load {
   private running = false;
   private workers: Promise<void>[] = [];
   private readonly listeners: ((exchange: Exchange) => void)[] = [];
-  /** Requests that were answered 200 or 304, and the others. */
+  /** Answered 200 or 304. */
   served = 0;
   unserved = 0;
-  /** Connections that were refused; legitimate while a service is down, and nothing was sent. */
+  /** Legitimate while a service is down: nothing was sent. */
   refusedConnections = 0;
-  /** Connections that the server ended between two requests without having announced it: the next one might have died. */
+  /** Ends of idle connections that no answer had announced: the next request might have died. */
   unannouncedCloses = 0;
 
   private readonly options: LoadOptions;

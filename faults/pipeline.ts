@@ -6,17 +6,17 @@ import type { SeededRandom } from './seeded-random.ts';
 /** A request of a pipeline, and the one answer that is right. */
 export interface Piece {
   readonly bytes: string;
-  /** Sent as `X-Request-Id`, where there is a request to have one. */
+  /** Its `X-Request-Id`. */
   readonly id?: string;
   readonly status: number;
   readonly toHead?: boolean;
-  /** Whether `100 Continue` comes first. */
+  /** `100 Continue` comes first. */
   readonly interim?: boolean;
-  /** Whether the connection ends with its answer, whatever is sent behind it. */
+  /** The connection ends with its answer. */
   readonly closes?: boolean;
-  /** An update that may be applied, and is when the status is 200. */
+  /** Applied when the status is 200. */
   readonly update?: Update;
-  /** Of a list, what it has to have: the quantities of pets that nobody else updates. */
+  /** What a list has to have: the quantities of pets that nobody else updates. */
   readonly has?: ReadonlyMap<number, number>;
 }
 
@@ -67,14 +67,12 @@ const HARMLESS: readonly Request[] = [
 
 /** Requests that end the connection. */
 const CLOSING: readonly Request[] = [
+  { ...LIST, headers: { Connection: 'close' } },
+  { ...LIST, headers: { Connection: 'Upgrade', Upgrade: 'websocket' } },
+  { ...LIST, headers: { Connection: 'Upgrade', Upgrade: 'h2c' } },
   { status: 405, method: 'CONNECT', target: 'pets.test:80' },
   { ...UPDATE, status: 400, headers: { 'Transfer-Encoding': 'chunked' }, body: 'zz\r\n' },
   { ...UPDATE, status: 401, headers: { 'Content-Length': '100000' }, body: 'x' },
-];
-const LAST_LIST = [
-  { Connection: 'close' },
-  { Connection: 'Upgrade', Upgrade: 'websocket' },
-  { Connection: 'Upgrade', Upgrade: 'h2c' },
 ];
 const GARBAGE = ['garbage\r\n\r\n', 'GET / HTTP/1.1\r\nbroken\r\n\r\n', '\0\x01\x02\r\n\r\n'];
 
@@ -106,29 +104,18 @@ export function nextPipeline(client: Client): Piece[] {
 
 function ordinary(client: Client, stock: Stock): Piece {
   const { random } = client;
-  if (random.chance(0.5)) return pieceOf(client, random.pick(HARMLESS));
-  return stock.size > 0 && random.chance(0.5) ? updateOf(client, stock) : listOf(client, stock);
+  if (random.chance(0.5)) return pieceOf(client, stock, random.pick(HARMLESS));
+  return stock.size > 0 && random.chance(0.5) ? updateOf(client, stock) : pieceOf(client, stock, LIST);
 }
 
 function closing(client: Client, stock: Stock): Piece {
   const { random } = client;
-  switch (random.between(1, 8)) {
-    case 1:
-      return { bytes: random.pick(GARBAGE), status: 400, closes: true };
-    case 2: {
-      const list = listOf(client, stock);
-      return { ...list, bytes: list.bytes.replace('HTTP/1.1', 'HTTP/1.0'), closes: true };
-    }
-    case 3:
-    case 4:
-      return { ...listOf(client, stock, random.pick(LAST_LIST)), closes: true };
-    default:
-      return { ...pieceOf(client, random.pick(CLOSING)), closes: true };
+  if (random.chance(0.1)) return { bytes: random.pick(GARBAGE), status: 400, closes: true };
+  if (random.chance(0.1)) {
+    const list = pieceOf(client, stock, LIST);
+    return { ...list, bytes: list.bytes.replace('HTTP/1.1', 'HTTP/1.0'), closes: true };
   }
-}
-
-function listOf(client: Client, stock: Stock, headers: Request['headers'] = {}): Piece {
-  return { ...pieceOf(client, { ...LIST, headers }), has: new Map(stock) };
+  return { ...pieceOf(client, stock, random.pick(CLOSING)), closes: true };
 }
 
 function updateOf(client: Client, stock: Stock): Piece {
@@ -154,14 +141,15 @@ function updateOf(client: Client, stock: Stock): Piece {
     headers: { ...form.headers, ...(expected !== undefined && { 'If-Match': `"available-${expected}"` }) },
     body: form.body,
   };
-  return { ...pieceOf(client, request, `q${quantity}`), update, interim: 'Expect' in form.headers };
+  return { ...pieceOf(client, stock, request, `q${quantity}`), update, interim: 'Expect' in form.headers };
 }
 
-function pieceOf({ apiKey, quantities }: Client, request: Request, id = `r${++quantities.last}`): Piece {
-  const { status, method } = request;
+function pieceOf(client: Client, stock: Stock, request: Request, id = `r${++client.quantities.last}`): Piece {
+  const { status, method, target } = request;
   const headers = { 'X-Request-Id': id, ...request.headers };
-  const bytes = requestBytes(questionOf(apiKey, { ...request, headers })).toString('latin1');
-  return { bytes, id, status, toHead: method === 'HEAD' };
+  const bytes = requestBytes(questionOf(client.apiKey, { ...request, headers })).toString('latin1');
+  const isList = status === 200 && method === undefined && target === LIST.target;
+  return { bytes, id, status, toHead: method === 'HEAD', ...(isList && { has: new Map(stock) }) };
 }
 
 /** A request as it is sent: with the key, unless that is what it is refused for. */

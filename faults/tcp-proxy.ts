@@ -20,7 +20,7 @@ export class TcpProxy {
   private answersToCut = 0;
   private delayMs = 0;
   private damage: { readonly share: number; readonly random: SeededRandom } | undefined;
-  /** Chunks that {@link damageChunks} has damaged. */
+  /** How many chunks were damaged. */
   damaged = 0;
 
   /** @param url a connection to the PostgreSQL that it passes everything on to */
@@ -29,7 +29,7 @@ export class TcpProxy {
     this.target = { host: hostname, port: Number(port) };
   }
 
-  /** Starts to listen, and tells on which port. */
+  /** @returns the port */
   async listen(): Promise<number> {
     this.server.listen(0, '127.0.0.1');
     await once(this.server, 'listening');
@@ -68,12 +68,7 @@ export class TcpProxy {
     this.delayMs = delayMs;
   }
 
-  /**
-   * From now on some of the chunks, either way and from the first byte of a connection on, have one bit turned over, or
-   * are cut off somewhere and the connection with them.
-   *
-   * @param share of the chunks, 0 to 1
-   */
+  /** From now on this share of the chunks, either way, has one bit turned over or is cut off with its connection. */
   damageChunks(share: number, random: SeededRandom): void {
     this.damage = { share, random };
   }
