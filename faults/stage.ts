@@ -4,6 +4,7 @@ import { createDatabaseOn, type Database } from '../test/support/database.ts';
 import { Connection, requestBytes } from '../test/support/http-client.ts';
 import { ServiceProcess } from '../test/support/service-process.ts';
 import { Evidence } from './evidence.ts';
+import type { Exchange } from './exchange.ts';
 import { fillStock, readFinalState } from './final-state.ts';
 import { Load, type LoadOptions } from './load.ts';
 import { succeeded } from './measures.ts';
@@ -157,16 +158,17 @@ export class Stage {
   }
 
   /** How long it takes until every service has served a list and an update; infinite after 10 s. */
-  async recovery(load: Load): Promise<number> {
+  async recovery(): Promise<number> {
     const since = performance.now();
     const missing = new Set(this.services.flatMap(({ name }) => [`${name} list`, `${name} update`]));
     const tookMs = await new Promise<number>((resolve) => {
-      setTimeout(resolve, HOPELESS_AFTER_MS, Infinity).unref();
-      load.onExchange((exchange) => {
+      const look = (exchange: Exchange) => {
         if (exchange.start < since || !succeeded(exchange)) return;
         missing.delete(`${exchange.target.name} ${exchange.operation.kind}`);
         if (missing.size === 0) resolve(exchange.end - since);
-      });
+      };
+      for (const load of this.loads) load.onExchange(look);
+      setTimeout(resolve, HOPELESS_AFTER_MS, Infinity).unref();
     });
     this.slowestRecoveryMs = Math.max(this.slowestRecoveryMs, tookMs);
     return tookMs;

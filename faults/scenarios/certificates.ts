@@ -42,7 +42,7 @@ async function renew(world: World, { trustedFirst }: { trustedFirst: boolean }):
 
   const connectAnew = async (): Promise<void> => {
     await database.cutSessions();
-    await stage.recovery(load);
+    await stage.recovery();
   };
   if (trustedFirst) trust(former, renewed);
   await connectAnew();
@@ -66,7 +66,7 @@ async function renew(world: World, { trustedFirst }: { trustedFirst: boolean }):
   const silent = services.filter((service) => !service.log.includes(EXPIRED)).length;
 
   await postgres.useCertificate(createCertificate({ issuer: renewed }));
-  await stage.recovery(load);
+  await stage.recovery();
   const figures = await stage.verdict();
   return [
     ...figures,

@@ -3,7 +3,6 @@ import type { Client } from 'pg';
 import { Database } from '../../test/support/database.ts';
 import { startFaultyPostgres } from '../../test/support/postgres-server.ts';
 import type { ServiceProcess } from '../../test/support/service-process.ts';
-import { succeeded } from '../measures.ts';
 import { SmallDisk } from '../small-disk.ts';
 import { atLeast, atMost, found, madeWrong, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
 import { acknowledgeEarly } from './interruptions.ts';
@@ -43,29 +42,21 @@ async function fullDisk(world: World, settings: Record<string, string> = {}): Pr
   using disk = new SmallDisk(postgres, 'base');
   await postgres.restart();
   await using stage = await Stage.open({ ...world, postgres }, { settings });
-  const load = stage.startLoad();
-  const during = { lists: 0, unserved: 0, refused: 0 };
-  let isFull = false;
-  load.onExchange((exchange) => {
-    if (!isFull) return;
-    const { operation, outcome } = exchange;
-    if (operation.kind === 'update') during.refused += 'status' in outcome && outcome.status === 503 ? 1 : 0;
-    else if (succeeded(exchange)) during.lists++;
-    else during.unserved++;
-  });
+  const updates = stage.startLoad({ updateShare: 1, conditionalShare: 0 });
+  const lists = stage.startLoad({ workers: 4, updateShare: 0, thinkTimeMs: 20 });
   await sleep(500);
   disk.fill();
-  isFull = true;
+  const before = { refused: updates.unserved, listed: lists.served };
   await sleep(world.size.faultMs);
-  isFull = false;
+  const during = { refused: updates.unserved - before.refused, listed: lists.served - before.listed };
   disk.empty();
-  await stage.recovery(load);
+  await stage.recovery();
   const figures = await stage.verdict();
   return [
     ...figures,
     atLeast('updates refused while it was full', during.refused, 1),
-    atLeast('lists served while it was full', during.lists, 1),
-    atMost('lists not served while it was full', during.unserved, 0),
+    atLeast('lists served while it was full', during.listed, 1),
+    atMost('lists not served', lists.unserved, 0),
     atMost('updates of unknown outcome', stage.evidence.unknown, 0),
   ];
 }
@@ -81,7 +72,7 @@ async function fullLogDisk(world: World, prepare?: (stage: Stage) => Promise<voi
   await postgres.restart();
   await using stage = await Stage.open({ ...world, postgres });
   await prepare?.(stage);
-  const load = stage.startLoad();
+  stage.startLoad();
   await sleep(500);
   disk.fill();
   for (const deadline = performance.now() + ENDS_WITHIN_MS; postgres.isRunning && performance.now() < deadline;) {
@@ -93,7 +84,7 @@ async function fullLogDisk(world: World, prepare?: (stage: Stage) => Promise<voi
   await sleep(world.size.faultMs);
   disk.empty();
   if (!postgres.isRunning) await postgres.restart();
-  await stage.recovery(load);
+  await stage.recovery();
   const figures = await stage.verdict();
   return [...figures, atMost('servers that outlived it', outlived ? 1 : 0, 0)];
 }
@@ -141,7 +132,7 @@ async function takenConnections(world: World, settings: Record<string, string> =
   const taken = others.length;
   const wrongProbes = await probes(stage.service, world.size.faultMs / 2, 200);
   await Promise.all(others.splice(0).map((other) => other.end()));
-  await stage.recovery(load);
+  await stage.recovery();
   const figures = await stage.verdict();
   return [
     ...figures,

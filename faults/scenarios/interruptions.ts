@@ -42,11 +42,11 @@ async function interrupt(
   effect?: (stage: Stage) => Figure,
 ): Promise<Figure[]> {
   await using stage = await Stage.open(world, options);
-  const load = stage.startLoad();
+  stage.startLoad();
   for (let round = 0; round < world.size.rounds; round++) {
     await sleep(world.random.between(200, 500));
     await fault(stage);
-    await stage.recovery(load);
+    await stage.recovery();
   }
   const figures = await stage.verdict();
   return effect ? [...figures, effect(stage)] : figures;
@@ -56,10 +56,10 @@ async function forget(world: World, crash: Fault): Promise<Figure[]> {
   await using stage = await Stage.open(world);
   stage.defer(() => stage.database.setSystem('RESET ALL'));
   await acknowledgeEarly(stage);
-  const load = stage.startLoad();
+  stage.startLoad();
   await sleep(500);
   await crash(stage);
-  await stage.recovery(load);
+  await stage.recovery();
   return found(await stage.verdict(), 'acknowledged updates lost');
 }
 

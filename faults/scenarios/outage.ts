@@ -55,7 +55,7 @@ async function endure(
   const served = load.served - servedBefore;
   isOut = false;
   await end();
-  await stage.recovery(load);
+  await stage.recovery();
   await Promise.all(stage.services.map((each) => each.becomesReady()));
   const figures = await stage.verdict();
   return [

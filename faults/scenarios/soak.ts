@@ -10,11 +10,11 @@ export const SOAK: Scenarios = {
   /** Each once, in a random order and with little load: what every test run can afford. */
   'every-fault': async (world) => {
     await using stage = await Stage.open(world, { proxied: true });
-    const load = stage.startLoad({ workers: 16, thinkTimeMs: 5 });
+    stage.startLoad({ workers: 16, thinkTimeMs: 5 });
     for (const [name, fault] of world.random.shuffled(Object.entries(FAULTS))) {
       await sleep(100);
       await fault(stage);
-      world.note(`${name}: served again after ${(await stage.recovery(load)).toFixed(0)} ms`);
+      world.note(`${name}: served again after ${(await stage.recovery()).toFixed(0)} ms`);
     }
     return await stage.verdict();
   },
@@ -37,7 +37,7 @@ export const SOAK: Scenarios = {
       const [name, fault] = random.pick(Object.entries(FAULTS));
       world.note(`${(at / 1_000).toFixed(0)} s: ${name}, at ${survivor.residentMb().toFixed(0)} MB`);
       await fault(stage);
-      await stage.recovery(load);
+      await stage.recovery();
     }
     await sleep(size.soakFaultEveryMs / 2);
     residentMb.push(survivor.residentMb());
