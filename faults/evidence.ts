@@ -18,13 +18,11 @@ export class Evidence {
   private readonly accepted = new Map<number, Accepted>();
   private readonly lists: Int32Array[] = [];
   private readonly counts = new Map<string, number>();
-  /** What was found to be wrong. */
   private sentences: string[] = [];
   slowestMs = 0;
   requests = 0;
-  /** Updates that were acknowledged. */
+  /** Updates that were acknowledged, and those of which nobody was told whether they took place. */
   done = 0;
-  /** Updates of which nobody was told whether they took place. */
   unknown = 0;
 
   /** @param initial each pet's quantity before the first request, in ascending order of pets */
@@ -69,7 +67,6 @@ export class Evidence {
     return this.sentences.slice(0, EXAMPLES);
   }
 
-  /** How many violations have these words. */
   broken(words: string): number {
     return this.sentences.filter((sentence) => sentence.includes(words)).length;
   }

@@ -25,7 +25,6 @@ interface Zone {
 export class RegisterHistory {
   private readonly clusters = new Map<number, Cluster>();
 
-  /** @param initial the value before the first operation */
   constructor(initial: number) {
     this.write(initial, -Infinity, -Infinity, 'done');
   }

@@ -17,9 +17,9 @@ export interface LoadOptions {
   readonly thinkTimeMs?: number;
   /** The part of the updates that carry `If-Match`, 0 to 1. Default 0.1. */
   readonly conditionalShare?: number;
-  /** All workers begin with the first target and stay until they are sent away; otherwise they go round. Default false. */
+  /** All workers begin with the first target and stay until they are sent away; otherwise they go round. */
   readonly together?: boolean;
-  /** Updates carry an `Idempotency-Key` and are repeated until they are answered, after `stop` too. Default false. */
+  /** Updates carry an `Idempotency-Key` and are repeated until they are answered, after `stop` too. */
   readonly repeats?: boolean;
 }
 
@@ -27,7 +27,6 @@ const GIVE_UP_MS = 15_000;
 
 /** How likely a worker changes its connection after a request, so that a process that returns gets its share again. */
 const MOVING_ON = 0.01;
-/** How likely a repetition goes to the other process. */
 const REPEATED_ELSEWHERE = 0.5;
 
 /** Counts up through a run, so that no quantity is sent twice. */

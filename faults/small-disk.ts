@@ -13,11 +13,7 @@ export class SmallDisk {
     spawnSync('umount', ['--lazy', this.folder]);
   };
 
-  /**
-   * Moves a part, while the server is stopped.
-   *
-   * @throws {LeftOut} when this account may not mount a file system
-   */
+  /** Moves a part of a server that is stopped. @throws {LeftOut} when this account may not mount a file system */
   constructor({ dataFolder }: FaultyPostgres, part: 'base' | 'pg_wal') {
     this.folder = join(dataFolder, part);
     const before = `${this.folder}.before`;

@@ -36,10 +36,10 @@ export class LeftOut extends Error {}
 
 export interface StageOptions {
   readonly pets?: number;
-  /** How many pets the store has with those that nobody updates. Default none beside. */
+  /** How many pets the store has with those that nobody updates. */
   readonly among?: number;
   readonly services?: number;
-  /** Puts a proxy between each service and PostgreSQL. */
+  /** With a proxy between each service and PostgreSQL. */
   readonly proxied?: boolean;
   /** The services speak TLS with PostgreSQL, which is enabled for it, or by these parameters, where it was before. */
   readonly tls?: boolean | string;

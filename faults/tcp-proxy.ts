@@ -63,7 +63,6 @@ export class TcpProxy {
     this.answersToCut = count;
   }
 
-  /** Makes every answer of the database arrive this much later. */
   delayAnswers(delayMs: number): void {
     this.delayMs = delayMs;
   }

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { FAULTS, type Fault } from '../faults.ts';
 import { atLeast, found, Stage, type Figure, type Scenarios, type StageOptions, type World } from '../stage.ts';
 
-/** What PostgreSQL may take to recover from its log. */
 const RECOVERED_WITHIN_MS = 20_000;
 
 /** One of these is killed at a time, as the kernel does when memory runs out; PostgreSQL then ends all of its sessions. */

@@ -56,7 +56,7 @@ export const PIPELINES: Scenarios = {
   },
 };
 
-/** Clients that send pipelines, and judge what comes. */
+/** Clients that send pipelines and judge what comes. */
 class Attack {
   readonly wrong: string[] = [];
   /** The ids of the requests that got an answer. */
