@@ -14,11 +14,7 @@ export const FAULTS = {
   'cut connections': ({ proxies }) => {
     for (const proxy of proxies) proxy.cut();
   },
-  'silent network': async ({ proxies, world }) => {
-    for (const proxy of proxies) proxy.silence();
-    await sleep(world.random.between(1_000, 4_000));
-    for (const proxy of proxies) proxy.speak();
-  },
+  'silent network': (stage) => silence(stage, BRIEFLY_MS),
   'terminate sessions': ({ database }) => database.cutSessions(),
   'locked row': async ({ database, petIds, world }) => {
     const release = await database.lockRow(world.random.pick(petIds));
@@ -46,3 +42,9 @@ export const FAULTS = {
     await service?.becomesReady();
   },
 } satisfies Record<string, Fault>;
+
+export async function silence({ proxies }: Stage, forMs: number): Promise<void> {
+  for (const proxy of proxies) proxy.silence();
+  await sleep(forMs);
+  for (const proxy of proxies) proxy.speak();
+}

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { FAULTS, type Fault } from '../faults.ts';
+import { FAULTS, silence, type Fault } from '../faults.ts';
 import { atLeast, found, Stage, type Figure, type Scenarios, type StageOptions, type World } from '../stage.ts';
 
 const RECOVERED_WITHIN_MS = 20_000;
@@ -17,7 +17,8 @@ export const INTERRUPTIONS: Scenarios = {
   'restart-postgres': (world) => interrupt(world, FAULTS['restart PostgreSQL']),
   'terminate-sessions': (world) => interrupt(world, FAULTS['terminate sessions']),
   'cut-connections': (world) => interrupt(world, FAULTS['cut connections'], { proxied: true }),
-  'silent-connections': (world) => interrupt(world, FAULTS['silent network'], { proxied: true }),
+  'silent-connections': (world) =>
+    interrupt(world, (stage) => silence(stage, world.random.between(1_000, 4_000)), { proxied: true }),
 
   /** Updates commit, and the connection dies before their answer arrives. */
   'cut-before-answer': (world) =>
