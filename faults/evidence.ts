@@ -12,18 +12,18 @@ const CONNECTION_LOST = 'connection lost';
  * the whole at the end: per pet a register history, and the lists as moments of the store.
  */
 export class Evidence {
+  readonly answerWithinMs: number;
   private readonly initial: ReadonlyMap<number, number>;
-  private readonly answerWithinMs: number;
   private readonly histories = new Map<number, RegisterHistory>();
   private readonly accepted = new Map<number, Accepted>();
   private readonly lists: Int32Array[] = [];
   private readonly counts = new Map<string, number>();
-  /** The first few violations, in words. */
-  readonly examples: string[] = [];
-  violations = 0;
-  lostUpdates = 0;
+  private sentences: string[] = [];
   slowestMs = 0;
   requests = 0;
+  /** Updates that were acknowledged, and those of which nobody was told whether they took place. */
+  done = 0;
+  unknown = 0;
 
   /** @param initial each pet's quantity before the first request, in ascending order of pets */
   constructor(initial: ReadonlyMap<number, number>, answerWithinMs: number) {
@@ -51,12 +51,24 @@ export class Evidence {
       const history = this.histories.get(petId);
       const left = state.quantities.get(petId);
       if (left !== undefined) history?.read(left, state.readStart, state.readEnd);
-      for (const sentence of history?.violations() ?? []) this.report(`pet ${petId}: ${sentence}`);
-      for (const sentence of brokenHistory(petId, first, state, this.accepted)) this.report(sentence);
+      for (const sentence of history?.violations() ?? []) this.sentences.push(`pet ${petId}: ${sentence}`);
+      this.sentences.push(...brokenHistory(petId, first, state, this.accepted));
     }
     const lost = lostUpdates(state, this.accepted);
-    this.lostUpdates = lost.length;
-    for (const sentence of [...lost, ...disagreeingLists(this.lists, this.initial, state)]) this.report(sentence);
+    this.sentences = [...this.sentences, ...lost, ...disagreeingLists(this.lists, this.initial, state)];
+  }
+
+  get violations(): number {
+    return this.sentences.length;
+  }
+
+  /** The first few violations, in words. */
+  get examples(): string[] {
+    return this.sentences.slice(0, EXAMPLES);
+  }
+
+  broken(words: string): number {
+    return this.sentences.filter((sentence) => sentence.includes(words)).length;
   }
 
   /** How often each kind of answer came, for people. */
@@ -73,26 +85,10 @@ export class Evidence {
     return this.answered(CONNECTION_LOST);
   }
 
-  /** Updates that were acknowledged. */
-  get done(): number {
-    return this.acceptedAs('done');
-  }
-
-  /** Updates of which nobody was told whether they took place. */
-  get unknown(): number {
-    return this.acceptedAs('unknown');
-  }
-
   /** Updates of unknown outcome that did take place. */
   appliedUnknown(state: FinalState): number {
     const applied = [...state.changes.values()].flat();
     return applied.filter(({ after }) => this.accepted.get(after)?.outcome === 'unknown').length;
-  }
-
-  private acceptedAs(wanted: Accepted['outcome']): number {
-    let count = 0;
-    for (const { outcome } of this.accepted.values()) if (outcome === wanted) count++;
-    return count;
   }
 
   private addUpdate({ outcome, start, end, repeated }: Exchange, update: Update): void {
@@ -100,7 +96,9 @@ export class Evidence {
     const isUnknown = !answer || answer.status === 500 || codeOf(answer) === 'outcome_unknown';
     const result = answer?.status === 200 ? 'done' : isUnknown ? 'unknown' : 'refused';
     this.histories.get(update.petId)?.write(update.quantity, repeated?.since ?? start, end, result);
-    if (result !== 'refused') this.accepted.set(update.quantity, { update, outcome: result });
+    if (result === 'refused') return;
+    this[result]++;
+    this.accepted.set(update.quantity, { update, outcome: result });
   }
 
   private addList(exchange: Exchange, { known }: List, answer: Answer): void {
@@ -124,11 +122,6 @@ export class Evidence {
 
   private accuse({ target, operation, start, end }: Exchange, what: string): void {
     const request = operation.kind === 'list' ? 'GET list' : `PATCH pet ${operation.petId} := ${operation.quantity}`;
-    this.report(`${target.name}, ${request}, sent ${start.toFixed(1)}, ended ${end.toFixed(1)}: ${what}`);
-  }
-
-  private report(sentence: string): void {
-    this.violations++;
-    if (this.examples.length < EXAMPLES) this.examples.push(sentence);
+    this.sentences.push(`${target.name}, ${request}, sent ${start.toFixed(1)}, ended ${end.toFixed(1)}: ${what}`);
   }
 }

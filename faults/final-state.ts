@@ -11,6 +11,7 @@ export interface FinalState {
 }
 
 export interface Change {
+  readonly petId: number;
   readonly before: number;
   readonly after: number;
   readonly requestId: string | null;
@@ -22,12 +23,7 @@ export interface Accepted {
   readonly outcome: 'done' | 'unknown';
 }
 
-/**
- * Fills a store with pets from 1 on, each with its own number as its quantity, all available.
- *
- * @param among how many the store has in all
- * @returns `count` of them, evenly spread
- */
+/** Fills a store with `among` pets, each with its number as its quantity. @returns `count` of them, evenly spread */
 export async function fillStock(database: Database, count: number, among = count): Promise<Map<number, number>> {
   await database.sql(
     `INSERT INTO inventory_item SELECT n, n, 'available' FROM generate_series(1, ${among}) n ORDER BY n`,
@@ -39,21 +35,20 @@ export async function fillStock(database: Database, count: number, among = count
 
 export async function readFinalState(database: Database): Promise<FinalState> {
   const readStart = performance.now();
-  const items = await database.sql<{ pet_id: string; quantity: number }>('SELECT pet_id, quantity FROM inventory_item');
+  const items = await database.sql<{ petId: number; quantity: number }>(
+    'SELECT pet_id::int AS "petId", quantity FROM inventory_item',
+  );
   const readEnd = performance.now();
-  const rows = await database.sql<{ pet_id: string; before: number; after: number; request_id: string | null }>(
-    `SELECT pet_id, quantity_before AS before, quantity_after AS after, request_id
+  const changes = await database.sql<Change>(
+    `SELECT pet_id::int AS "petId", quantity_before AS before, quantity_after AS after, request_id AS "requestId"
        FROM stock_change WHERE quantity_before IS NOT NULL ORDER BY pet_id, id`,
   );
-  const changes = new Map<number, Change[]>();
-  for (const { pet_id, before, after, request_id } of rows) {
-    const petId = Number(pet_id);
-    const earlier = changes.get(petId) ?? [];
-    changes.set(petId, earlier);
-    earlier.push({ before, after, requestId: request_id });
-  }
-  const quantities = new Map(items.map(({ pet_id, quantity }) => [Number(pet_id), quantity]));
-  return { readStart, readEnd, quantities, changes };
+  return {
+    readStart,
+    readEnd,
+    quantities: new Map(items.map(({ petId, quantity }) => [petId, quantity])),
+    changes: Map.groupBy(changes, ({ petId }) => petId),
+  };
 }
 
 /** A pet's changes must lead from its first quantity to its last, and each must be an update that was accepted, once. */
@@ -93,9 +88,7 @@ export function lostUpdates(state: FinalState, accepted: ReadonlyMap<number, Acc
 
 /**
  * Lists are moments of one store, so of any two one is at least as new in every pet. The history tells how new each
- * quantity of a pet is.
- *
- * @param lists quantities in the order of `initial`
+ * quantity is; `lists` have them in the order of `initial`.
  */
 export function disagreeingLists(
   lists: readonly Int32Array[],
@@ -111,13 +104,13 @@ export function disagreeingLists(
   });
   moments.sort((one, other) => one.age - other.age);
   const petIds = [...initial.keys()];
-  return moments.flatMap(({ list, ageOfEach }, at) => {
+  const found: string[] = [];
+  for (const [at, { list, ageOfEach }] of moments.entries()) {
     const previous = moments[at - 1];
-    const older = previous ? ageOfEach.findIndex((age, pet) => age < (previous.ageOfEach[pet] ?? 0)) : -1;
-    if (!previous || older < 0) return [];
-    const [one, other] = [previous.list[older], list[older]];
-    return [
-      `two lists are no moments of one store: pet ${String(petIds[older])} has ${String(one)} and ${String(other)}`,
-    ];
-  });
+    const older = ageOfEach.findIndex((age, pet) => age < (previous?.ageOfEach[pet] ?? -1));
+    if (older < 0) continue;
+    const quantities = [previous?.list[older], list[older]].join(' and ');
+    found.push(`two lists are no moments of one store: pet ${String(petIds[older])} has ${quantities}`);
+  }
+  return found;
 }

@@ -1,7 +1,4 @@
-/**
- * What became of a write: `done` was acknowledged, `refused` promised that nothing was written,
- * `unknown` may take effect at any moment from its start on, or never.
- */
+/** What became of a write; one that is `unknown` may take effect at any moment from its start on, or never. */
 export type WriteOutcome = 'done' | 'refused' | 'unknown';
 
 interface Cluster {
@@ -21,15 +18,13 @@ interface Zone {
 }
 
 /**
- * The history of one register whose writes all have different values, and the test whether some order of
- * instants explains it: each operation at an instant between its start and its end, each read returning the
- * latest write (P. Gibbons and E. Korach, "Testing shared memories", 1997). Operations are folded into one
- * cluster per value as they come, so a history of n operations is tested in O(n log n) and kept in O(values).
+ * The history of one register whose writes all have different values, and the test whether some order explains it: each
+ * operation at an instant between its start and its end, each read returning the latest write (P. Gibbons and E. Korach,
+ * "Testing shared memories", 1997). What is kept is one cluster per value; n operations are tested in O(n log n).
  */
 export class RegisterHistory {
   private readonly clusters = new Map<number, Cluster>();
 
-  /** @param initial the value before the first operation */
   constructor(initial: number) {
     this.write(initial, -Infinity, -Infinity, 'done');
   }
@@ -76,12 +71,11 @@ export class RegisterHistory {
   }
 
   private clusterOf(value: number): Cluster {
-    let cluster = this.clusters.get(value);
-    if (!cluster) {
-      const never = { writeStart: -Infinity, writeEnd: Infinity, firstReadEnd: Infinity, lastReadStart: -Infinity };
-      cluster = { value, ...never };
-      this.clusters.set(value, cluster);
-    }
+    const known = this.clusters.get(value);
+    if (known) return known;
+    const never = { writeStart: -Infinity, writeEnd: Infinity, firstReadEnd: Infinity, lastReadStart: -Infinity };
+    const cluster = { value, ...never };
+    this.clusters.set(value, cluster);
     return cluster;
   }
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConnectionLost, Connection, NotConnected, type Answer } from '../test/support/http-client.ts';
+import { ConnectionLost, Connection, NotConnected, type Answer, type Question } from '../test/support/http-client.ts';
 import type { Exchange, KnownList, List, Target, Update } from './exchange.ts';
+import { succeeded } from './measures.ts';
 import type { SeededRandom } from './seeded-random.ts';
 
 export interface LoadOptions {
@@ -16,9 +17,9 @@ export interface LoadOptions {
   readonly thinkTimeMs?: number;
   /** The part of the updates that carry `If-Match`, 0 to 1. Default 0.1. */
   readonly conditionalShare?: number;
-  /** All workers begin with the first target and stay until they are sent away; otherwise they go round. Default false. */
+  /** All workers begin with the first target and stay until they are sent away; otherwise they go round. */
   readonly together?: boolean;
-  /** Updates carry an `Idempotency-Key` and are repeated until they are answered, after `stop` too. Default false. */
+  /** Updates carry an `Idempotency-Key` and are repeated until they are answered, after `stop` too. */
   readonly repeats?: boolean;
 }
 
@@ -26,7 +27,6 @@ const GIVE_UP_MS = 15_000;
 
 /** How likely a worker changes its connection after a request, so that a process that returns gets its share again. */
 const MOVING_ON = 0.01;
-/** How likely a repetition goes to the other process. */
 const REPEATED_ELSEWHERE = 0.5;
 
 /** Counts up through a run, so that no quantity is sent twice. */
@@ -39,9 +39,12 @@ export class Load {
   private running = false;
   private workers: Promise<void>[] = [];
   private readonly listeners: ((exchange: Exchange) => void)[] = [];
-  /** Connections that were refused; legitimate while a service is down, and nothing was sent. */
+  /** Answered 200 or 304. */
+  served = 0;
+  unserved = 0;
+  /** Legitimate while a service is down: nothing was sent. */
   refusedConnections = 0;
-  /** Connections that the server ended between two requests without having announced it: the next one might have died. */
+  /** Ends of idle connections that no answer had announced: the next request might have died. */
   unannouncedCloses = 0;
 
   private readonly options: LoadOptions;
@@ -90,14 +93,17 @@ export class Load {
       }
       const operation = unanswered?.operation ?? this.choose(known, seen);
       const start = performance.now();
-      const outcome = await this.send(connection, operation);
+      const outcome = await connection.request(this.request(operation), { withinMs: GIVE_UP_MS }).catch(asOutcome);
       const end = performance.now();
+      if (outcome instanceof Error) connection.destroy();
       if (outcome instanceof NotConnected) continue; // closed between the look at it and the request
       const since = unanswered?.since ?? start;
       const again = outcome instanceof Error || outcome.status === 503;
       const repeats = this.options.repeats && operation.kind === 'update';
       unanswered = repeats && again ? { operation, since } : undefined;
       const exchange = { target, operation, start, end, connectedAt, outcome };
+      if (succeeded(exchange)) this.served++;
+      else this.unserved++;
       for (const listener of this.listeners) listener(repeats ? { ...exchange, repeated: { since, again } } : exchange);
       const movesOn = unanswered ? REPEATED_ELSEWHERE : MOVING_ON;
       if (!this.options.together && random.chance(movesOn)) connection.destroy();
@@ -122,30 +128,28 @@ export class Load {
     return isConditional ? { ...update, expected } : update;
   }
 
-  private async send(
-    connection: Connection,
-    operation: Update | List,
-  ): Promise<Answer | ConnectionLost | NotConnected> {
+  private request(operation: Update | List): Question {
     const authorization = `Bearer ${this.options.apiKey}`;
-    try {
-      if (operation.kind === 'list') {
-        const condition = operation.known ? { 'if-none-match': operation.known.etag } : {};
-        const headers = { authorization, ...condition };
-        return await connection.request({ target: '/v1/inventory', headers }, { withinMs: GIVE_UP_MS });
-      }
-      const { petId, quantity, expected } = operation;
-      const condition = expected === undefined ? {} : { 'if-match': `"available-${expected}"` };
-      const key = this.options.repeats ? { 'idempotency-key': `q${quantity}` } : {};
-      const content = { 'content-type': 'application/json', 'x-request-id': `q${quantity}` };
-      const headers = { authorization, ...content, ...condition, ...key };
-      const update = { method: 'PATCH', target: `/v1/inventory/${petId}`, headers, body: JSON.stringify({ quantity }) };
-      return await connection.request(update, { withinMs: GIVE_UP_MS });
-    } catch (error) {
-      connection.destroy();
-      if (error instanceof ConnectionLost || error instanceof NotConnected) return error;
-      throw error;
+    if (operation.kind === 'list') {
+      const condition = operation.known ? { 'if-none-match': operation.known.etag } : {};
+      return { target: '/v1/inventory', headers: { authorization, ...condition } };
     }
+    const { petId, quantity, expected } = operation;
+    const headers = {
+      authorization,
+      'content-type': 'application/json',
+      'x-request-id': `q${quantity}`,
+      ...(expected !== undefined && { 'if-match': `"available-${expected}"` }),
+      ...(this.options.repeats && { 'idempotency-key': `q${quantity}` }),
+    };
+    return { method: 'PATCH', target: `/v1/inventory/${petId}`, headers, body: JSON.stringify({ quantity }) };
   }
+}
+
+/** The end of a connection is an outcome, anything else is a fault of the test. */
+function asOutcome(error: unknown): ConnectionLost | NotConnected {
+  if (error instanceof ConnectionLost || error instanceof NotConnected) return error;
+  throw error;
 }
 
 /** A refused precondition tells the present quantity, an accepted update is it: either serves the next `If-Match`. */

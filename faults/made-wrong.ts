@@ -1,9 +1,6 @@
 import { registerHooks } from 'node:module';
 
-/**
- * Preloaded into a service, makes it wrong on purpose: MADE_WRONG names a file of it, a text in that file, and the text
- * that takes its place, as a JSON array.
- */
+/** Preloaded into a service, makes it wrong on purpose, as `madeWrong` says. */
 const [file = '', right = '', wrong = ''] = JSON.parse(process.env['MADE_WRONG'] ?? '[]') as string[];
 
 registerHooks({

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { LeftOut } from './stage.ts';
 
 /** Where the kernel has its control groups of memory, and what it calls things there. */
 const VERSION_2 = { root: '/sys/fs/cgroup', limit: 'memory.max', swap: 'memory.swap.max', peak: 'memory.peak' };
@@ -13,27 +14,21 @@ const VERSION_1 = {
 
 /** The limit on memory that a container has, without the container. */
 export class MemoryGroup {
-  private readonly folder: string;
-  private readonly files: typeof VERSION_1;
+  private readonly files = existsSync(VERSION_1.root) ? VERSION_1 : VERSION_2;
+  private readonly folder = join(this.files.root, `inventory-${randomUUID()}`);
 
-  /** @returns why this account may not make one, or undefined */
-  static obstacle(): string | undefined {
-    try {
-      new MemoryGroup(64)[Symbol.dispose]();
-      return undefined;
-    } catch (error) {
-      return (error as Error).message;
-    }
-  }
-
+  /** @throws {LeftOut} when this account may not make one */
   constructor(limitMb: number) {
-    this.files = existsSync(VERSION_1.root) ? VERSION_1 : VERSION_2;
     const { root, limit, swap } = this.files;
-    this.folder = join(root, `inventory-${randomUUID()}`);
-    if (this.files === VERSION_2) writeFileSync(join(root, 'cgroup.subtree_control'), '+memory');
-    mkdirSync(this.folder);
+    const isVersion2 = this.files === VERSION_2;
+    try {
+      if (isVersion2) writeFileSync(join(root, 'cgroup.subtree_control'), '+memory');
+      mkdirSync(this.folder);
+    } catch (error) {
+      throw new LeftOut(`this account may not limit memory (${(error as Error).message})`);
+    }
     writeFileSync(join(this.folder, limit), String(limitMb * 2 ** 20));
-    const noSwap = this.files === VERSION_2 ? 0 : limitMb * 2 ** 20; // version 1 counts both together
+    const noSwap = isVersion2 ? 0 : limitMb * 2 ** 20; // version 1 counts both together
     if (existsSync(join(this.folder, swap))) writeFileSync(join(this.folder, swap), String(noSwap));
   }
 

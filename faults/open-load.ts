@@ -5,18 +5,15 @@ const GIVE_UP_MS = 15_000;
 const MOST_CONNECTIONS = 4_000;
 
 /**
- * Sends requests at a fixed rate, whether or not the earlier ones were answered: what comes from a crowd that does not
- * know of each other. A listener gets no answer where the connection was lost or refused.
- *
- * @param perSecond requests a second
- * @returns how many requests were sent, and how many could not be for want of connections
+ * Sends requests at a fixed rate, whether or not the earlier ones were answered. The listener gets no answer where the
+ * connection was lost or refused; what could not be sent for want of connections is counted.
  */
-export async function openLoad(
+export async function openLoad<Shot extends Question>(
   ports: readonly number[],
   perSecond: number,
   durationMs: number,
-  next: () => Question,
-  listener: (answer: Answer | undefined, durationMs: number, shot: Question) => void,
+  next: () => Shot,
+  listener: (answer: Answer | undefined, durationMs: number, shot: Shot) => void,
 ): Promise<{ sent: number; notSent: number }> {
   const idle: Connection[] = [];
   const underWay = new Set<Promise<void>>();
@@ -44,9 +41,8 @@ export async function openLoad(
       tally.notSent++;
       return;
     }
-    const shooting = shoot();
+    const shooting = shoot().finally(() => underWay.delete(shooting));
     underWay.add(shooting);
-    void shooting.then(() => underWay.delete(shooting));
   });
   await sleep(durationMs);
   shots.stop();

@@ -28,4 +28,9 @@ export class SeededRandom {
     if (choice === undefined) throw new RangeError('nothing to pick from');
     return choice;
   }
+
+  shuffled<T>(items: readonly T[]): T[] {
+    const places = items.map((item) => ({ item, place: this.next() }));
+    return places.sort((one, other) => one.place - other.place).map(({ item }) => item);
+  }
 }

@@ -1,8 +1,8 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { closeSync, mkdirSync, mkdtempSync, openSync, renameSync, rmdirSync, rmSync, writeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FaultyPostgres } from '../test/support/postgres-server.ts';
+import { LeftOut } from './stage.ts';
 
 const SIZE_MB = 160;
 
@@ -13,40 +13,16 @@ export class SmallDisk {
     spawnSync('umount', ['--lazy', this.folder]);
   };
 
-  private constructor(folder: string) {
-    this.folder = folder;
+  /** Moves a part of a server that is stopped. @throws {LeftOut} when this account may not mount a file system */
+  constructor({ dataFolder }: FaultyPostgres, part: 'base' | 'pg_wal') {
+    this.folder = join(dataFolder, part);
+    const before = `${this.folder}.before`;
+    renameSync(this.folder, before);
+    mkdirSync(this.folder, { mode: 0o700 });
+    const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE_MB}m`, 'tmpfs', this.folder]);
+    if (status !== 0) throw new LeftOut(`this account may not mount a file system: ${String(stderr).trim()}`);
     process.on('exit', this.unmount);
-  }
-
-  /** @returns why this account may not mount one, or undefined */
-  static obstacle(): string | undefined {
-    const folder = mkdtempSync(join(tmpdir(), 'inventory-disk-'));
-    try {
-      const fault = mount(folder, 1);
-      if (fault === undefined) spawnSync('umount', [folder]);
-      return fault;
-    } finally {
-      rmdirSync(folder);
-    }
-  }
-
-  /** Moves the part, between a stop and a restart. */
-  static async under(postgres: FaultyPostgres, part: 'base' | 'pg_wal'): Promise<SmallDisk> {
-    const folder = join(postgres.dataFolder, part);
-    await postgres.stop();
-    renameSync(folder, `${folder}.before`);
-    mkdirSync(folder, { mode: 0o700 });
-    const fault = mount(folder, SIZE_MB);
-    if (fault !== undefined) throw new Error(fault);
-    const disk = new SmallDisk(folder);
-    try {
-      execFileSync('cp', ['--archive', `${folder}.before/.`, folder]);
-      await postgres.restart();
-      return disk;
-    } catch (error) {
-      disk[Symbol.dispose]();
-      throw error;
-    }
+    execFileSync('cp', ['--archive', `${before}/.`, this.folder]);
   }
 
   fill(): void {
@@ -70,10 +46,4 @@ export class SmallDisk {
     process.off('exit', this.unmount);
     this.unmount();
   }
-}
-
-/** @returns why it did not succeed, or undefined */
-function mount(folder: string, sizeMb: number): string | undefined {
-  const { status, stderr, error } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeMb}m`, 'tmpfs', folder]);
-  return status === 0 ? undefined : (error?.message ?? stderr.toString().trim());
 }

@@ -1,11 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import type { FaultyPostgres } from '../test/support/postgres-server.ts';
 import { createDatabaseOn, type Database } from '../test/support/database.ts';
-import { Evidence } from './evidence.ts';
-import { fillStock, readFinalState, type FinalState } from './final-state.ts';
-import { Load, type LoadOptions, type Quantities } from './load.ts';
-import { SeededRandom } from './seeded-random.ts';
+import { Connection, requestBytes } from '../test/support/http-client.ts';
 import { ServiceProcess } from '../test/support/service-process.ts';
+import { Evidence } from './evidence.ts';
+import type { Exchange } from './exchange.ts';
+import { fillStock, readFinalState } from './final-state.ts';
+import { Load, type LoadOptions } from './load.ts';
+import { succeeded } from './measures.ts';
+import { SeededRandom } from './seeded-random.ts';
 import type { Size } from './size.ts';
 import { TcpProxy } from './tcp-proxy.ts';
 
@@ -14,23 +17,8 @@ export interface World {
   readonly postgres: FaultyPostgres;
   readonly random: SeededRandom;
   readonly size: Size;
-  /** Takes a line for the report that explains the figures. */
+  /** Adds a line to the report. */
   note(line: string): void;
-}
-
-export interface StageOptions {
-  readonly pets?: number;
-  /** How many pets the store has with those that nobody updates. Default none beside. */
-  readonly among?: number;
-  readonly services?: number;
-  /** Puts a proxy between each service and PostgreSQL. Default false. */
-  readonly proxied?: boolean;
-  /** The services speak TLS with PostgreSQL, which is enabled for it, or by these parameters, where it was before. Default false. */
-  readonly tls?: boolean | string;
-  /** Environment variables of the services beside those they need. */
-  readonly settings?: Record<string, string>;
-  /** What starts the services, as {@link ServiceProcess} takes it. */
-  readonly launcher?: readonly string[];
 }
 
 /** A line of the report: what was looked at, what it was, what it may be. */
@@ -41,6 +29,29 @@ export interface Figure {
   readonly holds: boolean;
 }
 
+export type Scenarios = Readonly<Record<string, (world: World) => Promise<Figure[]>>>;
+
+/** Thrown by a scenario that needs what this account may not do. */
+export class LeftOut extends Error {}
+
+export interface StageOptions {
+  readonly pets?: number;
+  /** How many pets the store has with those that nobody updates. */
+  readonly among?: number;
+  readonly services?: number;
+  /** With a proxy between each service and PostgreSQL. */
+  readonly proxied?: boolean;
+  /** The services speak TLS with PostgreSQL, which is enabled for it, or by these parameters, where it was before. */
+  readonly tls?: boolean | string;
+  /** Environment variables of the services beside those they need. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** What starts the services, as {@link ServiceProcess} takes it. */
+  readonly launcher?: readonly string[];
+  /** The bound on every answer, where it is not the run's. */
+  readonly answerWithinMs?: number;
+}
+
+const HOPELESS_AFTER_MS = 10_000;
 const UNCAUGHT = /"msg":"(uncaughtException|unhandledRejection)"/g;
 
 /** Service processes on a store of their own, and the evidence of what they answer. */
@@ -52,25 +63,30 @@ export class Stage {
   readonly evidence: Evidence;
   readonly petIds: readonly number[];
   readonly apiKey = randomBytes(24).toString('hex');
-  private readonly quantities: Quantities;
+  /** Updates of unknown outcome that did take place, once there is a verdict. */
+  appliedUnknown = 0;
+  private readonly loads: Load[] = [];
+  private readonly quantities: { last: number };
+  private slowestRecoveryMs = 0;
   private readonly ends = new AsyncDisposableStack();
 
-  private constructor(world: World, database: Database, stock: ReadonlyMap<number, number>) {
+  private constructor(world: World, database: Database, stock: ReadonlyMap<number, number>, answerWithinMs: number) {
     this.world = world;
     this.database = database;
     this.petIds = [...stock.keys()];
     this.quantities = { last: this.petIds.at(-1) ?? 0 };
-    this.evidence = new Evidence(stock, world.size.answerWithinMs);
+    this.evidence = new Evidence(stock, answerWithinMs);
   }
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
-    const { pets = 100, among = pets, services: count = 2, proxied = false, tls = false, settings = {} } = options;
+    const { pets = 100, among = pets, services = 2, proxied = false, tls = false, settings, launcher = [] } = options;
     if (tls === true && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
     const database = await createDatabaseOn(world.postgres.url);
-    const stage = new Stage(world, database, await fillStock(database, pets, among));
+    const stock = await fillStock(database, pets, among);
+    const stage = new Stage(world, database, stock, options.answerWithinMs ?? world.size.answerWithinMs);
     try {
-      for (let n = 1; n <= count; n++) {
+      for (let n = 1; n <= services; n++) {
         const url = new URL(database.url);
         if (proxied) {
           const proxy = new TcpProxy(world.postgres.url);
@@ -81,8 +97,7 @@ export class Stage {
         if (tls === true && !url.search) url.search = '?sslmode=require';
         if (typeof tls === 'string') [url.hostname, url.search] = ['localhost', tls];
         const needed = { LOG_LEVEL: 'error', DATABASE_URL: url.href, BOOTSTRAP_API_KEY: stage.apiKey };
-        const named = { name: `service ${n}`, launcher: options.launcher ?? [] };
-        const service = await ServiceProcess.onFreePort({ ...needed, ...settings }, named);
+        const service = await ServiceProcess.onFreePort({ ...needed, ...settings }, { name: `service ${n}`, launcher });
         stage.defer(() => service.kill());
         stage.services.push(service);
         service.start();
@@ -95,52 +110,92 @@ export class Stage {
     }
   }
 
-  /** Takes what has to be done in the end, in whatever way that comes; the last is done first. */
+  /** Takes what has to be done in the end, whatever it is; the last is done first. */
   defer(end: () => unknown): void {
     this.ends.defer(async () => {
       await end();
     });
   }
 
-  /** Of `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.ends.disposeAsync();
   }
 
-  /** Workers whose exchanges become evidence; start and stop them. */
-  load(options: Partial<LoadOptions> = {}): Load {
+  /** The first service, which no fault kills. */
+  get service(): ServiceProcess {
+    const [first] = this.services;
+    if (!first) throw new RangeError('no service');
+    return first;
+  }
+
+  get listRequest() {
+    return { target: '/v1/inventory', headers: { authorization: `Bearer ${this.apiKey}` } };
+  }
+
+  /** A client that asks the first service for the list and reads nothing of it. */
+  async stalledReader(): Promise<void> {
+    const connection = await Connection.open(this.service.port);
+    this.defer(() => connection.destroy());
+    connection.pause();
+    connection.send(requestBytes(this.listRequest));
+  }
+
+  get damagedChunks(): number {
+    return this.proxies.reduce((sum, proxy) => sum + proxy.damaged, 0);
+  }
+
+  /** Workers that begin at once, and whose exchanges become evidence. */
+  startLoad(options: Partial<LoadOptions> = {}): Load {
     // A chance of its own: how many requests the workers get done must not change which faults come next.
     const random = new SeededRandom(this.world.random.between(0, 2 ** 31));
     const { services: targets, apiKey, quantities, petIds } = this;
     const load = new Load({ targets, apiKey, quantities, random, workers: 64, petIds, ...options });
     load.onExchange((exchange) => this.evidence.add(exchange));
+    this.loads.push(load);
     this.defer(() => load.stop());
+    load.start();
     return load;
   }
 
-  /** Judges the whole run, once every load has stopped and PostgreSQL answers. */
-  async verdict(): Promise<{ figures: Figure[]; state: FinalState }> {
-    const { evidence } = this;
+  /** How long it takes until every service has served a list and an update; infinite after 10 s. */
+  async recovery(): Promise<number> {
+    const since = performance.now();
+    const missing = new Set(this.services.flatMap(({ name }) => [`${name} list`, `${name} update`]));
+    const tookMs = await new Promise<number>((resolve) => {
+      const look = (exchange: Exchange) => {
+        if (exchange.start < since || !succeeded(exchange)) return;
+        missing.delete(`${exchange.target.name} ${exchange.operation.kind}`);
+        if (missing.size === 0) resolve(exchange.end - since);
+      };
+      for (const load of this.loads) load.onExchange(look);
+      setTimeout(resolve, HOPELESS_AFTER_MS, Infinity).unref();
+    });
+    this.slowestRecoveryMs = Math.max(this.slowestRecoveryMs, tookMs);
+    return tookMs;
+  }
+
+  /** Ends every load and judges the whole run. PostgreSQL has to answer. */
+  async verdict(): Promise<Figure[]> {
+    await Promise.all(this.loads.map((load) => load.stop()));
+    const { evidence, services, world } = this;
     const state = await readFinalState(this.database);
     evidence.conclude(state);
-    this.world.note(evidence.summary);
-    for (const example of evidence.examples) this.world.note(example);
-    const figures = [
+    this.appliedUnknown = evidence.appliedUnknown(state);
+    world.note(evidence.summary);
+    for (const example of evidence.examples) world.note(example);
+    return [
       atMost('violations', evidence.violations, 0),
+      atMost('acknowledged updates lost', evidence.broken('lost update'), 0),
       atMost('answers 500', evidence.answered('500 internal_error'), 0),
-      atMost('uncaught errors', this.services.flatMap(({ log }) => log.match(UNCAUGHT) ?? []).length, 0),
-      atMost('slowest answer', evidence.slowestMs, this.world.size.answerWithinMs, 'ms'),
+      atMost('uncaught errors', services.flatMap(({ log }) => log.match(UNCAUGHT) ?? []).length, 0),
+      atMost('services that ended', services.filter((service) => !service.isRunning).length, 0),
+      atMost('slowest answer', evidence.slowestMs, evidence.answerWithinMs, 'ms'),
+      atMost('slowest recovery from a fault', this.slowestRecoveryMs, world.size.recoveryWithinMs, 'ms'),
     ];
-    return { figures, state };
   }
 }
 
-/**
- * Settings of a service that is wrong on purpose, for a control.
- *
- * @param file of `dist/`
- * @param right a text in it, which `wrong` replaces
- */
+/** Settings of a service that is wrong on purpose: in a file of `dist/`, `wrong` takes the place of the text `right`. */
 export function madeWrong(file: string, right: string, wrong: string): Record<string, string> {
   const preloaded = new URL('made-wrong.ts', import.meta.url).href;
   return { NODE_OPTIONS: `--import ${preloaded}`, MADE_WRONG: JSON.stringify([file, right, wrong]) };
@@ -154,16 +209,10 @@ export function atLeast(what: string, measured: number, bound: number, unit = ''
   return { what, measured: shown(measured, unit), bound: `≥ ${shown(bound, unit)}`, holds: measured >= bound };
 }
 
-/** What is left out has no figure, which the last line of the run counts. */
-export function leftOut(world: World, why: string): Figure[] {
-  world.note(`left out: ${why.split('\n')[0] ?? ''}`);
-  return [];
-}
-
-/** What a control comes to: the figure that has to show that something is wrong does so. */
+/** Of a control: the figure that has to show that something is wrong does so. */
 export function found(figures: readonly Figure[], wanted: string): Figure[] {
-  const missed = figures.filter(({ what, holds }) => what === wanted && !holds).length;
-  return figures.length === 0 ? [] : [atLeast(`finds it: ${wanted}`, missed, 1)];
+  const isMissed = figures.some(({ what, holds }) => what === wanted && !holds);
+  return [atLeast(`finds ${wanted}`, isMissed ? 1 : 0, 1)];
 }
 
 function shown(value: number, unit: string): string {

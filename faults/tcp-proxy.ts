@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import type { SeededRandom } from './seeded-random.ts';
 
 interface Link {
@@ -14,15 +14,14 @@ const READY_AND_IDLE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
 /** Stands between a service and PostgreSQL, listens on 127.0.0.1, and is the network's bad day. */
 export class TcpProxy {
   private readonly links = new Set<Link>();
-  private server: Server | undefined;
+  private readonly server = createServer({ noDelay: true }, (near) => this.join(near));
+  private readonly target: { readonly host: string; readonly port: number };
   private silent = false;
   private answersToCut = 0;
   private delayMs = 0;
   private damage: { readonly share: number; readonly random: SeededRandom } | undefined;
-  /** Chunks that {@link damageChunks} has damaged. */
+  /** How many chunks were damaged. */
   damaged = 0;
-
-  private readonly target: { readonly host: string; readonly port: number };
 
   /** @param url a connection to the PostgreSQL that it passes everything on to */
   constructor(url: string) {
@@ -30,18 +29,16 @@ export class TcpProxy {
     this.target = { host: hostname, port: Number(port) };
   }
 
-  /** Starts to listen, and tells on which port. */
+  /** @returns the port */
   async listen(): Promise<number> {
-    this.server = createServer({ noDelay: true }, (near) => {
-      this.join(near);
-    }).listen(0, '127.0.0.1');
+    this.server.listen(0, '127.0.0.1');
     await once(this.server, 'listening');
     return (this.server.address() as AddressInfo).port;
   }
 
   /** Resets every connection, in both directions. */
   cut(): void {
-    for (const link of this.links) this.reset(link);
+    for (const link of this.links) reset(link);
   }
 
   /** Nothing passes either way until `speak`; connections stay open, and new ones are accepted into the silence. */
@@ -66,27 +63,20 @@ export class TcpProxy {
     this.answersToCut = count;
   }
 
-  /** Makes every answer of the database arrive this much later. */
   delayAnswers(delayMs: number): void {
     this.delayMs = delayMs;
   }
 
-  /**
-   * From now on some of the chunks, either way and from the first byte of a connection on, have one bit turned over, or
-   * are cut off somewhere and the connection with them.
-   *
-   * @param share of the chunks, 0 to 1
-   */
+  /** From now on this share of the chunks, either way, has one bit turned over or is cut off with its connection. */
   damageChunks(share: number, random: SeededRandom): void {
     this.damage = { share, random };
   }
 
   async close(): Promise<void> {
-    if (!this.server) return;
+    if (!this.server.listening) return;
     this.cut();
     this.server.close();
     await once(this.server, 'close');
-    this.server = undefined;
   }
 
   private join(near: Socket): void {
@@ -97,9 +87,7 @@ export class TcpProxy {
       link.writes ||= /\bUPDATE\b/i.test(chunk.toString('latin1'));
       this.forward(link, far, chunk);
     });
-    far.on('data', (chunk: Buffer) => {
-      this.pass(link, chunk);
-    });
+    far.on('data', (chunk: Buffer) => this.answer(link, chunk));
     for (const [end, other] of [
       [near, far],
       [far, near],
@@ -115,10 +103,10 @@ export class TcpProxy {
     if (this.silent) this.silence();
   }
 
-  private pass(link: Link, chunk: Buffer): void {
+  private answer(link: Link, chunk: Buffer): void {
     if (this.answersToCut > 0 && link.writes && chunk.subarray(-READY_AND_IDLE.length).equals(READY_AND_IDLE)) {
       this.answersToCut--;
-      this.reset(link);
+      reset(link);
     } else if (this.delayMs > 0) {
       setTimeout(() => link.near.write(chunk), this.delayMs);
     } else {
@@ -138,16 +126,16 @@ export class TcpProxy {
       chunk.writeUInt8(chunk.readUInt8(at) ^ (1 << random.between(0, 7)), at);
       to.write(chunk);
     } else if (random.chance(0.5)) {
-      this.reset(link);
+      reset(link);
     } else {
       to.end(chunk.subarray(0, at));
       link.near.destroySoon();
       link.far.destroySoon();
     }
   }
+}
 
-  private reset({ near, far }: Link): void {
-    near.resetAndDestroy();
-    far.resetAndDestroy();
-  }
+function reset({ near, far }: Link): void {
+  near.resetAndDestroy();
+  far.resetAndDestroy();
 }

@@ -1,110 +1,50 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { FAULTS, silence, type Fault } from '../faults.ts';
-import type { FinalState } from '../final-state.ts';
-import { recovery } from '../measures.ts';
-import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
+import { ConnectionLost } from '../../test/support/http-client.ts';
+import { quantile } from '../measures.ts';
+import { atLeast, atMost, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
 
-/** An orderly restart of PostgreSQL. */
-export function restartPostgres(world: World): Promise<Figure[]> {
-  return interrupt(world, FAULTS['restart PostgreSQL']);
-}
-
-/** All of the services' sessions ended by the database's operator. */
-export function terminateSessions(world: World): Promise<Figure[]> {
-  return interrupt(world, FAULTS['terminate sessions']);
-}
-
-/** All of the services' sockets to PostgreSQL reset. */
-export function cutConnections(world: World): Promise<Figure[]> {
-  return interrupt(world, FAULTS['cut connections'], { proxied: true });
-}
-
-/** The network swallows everything for a while, as when a cable is pulled. */
-export function silentConnections(world: World): Promise<Figure[]> {
-  const forMs = () => world.random.between(1_000, 4_000);
-  return interrupt(world, (stage) => silence(stage, forMs()), { proxied: true });
-}
-
-/** Updates commit, and the connection dies before their answer arrives. */
-export function cutBeforeAnswer(world: World): Promise<Figure[]> {
-  const fault: Fault = async (stage) => {
-    for (const proxy of stage.proxies) proxy.cutBeforeAnswer(2);
-    await sleep(100);
-  };
-  return interrupt(world, fault, {
-    proxied: true,
-    look: ({ evidence }, state) => [atLeast('unknown outcomes that took place', evidence.appliedUnknown(state), 1)],
-  });
-}
-
-/** The same fault again and again under load. */
-export async function interrupt(
-  world: World,
-  fault: Fault,
-  options: {
-    readonly proxied?: boolean;
-    readonly rounds?: number;
-    /** What else is to be seen in the end. */
-    readonly look?: (stage: Stage, state: FinalState) => Figure[];
-  } = {},
-): Promise<Figure[]> {
-  const { proxied = false, rounds = world.size.interruptions, look } = options;
-  await using stage = await Stage.open(world, { proxied });
-  const load = stage.load();
-  load.start();
-  let slowest = 0;
-  for (let round = 0; round < rounds; round++) {
-    await sleep(world.random.between(200, 500));
-    await fault(stage);
-    slowest = Math.max(slowest, await recovery(load, stage.services));
-  }
-  await load.stop();
-  const { figures, state } = await stage.verdict();
-  return [
-    ...figures,
-    ...(look?.(stage, state) ?? []),
-    atMost('acknowledged updates lost', stage.evidence.lostUpdates, 0),
-    atMost('first success after its return', slowest, 1_000, 'ms'),
-    atMost('services that ended', stage.services.filter((service) => !service.isRunning).length, 0),
-  ];
-}
-
-export function postgresDown(world: World): Promise<Figure[]> {
-  const { postgres } = world;
-  return endure(world, { begin: () => postgres.crash(), end: () => postgres.restart() });
-}
-
-export function postgresFrozen(world: World): Promise<Figure[]> {
-  const { postgres } = world;
-  return endure(world, { begin: () => postgres.freeze(), end: () => postgres.thaw() });
-}
+/** From then on no answer of an update that came before the lock is still on its way. */
+const SETTLED_MS = 200;
 
 /** How long a service may take to notice before its readiness must be off. */
 const NOTICE_MS = 3_000;
 
+/** No database for a while, or not for one pet. */
+export const OUTAGES: Scenarios = {
+  'postgres-down': (world) =>
+    endure(
+      world,
+      () => world.postgres.crash(),
+      () => world.postgres.restart(),
+    ),
+  'postgres-frozen': (world) =>
+    endure(
+      world,
+      () => world.postgres.freeze(),
+      () => world.postgres.thaw(),
+    ),
+  'locked-row': lockedRow,
+};
+
 async function endure(
   world: World,
-  outage: { begin(): Promise<void> | void; end(): Promise<void> | void },
+  begin: () => Promise<void> | void,
+  end: () => Promise<void> | void,
 ): Promise<Figure[]> {
   await using stage = await Stage.open(world);
-  const [service] = stage.services;
-  if (!service) throw new RangeError('a service is needed');
-  const load = stage.load();
+  const { service } = stage;
+  const load = stage.startLoad();
   let isOut = false;
-  stage.defer(() => isOut && outage.end());
-  let served = 0;
-  let outSince = Infinity;
-  load.onExchange(({ start, outcome }) => {
-    if (isOut && start > outSince && 'status' in outcome && outcome.status < 300) served++;
-  });
-  load.start();
+  stage.defer(() => isOut && end());
   await sleep(1_000);
   const residentBefore = service.residentMb();
-  await outage.begin();
+  await begin();
   isOut = true;
-  outSince = performance.now();
+  const outSince = performance.now();
+  await sleep(100); // what had been answered arrives
+  const servedBefore = load.served;
   const wrong: string[] = [];
-  while (performance.now() < outSince + world.size.outageMs) {
+  while (performance.now() < outSince + world.size.faultMs) {
     await sleep(250);
     const live = await service.health('live');
     const ready = await service.health('ready');
@@ -112,18 +52,57 @@ async function endure(
     if (ready !== 503 && performance.now() > outSince + NOTICE_MS) wrong.push(`ready ${String(ready)}`);
   }
   const residentAfter = service.residentMb();
+  const served = load.served - servedBefore;
   isOut = false;
-  await outage.end();
-  const firstSuccess = await recovery(load, stage.services);
+  await end();
+  await stage.recovery();
   await Promise.all(stage.services.map((each) => each.becomesReady()));
-  await load.stop();
-  const { figures } = await stage.verdict();
+  const figures = await stage.verdict();
   return [
     ...figures,
     atMost(`wrong health probes ${wrong.slice(0, 3).join(', ')}`.trim(), wrong.length, 0),
     atMost('served without a database', served, 0),
     atMost('memory grown', residentAfter - residentBefore, 50, 'MB'),
-    atMost('first success after its return', firstSuccess, 1_000, 'ms'),
-    atMost('services that ended', stage.services.filter((each) => !each.isRunning).length, 0),
+  ];
+}
+
+/** Another session holds one pet's row while 64 workers want it; the other pets and the list must not notice. */
+async function lockedRow(world: World): Promise<Figure[]> {
+  await using stage = await Stage.open(world);
+  const [lockedPet = 0, ...otherPets] = stage.petIds;
+  const onLocked = stage.startLoad({ petIds: [lockedPet], updateShare: 1, conditionalShare: 0 });
+  const onOthers = stage.startLoad({ workers: 8, petIds: otherPets, conditionalShare: 0 });
+  let lockedSince = Infinity;
+  let lockedUntil = Infinity;
+  const locked = { refused: 0, unknown: 0, otherwise: 0 };
+  onLocked.onExchange(({ end, outcome }) => {
+    if (end < lockedSince + SETTLED_MS || end > lockedUntil) return;
+    if (outcome instanceof ConnectionLost || outcome.status !== 503) locked.otherwise++;
+    else locked[outcome.text.includes('"service_unavailable"') ? 'refused' : 'unknown']++;
+  });
+  let durations: number[] = [];
+  onOthers.onExchange(({ start, end }) => durations.push(end - start));
+  await sleep(1_000);
+  durations = [];
+  await sleep(5_000);
+  const normalP99 = quantile(durations, 0.99);
+
+  const release = await stage.database.lockRow(lockedPet);
+  lockedSince = performance.now();
+  durations = [];
+  await sleep(world.size.faultMs);
+  const duringP99 = quantile(durations, 0.99);
+  lockedUntil = performance.now();
+  await release();
+  await sleep(500);
+  const figures = await stage.verdict();
+  world.note(`p99 of the others ${duringP99.toFixed(1)} ms, normally ${normalP99.toFixed(1)} ms`);
+  world.note(`updates of the locked pet: ${locked.refused} refused, ${locked.unknown} of unknown outcome`);
+  return [
+    ...figures,
+    atMost('other requests not served', onOthers.unserved, 0),
+    atMost('p99 of the others against normal', duringP99 / normalP99, 2, '×'),
+    atLeast('updates of the locked pet refused', locked.refused, 1),
+    atMost('updates of the locked pet not answered 503', locked.otherwise, 0),
   ];
 }

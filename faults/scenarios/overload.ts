@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Durations, quantile, succeeded } from '../measures.ts';
+import { quantile } from '../measures.ts';
 import { openLoad } from '../open-load.ts';
-import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
+import { atLeast, atMost, Stage, type Scenarios } from '../stage.ts';
 
 /**
  * How late each answer of the database comes, and how many requests may wait for it: few fit on each of its round trips.
@@ -9,91 +9,77 @@ import { atLeast, atMost, Stage, type Figure, type World } from '../stage.ts';
  */
 const DATABASE_DELAY_MS = 50;
 const MAX_WAITING_REQUESTS = '16';
-const CROWDS = [64, 256];
-const FIRST_UPDATE = 1_000_000;
 const CAPACITY_MS = 2_000;
 
-/** Ten times as many updates as the services can make, from clients that do not wait for each other. */
-export async function overload(world: World): Promise<Figure[]> {
-  const { random, size } = world;
-  await using stage = await Stage.open(world, { pets: 100, proxied: true, settings: { MAX_WAITING_REQUESTS } });
-  for (const proxy of stage.proxies) proxy.delayAnswers(DATABASE_DELAY_MS);
-  let peak = 0;
-  for (const workers of CROWDS) peak = Math.max(peak, await capacity(stage, workers));
+export const OVERLOAD: Scenarios = {
+  /** Ten times as many updates as the services can make, from clients that do not wait for each other. */
+  overload: async (world) => {
+    await using stage = await Stage.open(world, { proxied: true, settings: { MAX_WAITING_REQUESTS } });
+    for (const proxy of stage.proxies) proxy.delayAnswers(DATABASE_DELAY_MS);
+    const peak = Math.max(await capacity(stage, 64), await capacity(stage, 256));
 
-  const served: number[] = [];
-  const refused: number[] = [];
-  let unknown = 0;
-  let wrong = 0;
-  let quantity = FIRST_UPDATE;
-  const startedAt = performance.now();
-  const tally = await openLoad(
-    stage.services.map(({ port }) => port),
-    10 * peak,
-    size.overloadMs,
-    () => ({
-      method: 'PATCH',
-      target: `/v1/inventory/${random.pick(stage.petIds)}`,
-      headers: { authorization: `Bearer ${stage.apiKey}`, 'content-type': 'application/json' },
-      body: `{"quantity":${++quantity}}`,
-    }),
-    (answer, durationMs) => {
-      if (answer?.status === 200) served.push(durationMs);
-      else if (answer?.status === 503) {
-        refused.push(durationMs);
-        if (answer.text.includes('"outcome_unknown"')) unknown++;
-      } else if (wrong++ < 5) world.note(`answered ${answer ? `${answer.status} ${answer.text}` : 'not at all'}`);
-    },
-  );
-  const goodput = served.length / ((performance.now() - startedAt) / 1_000);
-  await sleep(1_000);
-  const after = stage.load({ workers: 4, updateShare: 1, conditionalShare: 0 });
-  const afterwards = new Durations(after);
-  after.start();
-  await sleep(1_000);
-  await after.stop();
-  world.note(
-    `peak ${peak.toFixed(0)}/s, offered ${(10 * peak).toFixed(0)}/s (${tally.notSent} of ${tally.sent} not sent); ` +
-      `served ${goodput.toFixed(0)}/s, p99 ${quantile(served, 0.99).toFixed(0)} ms; ` +
-      `refused ${refused.length}, ${refused.filter((ms) => ms <= 200).length} of them within 200 ms, ` +
-      `${unknown} of unknown outcome, median ${quantile(refused, 0.5).toFixed(0)} ms`,
-  );
-  return [
-    atLeast('goodput against peak', goodput / peak, 0.9, '×'),
-    atMost('requests not sent', tally.notSent, tally.sent / 100),
-    atMost('p99 of the refusals', quantile(refused, 0.99), 200, 'ms'),
-    atMost('answers neither 200 nor 503', wrong, 0),
-    atMost('not served a second after', afterwards.unserved, 0),
-  ];
-}
+    const served: number[] = [];
+    const refused: number[] = [];
+    let wrong = 0;
+    let quantity = 1_000_000;
+    const startedAt = performance.now();
+    const tally = await openLoad(
+      stage.services.map(({ port }) => port),
+      10 * peak,
+      world.size.faultMs,
+      () => ({
+        method: 'PATCH',
+        target: `/v1/inventory/${world.random.pick(stage.petIds)}`,
+        headers: { authorization: `Bearer ${stage.apiKey}`, 'content-type': 'application/json' },
+        body: `{"quantity":${++quantity}}`,
+      }),
+      (answer, durationMs) => {
+        if (answer?.status === 200) served.push(durationMs);
+        else if (answer?.status === 503) refused.push(durationMs);
+        else if (wrong++ < 5) world.note(`answered ${answer ? `${answer.status} ${answer.text}` : 'not at all'}`);
+      },
+    );
+    const goodput = served.length / ((performance.now() - startedAt) / 1_000);
+    await sleep(1_000);
+    const afterwards = stage.startLoad({ workers: 4, updateShare: 1, conditionalShare: 0 });
+    await sleep(1_000);
+    await afterwards.stop();
+    world.note(
+      `peak ${peak.toFixed(0)}/s, ${tally.sent} requests offered, ${refused.length} refused; ` +
+        `served ${goodput.toFixed(0)}/s, p99 ${quantile(served, 0.99).toFixed(0)} ms`,
+    );
+    return [
+      atLeast('goodput against peak', goodput / peak, 0.9, '×'),
+      atMost('requests not sent', tally.notSent, tally.sent / 100),
+      atMost('p99 of the refusals', quantile(refused, 0.99), 200, 'ms'),
+      atMost('answers neither 200 nor 503', wrong, 0),
+      atMost('not served a second after', afterwards.unserved, 0),
+    ];
+  },
 
-/** Ten times as many clients as usual, each with its next request ready: here the processor is the limit. */
-export async function crowd(world: World): Promise<Figure[]> {
-  await using stage = await Stage.open(world, { pets: 1_000 });
-  const usual: number[] = [];
-  const crowded: number[] = [];
-  for (let round = 0; round < world.size.comparisons; round++) {
-    usual.push(await capacity(stage, 64));
-    crowded.push(await capacity(stage, 640));
-  }
-  const [peak, goodput] = [quantile(usual, 0.5), quantile(crowded, 0.5)];
-  const { figures } = await stage.verdict();
-  world.note(`64 clients are served ${peak.toFixed(0)}/s, 640 ${goodput.toFixed(0)}/s`);
-  return [...figures, atLeast('goodput against peak', goodput / peak, 0.9, '×')];
-}
+  /** Ten times as many clients as usual, each with its next request ready: here the processor is the limit. */
+  crowd: async (world) => {
+    await using stage = await Stage.open(world, { pets: 1_000 });
+    const usual: number[] = [];
+    const crowded: number[] = [];
+    for (let left = Math.ceil(world.size.rounds / 10); left > 0; left--) {
+      usual.push(await capacity(stage, 64));
+      crowded.push(await capacity(stage, 640));
+    }
+    const [peak, goodput] = [quantile(usual, 0.5), quantile(crowded, 0.5)];
+    const figures = await stage.verdict();
+    world.note(`64 clients are served ${peak.toFixed(0)}/s, 640 ${goodput.toFixed(0)}/s`);
+    return [...figures, atLeast('goodput against peak', goodput / peak, 0.9, '×')];
+  },
+};
 
 /** Updates a second that so many workers get served. */
 async function capacity(stage: Stage, workers: number): Promise<number> {
-  const load = stage.load({ workers, updateShare: 1, conditionalShare: 0 });
-  let served = 0;
-  load.onExchange((exchange) => {
-    if (succeeded(exchange)) served++;
-  });
-  load.start();
+  const load = stage.startLoad({ workers, updateShare: 1, conditionalShare: 0 });
   await sleep(500);
-  served = 0;
+  const servedBefore = load.served;
   await sleep(CAPACITY_MS);
-  const perSecond = served / (CAPACITY_MS / 1_000);
+  const perSecond = (load.served - servedBefore) / (CAPACITY_MS / 1_000);
   await load.stop();
   return perSecond;
 }

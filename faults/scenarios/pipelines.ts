@@ -1,97 +1,90 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Connection, ConnectionLost, type Answer } from '../../test/support/http-client.ts';
-import type { Exchange } from '../exchange.ts';
-import { Pipelines, wrongAnswer, type Piece } from '../pipeline.ts';
+import { ask, Connection, ConnectionLost, type Answer } from '../../test/support/http-client.ts';
+import type { Update } from '../exchange.ts';
+import { nextPipeline, wrongAnswer, type Client, type Piece } from '../pipeline.ts';
 import { SeededRandom } from '../seeded-random.ts';
-import type { ServiceProcess } from '../../test/support/service-process.ts';
-import { atLeast, atMost, madeWrong, Stage, type Figure, type World } from '../stage.ts';
+import { atLeast, atMost, madeWrong, Stage, type Scenarios } from '../stage.ts';
 
 const CLIENTS = 48;
 const PETS_PER_CLIENT = 12;
+const ON_ONE_SERVICE = { pets: CLIENTS * PETS_PER_CLIENT, services: 1 };
 const ANSWER_WITHIN_MS = 10_000;
 /** So long after its connection was cut an update may still be applied. */
 const IN_DOUBT_MS = 4_000;
 const ENDINGS = ['read', 'read', 'read', 'read', 'finish', 'destroy', 'reset', 'stall'] as const;
 
-/** Pipelines of every method, some of them malformed or cut, on many connections: answered in order, one at a time. */
-export async function hostilePipelines(world: World): Promise<Figure[]> {
-  const settings = { LOG_LEVEL: 'info', LOG_SUCCESS_EVERY: '1' };
-  const patient = { ...world, size: { ...world.size, answerWithinMs: ANSWER_WITHIN_MS } }; // this is not about speed
-  await using stage = await Stage.open(patient, { pets: CLIENTS * PETS_PER_CLIENT, services: 1, settings });
-  const [service] = stage.services;
-  if (!service) throw new RangeError('a service is needed');
-  const attack = new Attack(stage);
-  await attack.run(world.size.pipelines / 5);
-  const before = await quiet(stage, service);
-  await attack.run(world.size.pipelines);
-  const after = await quiet(stage, service);
-  const { figures } = await stage.verdict();
-  const logged = Map.groupBy(
-    service.lines().filter(({ msg }) => msg === 'request'),
-    (line) => line['requestId'],
-  );
-  const twice = [...logged.values()].filter((lines) => lines.length > 1).length;
-  const unlogged = attack.answered.filter((id) => !logged.has(id)).length;
-  world.note(`${attack.answered.length} answers, ${attack.pipelines} pipelines, ${attack.cut} of them cut`);
-  for (const sentence of attack.wrong.slice(0, 8)) world.note(sentence);
-  for (const [name, seen] of Object.entries({ before, after })) world.note(`${name}: ${JSON.stringify(seen)}`);
-  return [
-    ...figures,
-    atLeast('pipelines', attack.pipelines, world.size.pipelines),
-    atMost('answers that are wrong, missing or not in order', attack.wrong.length, 0),
-    atMost('requests still under way', after.active, 0),
-    atMost('descriptors grown', after.descriptors - before.descriptors, 5),
-    atMost('memory grown', after.residentMb - before.residentMb, 50, 'MB'),
-    atMost('answered requests that are not in the log', unlogged, 0),
-    atMost('requests that are in the log twice', twice, 0),
-  ];
-}
+export const PIPELINES: Scenarios = {
+  /** Pipelines of every method, some of them malformed or cut, on many connections: answered in order, one at a time. */
+  'hostile-pipelines': async (world) => {
+    const { pipelines } = world.size;
+    const settings = { LOG_LEVEL: 'info', LOG_SUCCESS_EVERY: '1' };
+    const answerWithinMs = ANSWER_WITHIN_MS; // this is not about speed
+    await using stage = await Stage.open(world, { ...ON_ONE_SERVICE, settings, answerWithinMs });
+    const attack = new Attack(stage);
+    await attack.run(pipelines / 5);
+    const before = await quiet(stage);
+    await attack.run(pipelines);
+    const after = await quiet(stage);
+    const figures = await stage.verdict();
+    const requests = stage.service.lines().filter(({ msg }) => msg === 'request');
+    const logged = new Set(requests.map(({ requestId }) => requestId));
+    world.note(`${attack.answered.length} answers, ${attack.cut} pipelines cut`);
+    for (const sentence of attack.wrong.slice(0, 8)) world.note(sentence);
+    return [
+      ...figures,
+      atMost('answers that are wrong, missing or not in order', attack.wrong.length, 0),
+      atMost('requests still under way', after.active, 0),
+      atMost('descriptors grown', after.descriptors - before.descriptors, 5),
+      atMost('memory grown', after.residentMb - before.residentMb, 50, 'MB'),
+      atMost('answered requests that are not in the log', attack.answered.filter((id) => !logged.has(id)).length, 0),
+      atMost('requests that are in the log again', requests.length - logged.size, 0),
+    ];
+  },
 
-/** A control: a service that serves the requests of a connection beside each other. */
-export async function parallelPipelinesControl(world: World): Promise<Figure[]> {
-  const settings = madeWrong('http/request-turns.js', 'if (response.socket && isFirstOfRead(socket)) {', 'if (true) {');
-  await using stage = await Stage.open(world, { pets: CLIENTS * PETS_PER_CLIENT, services: 1, settings });
-  const attack = new Attack(stage);
-  await attack.run(world.size.pipelines / 5);
-  const missed = attack.wrong.filter((sentence) => sentence.includes(' lacks '));
-  return [atLeast('lists found that miss an update before them', missed.length, 1)];
-}
+  /** A control: a service that serves the requests of a connection beside each other. */
+  'control-parallel-pipelines': async (world) => {
+    const settings = madeWrong(
+      'http/request-turns.js',
+      'if (response.socket && isFirstOfRead(socket)) {',
+      'if (true) {',
+    );
+    await using stage = await Stage.open(world, { ...ON_ONE_SERVICE, settings });
+    const attack = new Attack(stage);
+    await attack.run(world.size.pipelines / 5);
+    const missed = attack.wrong.filter((sentence) => sentence.includes(' lacks '));
+    return [atLeast('lists found that miss an update before them', missed.length, 1)];
+  },
+};
 
-/** Clients that send pipelines, and judge what comes. */
+/** Clients that send pipelines and judge what comes. */
 class Attack {
   readonly wrong: string[] = [];
   /** The ids of the requests that got an answer. */
   readonly answered: string[] = [];
-  pipelines = 0;
   cut = 0;
-  private readonly clients: Client[] = [];
+  private readonly clients: readonly Client[];
   private readonly stage: Stage;
-  private readonly port: number;
 
   constructor(stage: Stage) {
     this.stage = stage;
-    this.port = stage.services[0]?.port ?? 0;
     const quantities = { last: stage.petIds.length };
-    for (let n = 0; n < CLIENTS; n++) {
-      const random = new SeededRandom(stage.world.random.between(0, 2 ** 31));
+    this.clients = Array.from({ length: CLIENTS }, (_, n) => {
       const petIds = stage.petIds.slice(n * PETS_PER_CLIENT, (n + 1) * PETS_PER_CLIENT);
-      this.clients.push({
-        random,
-        pipelines: new Pipelines(`c${n}`, stage.apiKey, quantities, random),
+      return {
+        apiKey: stage.apiKey,
+        random: new SeededRandom(stage.world.random.between(0, 2 ** 31)),
+        quantities,
         held: new Map(petIds.map((petId) => [petId, petId])),
         inDoubt: new Map(),
-      });
-    }
+      };
+    });
   }
 
-  /** Resolves when so many more pipelines are through. */
+  /** Resolves when so many pipelines are through. */
   async run(count: number): Promise<void> {
-    const enough = this.pipelines + count;
+    let begun = 0;
     const work = async (client: Client) => {
-      while (this.pipelines < enough) {
-        this.pipelines++;
-        await this.pipeline(client);
-      }
+      while (begun++ < count) await this.pipeline(client);
     };
     await Promise.all(this.clients.map(work));
   }
@@ -99,23 +92,19 @@ class Attack {
   private async pipeline(client: Client): Promise<void> {
     const { random, held } = client;
     await this.learn(client);
-    const pieces = client.pipelines.next(held);
+    const pieces = nextPipeline(client);
     const last = pieces.findIndex(({ closes }) => closes);
     const due = last < 0 ? pieces : pieces.slice(0, last + 1);
     const ending = random.pick(ENDINGS);
     const isCut = ending !== 'read' && ending !== 'finish';
-    const connection = await Connection.open(this.port);
+    const connection = await Connection.open(this.stage.service.port);
     let start = performance.now();
     let next = 0;
     const read = async () => {
       for (const piece of due) {
-        if (piece.interim) await connection.answer({ withinMs: ANSWER_WITHIN_MS });
-        this.judge(
-          client,
-          piece,
-          start,
-          await connection.answer({ toHead: piece.toHead ?? false, withinMs: ANSWER_WITHIN_MS }),
-        );
+        const options = { toHead: piece.toHead ?? false, withinMs: ANSWER_WITHIN_MS };
+        if (piece.interim) await connection.answer(options);
+        this.judge(client, piece, start, await connection.answer(options));
         start = performance.now(); // when the turn of the next one has come for certain
         next++;
       }
@@ -128,7 +117,7 @@ class Attack {
     });
     if (ending === 'stall') connection.pause();
     const bytes = pieces.map((piece) => piece.bytes).join('');
-    await this.send(connection, random, isCut ? bytes.slice(0, random.between(1, 2 * bytes.length)) : bytes);
+    await send(connection, random, isCut ? bytes.slice(0, random.between(1, 2 * bytes.length)) : bytes);
     if (isCut) {
       this.cut++;
       await sleep(random.between(0, 15));
@@ -139,35 +128,25 @@ class Attack {
     connection.destroy();
     for (const { update } of due.slice(next)) {
       if (!update) continue;
-      this.note({ operation: update, start, outcome: new ConnectionLost('cut by the client') });
+      this.note(update, start, new ConnectionLost('cut by the client'));
       held.delete(update.petId);
       client.inDoubt.set(update.petId, performance.now() + IN_DOUBT_MS);
     }
   }
 
-  /** In as many packets as chance will have it. */
-  private async send(connection: Connection, random: SeededRandom, bytes: string): Promise<void> {
-    for (let at = 0; at < bytes.length;) {
-      const end = random.chance(0.5) ? bytes.length : random.between(at + 1, bytes.length);
-      connection.send(bytes.slice(at, end));
-      at = end;
-      if (at < bytes.length) await sleep(random.between(0, 3));
-    }
-  }
-
   private judge(client: Client, piece: Piece, start: number, answer: Answer): void {
+    const { id, update } = piece;
     const fault = wrongAnswer(piece, answer);
     if (fault !== undefined) this.wrong.push(`the answer to ${this.shown(piece)} ${fault}`);
-    if (piece.id !== undefined) this.answered.push(piece.id);
-    const { update } = piece;
+    if (id !== undefined) this.answered.push(id);
     if (!update) return;
-    this.note({ operation: update, start, outcome: answer });
+    this.note(update, start, answer);
     if (answer.status === 200) client.held.set(update.petId, update.quantity);
   }
 
-  private note({ operation, start, outcome }: Pick<Exchange, 'operation' | 'start' | 'outcome'>): void {
+  private note(operation: Update, start: number, outcome: Answer | ConnectionLost): void {
     // These clients cut their connections themselves, as a kill -9 would.
-    const target = { name: 'service', port: this.port, killedAt: Infinity };
+    const target = { name: 'service', port: this.stage.service.port, killedAt: Infinity };
     this.stage.evidence.add({ target, operation, start, end: performance.now(), connectedAt: start, outcome });
   }
 
@@ -189,30 +168,25 @@ class Attack {
   }
 }
 
-interface Client {
-  readonly random: SeededRandom;
-  readonly pipelines: Pipelines;
-  /** What its pets hold, as far as it knows. */
-  readonly held: Map<number, number>;
-  /** Its other pets, and when it is certain what they hold. */
-  readonly inDoubt: Map<number, number>;
+/** In as many packets as chance will have it. */
+async function send(connection: Connection, random: SeededRandom, bytes: string): Promise<void> {
+  for (let at = 0; at < bytes.length;) {
+    const end = random.chance(0.5) ? bytes.length : random.between(at + 1, bytes.length);
+    connection.send(bytes.slice(at, end));
+    at = end;
+    if (at < bytes.length) await sleep(random.between(0, 3));
+  }
 }
 
 /** What the service holds once nothing is under way any more, or has not got there in time. */
-async function quiet(stage: Stage, service: ServiceProcess) {
-  const connection = await Connection.open(service.port);
-  const headers = { authorization: `Bearer ${stage.apiKey}` };
-  try {
-    const deadline = performance.now() + ANSWER_WITHIN_MS;
-    for (;;) {
-      await sleep(100);
-      const { text } = await connection.request({ target: '/metrics', headers });
-      const active = Number(/^http_server_active_requests (\d+)$/m.exec(text)?.[1]) - 1; // but for this one
-      if (active > 0 && performance.now() < deadline) continue;
-      await sleep(1_000); // descriptors and the log follow
-      return { active, descriptors: service.openDescriptors(), residentMb: service.residentMb() };
-    }
-  } finally {
-    connection.destroy();
+async function quiet({ service, apiKey }: Stage) {
+  const metrics = { target: '/metrics', headers: { authorization: `Bearer ${apiKey}` } };
+  let active = Infinity;
+  for (const deadline = performance.now() + ANSWER_WITHIN_MS; active > 0 && performance.now() < deadline;) {
+    await sleep(100);
+    const { text } = await ask(service.port, metrics);
+    active = Number(/^http_server_active_requests (\d+)$/m.exec(text)?.[1]) - 1; // but for this one
   }
+  await sleep(1_000); // descriptors and the log follow
+  return { active, descriptors: service.openDescriptors(), residentMb: service.residentMb() };
 }
