@@ -1,32 +1,19 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { Results, ScenarioResults } from './results.ts';
 import type { Scenario } from './scenarios.ts';
-import {
-  digits,
-  isQuietList,
-  linesOf,
-  operatorHead,
-  operatorRows,
-  shares,
-  verdicts,
-  withInterval,
-  type Verdict,
-} from './summary.ts';
+import { labelOf } from './sides.ts';
+import { digits, isQuietList, linesOf, shares, verdicts, withInterval, type Line, type Verdict } from './summary.ts';
 
 /** Of the two ideas that the peer "NestJS + Prisma" does without. */
 const IDEAS_LINES = ['list-cache', 'list-statements', 'stock-list', 'quantity-updates', 'update-statement']
   .map((name) => readFileSync(new URL(`../src/inventory/${name}.ts`, import.meta.url), 'utf8').split('\n').length - 1)
   .reduce((sum, lines) => sum + lines);
 
-/** What a person wrote about the figures: what was tried where a goal is missed. It is taken over as it stands. */
-const notesFile = new URL('notes.md', import.meta.url);
-
 const groups: readonly [heading: string, belongs: (scenario: Scenario) => boolean][] = [
   ['Lists, nothing written meanwhile', isQuietList],
   [
     'Lists while stock changes',
-    (scenario) =>
-      scenario.kind === 'anew' || scenario.kind === 'mixed' || (scenario.kind === 'list' && !isQuietList(scenario)),
+    (scenario) => ['list', 'anew', 'mixed'].includes(scenario.kind) && !isQuietList(scenario),
   ],
   ['Lists that have not changed (`If-None-Match`, 304)', ({ kind }) => kind === 'unchanged'],
   ['Updates', ({ kind }) => kind === 'update' || kind === 'hot'],
@@ -34,17 +21,17 @@ const groups: readonly [heading: string, belongs: (scenario: Scenario) => boolea
 
 /** The whole of docs/performance.md. */
 export function report(results: Results): string {
-  return `${[
+  return page(
     '# Performance',
     introduction(results),
     '## Goals',
     goals(results),
-    ...section(
-      '## Lists with writes beside, as a share of the same list with none',
-      sharesTable(results),
-      readingShares,
-    ),
-    ...section('## What operators ask first', operatorsTable(results), readingOperators),
+    '## Lists with writes beside, as a share of the same list with none',
+    sharesTable(results),
+    readingShares,
+    '## What operators ask first',
+    operatorsTable(results),
+    readingOperators,
     '![Ratios to Fastify + pg](performance-ratios.svg)',
     '![Lists a second](performance-lists.svg)',
     '![Updates a second](performance-updates.svg)',
@@ -55,18 +42,20 @@ export function report(results: Results): string {
     batchedAndKept,
     '## Method',
     method(results),
-    // Its links are written for where it lies itself.
-    ...(existsSync(notesFile) ? [readFileSync(notesFile, 'utf8').trim().replaceAll('](../docs/', '](')] : []),
-  ]
-    .filter((part) => part !== '')
-    .join('\n\n')}\n`;
+    // What a person wrote about the figures; its links are written for where it lies itself.
+    readFileSync(new URL('notes.md', import.meta.url), 'utf8')
+      .trim()
+      .replaceAll('](../docs/', ']('),
+  );
 }
 
 /** What is told on the terminal: the tables alone. */
 export function tables(results: Results): string {
-  return [...measured(results), sharesTable(results), operatorsTable(results), goals(results)]
-    .filter((part) => part !== '')
-    .join('\n\n');
+  return page(...measured(results), sharesTable(results), operatorsTable(results), goals(results));
+}
+
+function page(...parts: readonly string[]): string {
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
 
 function measured(results: Results): string[] {
@@ -90,15 +79,8 @@ function goals(results: Results): string {
   return verdictTable(['requests/s of this service', 'wanted', 'measured', 'reached'], verdicts(results));
 }
 
-/** Nothing, heading included, where nothing was measured. */
-function section(heading: string, tables: string, text: string): string[] {
-  return tables === '' ? [] : [heading, tables, text];
-}
-
 function sharesTable(results: Results): string {
-  const found = shares(results);
-  const head = ['lists/s of this service', 'wanted', 'share of the same without', 'reached'];
-  return found.length === 0 ? '' : verdictTable(head, found);
+  return verdictTable(['lists/s of this service', 'wanted', 'share of the same without', 'reached'], shares(results));
 }
 
 function verdictTable(head: readonly string[], found: readonly Verdict[]): string {
@@ -111,9 +93,20 @@ const readingShares = `The share is that of the same round, in which the two run
 highest. The rows "elsewhere" are the control: the updates go to another instance of the service on another PostgreSQL
 server. What they cost the machine, whoever gets them, is gone there already, so more than that share cannot be left.`;
 
-function operatorsTable(results: Results): string {
-  const rows = operatorRows(results);
-  return rows.length === 0 ? '' : table(operatorHead, rows);
+function operatorsTable({ operators = [] }: Results): string {
+  const head = [
+    'program',
+    'cold start to ready, ms',
+    'memory idle, MB',
+    'after one list of 10,000, MB',
+    'list of 1,000 at 50/s, p99 ms',
+    'update at 50/s, p99 ms',
+  ];
+  const rows = operators.map(({ side, ...found }) => [
+    labelOf(side),
+    ...[found.coldStartMs, found.idleMb, found.afterListMb, found.listP99Ms, found.updateP99Ms].map(digits),
+  ]);
+  return table(head, rows);
 }
 
 const readingOperators = `Cold start is the median of five, from the start of the process to the first 200: of \`/health/ready\` for this service, of a list of
@@ -131,24 +124,23 @@ function figures(found: readonly ScenarioResults[]): string {
   const rows = found.flatMap((each) =>
     linesOf(each).map((line, index) => [
       index === 0 ? each.scenario.title : '',
-      line.label,
+      labelOf(line.contender),
       digits(line.requestsPerSecond),
       line.ratio ? withInterval(line.ratio) : '',
       `${digits(line.p50Ms)} / ${digits(line.p99Ms)}`,
       `${digits(line.programCpuUs)} + ${digits(line.postgresCpuUs)}`,
       digits(line.peakMemoryMb),
-      [
-        line.failures > 0 ? `${line.failures} failed` : '',
-        each.scenario.updatesPerSecond > 0 && !each.scenario.elsewhere
-          ? `${digits(line.updatesPerSecond)} updates/s done`
-          : '',
-        ...line.faults,
-      ]
-        .filter((remark) => remark !== '')
-        .join('; '),
+      remarks(each.scenario, line).join('; '),
     ]),
   );
   return table(['scenario', 'program', 'requests/s', 'times', 'p50 / p99 ms', 'CPU µs', 'MB', 'remarks'], rows);
+}
+
+function remarks({ updatesPerSecond, elsewhere }: Scenario, line: Line): string[] {
+  const found = [...line.faults];
+  if (updatesPerSecond > 0 && !elsewhere) found.unshift(`${digits(line.updatesPerSecond)} updates/s done`);
+  if (line.failures > 0) found.unshift(`${line.failures} failed`);
+  return found;
 }
 
 function exclusions({ disqualified }: Results): string {
@@ -173,7 +165,7 @@ With one connection there is nothing to share, and the figures show what the lay
 update: the 60 lines of \`test/support/plain-inventory.ts\` instead of the ${IDEAS_LINES} of \`list-cache\`, \`list-statements\`, \`stock-list\`, \`quantity-updates\` and
 \`update-statement\`. So its rows say what the two ideas buy. It shares the key check, the third.`;
 
-function method({ machine, pgbenchClients }: Results): string {
+function method({ pgbenchClients, warmUpSeconds: { first, later } }: Results): string {
   const limit = pgbenchClients
     ? `pgbench sends the peers' update with its history row from ${pgbenchClients} clients, the number at which it was fastest of 8, 16, 32 and 64, without HTTP, keys or JSON.`
     : 'pgbench was not installed, so that limit is missing.';
@@ -181,7 +173,10 @@ function method({ machine, pgbenchClients }: Results): string {
   vacuum run between the measurements: the store is filled afresh after everything that writes.
 - Round 1 of all scenarios comes first, then round 2 of all, and so on, each round on a PostgreSQL server of its own: rounds that
   follow each other directly differ less than runs do. Every second round runs backwards, so that drift falls on all
-  alike. Each measurement has a fresh process, a second to warm up and then some seconds. The less important peers take part in the first round only.
+  alike. The less important peers take part in the first round only.
+- In each round a program has a fresh process for all scenarios with the same kind of request on the same store. Every program is warmed up
+  alike, since V8 compiles what runs often only after some seconds: a process gets each kind of request for ${first} s before its first
+  measurement with it, and for ${later} s before each later one. Then it is measured for some seconds.
 - All run on the same Node.js in production mode, with logging off and ten database connections. The peers use named statements; Fastify has schemas
   for bodies and answers; Express has its ETag and query parser off.
 - All make the same promises: the key's SHA-256 looked up in the database for every request, with expiry, revocation and
@@ -194,11 +189,13 @@ function method({ machine, pgbenchClients }: Results): string {
   malformed and extreme input; the history row. Before each scenario its list is compared, byte for byte, with the one that the database makes.
   After each run of updates the history has to hold as many rows as updates were accepted, each continuing from the one before, and each
   pet the quantity of its newest row.
-- The load comes from ${'wrk' in machine.versions ? 'wrk' : 'autocannon'} on one thread; updates go to pets at random, each with another quantity.
+- The load comes from wrk on one thread; updates go to pets at random, each with another quantity.
 - ${limit} The bare server is \`node:http\` sending a buffer of the list's size, without key or database.`;
 }
 
+/** Nothing where nothing was measured. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  if (rows.length === 0) return '';
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
