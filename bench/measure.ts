@@ -64,7 +64,7 @@ export async function measure(
   const after = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
 
   if (result.requests === 0) throw new Error(`not one response within ${seconds} s`);
-  const isUpdate = kind === 'update' || kind === 'hot';
+  const hasHistory = ['update', 'hot'].includes(kind) && side.keepsPromises;
   return {
     requestsPerSecond: result.requests / result.seconds,
     p50Ms: result.p50Ms,
@@ -74,9 +74,7 @@ export async function measure(
     postgresCpuUs: ((after.postgres - before.postgres) * 1000) / result.requests,
     peakMemoryMb: memoryMb(side.pid, 'VmHWM'),
     updatesPerSecond: updates ? (updates.requests - updates.failures) / updates.seconds : 0,
-    ...(isUpdate && side.keepsPromises
-      ? { fault: await database.faultInHistory(warmUp.requests + result.requests, 2 * connections) }
-      : {}),
+    fault: hasHistory ? await database.faultInHistory(warmUp.requests + result.requests, 2 * connections) : undefined,
   };
 }
 

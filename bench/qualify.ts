@@ -30,7 +30,7 @@ export async function disqualifications(contenders: Iterable<Contender>): Promis
 async function checkPromises(side: Side, database: BenchDatabase): Promise<void> {
   const pet = '9223372036854775807';
   const expect = async (what: string, status: number, key: string, path = '', update?: string): Promise<string> => {
-    const response = await ask(side.url + path, { key, ...(update === undefined ? {} : { update }) });
+    const response = await ask(side.url + path, { key, update });
     if (response.status !== status) throw new Error(`${what}: ${response.status} instead of ${status}`);
     return (await response.text()).replace(/\s/g, ''); // no string in these bodies holds a space
   };

@@ -74,17 +74,22 @@ function lists(pets: number, connections: number, rest: Partial<Scenario> = {}):
   return scenario(`list-${pets}-c${connections}`, title, { kind: 'list', pets, connections, ...rest });
 }
 
+function unchangedLists(pets: number): Scenario {
+  const title = `unchanged list of ${pets.toLocaleString('en')} pets, 64 connections`;
+  return scenario(`unchanged-${pets}`, title, { kind: 'unchanged', pets, connections: 64 });
+}
+
 function updates(connections: number, rest: Partial<Scenario>): Scenario {
   const shape: Shape = { kind: 'update', pets: 10_000, connections };
   return scenario(`update-c${connections}`, `update, ${over(connections)}`, { ...shape, ...judged, ...rest });
 }
 
-/** The same list as `base` by the service, with something written beside, which should leave at least such a share. */
+/** The service's same list as `base` with something written beside, which should leave at least such a share; a control has none. */
 function beside(base: Scenario, name: string, what: string, atLeast: number | undefined, rest: Partial<Scenario>) {
   const share = { of: base.name, ...(atLeast === undefined ? {} : { atLeast }) };
-  const always = ['service'] as const;
-  const same = { ...base, quick: false, always, others: [], targets: [], share };
-  return { ...same, name: `${base.name}-${name}`, title: `${base.title}, ${what}`, ...rest };
+  const title = `${base.title}, ${what}`;
+  const alone = { always: ['service'], others: [], targets: [], quick: false } as const;
+  return { ...base, ...alone, name: `${base.name}-${name}`, title, share, ...rest };
 }
 
 const list10000 = lists(10_000, 8, {
@@ -110,11 +115,7 @@ export const scenarios: readonly Scenario[] = [
   lists(10, 1, { ...judged, others: ['oneTrip'], targets: [against('fastify', 1)] }),
   lists(10, 8, { ...judged, others: withOneTrip, targets: [against('fastify', 1.5)] }),
   lists(10, 64, { ...judged, others: withOneTrip, targets: [against('fastify', 4)], quick: true }),
-  scenario('unchanged-10', 'unchanged list of 10 pets, 64 connections', {
-    kind: 'unchanged',
-    pets: 10,
-    connections: 64,
-  }),
+  unchangedLists(10),
   lists(1_000, 1),
   lists(1_000, 8, { others: peers }),
   lists(1_000, 64),
@@ -161,11 +162,7 @@ export const scenarios: readonly Scenario[] = [
   gzip100000,
   beside(gzip100000, 'updates', '100 updates/s beside', 0.5, { updatesPerSecond: 100 }),
   lists(100_000, 64, { seconds: 4, rounds: 1 }),
-  scenario('unchanged-100000', 'unchanged list of 100,000 pets, 64 connections', {
-    kind: 'unchanged',
-    pets: 100_000,
-    connections: 64,
-  }),
+  unchangedLists(100_000),
   lists(1_000_000, 1, { rounds: 1, seconds: 5 }),
   list1000000,
   beside(list1000000, 'updates', '10 updates/s beside', 0.9, { updatesPerSecond: 10, others: ['fastify'] }),
