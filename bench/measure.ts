@@ -63,6 +63,7 @@ export async function measure(
   const [result, updates] = await run(seconds);
   const after = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
 
+  if ((side.program.exitCode ?? side.program.signalCode) !== null) throw new Error('it ended by itself');
   if (result.requests === 0) throw new Error(`not one response within ${seconds} s`);
   const hasHistory = ['update', 'hot'].includes(kind) && side.keepsPromises;
   return {

@@ -107,7 +107,7 @@ function createCluster(binaries: string, folder: string): void {
   if (told.status === 0) return;
 
   const reason = told.error?.message ?? told.stderr.trim().split('\n').at(-1) ?? '';
-  const advice = '; name it in /etc/passwd, start as another user, or set DATABASE_URL';
+  const advice = '; name that user in /etc/passwd, start as another user, or set DATABASE_URL';
   throw new Error(`initdb failed: ${reason}${reason.includes('effective user ID') ? advice : ''}`);
 }
 
