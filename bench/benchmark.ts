@@ -1,132 +1,91 @@
-import { SingleBar } from 'cli-progress';
-import { startDatabase, type BenchDatabase, type ExpectedList } from './database.ts';
-import { measure, type Run } from './measure.ts';
-import { bestClientCount, findPgbench, runPgbench } from './pgbench.ts';
-import type { PlannedRun } from './plan.ts';
-import { brokenPromise, faultInList } from './qualify.ts';
-import type { Results, Round, ScenarioResults } from './results.ts';
-import type { Contender, Scenario } from './scenarios.ts';
-import { labelOf, running, type RunningSide, type SideName } from './sides.ts';
+import { startDatabase, type BenchDatabase } from './database.ts';
+import { measure, WARM_UP_SECONDS, type Measurement } from './measure.ts';
+import { bestClientCount, runPgbench } from './pgbench.ts';
+import type { Turn } from './plan.ts';
+import { disqualifications, faultInList } from './qualify.ts';
+import type { Results, ScenarioResults } from './results.ts';
+import type { Scenario } from './scenarios.ts';
+import { labelOf, startSide, type Side, type SideName } from './sides.ts';
 
-/** Runs one after the other, each with a fresh process on a freshly filled database; each round has a database server of its own. */
-export class Benchmark {
-  #database: BenchDatabase;
-  #round = 0;
-  readonly #pgbench = findPgbench();
-  readonly #scenarios = new Map<string, ScenarioResults>();
-  readonly #disqualified: Results['disqualified'] = [];
-  readonly #qualified = new Set<Contender>();
-  #pgbenchClients: number | undefined;
-  /** The store that is in the database untouched, if any. */
-  #store: { pets: number; expected: ExpectedList } | undefined;
+type Measured = Pick<Results, 'postgresVersion' | 'pgbenchClients' | 'scenarios' | 'disqualified'>;
+type Measurements = AsyncGenerator<readonly [Scenario, Measurement]>;
 
-  private constructor(database: BenchDatabase) {
-    this.#database = database;
-  }
+/** Each round has a PostgreSQL server of its own, each turn a fresh process. Who fails is out of what is left of the turn. */
+export async function benchmark(turns: readonly Turn[]): Promise<Measured> {
+  const results = new Map<Scenario, ScenarioResults>();
+  for (const scenario of turns.flatMap(({ scenarios }) => scenarios)) results.set(scenario, { scenario, rounds: [] });
+  const disqualified = await disqualifications(new Set(turns.map(({ contender }) => contender)));
+  const measured: Measured = { postgresVersion: '', scenarios: [...results.values()], disqualified };
 
-  static async run(runs: readonly PlannedRun[]): Promise<Omit<Results, 'machine' | 'startedAt' | 'minutes'>> {
-    const benchmark = new Benchmark(await startDatabase());
-    const format = '[{value}/{total}] {what} · {eta_formatted} left';
-    const progress = new SingleBar({ format, fps: 1, noTTYOutput: true, notTTYSchedule: 60_000 });
-    progress.start(runs.length, 0, { what: '' });
-    try {
-      for (const run of runs) {
-        const { title, rounds } = run.scenario;
-        progress.increment({ what: `${title} · round ${run.round + 1} of ${rounds} · ${labelOf(run.contender)}` });
-        await benchmark.#enterRound(run.round);
-        await benchmark.#attempt(run);
+  let begun = 0;
+  for (const ofRound of Map.groupBy(turns, ({ round }) => round).values()) {
+    await using database = await startDatabase();
+    measured.postgresVersion = database.version;
+    for (const { contender, round, scenarios } of ofRound) {
+      const out = disqualified.filter((each) => each.contender === contender).map(({ scenario }) => scenario);
+      const left = new Set(scenarios.filter(({ name }) => !out.includes('all') && !out.includes(name)));
+      if (left.size === 0) continue;
+      const names = [...left].map(({ name }) => name).join(', ');
+      console.log(`[${++begun}/${turns.length}] round ${round + 1}, ${labelOf(contender)}: ${names}`);
+      try {
+        const measurements =
+          contender === 'pgbench' ? limits(left, database, measured) : measureSide(contender, left, round, database);
+        for await (const [scenario, measurement] of measurements) {
+          results.get(scenario)?.rounds.push({ contender, round, ...measurement });
+          left.delete(scenario);
+        }
+      } catch (error) {
+        const reason = (error as Error).message;
+        console.error(`${labelOf(contender)} is disqualified: ${reason}`);
+        for (const { name } of left) disqualified.push({ contender, scenario: name, reason });
       }
-      return {
-        postgresVersion: benchmark.#database.version,
-        ...(benchmark.#pgbenchClients === undefined ? {} : { pgbenchClients: benchmark.#pgbenchClients }),
-        scenarios: [...benchmark.#scenarios.values()],
-        disqualified: benchmark.#disqualified,
-      };
-    } finally {
-      progress.stop();
-      await benchmark.#database[Symbol.asyncDispose]();
     }
   }
+  return measured;
+}
 
-  async #enterRound(round: number): Promise<void> {
-    if (round === this.#round) return;
-    await this.#database[Symbol.asyncDispose]();
-    this.#database = await startDatabase();
-    this.#round = round;
-    this.#store = undefined;
+async function* measureSide(
+  name: SideName,
+  scenarios: Iterable<Scenario>,
+  round: number,
+  database: BenchDatabase,
+): Measurements {
+  const [{ pets, kind } = { pets: 0, kind: 'list' }] = scenarios;
+  const environment = {
+    DATABASE_URL: database.url,
+    BODY_BYTES: String((await database.fill(pets)).bytes),
+    ...(kind === 'unchanged' ? { PEER_ETAG: '1' } : {}),
+  };
+  await using side = await startSide(name, environment);
+  for (const scenario of scenarios) {
+    const expected = await database.fill(pets);
+    const fault = round === 0 && name !== 'bare' ? await faultInList(side, expected) : undefined;
+    if (fault) throw new Error(fault);
+    yield [scenario, await (scenario.elsewhere ? measureElsewhere : measureHere)(side, scenario, database)];
   }
+}
 
-  /** Whoever fails is out of the scenario, says why, and the benchmark goes on. */
-  async #attempt(run: PlannedRun): Promise<void> {
-    const { scenario, contender, round } = run;
-    if (this.#disqualified.some((out) => out.contender === contender && [scenario.name, 'all'].includes(out.scenario)))
-      return;
-    try {
-      const measured = contender === 'pgbench' ? await this.#limit(scenario) : await this.#side(contender, run);
-      this.#scenarios.get(scenario.name)?.rounds.push({ contender, round, ...measured });
-    } catch (error) {
-      const reason = (error as Error).message;
-      const scope = error instanceof BrokenPromise ? 'all' : scenario.name;
-      this.#disqualified.push({ contender, scenario: scope, reason });
-      console.error(`\n${labelOf(contender)} is disqualified (${scope}): ${reason}`);
-    }
-  }
-
-  async #limit(scenario: Scenario): Promise<Omit<Round, 'contender' | 'round'>> {
-    if (!this.#pgbench) throw new Error('pgbench is not installed');
-    await this.#fill(scenario);
-    this.#store = undefined;
-    this.#pgbenchClients ??= await bestClientCount(this.#pgbench, this.#database, scenario.pets);
-    return runPgbench(this.#pgbench, this.#database, scenario.pets, this.#pgbenchClients, scenario.seconds);
-  }
-
-  async #side(side: SideName, { scenario, round }: PlannedRun): Promise<Omit<Round, 'contender' | 'round'>> {
-    if (!this.#qualified.has(side) && side !== 'bare') await this.#qualify(side);
-    const expected = await this.#fill(scenario);
-    const environment = {
-      DATABASE_URL: this.#database.url,
-      BODY_BYTES: String(expected.bytes),
-      ...(scenario.kind === 'unchanged' ? { PEER_ETAG: '1' } : {}),
-    };
-    return running(side, environment, async (started) => {
-      const fault = round === 0 && side !== 'bare' ? await faultInList(started, expected) : undefined;
-      if (fault) throw new Error(fault);
-      if (scenario.elsewhere) return measureElsewhere(started, scenario, this.#database);
-      if (scenario.kind !== 'list' || scenario.updatesPerSecond > 0) this.#store = undefined;
-      return measure(started, scenario, this.#database, started);
-    });
-  }
-
-  async #qualify(side: SideName): Promise<void> {
-    await this.#database.fill(10);
-    this.#store = undefined;
-    const broken = await running(side, { DATABASE_URL: this.#database.url }, (started) =>
-      brokenPromise(started, this.#database),
-    );
-    if (broken) throw new BrokenPromise(broken);
-    this.#qualified.add(side);
-  }
-
-  async #fill(scenario: Scenario): Promise<ExpectedList> {
-    if (this.#store?.pets !== scenario.pets) {
-      await this.#database.fill(scenario.pets);
-      this.#store = { pets: scenario.pets, expected: await this.#database.expectedList() };
-    }
-    const { expected } = this.#store;
-    const results = this.#scenarios.get(scenario.name) ?? { scenario, rounds: [], listBytes: expected.bytes };
-    this.#scenarios.set(scenario.name, results);
-    return expected;
-  }
+function measureHere(side: Side, scenario: Scenario, database: BenchDatabase): Promise<Measurement> {
+  const onlyReads = ['list', 'unchanged'].includes(scenario.kind) && scenario.updatesPerSecond === 0;
+  if (!onlyReads) database.expectWrites();
+  return measure(side, scenario, database, side);
 }
 
 /** The updates go to another instance of the service on another PostgreSQL server. */
-async function measureElsewhere(side: RunningSide, scenario: Scenario, database: BenchDatabase): Promise<Run> {
+async function measureElsewhere(side: Side, scenario: Scenario, database: BenchDatabase): Promise<Measurement> {
   await using elsewhere = await startDatabase();
   await elsewhere.fill(scenario.pets);
-  return await running('service', { DATABASE_URL: elsewhere.url }, (writtenTo) =>
-    measure(side, scenario, database, writtenTo),
-  );
+  await using writtenTo = await startSide('service', { DATABASE_URL: elsewhere.url });
+  return await measure(side, scenario, database, writtenTo);
 }
 
-/** A promise that a side does not keep anywhere. */
-class BrokenPromise extends Error {}
+async function* limits(scenarios: Iterable<Scenario>, database: BenchDatabase, measured: Measured): Measurements {
+  for (const scenario of scenarios) {
+    const { pets, seconds } = scenario;
+    await database.fill(pets);
+    database.expectWrites();
+    measured.pgbenchClients ??= await bestClientCount(database, pets);
+    await runPgbench(database, pets, measured.pgbenchClients, WARM_UP_SECONDS.first);
+    yield [scenario, await runPgbench(database, pets, measured.pgbenchClients, seconds)];
+  }
+}

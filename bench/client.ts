@@ -1,57 +1,26 @@
-import { Agent, request } from 'node:http';
-import { Pool } from 'pg';
-import { atSteadyRate } from '../faults/open-load.ts';
-import { keys, type BenchDatabase } from './database.ts';
-import type { RunningSide } from './sides.ts';
+import { keys } from './database.ts';
 
-/** What another tenant of the same server does: transactions in a database of its own. */
-export function commitBeside(database: BenchDatabase, perSecond: number) {
-  const url = new URL(database.url);
-  url.pathname = 'template1';
-  const tenant = new Pool({ connectionString: url.href, max: 1 });
-  const commits = atSteadyRate(
-    perSecond,
-    () => void tenant.query('SELECT pg_current_xact_id()').catch(() => undefined),
-  );
-  return {
-    async stop() {
-      commits.stop();
-      await tenant.end();
-    },
-  };
+interface Ask {
+  key?: string;
+  headers?: Record<string, string>;
+  /** The body of a PATCH. */
+  update?: string | undefined;
 }
 
-export async function setQuantity(
-  side: Pick<RunningSide, 'url'>,
-  agent: Agent,
-  pet: number,
-  quantity: number,
-): Promise<boolean> {
-  const answer = await send(`${side.url}/${pet}`, agent, 'PATCH', JSON.stringify({ quantity })).catch(() => undefined);
-  return answer?.status === 200;
+/** One request outside of the load, uncompressed and with the key that may do everything where nothing else is said. */
+export function ask(url: string, { key = keys.good, headers, update }: Ask = {}): Promise<Response> {
+  const own = { Authorization: `Bearer ${key}`, 'Accept-Encoding': 'identity', ...headers };
+  if (update === undefined) return fetch(url, { headers: own });
+  return fetch(url, { method: 'PATCH', headers: { ...own, 'Content-Type': 'application/json' }, body: update });
 }
 
-/** The body is counted and dropped, so that this program is not what is measured. */
-export function send(
-  url: string,
-  agent: Agent,
-  method: string,
-  body?: string,
-): Promise<{ status: number; bytes: number }> {
-  const { promise, resolve, reject }: PromiseWithResolvers<{ status: number; bytes: number }> = Promise.withResolvers();
-  const headers = {
-    Authorization: `Bearer ${keys.good}`,
-    ...(body === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }),
-  };
-  request(url, { agent, method, headers }, (answer) => {
-    let bytes = 0;
-    answer.on('data', (chunk: Buffer) => (bytes += chunk.length));
-    answer.on('end', () => {
-      resolve({ status: answer.statusCode ?? 0, bytes });
-    });
-    answer.on('error', reject);
-  })
-    .on('error', reject)
-    .end(body);
-  return promise;
+/** Reads the response to its end and keeps nothing of it, so that this program is not what is measured. */
+export async function statusOf(response: Promise<Response>): Promise<number> {
+  const { status, body } = await response;
+  await body?.pipeTo(new WritableStream());
+  return status;
+}
+
+export function setQuantity(url: string, pet: number, quantity: number): Promise<number> {
+  return statusOf(ask(`${url}/${pet}`, { update: JSON.stringify({ quantity }) }));
 }

@@ -1,4 +1,3 @@
-import { createHash, hash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,54 +33,63 @@ export async function startDatabase() {
   await applyMigrations(server.url);
   const session = new Client({ connectionString: server.url });
   await session.connect();
-  // Checkpoints and cleaning up happen between the measurements, by fill(), not now and then within one.
-  await session.query('ALTER SYSTEM SET max_wal_size = 8192');
-  await session.query("ALTER SYSTEM SET checkpoint_timeout = '1h'");
-  await session.query('ALTER SYSTEM SET autovacuum = off');
-  await session.query('SELECT pg_reload_conf()');
-  await session.query('SET session_replication_role = replica'); // no trigger stands in the way of filling and emptying
-  await addKeys(session);
-  const { rows } = await session.query<{ version: string }>("SELECT current_setting('server_version') AS version");
-
   const query = async <Row>(sql: string, values?: unknown[]) => (await session.query(sql, values)).rows as Row[];
+  // Checkpoints and cleaning up happen between the measurements, by fill(), not now and then within one.
+  await query('ALTER SYSTEM SET max_wal_size = 8192');
+  await query("ALTER SYSTEM SET checkpoint_timeout = '1h'");
+  await query('ALTER SYSTEM SET autovacuum = off');
+  await query('SELECT pg_reload_conf()');
+  await query('SET session_replication_role = replica'); // no trigger stands in the way of filling and emptying
+  await query(
+    `INSERT INTO api_key (id, name, key_sha256, scopes, expires_at, revoked_at, last_used_at)
+     SELECT state, 'benchmark', sha256(key::bytea),
+            CASE state WHEN 'readOnly' THEN '{inventory:read}' ELSE '{inventory:read,inventory:write}'::text[] END,
+            CASE state WHEN 'expired' THEN now() - interval '1 minute' END,
+            CASE state WHEN 'revoked' THEN now() - interval '1 minute' END, now()
+       FROM json_each_text($1) AS keys (state, key)`,
+    [JSON.stringify(keys)],
+  );
+  const [about] = await query<{ version: string }>("SELECT current_setting('server_version') AS version");
+  let untouched: { pets: number; expected: ExpectedList } | undefined;
+
   return {
     url: server.url,
     pid: server.pid,
-    version: rows[0]?.version ?? '',
+    version: about?.version ?? '',
     query,
-    /** Puts the store into the same state as ever: so many pets, no history, nothing left to clean up. */
-    async fill(pets: number): Promise<void> {
+
+    /**
+     * Puts the store into the same state as ever, where it is not: so many pets, no history, nothing left to clean up.
+     *
+     * @returns the list that everyone must send, as the database itself makes it
+     */
+    async fill(pets: number): Promise<ExpectedList> {
+      if (untouched?.pets === pets) return untouched.expected;
       await query('TRUNCATE inventory_item, stock_change');
       await query(
         `INSERT INTO inventory_item (pet_id, quantity, status)
          SELECT id, id % 1000, (ARRAY['available', 'pending', 'sold'])[1 + id % 3]::pet_status
-           FROM generate_series(1, $1::bigint) AS id`,
-        [usualPets(pets)],
-      );
-      await query(
-        `INSERT INTO inventory_item (pet_id, quantity, status) SELECT id, 7, 'pending' FROM unnest($1::bigint[]) AS id`,
-        [unusualPets],
+           FROM generate_series(1, $1::bigint) AS id
+          UNION ALL SELECT id, 7, 'pending' FROM unnest($2::bigint[]) AS id`,
+        [usualPets(pets), unusualPets],
       );
       await query('VACUUM ANALYZE');
       await query('CHECKPOINT');
-    },
-    /** The list that everyone must send, made by the database itself. */
-    async expectedList(): Promise<ExpectedList> {
-      const rows = await query<{ items: string }>(
-        `SELECT string_agg(format('{"petId":%s,"quantity":%s,"status":"%s"}', pet_id, quantity, status), ',' ORDER BY pet_id) AS items
-           FROM (SELECT *, row_number() OVER (ORDER BY pet_id) / 10000 AS part FROM inventory_item) AS numbered
-          GROUP BY part ORDER BY part`,
+      const [expected = { sha256: '', bytes: 0 }] = await query<ExpectedList>(
+        `SELECT encode(sha256(body), 'hex') AS sha256, length(body) AS bytes
+           FROM (SELECT convert_to('[' || string_agg(item, ',' ORDER BY pet_id) || ']', 'UTF8') AS body
+                   FROM (SELECT pet_id, format('{"petId":%s,"quantity":%s,"status":"%s"}', pet_id, quantity, status) AS item
+                           FROM inventory_item) AS items) AS list`,
       );
-      const body = createHash('sha256');
-      let bytes = 2;
-      body.update('[');
-      for (const [part, { items }] of rows.entries()) {
-        const text = part === 0 ? items : `,${items}`;
-        body.update(text);
-        bytes += Buffer.byteLength(text);
-      }
-      return { sha256: body.update(']').digest('hex'), bytes };
+      untouched = { pets, expected };
+      return expected;
     },
+
+    /** Has the next {@link fill} begin afresh. */
+    expectWrites(): void {
+      untouched = undefined;
+    },
+
     /** @returns what is wrong with the history after so many accepted updates, or undefined */
     async faultInHistory(accepted: number, underWay: number): Promise<string | undefined> {
       const [found] = await query<{ changes: number; broken: number; lost: number }>(
@@ -98,32 +106,14 @@ export async function startDatabase() {
       const { changes = 0, broken = 0, lost = 0 } = found ?? {};
       if (broken > 0) return `${broken} history rows do not continue from the one before`;
       if (lost > 0) return `${lost} pets do not have the quantity of their newest history row`;
-      if (changes < accepted || changes > accepted + underWay)
-        return `${accepted} updates accepted, ${changes} in history`;
-      return undefined;
+      const isComplete = changes >= accepted && changes <= accepted + underWay;
+      return isComplete ? undefined : `${accepted} updates accepted, ${changes} in history`;
     },
+
     async [Symbol.asyncDispose](): Promise<void> {
       await session.end();
       await server.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-async function addKeys(session: Client): Promise<void> {
-  const all = ['inventory:read', 'inventory:write'];
-  const past = new Date(Date.now() - 60_000);
-  const rows = [
-    [keys.good, all, null, null],
-    [keys.readOnly, ['inventory:read'], null, null],
-    [keys.expired, all, past, null],
-    [keys.revoked, all, null, past],
-  ] as const;
-  for (const [index, [key, scopes, expiresAt, revokedAt]] of rows.entries()) {
-    await session.query(
-      `INSERT INTO api_key (id, name, key_sha256, scopes, expires_at, revoked_at, last_used_at)
-       VALUES ($1, 'benchmark', $2, $3, $4, $5, now())`,
-      [`bench${index}`, hash('sha256', key, 'buffer'), scopes, expiresAt, revokedAt],
-    );
-  }
 }

@@ -1,9 +1,9 @@
--- wrk's script. Arguments: what to send (list, update, hot or mixed), the number of pets, the seed, and how many requests
--- a second; without the last, as many as are answered.
-local mode, pets, seed, rate
+-- wrk's script. Arguments: what to send (list, update, hot or mixed), the number of pets, the quantity before the first, and
+-- how many requests a second; without the last, as many as are answered. It prints a LoadResult of load.ts.
+local mode, pets, sent, rate
 
 -- Each connection asks how many milliseconds to wait before its next request; one that is late does not wait.
-function pace(rate)
+local function pace()
   local ffi = require("ffi")
   ffi.cdef("struct timespec { long s; long ns; }; int clock_gettime(int clock, struct timespec *now);")
   local CLOCK_MONOTONIC, time = 1, ffi.new("struct timespec[1]")
@@ -19,39 +19,28 @@ function pace(rate)
 end
 
 function init(args)
-  mode, pets, seed, rate = args[1], tonumber(args[2]), tonumber(args[3]), tonumber(args[4])
-  math.randomseed(seed)
-  if rate then delay = pace(rate) end
+  mode, pets, sent, rate = args[1], tonumber(args[2]), tonumber(args[3]), tonumber(args[4])
+  math.randomseed(sent)
+  if rate then delay = pace() end
   if mode == "list" then return end -- a request that never changes is sent without asking this script again
 
   local head = " HTTP/1.1\r\nHost: " .. wrk.host .. "\r\nAuthorization: " .. wrk.headers["Authorization"] .. "\r\n"
   local list = "GET /v1/inventory" .. head .. "\r\n"
   local typed = head .. "Content-Type: application/json\r\nContent-Length: "
-  local sent = seed
 
-  local function update(pet)
-    -- Quantities never repeat within a run, so every accepted update is a change.
+  function request()
+    if mode == "mixed" and math.random(10) > 1 then return list end
     sent = sent + 1
     local body = '{"quantity":' .. sent .. "}"
+    local pet = mode == "hot" and 1 or math.random(pets)
     return "PATCH /v1/inventory/" .. pet .. typed .. #body .. "\r\n\r\n" .. body
-  end
-
-  if mode == "update" then
-    request = function() return update(math.random(pets)) end
-  elseif mode == "hot" then
-    request = function() return update(1) end
-  elseif mode == "mixed" then
-    request = function()
-      if math.random(10) == 1 then return update(math.random(pets)) end
-      return list
-    end
   end
 end
 
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    '\n{"requests":%d,"bytes":%d,"durationUs":%d,"p50Us":%d,"p99Us":%d,"badStatus":%d,"broken":%d}\n',
-    summary.requests, summary.bytes, summary.duration, latency:percentile(50), latency:percentile(99),
-    errors.status, errors.connect + errors.read + errors.write + errors.timeout))
+    '\n{"requests":%d,"seconds":%f,"p50Ms":%.3f,"p99Ms":%.3f,"failures":%d}\n',
+    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1000, latency:percentile(99) / 1000,
+    errors.status + errors.connect + errors.read + errors.write + errors.timeout))
 end

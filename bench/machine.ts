@@ -2,14 +2,16 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { cpus, loadavg, release, totalmem } from 'node:os';
-import { generator } from './load.ts';
 
 export type Machine = ReturnType<typeof describeMachine>;
 
 const require = createRequire(import.meta.url);
 const packages = ['express', 'fastify', 'pg', '@nestjs/core', '@prisma/client'];
 
+/** @throws where `wrk`, which makes the load, is not installed */
 export function describeMachine() {
+  const wrk = spawnSync('wrk', ['-v'], { encoding: 'utf8' });
+  if (wrk.error) throw new Error('wrk, which makes the load, is not installed: apt-get install wrk');
   return {
     processor: cpus()[0]?.model ?? 'unknown',
     cores: cpus().length,
@@ -18,15 +20,10 @@ export function describeMachine() {
     loadAtStart: loadavg()[0] ?? NaN,
     versions: {
       'Node.js': process.versions.node,
-      [generator]: generatorVersion(),
+      wrk: /wrk \S*?(\d[\w.+-]*)/.exec(wrk.stdout)?.[1] ?? 'unknown',
       ...Object.fromEntries(packages.map((name) => [name, packageVersion(name)])),
     },
   };
-}
-
-function generatorVersion(): string {
-  if (generator === 'autocannon') return packageVersion('autocannon');
-  return /wrk \S*?(\d[\w.+-]*)/.exec(spawnSync('wrk', ['-v'], { encoding: 'utf8' }).stdout)?.[1] ?? 'unknown';
 }
 
 function packageVersion(name: string): string {

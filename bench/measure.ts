@@ -1,12 +1,13 @@
-import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Pool } from 'pg';
 import { quantile } from '../faults/measures.ts';
-import { commitBeside, send, setQuantity } from './client.ts';
+import { atSteadyRate } from '../faults/open-load.ts';
+import { ask, setQuantity, statusOf } from './client.ts';
 import { keys, usualPets, type BenchDatabase } from './database.ts';
 import { load, type LoadResult } from './load.ts';
 import type { Scenario } from './scenarios.ts';
-import type { RunningSide } from './sides.ts';
-import { cpuMs, memoryMb } from './usage.ts';
+import type { Side } from './sides.ts';
+import { cpuMs, forgetPeakMemory, memoryMb } from './usage.ts';
 
 export interface Measurement {
   requestsPerSecond: number;
@@ -19,63 +20,86 @@ export interface Measurement {
   peakMemoryMb: number;
   /** Of the updates beside the measured requests, those that were answered 200. */
   updatesPerSecond: number;
-}
-
-export interface Run extends Measurement {
   /** What is wrong with what the run left in the database. */
-  fault: string | undefined;
+  fault?: string | undefined;
 }
 
-const warmUpSeconds = 1;
-/** Connections for the updates beside, so that one that waits for its answer does not hold up those that are due. */
+/**
+ * How long a process gets each kind of request before that is measured: at first until V8 has compiled the code that runs
+ * most, then only until caches and connections are warm again.
+ */
+export const WARM_UP_SECONDS = { first: 4, later: 1 };
+
+/** Connections for the updates beside, so that one that waits for its response does not hold up those that are due. */
 const WRITERS = 8;
 
 /** @param writtenTo who gets the updates beside the measured requests */
 export async function measure(
-  side: RunningSide,
+  side: Side,
   scenario: Scenario,
   database: BenchDatabase,
-  writtenTo: RunningSide,
-): Promise<Run> {
+  writtenTo: Side,
+): Promise<Measurement> {
+  const { kind, connections, seconds, updatesPerSecond: perSecond, commitsPerSecond } = scenario;
   const headers: Record<string, string> = { Authorization: `Bearer ${keys.good}` };
   if (scenario.gzip) headers['Accept-Encoding'] = 'gzip';
-  if (scenario.kind === 'unchanged') headers['If-None-Match'] = await etagOf(side);
-  const { kind, connections, seconds, updatesPerSecond: perSecond } = scenario;
+  if (kind === 'unchanged') headers['If-None-Match'] = await etagOf(side);
   const pets = usualPets(scenario.pets);
-  const mode = kind === 'anew' ? undefined : kind === 'unchanged' ? 'list' : kind;
+  const mode = kind === 'unchanged' ? 'list' : kind;
   const writes = { url: writtenTo.url, headers, connections: WRITERS, pets, mode: 'update' } as const;
   const run = (seconds: number): Promise<[LoadResult, LoadResult | undefined]> =>
     Promise.all([
-      mode ? load({ url: side.url, headers, connections, pets, mode, seconds }) : listAnew(side, seconds),
+      mode === 'anew' ? listAnew(side, seconds) : load({ url: side.url, headers, connections, pets, mode, seconds }),
       perSecond > 0 ? load({ ...writes, seconds, perSecond }) : undefined,
     ]);
 
-  const tenant = scenario.commitsPerSecond > 0 ? commitBeside(database, scenario.commitsPerSecond) : undefined;
+  await using tenant = commitsPerSecond > 0 ? commitBeside(database, commitsPerSecond) : undefined;
+  forgetPeakMemory(side.pid);
   // At that rate the code that writes would be warm after minutes only.
-  if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds });
-  const [warmUp] = await run(mode ? warmUpSeconds : 2);
+  if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds(writtenTo, 'update') });
+  const [warmUp] = await run(warmUpSeconds(side, kind));
   for (const { pid } of tenant ? [] : new Set([side, writtenTo])) await untilIdle(pid);
   const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
   const [result, updates] = await run(seconds);
-  if (result.requests === 0) throw new Error(`not one answer within ${seconds} s`);
-  const perRequest = (ms: number) => (ms * 1000) / result.requests;
-  const measurement = {
+  const after = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
+
+  if ((side.program.exitCode ?? side.program.signalCode) !== null) throw new Error('it ended by itself');
+  if (result.requests === 0) throw new Error(`not one response within ${seconds} s`);
+  const hasHistory = ['update', 'hot'].includes(kind) && side.keepsPromises;
+  return {
     requestsPerSecond: result.requests / result.seconds,
     p50Ms: result.p50Ms,
     p99Ms: result.p99Ms,
     failures: result.failures,
-    programCpuUs: perRequest(cpuMs(side.pid) - before.program),
-    postgresCpuUs: perRequest(cpuMs(database.pid) - before.postgres),
+    programCpuUs: ((after.program - before.program) * 1000) / result.requests,
+    postgresCpuUs: ((after.postgres - before.postgres) * 1000) / result.requests,
     peakMemoryMb: memoryMb(side.pid, 'VmHWM'),
     updatesPerSecond: updates ? (updates.requests - updates.failures) / updates.seconds : 0,
+    fault: hasHistory ? await database.faultInHistory(warmUp.requests + result.requests, 2 * connections) : undefined,
   };
-  await tenant?.stop();
-  const isUpdate = kind === 'update' || kind === 'hot';
-  const fault =
-    isUpdate && side.keepsPromises
-      ? await database.faultInHistory(warmUp.requests + result.requests, 2 * connections)
-      : undefined;
-  return { ...measurement, fault };
+}
+
+function warmUpSeconds(side: Side, kind: Scenario['kind']): number {
+  const seconds = side.warmFor.has(kind) ? WARM_UP_SECONDS.later : WARM_UP_SECONDS.first;
+  side.warmFor.add(kind);
+  return seconds;
+}
+
+/** What another tenant of the same server does: transactions in a database of its own. */
+function commitBeside(database: BenchDatabase, perSecond: number): AsyncDisposable {
+  const url = new URL(database.url);
+  url.pathname = 'template1';
+  const tenant = new Pool({ connectionString: url.href, max: 1 });
+  const commits = atSteadyRate(
+    perSecond,
+    () => void tenant.query('SELECT pg_current_xact_id()').catch(() => undefined),
+  );
+  return {
+    async [Symbol.asyncDispose]() {
+      commits.stop();
+      await tenant.end();
+    },
+  };
 }
 
 /** What the load generator left unanswered when it ended would otherwise be work that the next one pays for. */
@@ -88,32 +112,31 @@ async function untilIdle(pid: number): Promise<void> {
   }
 }
 
-async function etagOf(side: RunningSide): Promise<string> {
-  const headers = { Authorization: `Bearer ${keys.good}`, 'Accept-Encoding': 'identity' };
-  const first = await fetch(side.url, { headers });
+async function etagOf(side: Side): Promise<string> {
+  const first = await ask(side.url);
   await first.arrayBuffer();
   const etag = first.headers.get('ETag') ?? '';
-  const second = await fetch(side.url, { headers: { ...headers, 'If-None-Match': etag } });
-  if (second.status !== 304) throw new Error(`${side.label} answers ${second.status} to If-None-Match: ${etag}`);
+  const status = await statusOf(ask(side.url, { headers: { 'If-None-Match': etag } }));
+  if (status !== 304) throw new Error(`${side.label} answers ${status} to If-None-Match: ${etag}`);
   return etag;
 }
 
 /** One after the other: an update, then the list, of which only the latter is timed. */
-async function listAnew(side: RunningSide, seconds: number): Promise<LoadResult> {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+async function listAnew(side: Side, seconds: number): Promise<LoadResult> {
   const timesMs: number[] = [];
-  let bytes = 0;
   let failures = 0;
   for (const end = performance.now() + seconds * 1000; performance.now() < end;) {
-    if (!(await setQuantity(side, agent, 1, timesMs.length + 1))) failures++;
+    const updated = await setQuantity(side.url, 1, timesMs.length + 1);
     const start = performance.now();
-    const answer = await send(side.url, agent, 'GET');
+    const listed = await statusOf(ask(side.url));
     timesMs.push(performance.now() - start);
-    bytes += answer.bytes;
-    if (answer.status !== 200) failures++;
+    if (updated !== 200 || listed !== 200) failures++;
   }
-  agent.destroy();
-  const at = (share: number) => quantile(timesMs, share);
-  const listSeconds = timesMs.reduce((sum, ms) => sum + ms, 0) / 1000;
-  return { requests: timesMs.length, seconds: listSeconds, p50Ms: at(0.5), p99Ms: at(0.99), failures, bytes };
+  return {
+    requests: timesMs.length,
+    seconds: timesMs.reduce((sum, ms) => sum + ms, 0) / 1000,
+    p50Ms: quantile(timesMs, 0.5),
+    p99Ms: quantile(timesMs, 0.99),
+    failures,
+  };
 }

@@ -12,14 +12,15 @@ import type { Measurement } from './measure.ts';
 const run = promisify(execFile);
 
 /** Debian keeps it outside of PATH. */
-export function findPgbench(): string | undefined {
+function findPgbench(): string {
   const installed = globSync('/usr/lib/postgresql/*/bin/pgbench').sort().toReversed();
-  return [...installed, 'pgbench'].find((program) => spawnSync(program, ['--version']).status === 0);
+  const found = [...installed, 'pgbench'].find((program) => spawnSync(program, ['--version']).status === 0);
+  if (!found) throw new Error('pgbench is not installed');
+  return found;
 }
 
 /** The peers' update with its history row, from a C program without HTTP, keys or JSON. */
 export async function runPgbench(
-  program: string,
   database: BenchDatabase,
   pets: number,
   clients: number,
@@ -33,7 +34,7 @@ export async function runPgbench(
   );
   const cpuBefore = cpuMs(database.pid);
   const options = ['-n', '-M', 'prepared', '-f', script, '-c', String(clients), '-T', String(seconds)];
-  const { stdout } = await run(program, [...options, database.url]);
+  const { stdout } = await run(findPgbench(), [...options, database.url]);
   const figure = (pattern: RegExp) => Number(pattern.exec(stdout)?.[1] ?? NaN);
   const transactions = figure(/transactions actually processed: (\d+)/);
   return {
@@ -49,10 +50,10 @@ export async function runPgbench(
 }
 
 /** The number of clients at which it is fastest, which no peer is asked to guess. */
-export async function bestClientCount(program: string, database: BenchDatabase, pets: number): Promise<number> {
+export async function bestClientCount(database: BenchDatabase, pets: number): Promise<number> {
   let best = { clients: 0, requestsPerSecond: 0 };
   for (const clients of [8, 16, 32, 64]) {
-    const { requestsPerSecond } = await runPgbench(program, database, pets, clients, 1);
+    const { requestsPerSecond } = await runPgbench(database, pets, clients, 1);
     if (requestsPerSecond > best.requestsPerSecond) best = { clients, requestsPerSecond };
   }
   return best.clients;

@@ -1,8 +1,8 @@
 import * as vega from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
 import type { Results, ScenarioResults } from './results.ts';
-import { labelOf } from './sides.ts';
 import type { Contender } from './scenarios.ts';
+import { labelOf } from './sides.ts';
 import { isQuietList, linesOf } from './summary.ts';
 
 const look = {
@@ -84,21 +84,19 @@ function ratios(results: Results): TopLevelSpec {
   };
 }
 
-function lists(results: Results): TopLevelSpec {
-  const shown = results.scenarios
-    .filter(({ scenario }) => isQuietList(scenario) && !scenario.gzip)
-    .filter(
-      ({ scenario }) => scenario.connections === 8 || (scenario.pets === 1_000_000 && scenario.connections === 4),
-    );
-  const rows = shown.flatMap((found) =>
-    linesOf(found).map(({ label, requestsPerSecond }) => ({ label, requestsPerSecond, pets: found.scenario.pets })),
+function lists({ scenarios }: Results): TopLevelSpec {
+  const shown = scenarios.filter(
+    ({ scenario }) =>
+      isQuietList(scenario) &&
+      !scenario.gzip &&
+      (scenario.connections === 8 || (scenario.pets === 1_000_000 && scenario.connections === 4)),
   );
   return {
     ...look,
     title: 'Lists a second, 8 connections (a million pets: 4)',
     width: 560,
     height: 320,
-    data: { values: rows },
+    data: { values: rates(shown) },
     mark: { type: 'line', point: true },
     encoding: {
       x: {
@@ -108,45 +106,38 @@ function lists(results: Results): TopLevelSpec {
         axis: { format: '~s', labelFlush: false, values: [10, 1e3, 1e4, 1e5, 1e6] },
         title: 'pets',
       },
-      y: {
-        field: 'requestsPerSecond',
-        type: 'quantitative',
-        scale: { type: 'log' },
-        axis: { format: '~s' },
-        title: 'lists/s',
-      },
+      y: { field: 'rate', type: 'quantitative', scale: { type: 'log' }, axis: { format: '~s' }, title: 'lists/s' },
       color: { field: 'label', type: 'nominal', sort: null, scale: colors(shown) },
     },
   };
 }
 
-function updates(results: Results): TopLevelSpec {
-  const shown = results.scenarios.filter(({ scenario }) => scenario.kind === 'update' || scenario.kind === 'hot');
-  const rows = shown.flatMap((found) =>
-    linesOf(found).map(({ label, requestsPerSecond }) => ({
-      label,
-      requestsPerSecond,
-      scenario: found.scenario.title,
-    })),
-  );
+function updates({ scenarios }: Results): TopLevelSpec {
+  const shown = scenarios.filter(({ scenario }) => scenario.kind === 'update' || scenario.kind === 'hot');
+  const labels = { labelAngle: 0, labelExpr: "split(datum.label, ', ')" };
   return {
     ...look,
     title: 'Durable updates a second, each with its history row where not said otherwise',
     width: 560,
     height: 300,
-    data: { values: rows },
+    data: { values: rates(shown) },
     mark: 'bar',
     encoding: {
-      x: {
-        field: 'scenario',
-        type: 'nominal',
-        sort: null,
-        axis: { labelAngle: 0, labelExpr: "split(datum.label, ', ')" },
-        title: null,
-      },
+      x: { field: 'scenario', type: 'nominal', sort: null, axis: labels, title: null },
       xOffset: { field: 'label', sort: null },
-      y: { field: 'requestsPerSecond', type: 'quantitative', axis: { format: '~s' }, title: 'updates/s' },
+      y: { field: 'rate', type: 'quantitative', axis: { format: '~s' }, title: 'updates/s' },
       color: { field: 'label', type: 'nominal', sort: null, scale: colors(shown) },
     },
   };
+}
+
+function rates(shown: readonly ScenarioResults[]) {
+  return shown.flatMap((found) =>
+    linesOf(found).map(({ contender, requestsPerSecond }) => ({
+      scenario: found.scenario.title,
+      pets: found.scenario.pets,
+      label: labelOf(contender),
+      rate: requestsPerSecond,
+    })),
+  );
 }

@@ -1,36 +1,12 @@
-import { keys, startDatabase, usualPets } from './database.ts';
+import { ask, setQuantity } from './client.ts';
+import { keys, startDatabase, usualPets, type BenchDatabase } from './database.ts';
 import { load } from './load.ts';
-import { type RunningSide, startSide } from './sides.ts';
+import { WARM_UP_SECONDS } from './measure.ts';
+import { startSide } from './sides.ts';
 import { medianWithInterval } from './statistics.ts';
 
-const PETS = [10, 1_000, 10_000];
 const CONNECTIONS = 64;
 const SECONDS = 3;
-const headers = { Authorization: `Bearer ${keys.good}` };
-
-async function requestsPerSecond(replicas: readonly RunningSide[], pets: number, seconds: number): Promise<number> {
-  const connections = CONNECTIONS / replicas.length;
-  const results = await Promise.all(
-    replicas.map(({ url }) => load({ url, mode: 'list', headers, connections, seconds, pets: usualPets(pets) })),
-  );
-  const failures = results.reduce((sum, result) => sum + result.failures, 0);
-  if (failures > 0) throw new Error(`${failures} requests failed`);
-  return results.reduce((sum, result) => sum + result.requests / result.seconds, 0);
-}
-
-/** An update that one replica has acknowledged is in the next list of each, and they send the same bytes. */
-async function checkAgreement(replicas: readonly RunningSide[]): Promise<void> {
-  for (const [at, { url }] of replicas.entries()) {
-    const quantity = 1_000_000 + Math.floor(Math.random() * 1_000_000);
-    const update = { method: 'PATCH', headers: { ...headers, 'Content-Type': 'application/json' } };
-    const answer = await fetch(`${url}/1`, { ...update, body: JSON.stringify({ quantity }) });
-    const lists = await Promise.all(replicas.map(async (each) => (await fetch(each.url, { headers })).text()));
-    const shown = lists.filter((list) => list.includes(`{"petId":1,"quantity":${quantity},`));
-    if (answer.status !== 200 || shown.length !== replicas.length || new Set(lists).size !== 1) {
-      throw new Error(`the replicas do not agree on an update by replica ${at + 1}`);
-    }
-  }
-}
 
 /**
  * What a second replica is worth on this machine: list throughput of two processes on one quiet database by that of one,
@@ -38,32 +14,49 @@ async function checkAgreement(replicas: readonly RunningSide[]): Promise<void> {
  */
 export async function compareReplicas(rounds: number): Promise<void> {
   await using database = await startDatabase();
-  for (const pets of PETS) {
-    await database.fill(pets);
+  for (const pets of [10, 1_000, 10_000]) {
     const ratios: number[] = [];
     for (let round = 0; round < rounds; round++) {
-      const counts = round % 2 === 0 ? [1, 2] : [2, 1];
       const rates = new Map<number, number>();
-      for (const count of counts) {
-        const environment = { DATABASE_URL: database.url };
-        const replicas = await Promise.all(Array.from({ length: count }, () => startSide('service', environment)));
-        try {
-          await checkAgreement(replicas);
-          await requestsPerSecond(replicas, pets, 1);
-          rates.set(count, await requestsPerSecond(replicas, pets, SECONDS));
-          await checkAgreement(replicas);
-        } finally {
-          await Promise.all(replicas.map((replica) => replica.stop()));
-        }
+      for (const replicas of round % 2 === 0 ? [1, 2] : [2, 1]) {
+        rates.set(replicas, await listsPerSecond(database, pets, replicas));
       }
       ratios.push((rates.get(2) ?? NaN) / (rates.get(1) ?? NaN));
-      console.log(
-        `${pets} pets, round ${round + 1}: ${[1, 2].map((n) => rates.get(n)?.toFixed(0)).join(' and ')} lists/s`,
-      );
     }
     const { median, low, high } = medianWithInterval(ratios);
     console.log(
       `${pets} pets: two replicas are ${median.toFixed(2)} times one (${low.toFixed(2)} to ${high.toFixed(2)})`,
     );
+  }
+}
+
+async function listsPerSecond(database: BenchDatabase, pets: number, replicas: number): Promise<number> {
+  await database.fill(pets);
+  database.expectWrites();
+  await using started = new AsyncDisposableStack();
+  const urls: string[] = [];
+  for (let n = 0; n < replicas; n++) {
+    const side = started.use(await startSide('service', { DATABASE_URL: database.url }));
+    urls.push(side.url);
+  }
+  const headers = { Authorization: `Bearer ${keys.good}` };
+  const plan = { mode: 'list', headers, connections: CONNECTIONS / replicas, pets: usualPets(pets) } as const;
+  await checkAgreement(urls);
+  await Promise.all(urls.map((url) => load({ ...plan, url, seconds: WARM_UP_SECONDS.first })));
+  const results = await Promise.all(urls.map((url) => load({ ...plan, url, seconds: SECONDS })));
+  await checkAgreement(urls);
+  const failed = results.find(({ failures }) => failures > 0);
+  if (failed) throw new Error(`${failed.failures} requests failed`);
+  return results.reduce((sum, { requests, seconds }) => sum + requests / seconds, 0);
+}
+
+/** An update that one replica has acknowledged is in the next list of each, and they send the same bytes. */
+async function checkAgreement(urls: readonly string[]): Promise<void> {
+  for (const url of urls) {
+    const quantity = 1_000_000 + Math.floor(Math.random() * 1_000_000);
+    const status = await setQuantity(url, 1, quantity);
+    const lists = await Promise.all(urls.map(async (each) => (await ask(each)).text()));
+    const isShown = lists.every((list) => list === lists[0] && list.includes(`{"petId":1,"quantity":${quantity},`));
+    if (status !== 200 || !isShown) throw new Error(`the replicas do not agree on an update by ${url}`);
   }
 }

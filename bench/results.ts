@@ -1,19 +1,16 @@
 import type { Machine } from './machine.ts';
-import type { Measurement } from './measure.ts';
+import type { Measurement, WARM_UP_SECONDS } from './measure.ts';
 import type { OperatorFigures, WholeReading } from './operators.ts';
 import type { Contender, Scenario } from './scenarios.ts';
 
 export interface Round extends Measurement {
   contender: Contender;
   round: number;
-  fault?: string | undefined;
 }
 
 export interface ScenarioResults {
   scenario: Scenario;
   rounds: Round[];
-  /** Size of the list, in bytes. */
-  listBytes: number;
 }
 
 /** What one call of the benchmark found; written to results/full.json as it is, with null for figures that do not apply. */
@@ -21,11 +18,12 @@ export interface Results {
   machine: Machine;
   startedAt: string;
   minutes: number;
+  warmUpSeconds: typeof WARM_UP_SECONDS;
   postgresVersion: string;
   pgbenchClients?: number;
   scenarios: ScenarioResults[];
-  operators?: OperatorFigures[];
-  wholeReading?: WholeReading;
+  operators?: OperatorFigures[] | undefined;
+  wholeReading?: WholeReading | undefined;
   /** Who was not measured in which scenario, and why. */
   disqualified: { contender: Contender; scenario: string; reason: string }[];
 }

@@ -1,93 +1,78 @@
-// npm run bench -- [--quick] [--only <part of a scenario's name>] [--built] [--report] [--replicas <rounds>]
+// npm run bench -- [--quick] [--only <part of a scenario's name>] [--report] [--replicas <rounds>]
 import { execFileSync } from 'node:child_process';
 import { existsSync, symlinkSync } from 'node:fs';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
+import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { projectFolder } from '../dev/build.ts';
+import { benchmark } from './benchmark.ts';
 import { describeMachine } from './machine.ts';
-import { Benchmark } from './benchmark.ts';
-import { planRuns } from './plan.ts';
+import { WARM_UP_SECONDS } from './measure.ts';
+import { measureOperators, measureWholeReading } from './operators.ts';
+import { planTurns } from './plan.ts';
+import { compareReplicas } from './replicas.ts';
 import { report, tables } from './report.ts';
 import type { Results } from './results.ts';
-import { measureOperators, measureWholeReading } from './operators.ts';
 import { scenarios } from './scenarios.ts';
 
 const { values: options } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
-    /** Measures dist/ as it is. */
-    built: { type: 'boolean', default: false },
     /** Measures nothing: writes the report and the plots of the last full run anew. */
     report: { type: 'boolean', default: false },
     /** Measures two replicas beside one instead. */
     replicas: { type: 'string' },
   },
 });
-
-const projectFolder = fileURLToPath(new URL('..', import.meta.url));
 const resultsFile = new URL('results/full.json', import.meta.url);
 
 if (!existsSync(new URL('node_modules', import.meta.url))) npm('ci', '--prefix', 'bench', '--no-audit', '--no-fund');
 
-if (options.replicas !== undefined) {
-  build();
-  const { compareReplicas } = await import('./replicas.ts');
-  await compareReplicas(Number(options.replicas));
-} else if (options.report) {
+if (options.report) {
   await writeReport(JSON.parse(await readFile(resultsFile, 'utf8'), nullToNaN) as Results);
+} else if (options.replicas !== undefined) {
+  build();
+  await compareReplicas(Number(options.replicas));
 } else {
-  if (!options.built) build();
-  const { only, quick } = options;
-  const chosen = scenarios.filter((scenario) => (only ? scenario.name.includes(only) : !quick || scenario.quick));
-  const asks = (part: string) => (only ? part.includes(only) : !quick);
-  if (chosen.length === 0 && !asks('operators') && !asks('whole-reading')) {
+  build();
+  await measureAll(options);
+}
+
+async function measureAll({ only, quick }: { only?: string; quick: boolean }): Promise<void> {
+  const machine = describeMachine();
+  const isAsked = (name: string, isQuick = false) => (only ? name.includes(only) : !quick || isQuick);
+  const chosen = scenarios
+    .filter((scenario) => isAsked(scenario.name, scenario.quick))
+    .map((scenario) => (quick ? { ...scenario, rounds: 2, seconds: 2, others: [] } : scenario));
+  if (chosen.length === 0 && !isAsked('operators') && !isAsked('whole-reading')) {
     const names = [...scenarios.map(({ name }) => name), 'operators', 'whole-reading'];
     throw new Error(`no scenario is called like that; there are ${names.join(', ')}`);
   }
 
-  const machine = describeMachine();
   const started = Date.now();
   const results: Results = {
     machine,
     startedAt: new Date(started).toISOString(),
-    ...(await Benchmark.run(planRuns(chosen, quick))),
-    ...(asks('operators') ? await orNothing('operators', measureOperators) : {}),
-    ...(asks('whole-reading') ? await orNothing('wholeReading', measureWholeReading) : {}),
+    warmUpSeconds: WARM_UP_SECONDS,
+    // First what ends the whole run where it fails.
+    operators: isAsked('operators') ? await measureOperators() : undefined,
+    wholeReading: isAsked('whole-reading') ? await measureWholeReading() : undefined,
+    ...(await benchmark(planTurns(chosen))),
     minutes: Math.round((Date.now() - started) / 6_000) / 10,
   };
   console.log(`\n${tables(results)}`);
-  if (!only && !quick) {
-    await mkdir(new URL('.', resultsFile), { recursive: true });
-    await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits, 1)}\n`);
-    await writeReport(results);
-  }
+  if (only || quick) return;
+  await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits, 1)}\n`);
+  await writeReport(results);
 }
 
 function build(): void {
   npm('run', '--silent', 'build');
-  execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'bench/peers'], {
-    cwd: projectFolder,
-    stdio: 'inherit',
-  });
+  npm('exec', '--', 'tsc', '-p', 'bench/peers');
   // The compiled sources look for these where they are beside src/.
   for (const name of ['package.json', 'prisma']) {
     const link = new URL(`dist/${name}`, import.meta.url);
     if (!existsSync(link)) symlinkSync(`../../${name}`, link);
-  }
-}
-
-/** What fails here leaves the report without its table, not without all that was measured before. */
-async function orNothing<Name extends string, T>(
-  name: Name,
-  measure: () => Promise<T>,
-): Promise<Partial<Record<Name, T>>> {
-  console.log(`${name} …`);
-  try {
-    return { [name]: await measure() } as Record<Name, T>;
-  } catch (error) {
-    console.error(`${name} could not be measured: ${(error as Error).message}`);
-    return {};
   }
 }
 

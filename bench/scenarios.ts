@@ -8,13 +8,6 @@ export interface Target {
   against: Contender;
 }
 
-export interface Share {
-  /** The scenario whose requests a second are the whole. */
-  of: string;
-  /** Median of the per-round shares; none for a control. */
-  atLeast?: number;
-}
-
 export interface Scenario {
   name: string;
   title: string;
@@ -36,20 +29,20 @@ export interface Scenario {
   /** Measured in the first round only. */
   others: readonly Contender[];
   targets: readonly Target[];
-  /** What writes leave of the same list without any, for the service. */
-  share?: Share;
+  /** Of which scenario's lists a second the service's should be at least what share, round by round; a control has no goal. */
+  share?: { of: string; atLeast?: number };
   /** Also in the quick run. */
   quick: boolean;
 }
 
-const n = (count: number) => count.toLocaleString('en');
+type Shape = Pick<Scenario, 'kind' | 'pets' | 'connections'>;
+
 const peers: readonly SideName[] = ['express', 'nest', 'weaker'];
 
-function scenario(name: string, title: string, rest: Partial<Scenario> & Pick<Scenario, 'kind' | 'pets'>): Scenario {
+function scenario(name: string, title: string, rest: Partial<Scenario> & Shape): Scenario {
   return {
     name,
     title,
-    connections: 8,
     updatesPerSecond: 0,
     elsewhere: false,
     commitsPerSecond: 0,
@@ -57,7 +50,7 @@ function scenario(name: string, title: string, rest: Partial<Scenario> & Pick<Sc
     seconds: 2,
     rounds: 2,
     always: ['service', 'fastify'],
-    others: peers,
+    others: [],
     targets: [],
     quick: false,
     ...rest,
@@ -70,25 +63,33 @@ const withOneTrip: readonly SideName[] = ['oneTrip', ...peers];
 /** Where a goal stands, the interval has to be narrow. */
 const judged = { rounds: 4, seconds: 3 } as const;
 const judgedLong = { rounds: 4, seconds: 4 } as const;
-const serviceAlone = { always: ['service'], others: [] } as const;
 const against = (contender: Contender, atLeast: number): Target => ({ against: contender, atLeast });
 
+function over(connections: number): string {
+  return connections === 1 ? '1 connection' : `${connections} connections`;
+}
+
 function lists(pets: number, connections: number, rest: Partial<Scenario> = {}): Scenario {
-  const title = `list of ${n(pets)} pets, ${connections} ${connections === 1 ? 'connection' : 'connections'}`;
+  const title = `list of ${pets.toLocaleString('en')} pets, ${over(connections)}`;
   return scenario(`list-${pets}-c${connections}`, title, { kind: 'list', pets, connections, ...rest });
 }
 
-/** The same list as `base`, with something written beside, which should leave at least such a share; a control has none. */
-function beside(base: Scenario, name: string, what: string, atLeast: number | undefined, rest: Partial<Scenario>) {
-  const { rounds, seconds, pets, connections, gzip } = base;
-  const share = { of: base.name, ...(atLeast === undefined ? {} : { atLeast }) };
-  const same = { kind: 'list', pets, connections, gzip, rounds, seconds, ...serviceAlone, share } as const;
-  return scenario(`${base.name}-${name}`, `${base.title}, ${what}`, { ...same, ...rest });
+function unchangedLists(pets: number): Scenario {
+  const title = `unchanged list of ${pets.toLocaleString('en')} pets, 64 connections`;
+  return scenario(`unchanged-${pets}`, title, { kind: 'unchanged', pets, connections: 64 });
 }
 
-function updates(connections: number, rest: Partial<Scenario> = {}): Scenario {
-  const title = `update, ${connections} ${connections === 1 ? 'connection' : 'connections'}`;
-  return scenario(`update-c${connections}`, title, { kind: 'update', pets: 10_000, connections, ...rest });
+function updates(connections: number, rest: Partial<Scenario>): Scenario {
+  const shape: Shape = { kind: 'update', pets: 10_000, connections };
+  return scenario(`update-c${connections}`, `update, ${over(connections)}`, { ...shape, ...judged, ...rest });
+}
+
+/** The service's same list as `base` with something written beside, which should leave at least such a share; a control has none. */
+function beside(base: Scenario, name: string, what: string, atLeast: number | undefined, rest: Partial<Scenario>) {
+  const share = { of: base.name, ...(atLeast === undefined ? {} : { atLeast }) };
+  const title = `${base.title}, ${what}`;
+  const alone = { always: ['service'], others: [], targets: [], quick: false } as const;
+  return { ...base, ...alone, name: `${base.name}-${name}`, title, share, ...rest };
 }
 
 const list10000 = lists(10_000, 8, {
@@ -102,13 +103,11 @@ const list100000 = lists(100_000, 8, {
   others: [...peers, 'keeping', 'bare'],
   targets: [against('fastify', 110)],
 });
-const gzip100000 = scenario('list-100000-gzip', 'list of 100,000 pets in gzip, 8 connections', {
-  kind: 'list',
-  pets: 100_000,
-  gzip: true,
-  ...judgedLong,
-  ...serviceAlone,
-});
+const gzip100000: Scenario = {
+  ...lists(100_000, 8, { ...judgedLong, gzip: true, always: ['service'] }),
+  name: 'list-100000-gzip',
+  title: 'list of 100,000 pets in gzip, 8 connections',
+};
 const list1000000 = lists(1_000_000, 2, { rounds: 3, seconds: 6, always: ['service'], others: ['fastify'] });
 
 /** In the order of the runs: scenarios of the same store stand together. */
@@ -116,21 +115,17 @@ export const scenarios: readonly Scenario[] = [
   lists(10, 1, { ...judged, others: ['oneTrip'], targets: [against('fastify', 1)] }),
   lists(10, 8, { ...judged, others: withOneTrip, targets: [against('fastify', 1.5)] }),
   lists(10, 64, { ...judged, others: withOneTrip, targets: [against('fastify', 4)], quick: true }),
-  scenario('unchanged-10', 'unchanged list of 10 pets, 64 connections', {
-    kind: 'unchanged',
-    pets: 10,
-    connections: 64,
-    others: [],
-  }),
-  lists(1_000, 1, { others: [] }),
-  lists(1_000, 8),
-  lists(1_000, 64, { others: [] }),
+  unchangedLists(10),
+  lists(1_000, 1),
+  lists(1_000, 8, { others: peers }),
+  lists(1_000, 64),
   scenario('mixed', 'nine lists of 1,000 pets to one update, 64 connections', {
     kind: 'mixed',
     pets: 1_000,
     connections: 64,
+    others: peers,
   }),
-  lists(10_000, 1, { others: [] }),
+  lists(10_000, 1),
   list10000,
   beside(list10000, 'updates', '100 updates/s beside', 0.75, {
     updatesPerSecond: 100,
@@ -139,18 +134,12 @@ export const scenarios: readonly Scenario[] = [
     targets: [against('fastify', 8)],
     quick: true,
   }),
-  beside(list10000, 'elsewhere', '100 updates/s elsewhere', undefined, {
-    updatesPerSecond: 100,
-    elsewhere: true,
-  }),
-  beside(list10000, 'commits', '100 unrelated commits/s beside', 0.85, {
-    commitsPerSecond: 100,
-  }),
-  lists(10_000, 64, { others: [] }),
-  updates(1, { ...judged, others: ['oneTrip'], targets: [against('fastify', 0.9)] }),
-  updates(8, { ...judged, others: ['oneTrip'], targets: [against('fastify', 1.2)] }),
+  beside(list10000, 'elsewhere', '100 updates/s elsewhere', undefined, { updatesPerSecond: 100, elsewhere: true }),
+  beside(list10000, 'commits', '100 unrelated commits/s beside', 0.85, { commitsPerSecond: 100 }),
+  lists(10_000, 64),
+  updates(1, { others: ['oneTrip'], targets: [against('fastify', 0.9)] }),
+  updates(8, { others: ['oneTrip'], targets: [against('fastify', 1.2)] }),
   updates(64, {
-    ...judged,
     others: [...withOneTrip, 'pgbench'],
     targets: [against('fastify', 3.5), against('pgbench', 1)],
     quick: true,
@@ -159,38 +148,24 @@ export const scenarios: readonly Scenario[] = [
     kind: 'hot',
     pets: 10_000,
     connections: 64,
-    others: [],
     ...judged,
     targets: [against('fastify', 1.5)],
     quick: true,
   }),
-  lists(100_000, 1, { others: [] }),
+  lists(100_000, 1),
   list100000,
   beside(list100000, 'updates', '100 updates/s beside', 0.85, {
     updatesPerSecond: 100,
     others: ['fastify', 'keeping'],
   }),
-  beside(list100000, 'elsewhere', '100 updates/s elsewhere', undefined, {
-    updatesPerSecond: 100,
-    elsewhere: true,
-  }),
+  beside(list100000, 'elsewhere', '100 updates/s elsewhere', undefined, { updatesPerSecond: 100, elsewhere: true }),
   gzip100000,
-  beside(gzip100000, 'updates', '100 updates/s beside', 0.5, {
-    updatesPerSecond: 100,
-  }),
-  lists(100_000, 64, { seconds: 4, rounds: 1, others: [] }),
-  scenario('unchanged-100000', 'unchanged list of 100,000 pets, 64 connections', {
-    kind: 'unchanged',
-    pets: 100_000,
-    connections: 64,
-    others: [],
-  }),
-  lists(1_000_000, 1, { rounds: 1, seconds: 5, others: [] }),
+  beside(gzip100000, 'updates', '100 updates/s beside', 0.5, { updatesPerSecond: 100 }),
+  lists(100_000, 64, { seconds: 4, rounds: 1 }),
+  unchangedLists(100_000),
+  lists(1_000_000, 1, { rounds: 1, seconds: 5 }),
   list1000000,
-  beside(list1000000, 'updates', '10 updates/s beside', 0.9, {
-    updatesPerSecond: 10,
-    others: ['fastify'],
-  }),
+  beside(list1000000, 'updates', '10 updates/s beside', 0.9, { updatesPerSecond: 10, others: ['fastify'] }),
   lists(1_000_000, 4, { rounds: 1, seconds: 8, others: ['bare'] }),
   scenario('list-1000000-c4-updates', 'list of 1,000,000 pets, 4 connections, 100 updates/s beside', {
     kind: 'list',
@@ -198,14 +173,13 @@ export const scenarios: readonly Scenario[] = [
     connections: 4,
     updatesPerSecond: 100,
     seconds: 8,
-    ...serviceAlone,
+    always: ['service'],
   }),
   scenario('anew-1000000', 'list of 1,000,000 pets, each after an update', {
     kind: 'anew',
     pets: 1_000_000,
     connections: 1,
     seconds: 6,
-    others: [],
     targets: [against('fastify', 5)],
   }),
 ];

@@ -1,12 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { freePort } from '../dev/free-port.ts';
+import { projectFolder } from '../dev/build.ts';
+import { statusOf } from './client.ts';
 import { keys } from './database.ts';
 import type { Contender } from './scenarios.ts';
-
-const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** With the two sessions of the key check and the updates that makes ten connections. */
 const SERVICE = { LOG_LEVEL: 'silent', DATABASE_POOL_SIZE: '8' };
@@ -37,7 +36,7 @@ export function labelOf(contender: Contender): string {
   return contender === 'pgbench' ? 'pgbench' : programs[contender][0];
 }
 
-export type RunningSide = Awaited<ReturnType<typeof startSide>>;
+export type Side = Awaited<ReturnType<typeof startSide>>;
 
 const startTimeoutMs = 20_000;
 
@@ -50,30 +49,20 @@ export async function startSide(name: SideName, environment: Record<string, stri
   const [label, file, own] = programs[name];
   const port = await freePort();
   const spawnedAt = performance.now();
+  const { PATH } = process.env;
   const program = spawn(process.execPath, [...(preload ? ['--import', preload] : []), file], {
-    cwd: root,
-    env: {
-      PATH: process.env['PATH'],
-      NODE_ENV: 'production',
-      HOST: '127.0.0.1',
-      PORT: String(port),
-      ...own,
-      ...environment,
-    },
-    stdio: ['ignore', 'ignore', 'pipe', ...(preload ? (['ipc'] as const) : [])],
+    cwd: projectFolder,
+    env: { PATH, NODE_ENV: 'production', HOST: '127.0.0.1', PORT: String(port), ...own, ...environment },
+    stdio: ['ignore', 'ignore', 'inherit', ...(preload ? (['ipc'] as const) : [])],
   });
-  let complaint = '';
-  program.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    complaint = (complaint + text).slice(-2_000);
-  });
+  const ended = once(program, 'exit');
   const url = `http://127.0.0.1:${port}/v1/inventory`;
   const expected = name === 'bare' ? 200 : 401;
-  for (const deadline = Date.now() + startTimeoutMs; ;) {
-    if (program.exitCode !== null) throw new Error(`${label} ended at its start: ${complaint}`);
-    if ((await statusOf(url)) === expected) break;
-    if (Date.now() > deadline) {
+  while ((await statusOf(fetch(url)).catch(() => undefined)) !== expected) {
+    if (program.exitCode !== null) throw new Error(`${label} ended at its start`);
+    if (performance.now() > spawnedAt + startTimeoutMs) {
       program.kill('SIGKILL');
-      throw new Error(`${label} does not answer: ${complaint}`);
+      throw new Error(`${label} does not answer`);
     }
     await sleep(10);
   }
@@ -87,36 +76,11 @@ export async function startSide(name: SideName, environment: Record<string, stri
     url,
     /** On the clock of `performance.now()`. */
     spawnedAt,
-    async stop(): Promise<void> {
-      if (program.exitCode !== null) throw new Error(`${label} ended by itself: ${complaint}`);
-      const ended = once(program, 'exit');
+    /** The kinds of requests that its code is warm for. */
+    warmFor: new Set<string>(),
+    async [Symbol.asyncDispose](): Promise<void> {
       program.kill(name === 'service' ? 'SIGTERM' : 'SIGKILL');
       await ended;
     },
   };
-}
-
-/** Runs a side for as long as something is done with it. */
-export async function running<T>(
-  name: SideName,
-  environment: Record<string, string>,
-  use: (side: RunningSide) => Promise<T>,
-  preload?: string,
-): Promise<T> {
-  const side = await startSide(name, environment, preload);
-  try {
-    return await use(side);
-  } finally {
-    await side.stop();
-  }
-}
-
-async function statusOf(url: string): Promise<number | undefined> {
-  try {
-    const answer = await fetch(url);
-    await answer.body?.cancel();
-    return answer.status;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,30 +1,24 @@
 import type { Measurement } from './measure.ts';
 import type { Results, Round, ScenarioResults } from './results.ts';
-import { labelOf } from './sides.ts';
 import type { Contender, Scenario } from './scenarios.ts';
+import { labelOf } from './sides.ts';
 import { median, medianWithInterval, type Interval } from './statistics.ts';
 
 export interface Line extends Measurement {
   contender: Contender;
-  label: string;
   faults: string[];
   /** This service's requests a second by this contender's, round by round. */
   ratio: Interval | undefined;
 }
 
 /** One line per contender, the service first. */
-export function linesOf({ rounds }: ScenarioResults): Line[] {
-  const contenders = [...new Set<Contender>(['service', ...rounds.map(({ contender }) => contender)])];
-  const service = new Map(rounds.filter(({ contender }) => contender === 'service').map((each) => [each.round, each]));
-  return contenders.map((contender) => {
-    const own = rounds.filter((each) => each.contender === contender);
+export function linesOf(found: ScenarioResults): Line[] {
+  const contenders = new Set<Contender>(['service', ...found.rounds.map(({ contender }) => contender)]);
+  return [...contenders].map((contender) => {
+    const own = roundsOf(found, contender);
     const middle = (figure: (round: Round) => number) => median(own.map(figure));
-    const ratios = own
-      .map((each) => (service.get(each.round)?.requestsPerSecond ?? NaN) / each.requestsPerSecond)
-      .filter((ratio) => !Number.isNaN(ratio));
     return {
       contender,
-      label: labelOf(contender),
       requestsPerSecond: middle((each) => each.requestsPerSecond),
       p50Ms: middle((each) => each.p50Ms),
       p99Ms: middle((each) => each.p99Ms),
@@ -34,9 +28,22 @@ export function linesOf({ rounds }: ScenarioResults): Line[] {
       peakMemoryMb: Math.max(...own.map((each) => each.peakMemoryMb)),
       updatesPerSecond: middle((each) => each.updatesPerSecond),
       faults: own.flatMap(({ fault }) => fault ?? []),
-      ratio: contender === 'service' || ratios.length === 0 ? undefined : medianWithInterval(ratios),
+      ratio: contender === 'service' ? undefined : ratioByRound(roundsOf(found, 'service'), own),
     };
   });
+}
+
+function roundsOf(found: ScenarioResults | undefined, contender: Contender): Round[] {
+  return found?.rounds.filter((each) => each.contender === contender) ?? [];
+}
+
+/** Of the requests a second, where both have a figure in the same round. */
+function ratioByRound(upper: readonly Round[], lower: readonly Round[]): Interval | undefined {
+  const ratios = upper.flatMap(({ round, requestsPerSecond }) => {
+    const other = lower.find((each) => each.round === round);
+    return other ? [requestsPerSecond / other.requestsPerSecond] : [];
+  });
+  return ratios.length === 0 ? undefined : medianWithInterval(ratios);
 }
 
 export interface Verdict {
@@ -47,28 +54,19 @@ export interface Verdict {
   reached: boolean | undefined;
 }
 
-/** What the service's lists keep of their rate while something is written, paired by round. */
+/** What the service's lists keep of their rate while something is written. */
 export function shares({ scenarios }: Results): Verdict[] {
-  return scenarios.flatMap(({ scenario, rounds }) => {
-    if (!scenario.share) return [];
-    const { of, atLeast } = scenario.share;
-    const base = scenarios.find(({ scenario: { name } }) => name === of)?.rounds ?? [];
-    const rateIn = (all: readonly Round[], round: number) =>
-      all.find((each) => each.contender === 'service' && each.round === round)?.requestsPerSecond ?? NaN;
-    const paired = rounds
-      .filter(({ contender }) => contender === 'service')
-      .map(({ round }) => rateIn(rounds, round) / rateIn(base, round))
-      .filter((share) => !Number.isNaN(share));
-    if (paired.length === 0) return [];
-    const share = medianWithInterval(paired);
-    return [
-      {
-        what: scenario.title,
-        wanted: atLeast === undefined ? 'control' : String(atLeast),
-        found: withInterval(share),
-        reached: atLeast === undefined ? undefined : share.median >= atLeast,
-      },
-    ];
+  return scenarios.flatMap((found) => {
+    const { title, share: { of, atLeast } = {} } = found.scenario;
+    const base = scenarios.find(({ scenario }) => scenario.name === of);
+    const share = ratioByRound(roundsOf(found, 'service'), roundsOf(base, 'service'));
+    if (!share) return [];
+    return {
+      what: title,
+      wanted: atLeast === undefined ? 'control' : String(atLeast),
+      found: withInterval(share),
+      reached: atLeast === undefined ? undefined : share.median >= atLeast,
+    };
   });
 }
 
@@ -80,7 +78,7 @@ export function isQuietList({ kind, updatesPerSecond, commitsPerSecond }: Scenar
 /** Every figure that was set as a goal, and whether this run reached it. */
 export function verdicts(results: Results): Verdict[] {
   return [
-    ...ratioVerdicts(results),
+    ...results.scenarios.flatMap(ratioVerdicts),
     ...unchangedVerdict(results),
     ...millionVerdict(results),
     ...wholeReadingVerdicts(results),
@@ -88,36 +86,35 @@ export function verdicts(results: Results): Verdict[] {
   ];
 }
 
-function ratioVerdicts(results: Results): Verdict[] {
-  return results.scenarios.flatMap((found) =>
-    found.scenario.targets.map(({ against, atLeast }) => {
-      const ratio = linesOf(found).find(({ contender }) => contender === against)?.ratio;
-      return {
-        what: `${found.scenario.title}, against ${labelOf(against)}`,
-        wanted: `${atLeast} times`,
-        found: ratio ? `${withInterval(ratio)} times` : 'not measured',
-        reached: (ratio?.median ?? 0) >= atLeast,
-      };
-    }),
-  );
+function ratioVerdicts(found: ScenarioResults): Verdict[] {
+  return found.scenario.targets.map(({ against, atLeast }) => {
+    const ratio = linesOf(found).find(({ contender }) => contender === against)?.ratio;
+    return {
+      what: `${found.scenario.title}, against ${labelOf(against)}`,
+      wanted: `${atLeast} times`,
+      found: ratio ? `${withInterval(ratio)} times` : 'not measured',
+      reached: (ratio?.median ?? 0) >= atLeast,
+    };
+  });
 }
 
 /** An unchanged list must not cost more because it is long. */
-function unchangedVerdict(results: Results): Verdict[] {
-  const [few, many] = ['unchanged-10', 'unchanged-100000'].map((name) => serviceLine(results, name)?.requestsPerSecond);
+function unchangedVerdict({ scenarios }: Results): Verdict[] {
+  const [few, many] = ['unchanged-10', 'unchanged-100000'].map((name) => {
+    const found = scenarios.find(({ scenario }) => scenario.name === name);
+    return median(roundsOf(found, 'service').map(({ requestsPerSecond }) => requestsPerSecond));
+  });
   if (!few || !many) return [];
   const share = many / few;
   const what = 'unchanged list of 100,000 pets, against the same of 10 pets';
   return [{ what, wanted: '0.9 times', found: `${digits(share)} times`, reached: share >= 0.9 }];
 }
 
-function millionVerdict(results: Results): Verdict[] {
-  const peaks = results.scenarios
+function millionVerdict({ scenarios }: Results): Verdict[] {
+  const [most] = scenarios
     .filter(({ scenario }) => scenario.pets === 1_000_000)
-    .flatMap((found) => linesOf(found).map((line) => ({ ...line, title: found.scenario.title })))
-    .filter(({ contender }) => contender === 'service')
+    .flatMap((found) => roundsOf(found, 'service').map((each) => ({ ...each, title: found.scenario.title })))
     .sort((a, b) => b.peakMemoryMb - a.peakMemoryMb);
-  const [most] = peaks;
   if (!most) return [];
   const what = 'memory of this service with 1,000,000 pets, at its peak';
   const found = `${digits(most.peakMemoryMb)} MB (${most.title})`;
@@ -138,22 +135,19 @@ function wholeReadingVerdicts({ wholeReading }: Results): Verdict[] {
 }
 
 /** Where there is a goal, the slowest hundredth may not pay for it. */
-function tailVerdict(results: Results): Verdict[] {
-  const compared = results.scenarios.filter(({ scenario }) => scenario.targets.length > 0);
-  const worse = compared.flatMap((found) => {
+function tailVerdict({ scenarios }: Results): Verdict[] {
+  const compared = scenarios.flatMap((found) => {
     const lines = linesOf(found);
-    const service = lines.find(({ contender }) => contender === 'service')?.p99Ms ?? NaN;
-    const peer = lines.find(({ contender }) => contender === 'fastify')?.p99Ms ?? NaN;
-    return service > peer ? [`${found.scenario.title} (${digits(service)} against ${digits(peer)} ms)`] : [];
+    const service = lines.find(({ contender }) => contender === 'service');
+    const peer = lines.find(({ contender }) => contender === 'fastify');
+    return service && peer && found.scenario.targets.length > 0 ? [{ ...found.scenario, service, peer }] : [];
   });
-  if (compared.every((found) => linesOf(found).every(({ contender }) => contender !== 'fastify'))) return [];
+  if (compared.length === 0) return [];
+  const worse = compared
+    .filter(({ service, peer }) => service.p99Ms > peer.p99Ms)
+    .map(({ title, service, peer }) => `${title} (${digits(service.p99Ms)} against ${digits(peer.p99Ms)} ms)`);
   const found = worse.length === 0 ? 'no worse anywhere' : `worse: ${worse.join('; ')}`;
   return [{ what: 'p99 in these scenarios', wanted: 'no worse than Fastify + pg', found, reached: worse.length === 0 }];
-}
-
-function serviceLine(results: Results, scenarioName: string): Line | undefined {
-  const found = results.scenarios.find(({ scenario }) => scenario.name === scenarioName);
-  return found && linesOf(found).find(({ contender }) => contender === 'service');
 }
 
 /** Three significant digits, and no fraction from a hundred on. */
@@ -166,20 +160,4 @@ export function digits(value: number): string {
 /** With the lowest and the highest round, where there is more than one. */
 export function withInterval({ median, low, high }: Interval): string {
   return low === high ? digits(median) : `${digits(median)} (${digits(low)} to ${digits(high)})`;
-}
-
-export const operatorHead = [
-  'program',
-  'cold start to ready, ms',
-  'memory idle, MB',
-  'after one list of 10,000, MB',
-  'list of 1,000 at 50/s, p99 ms',
-  'update at 50/s, p99 ms',
-] as const;
-
-export function operatorRows({ operators = [] }: Results): string[][] {
-  return operators.map(({ side, coldStartMs, idleMb, afterListMb, listP99Ms, updateP99Ms }) => [
-    labelOf(side),
-    ...[coldStartMs, idleMb, afterListMb, listP99Ms, updateP99Ms].map(digits),
-  ]);
 }

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 export const projectFolder = join(import.meta.dirname, '..');
 
 /**
- * What `npm run build` does, by the compiler's own build mode: that takes a tenth of a second when nothing has changed.
- * It tells on stderr, for stdout may be data.
+ * What `npm run build` does, in a tenth of a second when nothing has changed. It tells on stderr, for stdout may be data.
  *
  * @throws when it fails
  */
@@ -15,8 +14,8 @@ export function buildIfStale(): void {
     console.error('Building, a few seconds the first time …');
     rmSync(join(projectFolder, 'dist/.tsbuildinfo'), { force: true }); // it would say that all is built
   }
-  const tsc = ['node_modules/typescript/bin/tsc', '--build', 'tsconfig.build.json', '--pretty'];
-  for (const script of [['dev/prisma.ts', 'generate'], tsc]) {
+  const compile = ['node_modules/typescript/bin/tsc', '--build', 'tsconfig.build.json', '--pretty'];
+  for (const script of [['dev/prisma.ts', 'generate'], compile]) {
     const { status, signal } = spawnSync(process.execPath, script, { cwd: projectFolder, stdio: ['ignore', 2, 2] });
     if (signal) process.exit(130); // a Ctrl-C
     if (status !== 0) throw new Error('the build failed');

@@ -13,10 +13,7 @@ const stopTimeoutMs = 10_000;
 /** How long a server that is on its way out may keep the folder; its owner may have been killed a moment ago. */
 const handoverTimeoutMs = 3_000;
 
-/**
- * The data folder as a program that is started inside it calls it. On Linux that name works even where the server's account may
- * not walk the path from the root folder, as in a project that lies in root's home.
- */
+/** The data folder, from inside. On Linux by a name that works even where the server's account may not walk the whole path. */
 const here = process.platform === 'linux' ? '/proc/self/cwd' : '.';
 
 /** Programs see nothing of the environment that could change the database from one machine to the next. */
@@ -27,22 +24,20 @@ const inside = (folder: string) => ({
 });
 
 export interface PostgresOptions {
-  /** The folder of the programs, as `postgresBinaries` gives it, which is the default. */
+  /** As `postgresBinaries()` gives it, which is the default. */
   binaries?: string;
-  /** Off, a crash of the machine may spoil the data; for tests. Default on. */
+  /** Off for tests: a crash of the machine may spoil the data. */
   fsync?: boolean;
-  /** Default a free one. */
   port?: number;
-  /** Removes the folder when this process dies without having stopped the server. Default off. */
+  /** Removes the folder when this process dies without having stopped the server. */
   throwaway?: boolean;
 }
 
 export type EmbeddedPostgres = Awaited<ReturnType<typeof startPostgres>>;
 
 /**
- * Starts PostgreSQL on a folder, which is made first where it does not exist. It listens on 127.0.0.1 alone and wants the
- * password that is kept beside the data. It does not outlive this process, not even a `kill -9`; a Ctrl-C in the terminal
- * does not reach it.
+ * Starts PostgreSQL on a folder, which is made first where it does not exist. It listens on 127.0.0.1 alone, wants the
+ * password that is kept beside the data, and lives and dies as {@link startChild} says.
  *
  * @throws in one line, when another process is using the folder or the server does not start within 30 s
  */
@@ -62,10 +57,10 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
         pid: server.pid ?? 0,
         /** Settles when the server is gone, wanted or not. */
         ended,
-        /** Rolls back what is under way, writes everything out and waits for the end: some 20 ms, at most 10 s. */
+        /** Cuts the sessions, writes everything out and waits for the end: some 20 ms, at most 10 s. */
         async stop(): Promise<void> {
           server.ref();
-          server.kill('SIGINT'); // sessions are cut, everything is written out
+          server.kill('SIGINT');
           setTimeout(() => server.kill('SIGKILL'), stopTimeoutMs).unref();
           await ended;
         },
@@ -78,7 +73,7 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
   }
 }
 
-/** URL of the server that runs on the folder now, whoever started it; nothing when none does. */
+/** URL of the server that runs on the folder now, whoever started it. */
 export function runningPostgres(folder: string): string | undefined {
   const { pid, port, isReady } = readNote(folder);
   return isReady && isAlive(pid) ? serverUrl(folder, port) : undefined;
@@ -102,29 +97,28 @@ function createCluster(binaries: string, folder: string): void {
   for (const path of [folder, data, password]) {
     if (serverAccount) chownSync(path, serverAccount.uid, serverAccount.gid);
   }
-  const args = ['-D', here, '--no-sync', `--pwfile=${here}/../password`, '-U', 'postgres', '-A', 'scram-sha-256'];
-  const options = { ...inside(folder), encoding: 'utf8' } as const;
-  const told = spawnSync(join(binaries, 'bin/initdb'), ['--version'], options).stdout;
-  args.push('-E', 'UTF8', '--locale=C');
-  if (!/ 1[56]\./.test(told)) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8'); // from 17 on
-  const { status, stderr, error } = spawnSync(join(binaries, 'bin/initdb'), args, options);
-  if (status === 0) return;
-  const reason = error?.message ?? stderr.trim();
-  const [, uid] = /effective user ID (\d+)/.exec(reason) ?? [];
-  if (!uid) throw new Error(`initdb failed: ${reason.split('\n').at(-1)}`);
-  throw new Error(
-    `PostgreSQL cannot be set up by user ${uid}, who is not in /etc/passwd: add a line there, start as another user, or set DATABASE_URL`,
-  );
+
+  const initdb = (...args: string[]) =>
+    spawnSync(join(binaries, 'bin/initdb'), args, { ...inside(folder), encoding: 'utf8' });
+  const builtin = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
+  const locale = / 1[56]\./.test(initdb('--version').stdout) ? [] : builtin;
+  const access = ['-U', 'postgres', '-A', 'scram-sha-256', `--pwfile=${here}/../password`];
+  const told = initdb('-D', here, '--no-sync', '-E', 'UTF8', '--locale=C', ...locale, ...access);
+  if (told.status === 0) return;
+
+  const reason = told.error?.message ?? told.stderr.trim().split('\n').at(-1) ?? '';
+  const advice = '; name that user in /etc/passwd, start as another user, or set DATABASE_URL';
+  throw new Error(`initdb failed: ${reason}${reason.includes('effective user ID') ? advice : ''}`);
 }
 
-async function launch(binaries: string, folder: string, port: number, options: PostgresOptions) {
+async function launch(binaries: string, folder: string, port: number, { fsync, throwaway }: PostgresOptions) {
   const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories='];
-  if (options.fsync === false) settings.push('fsync=off', 'synchronous_commit=off', 'full_page_writes=off');
+  if (fsync === false) settings.push('fsync=off', 'synchronous_commit=off', 'full_page_writes=off');
   const command = [join(binaries, 'bin/postgres'), '-D', here, ...settings.flatMap((setting) => ['-c', setting])];
   writeFileSync(join(folder, 'log'), '');
   const log = openSync(join(folder, 'log'), 'a'); // a server that already runs on the folder goes on writing at the end
-  const spawned = { ...inside(folder), stdio: ['ignore' as const, 'ignore' as const, log] };
-  const child = await startChild(command, 'INT', spawned, options.throwaway ? folder : '');
+  const stdio = ['ignore' as const, 'ignore' as const, log];
+  const child = await startChild(command, 'INT', { ...inside(folder), stdio }, throwaway ? folder : '');
   closeSync(log);
   child.process.unref();
   return child;

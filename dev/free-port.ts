@@ -1,11 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 
-/**
- * A port that nothing listens on at the moment: any for 0.
- *
- * @throws when another program listens on the wanted one
- */
+/** @returns the wanted port, any free one for 0 @throws when another program listens on it */
 export async function freePort(wanted = 0, host = '127.0.0.1'): Promise<number> {
   const probe = createServer().listen(wanted, host);
   await once(probe, 'listening');

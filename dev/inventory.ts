@@ -14,10 +14,10 @@ try {
   const present = DATABASE_URL || runningProjectDatabase();
   const database = present ? undefined : await startProjectDatabase();
   if (database) await applyMigrations(database.url);
+
   interrupt = () => undefined; // from here on a Ctrl-C reaches the command by itself, which is only waited for
-  // In the folder where npm was called.
   const command = spawn(process.execPath, [join(projectFolder, 'dist/cli.js'), ...process.argv.slice(2)], {
-    cwd: process.env['INIT_CWD'],
+    cwd: process.env['INIT_CWD'], // where npm was called
     env: { ...process.env, DATABASE_URL: present ?? database?.url },
     stdio: 'inherit',
   });

@@ -20,11 +20,10 @@ const EARLIER = new Map([
 ]);
 
 /**
- * Where the PostgreSQL programs are: in `node_modules`, or for root in a copy outside of it, because the server's account
+ * The folder with `bin`, `lib` and `share`: in `node_modules`, or for root a copy outside of it, because the server's account
  * cannot enter a project in root's home.
  *
  * @param major such as 15; by default the one of POSTGRES_VERSION, else the project's own
- * @returns the folder that holds `bin`, `lib` and `share`
  * @throws when there is none for this machine, or what was downloaded is not what is expected
  */
 export function postgresBinaries(major = process.env['POSTGRES_VERSION']): string {

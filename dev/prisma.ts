@@ -4,17 +4,16 @@ import { join } from 'node:path';
 import { projectFolder } from './build.ts';
 
 /*
- * Prisma's CLI without a download, for what needs no engine: migrations are plain SQL here. Unless told of a file it would
- * download one; any file that exists will do. `generate` does nothing when the client is newer than what it is made from.
+ * Prisma's CLI without a download: migrations are plain SQL here, so it needs no engine, but would get one unless told of a
+ * file, whichever. `generate` does nothing when the client is newer than what it is made from.
  */
 const prisma = join(projectFolder, 'node_modules/prisma/build/index.js');
-const client = 'src/generated/prisma/client.ts';
 const madeFrom = ['prisma/schema.prisma', 'prisma.config.ts', 'node_modules/prisma/package.json'];
 
 const isPlainGenerate = process.argv.slice(2).join() === 'generate';
 const isInstalledForProduction = process.env['npm_lifecycle_event'] === 'postinstall' && !existsSync(prisma);
 if (isPlainGenerate) {
-  const generatedAt = changedAt(client);
+  const generatedAt = changedAt('src/generated/prisma/client.ts');
   if (isInstalledForProduction || madeFrom.every((path) => changedAt(path) < generatedAt)) process.exit();
   rmSync(join(projectFolder, 'src/generated'), { recursive: true, force: true }); // Prisma refuses to write over half a client
 }

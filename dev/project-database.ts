@@ -12,20 +12,20 @@ const serverFolder = join(dataFolder, 'postgres');
 /** Starts the project's own PostgreSQL. Its `url` names the project's database, made when it was missing. */
 export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
   const server = await startPostgres(serverFolder);
-  const administration = withoutTls(server.url);
+  const administration = urlWithoutTls(server.url, 'postgres');
   const found = await query(administration, `SELECT FROM pg_database WHERE datname = 'inventory'`);
   if (found.length === 0) await query(administration, 'CREATE DATABASE inventory');
-  return { ...server, url: withoutTls(server.url, 'inventory') };
+  return { ...server, url: urlWithoutTls(server.url) };
 }
 
 /** The URL of the project's database, when `npm start` is running in another terminal. */
 export function runningProjectDatabase(): string | undefined {
   const url = runningPostgres(serverFolder);
-  return url && withoutTls(url, 'inventory');
+  return url && urlWithoutTls(url);
 }
 
-/** It listens to this machine alone, and speaks none, whatever PGSSLMODE says. */
-function withoutTls(url: string, database = 'postgres'): string {
+/** It listens to this machine alone, and speaks no TLS, whatever PGSSLMODE says. */
+function urlWithoutTls(url: string, database = 'inventory'): string {
   return `${url.replace(/postgres$/, database)}?sslmode=disable`;
 }
 

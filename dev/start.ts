@@ -59,7 +59,8 @@ async function start(): Promise<number> {
   };
   const host = ['', '0.0.0.0', '::'].includes(HOST) ? 'localhost' : HOST.includes(':') ? `[${HOST}]` : HOST;
   const shownKey = database ? key : key && '$BOOTSTRAP_API_KEY';
-  void announce(`http://${host}:${port}`, shownKey || '$KEY', await firstPet(url));
+  void announce(`http://${host}:${port}`, shownKey, await firstPet(url));
+
   const lost = database?.ended.then(() => {
     throw new Error('The embedded PostgreSQL ended by itself; .data/postgres/log may say why. Start again to recover.');
   });
@@ -69,9 +70,9 @@ async function start(): Promise<number> {
 }
 
 /** @throws with what the command wrote to stderr, when it fails */
-async function runInventory(settings: NodeJS.ProcessEnv, ...args: string[]): Promise<void> {
-  const options = { cwd: projectFolder, env: settings };
-  await promisify(execFile)(process.execPath, ['dist/cli.js', ...args], options).catch((error: unknown) => {
+async function runInventory(env: NodeJS.ProcessEnv, ...args: string[]): Promise<void> {
+  const ran = promisify(execFile)(process.execPath, ['dist/cli.js', ...args], { cwd: projectFolder, env });
+  await ran.catch((error: unknown) => {
     throw new Error((error as { stderr: string }).stderr.trim() || `inventory ${args.join(' ')} failed`);
   });
 }
@@ -82,19 +83,21 @@ async function announce(address: string, key: string, pet = '<petId>'): Promise<
   const options = () => ({ headers: { Connection: 'close' }, signal: AbortSignal.timeout(2_000) });
   const probe = () => fetch(`${address}/health/ready`, options()).catch(() => undefined);
   while (!(await probe())?.ok) await sleep(200);
-  const base = `${address}/${API_PREFIX}`;
-  const makeKey =
-    '\n  Make a key, with the same DATABASE_URL:\n    KEY=$(npm run --silent inventory -- keys create --name me)\n';
+  const list = `${address}/${API_PREFIX}/inventory`;
+  const makeKey = `
+  Make a key, with the same DATABASE_URL:
+    KEY=$(npm run --silent inventory -- keys create --name me)
+`;
   console.log(`
-  API         ${base}
+  API         ${address}/${API_PREFIX}
   Swagger UI  ${address}/docs
-${key === '$KEY' ? makeKey : ''}
+${key ? '' : makeKey}
   List the stock:
-    curl -H "Authorization: Bearer ${key}" ${base}/inventory
+    curl -H "Authorization: Bearer ${key || '$KEY'}" ${list}
 
   Set the quantity of a pet:
-    curl -X PATCH -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" \\
-      -d '{"quantity": 5}' ${base}/inventory/${pet}
+    curl -X PATCH -H "Authorization: Bearer ${key || '$KEY'}" -H "Content-Type: application/json" \\
+      -d '{"quantity": 5}' ${list}/${pet}
 `);
 }
 

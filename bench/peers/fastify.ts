@@ -23,37 +23,28 @@ declare module 'fastify' {
 const keyInMemory = process.env['KEY_IN_MEMORY'] ? sha256(process.env['KEY_IN_MEMORY']) : undefined;
 let kept: Promise<Buffer> | undefined;
 
-const app = Fastify({
-  logger: false,
-  ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
-});
+const app = Fastify({ logger: false, ajv: { customOptions: { coerceTypes: false, removeAdditional: false } } });
 app.decorateRequest('keyId', '');
 if (process.env['PEER_ETAG']) await app.register(etag);
 
 const failure = (reply: FastifyReply, status: number, code: string, message: string) =>
   reply.code(status).send({ code, message, status });
 
-app.setErrorHandler<Error & { statusCode?: number }>((cause, _request, reply) => {
-  const status = cause.statusCode ?? 500;
-  return failure(
-    reply,
-    status,
-    status < 500 ? 'bad_request' : 'internal_error',
-    status < 500 ? cause.message : 'Failed',
-  );
-});
+app.setErrorHandler<Error & { statusCode?: number }>(({ statusCode = 500, message }, _request, reply) =>
+  statusCode < 500
+    ? failure(reply, statusCode, 'bad_request', message)
+    : failure(reply, 500, 'internal_error', 'Failed'),
+);
 
 function admit(scope: string) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const token = bearerToken(request.headers.authorization);
-    if (token === undefined) return failure(reply, 401, 'unauthorized', 'An API key is required');
-    if (keyInMemory !== undefined) {
-      return timingSafeEqual(sha256(token), keyInMemory)
-        ? undefined
-        : failure(reply, 401, 'unauthorized', 'Unknown key');
+    if (keyInMemory) {
+      const isGood = token !== undefined && timingSafeEqual(sha256(token), keyInMemory);
+      return isGood ? undefined : failure(reply, 401, 'unauthorized', 'A valid API key is required');
     }
-    const key = await findKey(token, scope);
-    if (key === undefined) return failure(reply, 401, 'unauthorized', 'Unknown key');
+    const key = token === undefined ? undefined : await findKey(token, scope);
+    if (key === undefined) return failure(reply, 401, 'unauthorized', 'A valid API key is required');
     if (!key.allowed) return failure(reply, 403, 'forbidden', 'The key lacks the scope');
     request.keyId = key.id;
   };
