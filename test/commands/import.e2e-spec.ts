@@ -223,19 +223,23 @@ describe('inventory import', () => {
     expect(await store.stock()).toBe(OLD);
   });
 
-  it('refuses every kind of malformed file with a precise message, and changes nothing', async () => {
-    process.env['DATABASE_URL'] = store.url; // the command's own function: so many processes would take a minute
-    for (const { format, text, problem } of malformedFiles(new SeededRandom(20261120))) {
-      const path = await file(`malformed.${format}`, text);
-      const { message } = await importStock(path, { missing: 'remove', quiet: true }).then(
-        () => new Error('it was imported'),
-        (error: unknown) => error as Error,
-      );
-      const told = message.split('\n')[0]?.replace(/(, not .+?)?( \(pet -?\d+\))?$|(?<=not valid JSON): .*/, '');
-      expect({ text, told }).toEqual({ text, told: problem });
-      if (problem.includes('must be an integer')) expect(message).toContain(', not ');
-    }
-    expect(await store.stock()).toBe(OLD);
-    expect(await store.changes()).toEqual([]);
-  });
+  it(
+    'refuses every kind of malformed file with a precise message, and changes nothing',
+    { timeout: 60_000 },
+    async () => {
+      process.env['DATABASE_URL'] = store.url; // the command's own function: so many processes would take a minute
+      for (const { format, text, problem } of malformedFiles(new SeededRandom(20261120))) {
+        const path = await file(`malformed.${format}`, text);
+        const { message } = await importStock(path, { missing: 'remove', quiet: true }).then(
+          () => new Error('it was imported'),
+          (error: unknown) => error as Error,
+        );
+        const told = message.split('\n')[0]?.replace(/(, not .+?)?( \(pet -?\d+\))?$|(?<=not valid JSON): .*/, '');
+        expect({ text, told }).toEqual({ text, told: problem });
+        if (problem.includes('must be an integer')) expect(message).toContain(', not ');
+      }
+      expect(await store.stock()).toBe(OLD);
+      expect(await store.changes()).toEqual([]);
+    },
+  );
 });
