@@ -48,6 +48,7 @@ describe('the history', () => {
     await expect(store.sql('BEGIN ISOLATION LEVEL REPEATABLE READ; TRUNCATE inventory_item')).rejects.toThrow(
       'TRUNCATE of inventory_item refused: its history needs READ COMMITTED',
     );
+    await store.sql('ROLLBACK');
     expect(await store.changes()).toEqual(['1 > 5 available sql:postgres']);
   });
 

@@ -7,10 +7,14 @@ export type Store = Awaited<ReturnType<typeof openStore>>;
 export async function openStore() {
   const database = await createDatabase();
   const { url } = database;
+  const client = await database.session(); // one, which what tests set for new sessions does not reach
 
-  /** One or more SQL statements; int8 as text. */
-  function sql<Row extends object = Record<string, unknown>>(statement: string, values?: readonly unknown[]) {
-    return database.sql<Row>(statement, values);
+  /** SQL past the command; int8 as text. */
+  async function sql<Row extends object = Record<string, unknown>>(
+    statement: string,
+    values: unknown[] = [],
+  ): Promise<Row[]> {
+    return (await client.query<Row>(statement, values)).rows;
   }
   async function lines(query: string): Promise<string[]> {
     return (await sql<{ line: string }>(query)).map(({ line }) => line);
@@ -41,6 +45,9 @@ export async function openStore() {
       await sql([triggers('DISABLE'), statement, triggers('ENABLE')].join(';'));
     },
 
-    close: () => database.drop(),
+    async close(): Promise<void> {
+      await client.end();
+      await database.drop();
+    },
   };
 }
