@@ -26,8 +26,9 @@ describe('an API key', () => {
       const [one, two] = [key.charAt(at), key.charAt(at + 1)];
       if (one !== two && two) expect(isWellFormedKey(key.slice(0, at) + two + one + key.slice(at + 2))).toBe(false);
     }
-    for (const text of ['', 'psk_', key.toUpperCase(), ` ${key}`, `${key}\n`])
+    for (const text of ['', 'psk_', key.toUpperCase(), ` ${key}`, `${key}\n`]) {
       expect(isWellFormedKey(text)).toBe(false);
+    }
   });
 
   it('uses every character of the alphabet alike', () => {

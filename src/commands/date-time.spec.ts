@@ -32,18 +32,12 @@ describe('a date or time', () => {
     expect(readDateTime(text, direction, now).toISOString()).toBe(expected);
   });
 
-  it.each([
-    '',
-    'tomorrow',
-    '2027-02-29',
-    '2027-13-01',
-    '2027-1-1',
-    '2027-01-31T08:00',
-    '2027-01-31T25:00Z',
-    '20270131',
-  ])('%j is none', (text) => {
-    expect(() => readDateTime(text, 1, now)).toThrow('It must be ');
-  });
+  it.each(['', '2027-02-29', '2027-13-01', '2027-1-1', '2027-01-31T08:00', '2027-01-31T25:00Z'])(
+    '%j is none',
+    (text) => {
+      expect(() => readDateTime(text, 1, now)).toThrow('It must be ');
+    },
+  );
 
   it.each(['0000-01-01', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'])(
     '%s is in a year that PostgreSQL does not read',

@@ -5,42 +5,46 @@ import { DeadlinePassed, TooManyWaiting } from './database-failure.js';
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** A batch under the test's control: it stays under way until it is told how it ends. */
+/** Two turns of the event loop: a batch that has ended is told, and the next one has left. */
+async function settled(): Promise<void> {
+  await new Promise(setImmediate);
+  await new Promise(setImmediate);
+}
+
+/** Holds each batch under way until it is told how that ends. */
 class Stage {
-  readonly batches: { calls: readonly number[]; sentAt: number; end: (fails: boolean) => void }[] = [];
-  underWay = 0;
-  mostUnderWay = 0;
-  clock = 0;
+  /** The calls of each batch that was sent. */
+  readonly batches: (readonly number[])[] = [];
+  #end: ((fails: boolean) => void) | undefined;
 
   run = (calls: readonly number[]): Promise<string[]> => {
-    const batch = this.batches.length;
-    this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay);
+    if (this.#end) throw new Error('two batches are under way');
+    const batch = this.batches.push(calls) - 1;
     return new Promise((resolve, reject) => {
-      const end = (fails: boolean) => {
-        this.underWay--;
+      this.#end = (fails) => {
+        this.#end = undefined;
         if (fails) reject(new Error(`batch ${batch} failed`));
         else resolve(calls.map((call) => `${call}@${batch}`));
       };
-      this.batches.push({ calls, sentAt: ++this.clock, end });
     });
   };
+
+  get isBusy(): boolean {
+    return this.#end !== undefined;
+  }
+
+  async end(fails = false): Promise<void> {
+    this.#end?.(fails);
+    await settled();
+  }
 }
-
-/** In the property: the queue is `call % 4`, and half of each queue's calls go alone. */
-const isExclusive = (call: number) => call % 8 > 3;
-
-/** Two turns of the event loop: a batch that has ended is told, and the next one has left. */
-const settled = async () => {
-  await new Promise(setImmediate);
-  await new Promise(setImmediate);
-};
 
 describe('Batcher', () => {
   it('sends a call in the same turn of the event loop when idle', async () => {
     const stage = new Stage();
     void new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 }).call(1, NEVER);
     await new Promise(setImmediate);
-    expect(stage.batches.map((batch) => batch.calls)).toEqual([[1]]);
+    expect(stage.batches).toEqual([[1]]);
   });
 
   it('leaves again before the results of the batch before are passed on', async () => {
@@ -49,7 +53,7 @@ describe('Batcher', () => {
     const batchesAtResult = batcher.call(1, NEVER).then(() => stage.batches.length);
     await settled();
     void batcher.call(2, NEVER);
-    stage.batches[0]?.end(false);
+    await stage.end();
     expect(await batchesAtResult).toBe(2);
   });
 
@@ -57,94 +61,73 @@ describe('Batcher', () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
     for (let call = 0; call < 20; call++) void batcher.call(call, NEVER);
-    for (let batch = 0; batch < 5; batch++) {
-      await settled();
-      stage.batches[batch]?.end(false);
-    }
     await settled();
-    expect(stage.batches.map((batch) => batch.calls.length)).toEqual([10, 10]);
+    while (stage.isBusy) await stage.end();
     for (let call = 0; call < 5; call++) void batcher.call(call, NEVER);
     await settled();
-    expect(stage.batches.at(-1)?.calls).toHaveLength(5);
+    expect(stage.batches.map((calls) => calls.length)).toEqual([10, 10, 5]);
   });
 
   it('results every call from a batch sent after it, once, and fails only the calls of a failed batch', async () => {
-    const step = fc.oneof(
-      fc.record({ do: fc.constant('call' as const), mark: fc.integer({ min: 0, max: 7 }) }),
-      fc.record({ do: fc.constant('end' as const), fails: fc.boolean() }),
-    );
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(step, { maxLength: 60 }),
-        fc.integer({ min: 1, max: 5 }),
-        fc.boolean(),
-        async (...of) => {
-          const [steps, maxCalls, inHalves] = of;
-          const stage = new Stage();
-          const batcher = new Batcher<number, string>(stage.run, {
-            maxCalls,
-            maxWaiting: NEVER,
-            inHalves,
-            order: (call) => ({ key: call % 4, exclusive: isExclusive(call) }),
-          });
-          const calls: { call: number; madeAt: number; outcome?: string }[] = [];
-          const endOldest = async (fails: boolean) => {
-            stage.batches[stage.batches.length - 1]?.end(fails);
+    const queueOf = (call: number) => call % 4;
+    const isExclusive = (call: number) => call % 8 > 3;
+    /** A call of one of four queues, exclusive or not, or whether the batch under way ends by failing. */
+    const step = fc.oneof(fc.nat(7), fc.boolean());
+    const property = fc.asyncProperty(
+      fc.array(step, { maxLength: 60 }),
+      fc.integer({ min: 1, max: 5 }),
+      fc.boolean(),
+      async (steps, maxCalls, inHalves) => {
+        const stage = new Stage();
+        const order = (call: number) => ({ key: queueOf(call), exclusive: isExclusive(call) });
+        const batcher = new Batcher(stage.run, { maxCalls, maxWaiting: NEVER, inHalves, order });
+        const calls: { call: number; batchesBefore: number; outcome: Promise<string> }[] = [];
+        for (const each of steps) {
+          if (typeof each === 'number') {
+            const call = calls.length * 8 + each;
+            const batchesBefore = stage.batches.length;
+            const outcome = batcher.call(call, NEVER).catch((error: unknown) => (error as Error).message);
+            calls.push({ call, batchesBefore, outcome });
+          } else {
             await settled();
-          };
-          for (const each of steps) {
-            if (each.do === 'call') {
-              const made: (typeof calls)[number] = { call: calls.length * 8 + each.mark, madeAt: ++stage.clock };
-              calls.push(made);
-              batcher.call(made.call, NEVER).then(
-                (answer) => (made.outcome = `answer ${answer}`),
-                (error: unknown) => (made.outcome = (error as Error).message),
-              );
-            } else {
-              await settled();
-              if (stage.underWay > 0) await endOldest(each.fails);
-            }
+            await stage.end(each);
           }
-          await settled();
-          while (stage.underWay > 0) await endOldest(false);
+        }
+        await settled();
+        while (stage.isBusy) await stage.end();
 
-          expect(stage.mostUnderWay).toBeLessThanOrEqual(1);
-          for (const { call, madeAt, outcome } of calls) {
-            const batches = [...stage.batches.entries()].filter(([, batch]) => batch.calls.includes(call));
-            expect(batches).toHaveLength(1);
-            const [[number, batch]] = batches as [(typeof batches)[0]];
-            expect(batch.sentAt).toBeGreaterThan(madeAt);
-            expect([`answer ${call}@${number}`, `batch ${number} failed`]).toContain(outcome);
+        const sent = stage.batches.flat();
+        expect(sent).toHaveLength(calls.length);
+        for (const { call, batchesBefore, outcome } of calls) {
+          const batch = stage.batches.findIndex((aboard) => aboard.includes(call));
+          expect(batch).toBeGreaterThanOrEqual(batchesBefore);
+          expect([`${call}@${batch}`, `batch ${batch} failed`]).toContain(await outcome);
+        }
+        for (const aboard of stage.batches) {
+          expect(aboard.length).toBeLessThanOrEqual(maxCalls);
+          for (const call of aboard.filter(isExclusive)) {
+            expect(aboard.filter((other) => queueOf(other) === queueOf(call))).toEqual([call]);
           }
-          for (const { calls: aboard } of stage.batches) {
-            expect(aboard.length).toBeLessThanOrEqual(maxCalls);
-            for (const call of aboard.filter(isExclusive)) {
-              expect(aboard.filter((other) => other % 4 === call % 4)).toEqual([call]);
-            }
-          }
-          // Calls of the same queue keep their order.
-          const departed = stage.batches.flatMap((batch) => batch.calls);
-          for (const mark of [0, 1, 2, 3]) {
-            const marked = departed.filter((call) => call % 4 === mark);
-            expect(marked).toEqual(marked.toSorted((a, b) => a - b));
-          }
-        },
-      ),
-      { numRuns: 500 },
+        }
+        for (const queue of [0, 1, 2, 3]) {
+          const inOrder = calls.map(({ call }) => call).filter((call) => queueOf(call) === queue);
+          expect(sent.filter((call) => queueOf(call) === queue)).toEqual(inOrder);
+        }
+      },
     );
+    await fc.assert(property, { numRuns: 500 });
   });
 
   it('gathers what arrives under way into the next batch, and refuses one more than may wait', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 2 });
-    const taken = [batcher.call(1, NEVER)];
+    const first = batcher.call(1, NEVER);
     await settled();
-    taken.push(...[2, 3].map((call) => batcher.call(call, NEVER)));
+    const waiting = [batcher.call(2, NEVER), batcher.call(3, NEVER)];
     await expect(batcher.call(4, NEVER)).rejects.toBeInstanceOf(TooManyWaiting);
-    stage.batches[0]?.end(false);
-    await settled();
-    stage.batches[1]?.end(false);
-    expect(await Promise.all(taken)).toEqual(['1@0', '2@1', '3@1']);
+    await stage.end();
+    await stage.end();
+    expect(await Promise.all([first, ...waiting])).toEqual(['1@0', '2@1', '3@1']);
   });
 
   it('fails an overdue call within its deadline, says whether it was sent, and does not send it any more', async () => {
@@ -157,8 +140,7 @@ describe('Batcher', () => {
     expect(performance.now() - startedAt).toBeLessThan(300);
     expect(sent).toMatchObject({ reason: new DeadlinePassed(true) });
     expect(unsent).toMatchObject({ reason: new DeadlinePassed(false) });
-    stage.batches[0]?.end(false);
-    await settled();
-    expect(stage.batches).toHaveLength(1);
+    await stage.end();
+    expect(stage.batches).toEqual([[1]]);
   });
 });

@@ -8,15 +8,11 @@ describe('connectionConfig', () => {
   it('keeps what the URL asks for, and has the last word where both ask', () => {
     const url =
       'postgresql://me:p%40ss@db:5433/stock?sslmode=require&options=-c%20work_mem%3D8MB&statement_timeout=1&application_name=x';
-    const { connectionString, ssl, options, statement_timeout, application_name } = connectionConfig(
-      url,
-      'list',
-      bounds,
-    );
-    expect(connectionString).toBe('postgresql://me:p%40ss@db:5433/stock');
-    expect(ssl).toEqual({ rejectUnauthorized: false });
-    expect(options).toMatch(/^-c work_mem=8MB -c default_transaction_isolation=read\\ committed /);
-    expect({ statement_timeout, application_name }).toEqual({
+    const options = /^-c work_mem=8MB -c default_transaction_isolation=read\\ committed /;
+    expect(connectionConfig(url, 'list', bounds)).toMatchObject({
+      connectionString: 'postgresql://me:p%40ss@db:5433/stock',
+      ssl: { rejectUnauthorized: false },
+      options: expect.stringMatching(options) as string,
       statement_timeout: 1_500,
       application_name: 'inventory list',
     });

@@ -14,21 +14,8 @@ async function read(body: string): Promise<InventoryUpdate> {
   return (await validation.transform(object, { type: 'custom', metatype: InventoryUpdate })) as InventoryUpdate;
 }
 
-const digits = (maxLength: number) =>
-  fc.string({ unit: fc.constantFrom(...'0123456789'.split('')), minLength: 1, maxLength });
-const zeros = fc.nat({ max: 12 }).map((count) => '0'.repeat(count));
-const jsonNumber = fc
-  .record({
-    sign: fc.constantFrom('', '', '', '-'),
-    whole: fc.tuple(digits(11), zeros).map(([some, end]) => (some + end).replace(/^0+(?=\d)/, '')),
-    fraction: fc.option(
-      fc.tuple(zeros, fc.option(digits(3), { nil: '0' }), zeros).map((parts) => `.${parts.join('')}`),
-    ),
-    exponent: fc.option(
-      fc.tuple(fc.constantFrom('e', 'E'), fc.integer({ min: -25, max: 12 })).map((parts) => parts.join('')),
-    ),
-  })
-  .map(({ sign, whole, fraction, exponent }) => `${sign}${whole}${fraction ?? ''}${exponent ?? ''}`);
+/** Among them one in twelve is an integer in range that is not written as one, such as 150e-1. */
+const jsonNumber = fc.stringMatching(/^-?(\d|[1-9]\d{1,9}0{0,12})(\.(0{1,12}|\d{1,3}0{0,12}))?([eE]-?[12]?\d)?$/);
 
 describe('a JSON body', () => {
   it('takes a number exactly when JSON.parse makes an integer in range of it, however it is written', async () => {

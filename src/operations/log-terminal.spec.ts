@@ -3,15 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { terminalOptions } from './log-terminal.js';
 
 const time = new Date(2026, 10, 21, 12, 10, 46).toISOString();
-const request = {
-  level: 'info',
-  time,
-  msg: 'request',
-  method: 'GET',
-  route: '/v1/inventory',
-  status: 200,
-  keyId: '4kd02hx9',
-};
+const request = { level: 'info', time, msg: 'request', method: 'GET', route: '/v1/inventory', status: 200 };
 
 function shown(line: object, colorize = false): string {
   return prettyFactory({ ...terminalOptions, colorize })(line);
@@ -20,11 +12,11 @@ function shown(line: object, colorize = false): string {
 describe('the log in a terminal', () => {
   it.each([
     [
-      { durationMs: 1.234, bytes: 1_612, requestId: '1f3c5a7b-0000-0000-0000-000000000000' },
+      { keyId: '4kd02hx9', durationMs: 1.234, bytes: 1_612, requestId: '1f3c5a7b-0000-0000-0000-000000000000' },
       '12:10:46 GET /v1/inventory 200 1.2 ms 1.6 kB key 4kd02hx9 req 1f3c5a7b…\n',
     ],
     [
-      { status: 401, code: 'unauthorized', reason: 'no_key', keyId: undefined, durationMs: 0.31, requestId: 'mine' },
+      { status: 401, code: 'unauthorized', reason: 'no_key', durationMs: 0.31, requestId: 'mine' },
       '12:10:46 GET /v1/inventory 401 no_key 0.3 ms req mine\n',
     ],
   ])('has a line for a request with %j', (members, line) => {
@@ -33,20 +25,18 @@ describe('the log in a terminal', () => {
 
   it('never takes more than 100 columns for a request', () => {
     const longest = {
-      route: '/v1/inventory/:petId',
       method: 'UNSUBSCRIBE',
+      route: '/v1/inventory/:petId',
       code: 'idempotency_key_reused',
       status: 409,
     };
-    const line = shown({ ...request, ...longest, durationMs: 123_456.7, requestId: 'x'.repeat(64) });
-    expect(line.length).toBe(101); // with the line break
+    const line = shown({ ...request, ...longest, keyId: '4kd02hx9', durationMs: 123_456.7, requestId: 'x'.repeat(64) });
+    expect(line).toHaveLength(101); // with the line break
   });
 
   it('has the status in colour, and nothing else in it', () => {
-    const colours = [200, 404, 503].map(
-      (status) => /\[(\d+)m [2-5]\d\d/.exec(shown({ ...request, status }, true))?.[1],
-    );
-    expect(colours).toEqual(['32', '33', '31']);
+    const lines = [200, 404, 503].map((status) => shown({ ...request, status }, true));
+    expect(lines.map((line) => /\[(\d+)m [2-5]\d\d/.exec(line)?.[1])).toEqual(['32', '33', '31']);
   });
 
   it('has other lines with their members, and errors with their stack', () => {

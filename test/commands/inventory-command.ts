@@ -1,15 +1,18 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
+import type { Database } from '../support/database.ts';
 
-const command = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
-
+const CLI = join(import.meta.dirname, '../../dist/cli.js');
 /** Starting is mostly compiling, and tests start it a hundred times. */
-const compileCache = join(tmpdir(), 'inventory-compile-cache');
+const NODE_COMPILE_CACHE = join(tmpdir(), 'inventory-compile-cache');
+
+/** Arguments for an import from standard input. */
+export const IMPORT_CSV = ['import', '-', '--format', 'csv'];
+export const CSV_HEADER = 'petId,quantity,status\n';
 
 export interface Outcome {
   readonly code: number | null;
@@ -18,30 +21,37 @@ export interface Outcome {
 }
 
 /** How a script of a test's own starts the command. */
-export function inventoryCommand(): { command: string; args: readonly string[] } {
-  return { command: process.execPath, args: [command] };
+export function inventoryCommand() {
+  return { command: process.execPath, args: [CLI] };
 }
 
 /** Starts the real `inventory` command as a process of its own. */
-export function startInventory(
-  databaseUrl: string,
-  args: readonly string[],
-): ChildProcessByStdio<Writable, Readable, Readable> {
-  return spawn(process.execPath, [command, ...args], {
-    env: { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE: compileCache },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+export function startInventory(databaseUrl: string, args: readonly string[]): ChildProcessWithoutNullStreams {
+  return spawn(process.execPath, [CLI, ...args], { env: { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE } });
+}
+
+/** Waits for the end of a command. */
+export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<Outcome> {
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  return { code: child.exitCode, stdout, stderr };
 }
 
 /** Runs the command to its end. */
-export async function inventory(
-  databaseUrl: string,
-  args: readonly string[],
-  input: string | Buffer = '',
-): Promise<Outcome> {
+export function inventory(databaseUrl: string, args: readonly string[], input: string | Buffer = ''): Promise<Outcome> {
   const child = startInventory(databaseUrl, args);
   child.stdin.on('error', () => undefined); // a command that refuses its arguments reads no input
   child.stdin.end(input);
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  return { code: child.exitCode, stdout, stderr };
+  return outcomeOf(child);
+}
+
+/** The sessions of a command, each by when its last statement began, where the condition holds. */
+export function sessionsOf(command: string, database: Database, condition = 'true') {
+  return database.sql<{ at: string }>(
+    `SELECT query_start::text AS at FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'inventory ${command}' AND ${condition}`,
+  );
+}
+
+export function untilSessionOf(command: string, database: Database, condition: string): Promise<void> {
+  return expect.poll(() => sessionsOf(command, database, condition), { timeout: 15_000 }).toHaveLength(1);
 }

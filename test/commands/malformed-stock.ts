@@ -1,89 +1,67 @@
+import type { SeededRandom } from '../../faults/seeded-random.ts';
 import type { Format } from '../../src/commands/stock-file.ts';
 
 /** A file of stock with one fault, and what the command has to say of it. */
-export interface MalformedFile {
+interface MalformedFile {
   readonly format: Format;
   readonly text: string;
   readonly problem: string;
 }
 
-type Texts = Readonly<Record<string, string>>;
-type Fault = readonly [problem: string, spoil: (pet: Texts) => Texts | string];
+/** What a record has instead of a sound pet's members, or a line instead of a whole record. */
+type Spoilt = Readonly<Record<string, string | undefined>> | string;
+type Fault = readonly [problem: string, ...spoilt: Spoilt[]];
 
-const petIdRule = 'petId must be an integer from -9223372036854775808 to 9223372036854775807, in plain digits';
-const quantityRule = 'quantity must be an integer from 0 to 2147483647';
-const quoteRule = 'has a quote that does not stand around a whole field';
-const statusRule = 'status must be one of available, pending, sold';
-
-const set = (member: string, value: string) => (pet: Texts) => ({ ...pet, [member]: value });
-const without = (member: string) => (pet: Texts) =>
-  Object.fromEntries(Object.entries(pet).filter(([name]) => name !== member));
-const instead = (text: string) => () => text;
+const PET_ID_RULE = 'petId must be an integer from -9223372036854775808 to 9223372036854775807, in plain digits';
+const QUANTITY_RULE = 'quantity must be an integer from 0 to 2147483647';
+const STATUS_RULE = 'status must be one of available, pending, sold';
+const QUOTE_RULE = 'has a quote that does not stand around a whole field';
+const NOT_JSON = 'is not valid JSON';
+const TWICE = 'has a member twice, or a colon in a value';
 
 const badNumbers = ['abc', '-0', '+5', '01', '0x10', '1e3', '1.0', ' 5', '5 ', '1_000', '٣', 'NaN', '1,5'];
 const badPetIds = [...badNumbers, '9223372036854775808', '-9223372036854775809', '9'.repeat(30)];
 const badQuantities = [...badNumbers, '-1', '2147483648', '99999999999999999999'];
 const badStatuses = ['Available', 'SOLD', 'gone', ' sold', 'sold ', '0', 'available,sold'];
 
-const csvFaults: Fault[] = [
-  ...badPetIds.map((value): Fault => [petIdRule, set('petId', value)]),
-  ...badQuantities.map((value): Fault => [quantityRule, set('quantity', value)]),
-  ...badStatuses.map((value): Fault => [statusRule, set('status', value)]),
-  ...['petId', 'quantity', 'status'].map((member): Fault => [`${member} is missing`, set(member, '')]),
-  ['has 4 fields where the header has 3', instead('5,5,sold,')],
-  ['has 2 fields where the header has 3', instead('5,5')],
-  ['has 1 field where the header has 3', instead('5;5;sold')],
-  ...['"5"5,5,sold', '5"5,5,sold', '"5,5,sold', '5,"5""",sold'].map((line): Fault => [quoteRule, instead(line)]),
+const CSV_FAULTS: Fault[] = [
+  [PET_ID_RULE, ...badPetIds.map((petId) => ({ petId }))],
+  [QUANTITY_RULE, ...badQuantities.map((quantity) => ({ quantity }))],
+  [STATUS_RULE, ...badStatuses.map((status) => ({ status }))],
+  ['petId is missing', { petId: '' }],
+  ['quantity is missing', { quantity: '' }],
+  ['status is missing', { status: '' }],
+  ['has 4 fields where the header has 3', '5,5,sold,'],
+  ['has 2 fields where the header has 3', '5,5'],
+  ['has 1 field where the header has 3', '5;5;sold'],
+  [QUOTE_RULE, '"5"5,5,sold', '5"5,5,sold', '"5,5,sold', '5,"5""",sold'],
 ];
 
-/** As JSON values: quoted where the CSV text would be a string. */
-const itemFaults: Fault[] = [
-  ...[
-    '"5"',
-    'null',
-    'true',
-    '[5]',
-    '{}',
-    '1.0',
-    '1e3',
-    '-0',
-    '9223372036854775808',
-    '-9223372036854775809',
-    '1e999',
-  ].map((value): Fault => [petIdRule, set('petId', value)]),
-  ...['"5"', 'null', 'false', '[5]', '{}', '1.5', '-1', '2147483648', '1e999', '0.1e0'].map((value): Fault => [
-    quantityRule,
-    set('quantity', value),
-  ]),
-  ...['"Sold"', '""', 'null', '1', '["sold"]', '"gone"'].map((value): Fault => [
-    value === '""' ? 'status is missing' : statusRule,
-    set('status', value),
-  ]),
-  ...['petId', 'quantity', 'status'].map((member): Fault => [`${member} is missing`, without(member)]),
-  ['member "name" is unknown', set('name', '"Rex"')],
-  ['member "__proto__" is unknown', instead('{"petId":5,"quantity":5,"status":"sold","__proto__":1}')],
-  ['must be a JSON object', instead('[5,5,"sold"]')],
-  ['must be a JSON object', instead('5')],
-  ['has a member twice, or a colon in a value', instead('{"petId":5,"petId":6,"quantity":5,"status":"sold"}')],
-  ...[
+const badJsonPetIds = '"5" null true [5] {} 1.0 1e3 -0 9223372036854775808 -9223372036854775809 1e999'.split(' ');
+const badJsonQuantities = '"5" null false [5] {} 1.5 -1 2147483648 1e999 0.1e0'.split(' ');
+const badJsonStatuses = '"Sold" null 1 ["sold"] "gone"'.split(' ');
+
+const ITEM_FAULTS: Fault[] = [
+  [PET_ID_RULE, ...badJsonPetIds.map((petId) => ({ petId }))],
+  [QUANTITY_RULE, ...badJsonQuantities.map((quantity) => ({ quantity }))],
+  [STATUS_RULE, ...badJsonStatuses.map((status) => ({ status }))],
+  ['petId is missing', { petId: undefined }],
+  ['quantity is missing', { quantity: undefined }],
+  ['status is missing', { status: undefined }, { status: '""' }],
+  ['member "name" is unknown', { name: '"Rex"' }],
+  ['member "__proto__" is unknown', '{"petId":5,"quantity":5,"status":"sold","__proto__":1}'],
+  ['must be a JSON object', '[5,5,"sold"]', '5'],
+  [TWICE, '{"petId":5,"petId":6,"quantity":5,"status":"sold"}'],
+  [
+    NOT_JSON,
     '{"petId":05,"quantity":5,"status":"sold"}',
     "{'petId':5,'quantity':5,'status':'sold'}",
     '{"petId":5,"quantity":5,"status":"sold",}',
     '{"petId":5,"quantity":5,"status":"sold"} {}',
-  ].map((text): Fault => ['is not valid JSON', instead(text)]),
+  ],
 ];
 
-/** How an array tells of a fault for which it does not know the item. */
-const arrayProblems = new Map<string, (items: number) => string>([
-  ['is not valid JSON', () => 'the file is not valid JSON'],
-  [
-    'has a member twice, or a colon in a value',
-    (items) => `item ${items}: or an item before has a member twice, or a colon in a value`,
-  ],
-]);
-
-/** Faults of the whole: they do not lie in one pet's line. */
-const wholeFaults: MalformedFile[] = [
+const WHOLE_FAULTS: MalformedFile[] = [
   { format: 'csv', text: '', problem: 'line 1: the header petId,quantity,status is missing' },
   { format: 'csv', text: '5,5,sold\n', problem: 'line 1: column petId is missing in the header' },
   { format: 'csv', text: 'petId,quantity\n5,5\n', problem: 'line 1: column status is missing in the header' },
@@ -94,55 +72,58 @@ const wholeFaults: MalformedFile[] = [
   },
   { format: 'csv', text: 'petId,quantity,status,name\n', problem: 'line 1: column "name" is unknown' },
   { format: 'ndjson', text: '5,5,sold\n', problem: 'line 1: is not valid JSON' },
-  ...['', '[\n', '[{}]]'].map((text) => ({ format: 'json' as const, text, problem: 'the file is not valid JSON' })),
+  { format: 'json', text: '', problem: 'the file is not valid JSON' },
+  { format: 'json', text: '[\n', problem: 'the file is not valid JSON' },
+  { format: 'json', text: '[{}]]', problem: 'the file is not valid JSON' },
   { format: 'json', text: '{}', problem: 'the file must be one JSON array of objects' },
 ];
 
-/**
- * Files that are sound but for one fault in a random place, with random line ends and BOM: each fault of each format at
- * least once, `count` in all.
- *
- * @param random from 0 to below 1, seeded so that a failure can be repeated
- */
-export function malformedFiles(count: number, random: () => number): MalformedFile[] {
-  const kinds = [
-    ...csvFaults.map((fault) => ({ format: 'csv' as const, fault })),
-    ...itemFaults.flatMap((fault) => (['ndjson', 'json'] as const).map((format) => ({ format, fault }))),
+/** Each fault in each format, in a random place of a file that is sound otherwise, with random line ends and BOM. */
+export function malformedFiles(random: SeededRandom): MalformedFile[] {
+  const filesOf = (format: Format, faults: Fault[]) =>
+    faults.flatMap(([problem, ...spoilt]) => spoilt.map((each) => fileWith(each, format, problem, random)));
+  return [
+    ...WHOLE_FAULTS,
+    ...filesOf('csv', CSV_FAULTS),
+    ...filesOf('ndjson', ITEM_FAULTS),
+    ...filesOf('json', ITEM_FAULTS),
   ];
-  const files = [...wholeFaults];
-  for (let at = 0; files.length < count || at < kinds.length; at++) {
-    const kind = kinds[at % kinds.length];
-    if (kind) files.push(withOneFault(kind.format, kind.fault, random));
-  }
-  return files;
 }
 
-function withOneFault(format: Format, [problem, spoil]: Fault, random: () => number): MalformedFile {
-  const pets = Array.from({ length: 2 + Math.floor(random() * 60) }, (_, at) => ({
-    petId: String(10 * at - 100),
-    quantity: String(Math.floor(random() * 2 ** 31)),
-    status: ['available', 'pending', 'sold'][Math.floor(random() * 3)] ?? '',
-  }));
-  const at = Math.floor(random() * pets.length);
-  const records = pets.map((pet, index) => {
-    const members = format === 'csv' ? pet : { ...pet, status: JSON.stringify(pet.status) };
-    const spoilt = index === at ? spoil(members) : members;
-    return typeof spoilt === 'string' ? spoilt : write(format, spoilt);
+function fileWith(spoilt: Spoilt, format: Format, problem: string, random: SeededRandom): MalformedFile {
+  const count = random.between(2, 61);
+  const at = random.between(0, count - 1);
+  const records = Array.from({ length: count }, (_, index) => {
+    const status = random.pick(['available', 'pending', 'sold']);
+    const pet = {
+      petId: String(10 * index - 100),
+      quantity: String(random.between(0, 2 ** 31 - 1)),
+      status: format === 'csv' ? status : JSON.stringify(status),
+    };
+    if (index !== at) return write(format, pet);
+    return typeof spoilt === 'string' ? spoilt : write(format, { ...pet, ...spoilt });
   });
-  const lineEnd = random() < 0.5 ? '\n' : '\r\n';
+  const lineEnd = random.pick(['\n', '\r\n']);
   const lines = {
     csv: ['petId,quantity,status', ...records],
     ndjson: records,
     json: ['[', records.join(`,${lineEnd}`), ']'],
-  };
-  const bom = random() < 0.5 ? '\ufeff' : '';
-  const place = { csv: `line ${at + 2}`, ndjson: `line ${at + 1}`, json: `item ${at + 1}` }[format];
-  const told = format === 'json' ? arrayProblems.get(problem)?.(pets.length) : undefined;
-  return { format, text: bom + lines[format].join(lineEnd) + lineEnd, problem: told ?? `${place}: ${problem}` };
+  }[format];
+  const text = random.pick(['', '\ufeff']) + lines.join(lineEnd) + lineEnd;
+  return { format, text, problem: placed(problem, format, at, count) };
 }
 
-function write(format: Format, members: Texts): string {
-  const entries = Object.entries(members);
+function write(format: Format, members: Readonly<Record<string, string | undefined>>): string {
+  const entries = Object.entries(members).filter(([, value]) => value !== undefined);
   if (format !== 'csv') return `{${entries.map(([name, value]) => `"${name}":${value}`).join(',')}}`;
-  return entries.map(([, value]) => (value.includes(',') ? `"${value}"` : value)).join(',');
+  return entries.map(([, value]) => (value?.includes(',') ? `"${value}"` : value)).join(',');
+}
+
+/** A problem with where it is. Of an array as a whole nobody knows the item. */
+function placed(problem: string, format: Format, at: number, count: number): string {
+  if (format === 'csv') return `line ${at + 2}: ${problem}`;
+  if (format === 'ndjson') return `line ${at + 1}: ${problem}`;
+  if (problem === NOT_JSON) return `the file ${NOT_JSON}`;
+  if (problem === TWICE) return `item ${count}: or an item before ${TWICE}`;
+  return `item ${at + 1}: ${problem}`;
 }

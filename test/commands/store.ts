@@ -1,51 +1,51 @@
-import { createDatabase, type Database } from '../support/database.ts';
-import { inventory, type Outcome } from './inventory-command.ts';
+import { createDatabase } from '../support/database.ts';
+import { inventory } from './inventory-command.ts';
 
-/** An empty store of a test file's own, and the command on it. */
-export interface Store {
-  readonly url: string;
-  /** By connections of their own. */
-  readonly database: Database;
-  /** One SQL statement; int8 as text. */
-  sql<Row extends object = Record<string, unknown>>(statement: string, values?: readonly unknown[]): Promise<Row[]>;
-  /** Runs the `inventory` command. */
-  inventory(...args: string[]): Promise<Outcome>;
-  /** Runs it with standard input. */
-  inventoryReading(input: string | Buffer, ...args: string[]): Promise<Outcome>;
-  /** All pets as CSV, by SQL rather than by the command. */
-  stock(): Promise<string>;
-  /** The history behind a change in short: each pet, what it was, what it became, by whom. */
-  changes(after?: string): Promise<string[]>;
-  close(): Promise<void>;
-}
+export type Store = Awaited<ReturnType<typeof openStore>>;
 
-export async function openStore(): Promise<Store> {
+/** An empty store of a test file's own, and the `inventory` command on it. */
+export async function openStore() {
   const database = await createDatabase();
-  const client = await database.session();
+  const { url } = database;
+  const client = await database.session(); // one, which what tests set for new sessions does not reach
 
-  async function sql<Row extends object>(statement: string, values: readonly unknown[] = []): Promise<Row[]> {
-    return (await client.query<Row>(statement, [...values])).rows;
+  /** SQL past the command; int8 as text. */
+  async function sql<Row extends object = Record<string, unknown>>(
+    statement: string,
+    values: unknown[] = [],
+  ): Promise<Row[]> {
+    return (await client.query<Row>(statement, values)).rows;
   }
-  async function lines(statement: string, values: readonly unknown[] = []): Promise<string[]> {
-    return (await sql<{ line: string }>(statement, values)).map(({ line }) => line);
+  async function lines(query: string): Promise<string[]> {
+    return (await sql<{ line: string }>(query)).map(({ line }) => line);
   }
   return {
-    url: database.url,
+    url,
     database,
     sql,
-    inventory: (...args) => inventory(database.url, args),
-    inventoryReading: (input, ...args) => inventory(database.url, args, input),
-    async stock() {
+    inventory: (...args: string[]) => inventory(url, args),
+    inventoryReading: (input: string | Buffer, ...args: string[]) => inventory(url, args, input),
+
+    /** All pets as CSV, by SQL rather than by the command. */
+    async stock(): Promise<string> {
       const pets = `SELECT concat_ws(',', pet_id, quantity, status) || E'\\n' AS line FROM inventory_item ORDER BY pet_id`;
       return (await lines(pets)).join('');
     },
-    changes: (after = '0') =>
+
+    /** The history in short: each pet, what it was, what it became, by whom. */
+    changes: () =>
       lines(
         `SELECT concat_ws(' ', pet_id, quantity_before, status_before, '>', quantity_after, status_after, changed_by) AS line
-           FROM stock_change WHERE id > $1 ORDER BY pet_id, id`,
-        [after],
+           FROM stock_change ORDER BY pet_id, id`,
       ),
-    async close() {
+
+    /** Does to the history what its triggers refuse. */
+    async rewriteHistory(statement: string): Promise<void> {
+      const triggers = (state: string) => `ALTER TABLE stock_change ${state} TRIGGER ALL`;
+      await sql([triggers('DISABLE'), statement, triggers('ENABLE')].join(';'));
+    },
+
+    async close(): Promise<void> {
       await client.end();
       await database.drop();
     },

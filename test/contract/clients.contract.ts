@@ -5,10 +5,8 @@ import { type TestService, startService } from '../support/service.ts';
 import { areHere, contractFolder, documentFile, run, tool } from './tools.ts';
 
 const OPENAPI_GENERATOR = '7.17.0';
-const generated = join(contractFolder, 'generated');
 const OAPI_CODEGEN = 'v2.8.2';
-const hasGo = await areHere('go');
-const hasJavaAndPython = await areHere('mvn', 'java', 'python3');
+const generated = join(contractFolder, 'generated');
 
 let service: TestService;
 beforeAll(async () => {
@@ -22,16 +20,16 @@ describe('TypeScript clients that are generated from the document, compiled stri
 
   beforeAll(async () => {
     await rm(folder, { recursive: true, force: true });
+    const heyApi = ['-i', documentFile, '-o', `${folder}/hey-api`, '-c', '@hey-api/client-fetch', '--no-log-file'];
+    const swaggerApi = ['generate', '-p', documentFile, '-o', folder, '-n', 'swagger-typescript-api.ts'];
     await Promise.all([
-      run(tool('openapi-ts'), [
-        ...['-i', documentFile, '-o', `${folder}/hey-api`, '-c', '@hey-api/client-fetch', '--no-log-file'],
-      ]),
+      run(tool('openapi-ts'), heyApi),
       run(tool('openapi-typescript'), [documentFile, '-o', `${folder}/openapi-typescript.ts`]),
-      run(tool('swagger-typescript-api'), [
-        ...['generate', '-p', documentFile, '-o', folder, '-n', 'swagger-typescript-api.ts', '--enum-style=union'],
-      ]),
+      run(tool('swagger-typescript-api'), [...swaggerApi, '--enum-style=union']),
     ]);
-    await lookClosely(join(folder, 'swagger-typescript-api.ts'));
+    // This generator tells the compiler to look away from what it makes.
+    const file = join(folder, 'swagger-typescript-api.ts');
+    await writeFile(file, (await readFile(file, 'utf8')).replace('// @ts-nocheck\n', ''));
     await run(tool('tsc'), ['-p', contractFolder]);
   }, 120_000);
 
@@ -43,48 +41,43 @@ describe('TypeScript clients that are generated from the document, compiled stri
   );
 });
 
-describe.skipIf(!hasJavaAndPython)('a Python client that is generated from the document', () => {
-  const folder = join(generated, 'python');
-  const program = join(contractFolder, 'clients/openapi_generator.py');
-  const python = `${folder}/environment/bin/python`;
+describe.skipIf(!(await areHere('mvn', 'java', 'python3')))(
+  'a Python client that is generated from the document',
+  () => {
+    const folder = join(generated, 'python');
+    const program = join(contractFolder, 'clients/openapi_generator.py');
+    const python = `${folder}/environment/bin/python`;
 
-  beforeAll(async () => {
-    await rm(folder, { recursive: true, force: true });
-    await Promise.all([generate(), install()]);
-  }, 180_000);
+    beforeAll(async () => {
+      await rm(folder, { recursive: true, force: true });
+      const artifact = `org.openapitools:openapi-generator-cli:${OPENAPI_GENERATOR}`;
+      await run('mvn', ['-q', '-B', 'dependency:copy', `-Dartifact=${artifact}`, `-DoutputDirectory=${generated}`]);
+      const jar = `${generated}/openapi-generator-cli-${OPENAPI_GENERATOR}.jar`;
+      const options = ['-g', 'python', '-i', documentFile, '-o', folder, '--package-name', 'inventory_client'];
+      await run('java', ['-jar', jar, 'generate', ...options]);
+      await run('python3', ['-m', 'venv', `${folder}/environment`]);
+      await run(python, ['-m', 'pip', 'install', '-q', '--disable-pip-version-check', '-r', 'requirements.txt']);
+    }, 180_000);
 
-  it('gives types that a program can satisfy mypy with at its strictest', async () => {
-    await run(python, ['-m', 'mypy', '--strict', '--cache-dir', `${folder}/.mypy`, program], { PYTHONPATH: folder });
-  });
+    it('gives types that a program can satisfy mypy with at its strictest', async () => {
+      await run(python, ['-m', 'mypy', '--strict', '--cache-dir', `${folder}/.mypy`, program], { PYTHONPATH: folder });
+    });
 
-  it('lists, updates once from the state it saw, and reads Errors', async () => {
-    await listUpdateAndReadErrors(python, [program], { PYTHONPATH: folder });
-  });
+    it('lists, updates once from the state it saw, and reads Errors', async () => {
+      await listUpdateAndReadErrors(python, [program], { PYTHONPATH: folder });
+    });
+  },
+);
 
-  async function generate(): Promise<void> {
-    const artifact = `org.openapitools:openapi-generator-cli:${OPENAPI_GENERATOR}`;
-    await run('mvn', ['-q', '-B', 'dependency:copy', `-Dartifact=${artifact}`, `-DoutputDirectory=${generated}`]);
-    await run('java', [
-      ...['-jar', `${generated}/openapi-generator-cli-${OPENAPI_GENERATOR}.jar`, 'generate', '-g', 'python'],
-      ...['-i', documentFile, '-o', folder, '--package-name', 'inventory_client'],
-    ]);
-  }
-
-  async function install(): Promise<void> {
-    await run('python3', ['-m', 'venv', `${folder}/environment`]);
-    await run(python, ['-m', 'pip', 'install', '-q', '--disable-pip-version-check', '-r', 'requirements.txt']);
-  }
-});
-
-describe.skipIf(!hasGo)('a Go client that is generated from the document', () => {
+describe.skipIf(!(await areHere('go')))('a Go client that is generated from the document', () => {
   const folder = join(generated, 'go');
   const generator = `github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@${OAPI_CODEGEN}`;
 
   // The first run on a machine downloads and compiles the generator.
   beforeAll(async () => {
     await mkdir(folder, { recursive: true });
-    const file = `${folder}/inventory.go`;
-    await run('go', ['run', generator, '-generate=types,client', '-package=inventory', `-o=${file}`, documentFile]);
+    const options = ['-generate=types,client', '-package=inventory', `-o=${folder}/inventory.go`];
+    await run('go', ['run', generator, ...options, documentFile]);
   }, 600_000);
 
   it('compiles, lists, updates once from the state it saw, and reads Errors', async () => {
@@ -107,9 +100,4 @@ async function listUpdateAndReadErrors(command: string, args: readonly string[],
     code: 'not_found',
     status: 404,
   });
-}
-
-/** This generator tells the compiler to look away from what it makes. */
-async function lookClosely(file: string): Promise<void> {
-  await writeFile(file, (await readFile(file, 'utf8')).replace('// @ts-nocheck\n', ''));
 }

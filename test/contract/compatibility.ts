@@ -1,150 +1,140 @@
-/** A part of an OpenAPI document or of a schema in it. */
-type Node = Readonly<Record<string, unknown>>;
+/** What this service's document is made of, with its references resolved. */
+export interface Document {
+  readonly info: { readonly version: string };
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+}
+interface Operation extends Record<string, unknown> {
+  readonly parameters?: readonly Parameter[];
+  readonly requestBody?: Body;
+  readonly responses: Readonly<Record<string, Body & { readonly headers?: object }>>;
+}
+interface Parameter {
+  readonly in: string;
+  readonly name: string;
+  readonly required?: boolean;
+  readonly schema?: Schema;
+}
+interface Body {
+  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
+}
+interface Schema extends Record<string, unknown> {
+  readonly enum?: readonly unknown[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: boolean;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+}
 
 /** Who sends what a schema describes. What is harmless in an answer can break a request, and the other way round. */
 type Direction = 'request' | 'answer';
 
 /**
- * What of a changed OpenAPI document breaks clients that were made for the one before: they may fail to be understood, or fail to
- * understand. It knows what this service's document is made of, which is less than all of OpenAPI: local references, plain
- * schemas without combinations, JSON bodies.
- *
- * The request of an operation marked `x-stability: experimental` may change.
+ * What of a changed OpenAPI document breaks clients that were made for the one before. It knows local references, plain
+ * schemas without combinations, and JSON bodies. The request of an operation marked `x-stability: experimental` may change.
  */
-export function breakingChanges(before: Node, after: Node): string[] {
-  return [...operations(before)].flatMap(([name, operation]) => {
-    const next = operations(after).get(name);
-    if (!next) return [`${name}: is gone`];
-    const isExperimental = operation['x-stability'] === 'experimental';
-    return [
-      ...differences(name, operation, next, ['operationId', 'security', 'x-required-scope']),
-      ...(isExperimental ? [] : requestChanges(name, [before, operation], [after, next])),
-      ...answerChanges(name, [before, operation], [after, next]),
-    ];
+export function breakingChanges(before: Document, after: Document): string[] {
+  const present = operationsOf(after);
+  return [...operationsOf(before)].flatMap(([name, was]) => {
+    const is = present.get(name);
+    return is ? [...operationChanges(name, was, is)] : [`${name} is gone`];
   });
 }
 
-function requestChanges(name: string, [before, operation]: [Node, Node], [after, next]: [Node, Node]): string[] {
-  const parameters = parametersOf(next);
-  const known = parametersOf(operation);
-  const added = [...parameters].filter(([key, parameter]) => !known.has(key) && parameter['required'] === true);
-  return [
-    ...added.map(([key]) => `${name}: the ${key} is new and required`),
-    ...[...known].flatMap(([key, parameter]) => {
-      const where = `${name}: the ${key}`;
-      const now = parameters.get(key);
-      if (!now) return [`${where} is gone`];
-      return [
-        ...(now['required'] === true && parameter['required'] !== true ? [`${where} has become required`] : []),
-        ...schemaChanges(where, 'request', [before, at(parameter, 'schema')], [after, at(now, 'schema')]),
-      ];
-    }),
-    ...contentChanges(
-      `${name}: the body`,
-      'request',
-      [before, at(operation, 'requestBody')],
-      [after, at(next, 'requestBody')],
+function operationsOf(document: Document): Map<string, Operation> {
+  const { paths } = withoutReferences(document, document) as Document;
+  return new Map(
+    Object.entries(paths).flatMap(([path, operations]) =>
+      Object.entries(operations).map(([method, operation]) => [`${method.toUpperCase()} ${path}`, operation]),
     ),
-  ];
+  );
 }
 
-function answerChanges(name: string, [before, operation]: [Node, Node], [after, next]: [Node, Node]): string[] {
-  return Object.entries(at(operation, 'responses')).flatMap(([status, answer]) => {
+function withoutReferences(node: unknown, document: object): unknown {
+  if (typeof node !== 'object' || node === null) return node;
+  if (Array.isArray(node)) return node.map((item) => withoutReferences(item, document));
+  const { $ref } = node as { $ref?: string };
+  if ($ref !== undefined) return withoutReferences($ref.slice(2).split('/').reduce(memberOf, document), document);
+  return Object.fromEntries(Object.entries(node).map(([name, value]) => [name, withoutReferences(value, document)]));
+}
+
+function memberOf(node: object, name: string): object {
+  return (node as Record<string, object>)[name] ?? {};
+}
+
+function* operationChanges(name: string, was: Operation, is: Operation): Generator<string> {
+  yield* differences(name, was, is, ['operationId', 'security', 'x-required-scope']);
+  if (was['x-stability'] !== 'experimental') {
+    yield* parameterChanges(name, was, is);
+    yield* bodyChanges(`${name}: the body`, 'request', was.requestBody, is.requestBody);
+  }
+  for (const [status, answer] of Object.entries(was.responses)) {
     const where = `${name}: the answer ${status}`;
-    const now = at(next, 'responses')[status];
-    // A failure that no longer happens breaks nobody.
-    if (now === undefined) return status < '400' ? [`${where} is gone`] : [];
-    return [
-      ...Object.keys(at(answer as Node, 'headers'))
-        .filter((header) => !(header in at(now as Node, 'headers')))
-        .map((header) => `${where} lost its ${header}`),
-      ...contentChanges(where, 'answer', [before, answer as Node], [after, now as Node]),
-    ];
-  });
+    const now = is.responses[status];
+    if (now) {
+      for (const header of outside(Object.keys(now.headers ?? {}), Object.keys(answer.headers ?? {}))) {
+        yield `${where} lost its ${header}`;
+      }
+      yield* bodyChanges(where, 'answer', answer, now);
+    } else if (status < '400') {
+      yield `${where} is gone`; // a failure that no longer happens breaks nobody
+    }
+  }
 }
 
-function contentChanges(
-  where: string,
-  direction: Direction,
-  [before, part]: [Node, Node],
-  [after, next]: [Node, Node],
-): string[] {
-  return Object.entries(at(part, 'content')).flatMap(([mediaType, content]) => {
-    const now = at(next, 'content')[mediaType];
-    if (now === undefined) return [`${where} is no longer ${mediaType}`];
-    return schemaChanges(where, direction, [before, at(content as Node, 'schema')], [after, at(now as Node, 'schema')]);
-  });
+function* parameterChanges(name: string, was: Operation, is: Operation): Generator<string> {
+  const known = parametersOf(was);
+  const present = parametersOf(is);
+  for (const [where, parameter] of present) {
+    if (parameter.required && !known.get(where)?.required) yield `${name}: the ${where} has become required`;
+  }
+  for (const [where, parameter] of known) {
+    const now = present.get(where);
+    if (now) yield* schemaChanges(`${name}: the ${where}`, 'request', parameter.schema ?? {}, now.schema ?? {});
+    else yield `${name}: the ${where} is gone`;
+  }
 }
 
-function schemaChanges(
-  where: string,
-  direction: Direction,
-  [before, one]: [Node, Node],
-  [after, other]: [Node, Node],
-): string[] {
-  const [was, is] = [resolved(before, one), resolved(after, other)];
+function parametersOf({ parameters = [] }: Operation): Map<string, Parameter> {
+  return new Map(parameters.map((parameter) => [`${parameter.in} parameter ${parameter.name}`, parameter]));
+}
+
+function* bodyChanges(where: string, direction: Direction, was: Body = {}, is: Body = {}): Generator<string> {
+  for (const [mediaType, { schema }] of Object.entries(was.content ?? {})) {
+    const now = is.content?.[mediaType];
+    if (now) yield* schemaChanges(where, direction, schema, now.schema);
+    else yield `${where} is no longer ${mediaType}`;
+  }
+}
+
+function* schemaChanges(where: string, direction: Direction, was: Schema, is: Schema): Generator<string> {
+  yield* differences(where, was, is, ['type', 'format', 'pattern']);
   // A client keeps to what was, the service to what is: whatever one sends, the other has to take.
   const [sent, taken] = direction === 'request' ? [was, is] : [is, was];
-  const [members, nowMembers] = [at(was, 'properties'), at(is, 'properties')];
-  return [
-    ...differences(where, was, is, ['type', 'format', 'pattern']),
-    ...outside(taken['enum'], sent['enum']).map((value) => `${where}: ${value} may be sent and is not expected`),
-    ...(bound(taken, 'minimum', -Infinity) > bound(sent, 'minimum', -Infinity) ? [`${where}: less may be sent`] : []),
-    ...(bound(taken, 'maximum', Infinity) < bound(sent, 'maximum', Infinity) ? [`${where}: more may be sent`] : []),
-    ...outside(sent['required'] ?? [], taken['required'] ?? []).map(
-      (name) => `${where}: ${name} is required and may be missing`,
-    ),
-    ...(taken['additionalProperties'] === false && sent['additionalProperties'] !== false
-      ? [`${where}: other members may be sent`]
-      : []),
-    ...Object.entries(members).flatMap(([name, member]) =>
-      nowMembers[name] === undefined
-        ? [`${where}: ${name} is gone`]
-        : schemaChanges(`${where}: ${name}`, direction, [before, member as Node], [after, nowMembers[name] as Node]),
-    ),
-    ...(was['items'] ? schemaChanges(where, direction, [before, at(was, 'items')], [after, at(is, 'items')]) : []),
-  ];
+  if (taken.enum)
+    yield* outside(taken.enum, sent.enum ?? ['anything']).map((value) => `${where}: ${value} may be sent`);
+  if ((taken.minimum ?? -Infinity) > (sent.minimum ?? -Infinity)) yield `${where}: less may be sent`;
+  if ((taken.maximum ?? Infinity) < (sent.maximum ?? Infinity)) yield `${where}: more may be sent`;
+  for (const name of outside(sent.required ?? [], taken.required ?? [])) yield `${where}: ${name} may be missing`;
+  if (taken.additionalProperties === false && sent.additionalProperties !== false) {
+    yield `${where}: other members may be sent`;
+  }
+  for (const [name, member] of Object.entries(was.properties ?? {})) {
+    const now = is.properties?.[name];
+    if (now) yield* schemaChanges(`${where}: ${name}`, direction, member, now);
+    else yield `${where}: ${name} is gone`;
+  }
+  if (was.items) yield* schemaChanges(where, direction, was.items, is.items ?? {});
 }
 
-function differences(where: string, was: Node, is: Node, names: readonly string[]): string[] {
-  return names
-    .filter((name) => JSON.stringify(was[name]) !== JSON.stringify(is[name]))
-    .map((name) => `${where}: ${name} was ${JSON.stringify(was[name])} and is ${JSON.stringify(is[name])}`);
+function* differences<Part extends Record<string, unknown>>(where: string, was: Part, is: Part, names: string[]) {
+  for (const name of names) {
+    const [before, after] = [JSON.stringify(was[name]), JSON.stringify(is[name])];
+    if (before !== after) yield `${where}: ${name} was ${before} and is ${after}`;
+  }
 }
 
-/** The values that lie outside a set. No set takes everything; no values stand for anything. */
-function outside(set: unknown, values: unknown): string[] {
-  if (!Array.isArray(set)) return [];
-  return ((values ?? ['anything']) as unknown[]).filter((value) => !set.includes(value)).map(String);
-}
-
-function operations(document: Node): Map<string, Node> {
-  return new Map(
-    Object.entries(at(document, 'paths')).flatMap(([path, methods]) =>
-      Object.entries(methods as Node).map(([method, operation]) => [
-        `${method.toUpperCase()} ${path}`,
-        operation as Node,
-      ]),
-    ),
-  );
-}
-
-function parametersOf(operation: Node): Map<string, Node> {
-  const parameters = (operation['parameters'] ?? []) as Node[];
-  return new Map(
-    parameters.map((parameter) => [`${String(parameter['in'])} parameter ${String(parameter['name'])}`, parameter]),
-  );
-}
-
-function resolved(document: Node, schema: Node): Node {
-  const { $ref } = schema as { $ref?: string };
-  return $ref === undefined ? schema : $ref.slice(2).split('/').reduce(at, document);
-}
-
-function at(node: Node, name: string): Node {
-  return (node[name] ?? {}) as Node;
-}
-
-function bound(schema: Node, name: string, none: number): number {
-  return typeof schema[name] === 'number' ? schema[name] : none;
+function outside(set: readonly unknown[], values: readonly unknown[]): string[] {
+  return values.filter((value) => !set.includes(value)).map(String);
 }

@@ -7,17 +7,17 @@ describe('openapi.json', () => {
   });
 
   it("gives Redocly's recommended rules nothing to say", async () => {
-    const report = JSON.parse(
-      await run(tool('redocly'), ['lint', '--extends=recommended', '--format=json', documentFile]),
-    ) as {
-      totals: object;
-    };
-    expect(report.totals).toEqual({ errors: 0, warnings: 0, ignored: 0 });
+    const report = await run(tool('redocly'), ['lint', '--extends=recommended', '--format=json', documentFile]);
+    expect(JSON.parse(report)).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 } });
   });
 
   it("gives Spectral's OpenAPI rules nothing to say", async () => {
-    await expect(
-      run(tool('spectral'), ['lint', '--ruleset=spectral.yaml', '--fail-severity=hint', documentFile]),
-    ).resolves.toContain('No results');
+    const report = await run(tool('spectral'), [
+      'lint',
+      '--ruleset=spectral.yaml',
+      '--fail-severity=hint',
+      documentFile,
+    ]);
+    expect(report).toContain('No results');
   });
 });

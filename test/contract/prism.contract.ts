@@ -15,11 +15,8 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
     await service.stock([1, 12], [Number.MAX_SAFE_INTEGER, 7, 'pending']); // Prism takes an int64 for what JavaScript holds
     const port = await freePort();
     url = `http://127.0.0.1:${port}`;
-    prism = spawn(
-      process.execPath,
-      [tool('prism'), 'proxy', documentFile, `${service.url}/v1`, '--errors', '-p', String(port)],
-      { stdio: 'ignore' },
-    );
+    const args = ['proxy', documentFile, `${service.url}/v1`, '--errors', '-p', String(port)];
+    prism = spawn(process.execPath, [tool('prism'), ...args], { stdio: 'ignore' });
     await vi.waitFor(() => fetch(url), { timeout: 30_000, interval: 100 });
   });
   afterAll(async () => {
@@ -30,33 +27,23 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
 
   async function call(path: string, init: { method?: string; headers?: Record<string, string>; body?: string } = {}) {
     const headers = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json', ...init.headers };
-    const answer = await fetch(`${url}${path}`, { ...init, headers });
-    return {
-      status: answer.status,
-      violations: answer.headers.get('sl-violations'),
-      body: await answer.text(),
-      headers: answer.headers,
-    };
+    const answer = await fetch(url + path, { ...init, headers });
+    expect(answer.headers.get('sl-violations')).toBeNull();
+    return answer;
   }
 
   it('lists', async () => {
-    const { status, violations, headers } = await call('/inventory');
-    expect({ status, violations }).toEqual({ status: 200, violations: null });
-    const again = await call('/inventory', { headers: { 'If-None-Match': headers.get('etag') ?? '' } });
-    expect(again).toMatchObject({ status: 304, violations: null });
+    const list = await call('/inventory');
+    expect(list.status).toBe(200);
+    const again = await call('/inventory', { headers: { 'If-None-Match': list.headers.get('etag') ?? '' } });
+    expect(again.status).toBe(304);
   });
 
   it('updates', async () => {
-    const answer = await call('/inventory/1', {
-      method: 'PATCH',
-      body: '{"quantity":13}',
-      headers: { 'If-Match': '"available-12"' },
-    });
-    expect(answer).toMatchObject({
-      status: 200,
-      violations: null,
-      body: '{"petId":1,"quantity":13,"status":"available"}',
-    });
+    const headers = { 'If-Match': '"available-12"' };
+    const answer = await call('/inventory/1', { method: 'PATCH', body: '{"quantity":13}', headers });
+    expect(answer.status).toBe(200);
+    expect(await answer.json()).toEqual({ petId: 1, quantity: 13, status: 'available' });
   });
 
   it.each([
@@ -65,7 +52,7 @@ describe('the service behind a Prism proxy, which answers 500 to whatever breaks
     ['a precondition that does not hold', 412, '/inventory/1', { 'If-Match': '"sold-0"' }],
   ])('refuses %s', async (_what, status, path, headers) => {
     const answer = await call(path, { method: 'PATCH', body: '{"quantity":14}', headers });
-    expect(answer).toMatchObject({ status, violations: null });
-    expect(JSON.parse(answer.body)).toMatchObject({ status });
+    expect(answer.status).toBe(status);
+    expect(await answer.json()).toMatchObject({ status });
   });
 });

@@ -16,17 +16,10 @@ export function tool(name: string): string {
  * @returns what it wrote to its standard output
  * @throws with all that it wrote when it fails
  */
-export async function run(
-  command: string,
-  args: readonly string[],
-  environment: NodeJS.ProcessEnv = {},
-): Promise<string> {
+export async function run(command: string, args: readonly string[], environment = {}): Promise<string> {
+  const env = { ...process.env, REDOCLY_TELEMETRY: 'off', ...environment };
   try {
-    const { stdout } = await promisify(execFile)(command, args, {
-      cwd: contractFolder,
-      env: { ...process.env, REDOCLY_TELEMETRY: 'off', ...environment },
-    });
-    return stdout;
+    return (await promisify(execFile)(command, args, { cwd: contractFolder, env })).stdout;
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string };
     throw new Error(`${command} ${args.join(' ')} failed:\n${stdout}${stderr}`);
@@ -35,15 +28,10 @@ export async function run(
 
 /** Whether each of these commands can be run here; says which cannot. */
 export async function areHere(...commands: readonly string[]): Promise<boolean> {
-  const found = await Promise.all(
-    commands.map((command) =>
-      run(command, [command === 'go' ? 'version' : '--version']).then(
-        () => true,
-        () => false,
-      ),
-    ),
-  );
-  const missing = commands.filter((_command, at) => !found[at]);
+  const missing: string[] = [];
+  for (const command of commands) {
+    await run(command, [command === 'go' ? 'version' : '--version']).catch(() => missing.push(command));
+  }
   if (missing.length > 0) console.warn(`Not here, so what needs it is not tried: ${missing.join(', ')}`);
   return missing.length === 0;
 }

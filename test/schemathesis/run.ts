@@ -8,72 +8,54 @@ import { buildIfStale, projectFolder } from '../../dev/build.ts';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { ServiceProcess } from '../support/service-process.ts';
 
-/**
+/*
  * Runs Schemathesis with all its checks against the built service on a throwaway database. Arguments go to Schemathesis;
- * `--optional` first makes a machine without Python or its package index no failure.
+ * `--optional` makes a machine without Python or its package index no failure.
  */
+
 const VERSION = '4.32.5';
 const MAX_RESPONSE_SECONDS = '1';
-
-const [first, ...rest] = process.argv.slice(2);
-const optional = first === '--optional';
-const wanted = first === undefined || optional ? rest : [first, ...rest];
+const isOptional = process.argv.includes('--optional');
+const wanted = process.argv.slice(2).filter((argument) => argument !== '--optional');
 
 const folder = mkdtempSync(join(tmpdir(), 'inventory-schemathesis-'));
 try {
-  const program = install();
-  if (program) process.exitCode = await check(program);
-  else if (!optional) process.exitCode = 1;
+  if (install()) process.exitCode = await check();
+  else console.log('Schemathesis is not run: python3 with venv and pip cannot install it here.');
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** @returns the program's path, or undefined where it cannot be had */
-function install(): string | undefined {
-  const present = process.env['SCHEMATHESIS'];
-  if (present) return present;
-  const bin = join(folder, 'venv/bin');
-  const steps = [
-    ['python3', '-m', 'venv', join(folder, 'venv')],
-    [join(bin, 'python'), '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', `schemathesis==${VERSION}`],
-  ];
-  for (const [program = '', ...args] of steps) {
-    const { status } = spawnSync(program, args, { stdio: ['ignore', 'ignore', optional ? 'ignore' : 'inherit'] });
-    if (status === 0) continue;
-    console.log('Schemathesis is not run: python3 with venv and pip cannot install it here.');
-    return undefined;
-  }
-  return join(bin, 'schemathesis');
+function install(): boolean {
+  const options = ['--quiet', '--disable-pip-version-check', `schemathesis==${VERSION}`];
+  const isHere = run('python3', ['-m', 'venv', 'venv']) && run('venv/bin/python', ['-m', 'pip', 'install', ...options]);
+  if (!isHere && !isOptional) process.exitCode = 1;
+  return isHere;
 }
 
-async function check(program: string): Promise<number> {
+async function check(): Promise<number> {
   buildIfStale();
   const postgres = await startPostgres(join(folder, 'data'), { fsync: false, throwaway: true });
   const key = randomBytes(32).toString('hex');
   const settings = { DATABASE_URL: postgres.url, BOOTSTRAP_API_KEY: key };
-  for (const command of [['migrate'], ['import', 'prisma/demo-stock.csv']]) {
-    const args = [join(projectFolder, 'dist/cli.js'), ...command];
-    const { status, stderr } = spawnSync(process.execPath, args, {
-      cwd: projectFolder,
-      env: settings,
-      encoding: 'utf8',
-    });
-    if (status !== 0) throw new Error(stderr);
+  for (const command of [['migrate'], ['import', join(projectFolder, 'prisma/demo-stock.csv')]]) {
+    const isDone = run(process.execPath, [join(projectFolder, 'dist/cli.js'), ...command], settings);
+    if (!isDone) throw new Error(`inventory ${command.join(' ')} failed`);
   }
   const service = await ServiceProcess.running(settings);
   try {
-    return await schemathesis(program, service.url, key);
+    const args = ['--config-file', join(projectFolder, 'schemathesis.toml')];
+    args.push('run', `${service.url}/openapi.json`, '--url', `${service.url}/v1`, '--checks', 'all');
+    args.push('--header', `Authorization: Bearer ${key}`, '--max-response-time', MAX_RESPONSE_SECONDS, ...wanted);
+    const child = spawn(join(folder, 'venv/bin/schemathesis'), args, { cwd: folder, stdio: 'inherit' });
+    await once(child, 'exit');
+    return child.exitCode ?? 1;
   } finally {
     await service.kill();
     await postgres.stop();
   }
 }
 
-async function schemathesis(program: string, address: string, key: string): Promise<number> {
-  const args = ['--config-file', join(projectFolder, 'schemathesis.toml')];
-  args.push('run', `${address}/openapi.json`, '--url', `${address}/v1`, '--checks', 'all');
-  args.push('--header', `Authorization: Bearer ${key}`, '--max-response-time', MAX_RESPONSE_SECONDS, ...wanted);
-  const child = spawn(program, args, { cwd: folder, stdio: 'inherit' });
-  const [code] = (await once(child, 'exit')) as [number | null];
-  return code ?? 1;
+function run(program: string, args: readonly string[], env = process.env): boolean {
+  return spawnSync(program, args, { cwd: folder, env, stdio: ['ignore', 'ignore', 'inherit'] }).status === 0;
 }
