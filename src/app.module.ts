@@ -5,9 +5,8 @@ import { AuthModule } from './auth/auth.module.js';
 import { DatabaseModule } from './database/database.module.js';
 import { Settings } from './settings.js';
 import { ErrorFilter } from './http/error.filter.js';
-import { exactIntegers } from './http/exact-integers.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
-import { setCommonHeaders } from './http/responses.js';
+import { exactIntegers, setCommonHeaders } from './http/responses.js';
 import { InventoryModule } from './inventory/inventory.module.js';
 import { OperationsModule } from './operations/operations.module.js';
 

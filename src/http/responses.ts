@@ -57,12 +57,22 @@ export function sendError(response: ServerResponse, error: ApiError): void {
 
 /** A body that is not here yet, and that nobody will ask for, is not waited for. */
 function closeBehindBody(response: ServerResponse): void {
-  if (!isBodySmall(response.req)) response.shouldKeepAlive = false;
-}
-
-function isBodySmall(request: IncomingMessage): boolean {
-  if (request.complete) return true;
+  const request = response.req;
+  if (request.complete) return;
   const { 'content-length': length, 'transfer-encoding': coding, expect } = request.headers;
   // Who expects "100 Continue" may send the body or not after this response; only the end of the connection tells.
-  return coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
+  const isSmall = coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
+  if (!isSmall) response.shouldKeepAlive = false;
+}
+
+/** A replacer for `JSON.stringify`: a bigint becomes a number with all its digits. */
+export function exactIntegers(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value;
+}
+
+declare global {
+  interface JSON {
+    /** In Node.js since 21, not yet in TypeScript's library. */
+    rawJSON(text: string): unknown;
+  }
 }

@@ -2,12 +2,10 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiBody, ApiExtension, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import { lacksScope } from '../auth/scopes.js';
 import { ERRORS } from '../errors/error-code.js';
-import { ENTITY_TAG_LIST } from '../http/entity-tags.js';
-import { BODY_TOO_LARGE } from '../http/json-body.js';
+import { BODY_TOO_LARGE } from '../http/parameters.js';
 import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
-import { IDEMPOTENCY_KEY, IF_MATCH_RULE } from './inventory.pipes.js';
-import { InventoryItem, PET_ID_SCHEMA } from './inventory-item.dto.js';
-import { InventoryUpdate, QUANTITY_RULE } from './inventory-update.dto.js';
+import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './inventory.dto.js';
+import { ENTITY_TAG_LIST, IDEMPOTENCY_KEY, IF_MATCH_RULE } from './inventory.pipes.js';
 
 const LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const ITEM = { petId: 1, quantity: 12, status: 'available' };

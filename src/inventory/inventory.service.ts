@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { readFailure, writeFailure } from '../database/database-failure.js';
-import type { Snapshot } from '../database/snapshot.js';
+import type { Snapshot } from '../database/session.js';
 import { ApiError } from '../errors/api-error.js';
-import { type InventoryItem, itemTag } from './inventory-item.dto.js';
+import { type InventoryItem, itemTag } from './inventory.dto.js';
 import { ListCache } from './list-cache.js';
 import { QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
 import type { StockList } from './stock-list.js';

@@ -3,7 +3,7 @@ import { PrismaService } from '../database/prisma.service.js';
 import { Batcher } from '../database/batcher.js';
 import { mayReadAgain, NotApplied, sqlstateOf } from '../database/database-failure.js';
 import { untilDeadline } from '../database/deadline.js';
-import type { Snapshot } from '../database/snapshot.js';
+import type { Snapshot } from '../database/session.js';
 import { Settings } from '../settings.js';
 import { CHANGES, LOCK, NEXT_ITEMS, PETS_PER_STATEMENT } from './list-statements.js';
 import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';

@@ -5,7 +5,7 @@ import { NotApplied, TooManyWaiting, outcomeOf } from '../database/database-fail
 import { untilDeadline, boundsOfRequest, leastTimeToSend } from '../database/deadline.js';
 import { Session } from '../database/session.js';
 import { Settings } from '../settings.js';
-import type { InventoryItem } from './inventory-item.dto.js';
+import type { InventoryItem } from './inventory.dto.js';
 import { type QuantityUpdate, type UpdatedRow, updateStatement } from './update-statement.js';
 
 const MOST_PER_STATEMENT = 500;
