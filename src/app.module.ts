@@ -2,7 +2,7 @@ import { type DynamicModule, Global, type MiddlewareConsumer, Module, type NestM
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
 import type { Express } from 'express';
 import { AuthModule } from './auth/auth.module.js';
-import { DatabaseModule } from './database/database.module.js';
+import { DatabaseModule } from './database/prisma.service.js';
 import { Settings } from './settings.js';
 import { ErrorFilter } from './http/error.filter.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';

@@ -26,7 +26,7 @@ export const SESSION_SETTINGS: SessionSettings = {
   tcp_keepalives_count: '3',
 };
 
-/** The two that a session cannot begin with: PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
+/** A session cannot begin with these: PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
 const PREPARE = `
   SELECT CASE WHEN current_setting('transaction_timeout', true) <> '0'
               THEN set_config('transaction_timeout', '0', false) END,
@@ -50,10 +50,8 @@ type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: p
 /**
  * How every program of this project connects to PostgreSQL.
  *
- * @param databaseUrl its `schema` is where the tables are, `public` by default
  * @param name follows `inventory` in `application_name`
  * @param settings beside {@link SESSION_SETTINGS}, or instead of some of them
- * @param prepare what else a new connection needs
  */
 export function connectionConfig(
   databaseUrl: string,
@@ -90,7 +88,7 @@ export function connectionConfig(
   return { Client, connectionString: url.href, ...own, onConnect };
 }
 
-/** The schema that the tables are in. */
+/** Where the tables are. */
 export function schemaOf(databaseUrl: string): string {
   return new URL(databaseUrl).searchParams.get('schema') ?? 'public';
 }

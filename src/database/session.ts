@@ -8,13 +8,13 @@ import { boundsOfRequest } from './deadline.js';
 /** The function of PostgreSQL that tells of an {@link UnconfirmedCommit}. Its words depend on the server's language. */
 const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
-/**
- * For statements that look rows up by their keys, or read them in the order of these, and nothing else. PostgreSQL would
- * plan them anew each time, which costs as much as running them; and a plan made while a table was small must not scan
- * it when it has grown.
- */
-const FIXED_PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' };
-const SETTINGS = { ...FIXED_PLANS, idle_in_transaction_session_timeout: '5000' };
+const SETTINGS = {
+  // All statements look rows up by their keys, or read them in the order of these. To plan them anew each time would cost
+  // as much as running them; and a plan made while a table was small must not scan it when it has grown.
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  idle_in_transaction_session_timeout: '5000',
+};
 const MAX_LIFETIME_SECONDS = 1_800;
 
 /**
@@ -42,7 +42,7 @@ export interface Statement {
 
 const names = new Map<string, string>();
 
-/** Depends on the text alone, so that in a session that a pooler gives to several processes none can run another's plan. */
+/** Depends on the text alone: in a session that a pooler gives to several processes none can run another's plan. */
 export function statementName({ sql }: Pick<Statement, 'sql'>): string {
   let name = names.get(sql);
   if (name === undefined) names.set(sql, (name = `inventory_${hash('sha256', sql).slice(0, 32)}`));
@@ -53,8 +53,8 @@ export function statementName({ sql }: Pick<Statement, 'sql'>): string {
 const prepared = new WeakMap<Connection, Set<string>>();
 
 /**
- * One run of a named statement, which yields its rows as text: what the driver's documentation calls a submittable. The
- * driver's own query has every result described and parsed anew, which costs more than the rest of a short round trip.
+ * One run of a named statement, which yields its rows as text: a submittable of the driver, whose own query has every result
+ * described and parsed anew, which costs more than the rest of a short round trip.
  */
 class StatementRun<Row extends TextRow> implements Submittable {
   readonly rows: Row[] = [];
@@ -116,7 +116,7 @@ export class Session {
   }
 
   /**
-   * Connects where that is still to be done, so that the next statement is sent at once.
+   * Connects, so that the next statement is sent at once.
    *
    * @returns nothing when there is nothing to wait for
    * @throws NotApplied
@@ -185,12 +185,9 @@ function quoted(text: string): string {
 }
 
 /**
- * What the database had committed at a moment.
- *
- * Two with the same session and the same transactions see exactly the same rows: a session is its process and when that
- * began, and every session dies with a crash, so between the two there was none that could have handed out the same
- * transaction ids again. On a standby the transactions do not change with every commit; there the session is null and no
- * snapshot equals another.
+ * What the database had committed at a moment. Two with the same session and transactions see exactly the same rows: a
+ * session is its process and when that began, and dies with a crash, after which the same transaction ids could come again.
+ * On a standby the transactions do not change with every commit; there the session is null, and no snapshot equals another.
  */
 export interface Snapshot {
   readonly session: string | null;
@@ -198,10 +195,7 @@ export interface Snapshot {
   readonly transactions: string;
 }
 
-/**
- * The two columns of a {@link Snapshot}. The session's token is asked for once; then a setting of the session
- * remembers it.
- */
+/** The two columns of a {@link Snapshot}. The session's token is asked for once; then a setting remembers it. */
 export const SNAPSHOT = `
   CASE WHEN NOT pg_is_in_recovery() THEN
     nullif(coalesce(nullif(current_setting('inventory.session', true), ''),

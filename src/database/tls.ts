@@ -13,10 +13,9 @@ export const TLS_PARAMETERS: readonly string[] = ['sslmode', ...Object.keys(FILE
 const SYSTEM = 'system';
 
 /**
- * What a connection string asks of TLS, as libpq (psql, pg_dump) understands it; the driver's own reading differs. The
- * files are read for each connection, so that a renewed one counts without a restart.
+ * What a connection string asks of TLS, as libpq (psql, pg_dump) understands it; the driver's own reading differs.
  *
- * @returns for the driver; `undefined` when the string asks nothing
+ * @returns for the driver, which reads the files anew for each connection; `undefined` when the string asks nothing
  * @throws naming the rule that is broken, in words that follow the setting's name
  */
 export function tlsOptions(databaseUrl: string): ConnectionOptions | false | undefined {
@@ -106,9 +105,8 @@ const FAILURES: readonly (readonly [RegExp, string])[] = [
 /** What to say of a connection that failed because of TLS; `undefined` when the cause was another. */
 export function tlsFailure(message: string): string | undefined {
   for (const [pattern, words] of FAILURES) {
-    const found = pattern.exec(message);
-    if (found)
-      return `no TLS with the database of DATABASE_URL: ${words.replace(/\$[&1]/, (part) => found[part === '$1' ? 1 : 0] ?? '')}`;
+    const [found] = pattern.exec(message) ?? [];
+    if (found !== undefined) return `no TLS with the database of DATABASE_URL: ${found.replace(pattern, words)}`;
   }
   return undefined;
 }
