@@ -35,8 +35,8 @@ export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in dou
 const PRINTABLE = /^[!-~]*$/;
 
 /**
- * The tags of which a pet must have one before it is updated; null when any state will do. `If-Match: *` asks for a pet that
- * exists, as every update does. Weak tags never match (RFC 9110 section 13.1.1).
+ * The tags of which a pet must have one; null when any state will do, as with `*`. Weak tags never match (RFC 9110 section
+ * 13.1.1).
  *
  * @throws ApiError `bad_request` for what is no such list: a 412 would claim that the stock has changed
  */
@@ -53,10 +53,8 @@ export class IfMatchPipe implements PipeTransform<string | undefined, readonly s
 export const IDEMPOTENCY_KEY = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
- * Reads an `Idempotency-Key` field, bare or quoted as a string of RFC 9651 section 3.3.3. One that looks like an API key
- * is refused: it would go into the history.
+ * Bare or quoted as a string of RFC 9651 section 3.3.3. One that looks like an API key would go into the history.
  *
- * @returns null when there is none
  * @throws ApiError `bad_request`
  */
 @Injectable()

@@ -4,9 +4,8 @@ import type { Snapshot } from '../database/session.js';
 import { ApiError } from '../errors/api-error.js';
 import { type InventoryItem, itemTag } from './inventory.dto.js';
 import { ListCache } from './list-cache.js';
-import { QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
+import { type QuantityUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
 import type { StockList } from './stock-list.js';
-import type { QuantityUpdate } from './update-statement.js';
 
 /** The stock: read as a whole, set pet by pet. */
 @Injectable()
@@ -31,8 +30,7 @@ export class InventoryService {
   }
 
   /**
-   * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable. What its author did
-   * before under the same `idempotencyKey` is not done again.
+   * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable.
    *
    * @param deadline on the clock of `performance.now()`
    * @throws ApiError `not_found`, `idempotency_key_reused`, `precondition_failed`, `service_unavailable` or `outcome_unknown`
