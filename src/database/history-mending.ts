@@ -1,5 +1,8 @@
 import type { Client } from 'pg';
 
+const IS_AHEAD = 'changed_in >= pg_snapshot_xmax(pg_current_snapshot())';
+const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')::regclass`;
+
 /** Shorter than an update waits for a lock, so that none fails that has to wait behind this. */
 export const LOCK_WITHIN_MS = 400;
 
@@ -7,8 +10,7 @@ export const LOCK_WITHIN_MS = 400;
 export const HISTORY_LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('inventory history', 0))`;
 
 /**
- * Sets right what a history that was replicated or restored lacks to be continued here; nothing where all is well. It can
- * run at any time, beside updates.
+ * Sets right what a history that was replicated or restored lacks to be continued here, at any time, beside updates.
  *
  * @throws 55P03 when another transaction, such as an import, keeps the history locked; it can be run again
  */
@@ -19,8 +21,8 @@ export async function mendHistory(client: Client): Promise<void> {
 
 /**
  * Logical replication copies rows but, before PostgreSQL 19, no sequence: the ids of new rows would begin at 1 again. The
- * highest id takes a while to find in a long history and is looked for without a lock, since what is added meanwhile has
- * its id from the sequence. The lock is for the moment between looking at the sequence and setting it.
+ * highest id takes a while to find and is looked for without a lock, since what is added meanwhile has its id from the
+ * sequence. The lock is for the moment between looking at the sequence and setting it.
  */
 async function mendIdentity(client: Client): Promise<void> {
   const { rows } = await client.query<{ highest: string; lags: boolean }>(
@@ -44,8 +46,7 @@ async function mendIdentity(client: Client): Promise<void> {
  */
 async function mendTransactionIds(client: Client): Promise<void> {
   const { rows } = await client.query<{ ahead: boolean; ordinary: boolean }>(`
-    SELECT EXISTS (SELECT FROM stock_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot()))
-           OR EXISTS (SELECT FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())) AS ahead,
+    SELECT EXISTS (SELECT FROM stock_change WHERE ${IS_AHEAD}) OR EXISTS (SELECT FROM unrecorded_change WHERE ${IS_AHEAD}) AS ahead,
            EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'R'
                       AND tgname = 'inventory_item_replicated') AS ordinary`);
   if (rows[0]?.ordinary)
@@ -57,8 +58,6 @@ async function mendTransactionIds(client: Client): Promise<void> {
   await client.query(`
     SET LOCAL "inventory.history" = 'restored';
     ${HISTORY_LOCK};
-    UPDATE stock_change SET changed_in = DEFAULT WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot());
-    DELETE FROM unrecorded_change WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())`);
+    UPDATE stock_change SET changed_in = DEFAULT WHERE ${IS_AHEAD};
+    DELETE FROM unrecorded_change WHERE ${IS_AHEAD}`);
 }
-
-const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')::regclass`;

@@ -10,7 +10,6 @@ export type AuthFailure = (typeof AUTH_FAILURES)[number];
 
 /** What every API key begins with. */
 export const KEY_PREFIX = 'psk_';
-
 const KEY = new RegExp(`${KEY_PREFIX}[0-9A-Za-z]{32}`);
 
 /** Whether most of an API key is in a text, which is then never written down. */

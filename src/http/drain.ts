@@ -19,8 +19,8 @@ export class Drain {
   constructor(private readonly settings: Settings) {}
 
   /**
-   * Stops listening and waits until every request under way is answered.
-   * Connections of busy clients are closed by their next response, not under them.
+   * Stops listening and waits until every request under way is answered. Connections of busy clients are closed by their next
+   * response, not under them.
    *
    * @param isAnswering whether a client lacks some of its response; Node.js counts one as done when its end is written,
    * however much of it the network has still to take

@@ -11,10 +11,7 @@ function nextTick(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }
 
-/**
- * A parameter: the field of that name, given in lower case. Unlike Nest's `@Headers`, it takes pipes, and leaves the
- * document to what the handler says of itself.
- */
+/** A parameter: the field of that name, given in lower case. Unlike Nest's `@Headers` it takes pipes, and documents nothing. */
 export const RequestHeader = createParamDecorator(async (name: string, context: ExecutionContext) => {
   const field = context.switchToHttp().getRequest<ApiRequest>().headers[name];
   if (field !== undefined) await nextTick();
@@ -30,12 +27,7 @@ const ReadBody = createParamDecorator(async (_: unknown, context: ExecutionConte
   return response.headersSent ? undefined : readJson(request, response); // a pipe may have refused the request by now
 });
 
-/**
- * A parameter of the class that it is declared with: the JSON body, read when the guard has let the request in, and
- * understood whole or refused.
- *
- * @throws ApiError as {@link readJson}
- */
+/** A parameter of the class that it is declared with: the JSON body, understood whole or refused. */
 export const JsonBody = (): ParameterDecorator => ReadBody(validation);
 
 /** Takes an object that has what the class declares, and nothing else. */

@@ -16,7 +16,6 @@ export const REFUSED = 'refused';
 export interface Refused {
   /** Told to the client as `X-Request-Id`. */
   readonly id: string;
-  /** The client's. */
   readonly address: string | undefined;
   readonly error: ApiError;
 }
@@ -52,8 +51,8 @@ export function answerExpectations(server: Server): void {
 }
 
 /**
- * What is wrong behind a request must not be taken for its response, nor come before it. Node.js closes the connection when
- * the last response is written, where the client has said that it sends no more: this comes just before.
+ * What is wrong behind a request must not be taken for its response. Just before Node.js closes the connection with the last
+ * response, where the client has said that it sends no more.
  */
 function afterResponse(response: ServerResponse, act: () => void): void {
   if (response.writableFinished) act();

@@ -12,13 +12,10 @@ export const SECURITY_HEADERS = {
 /** Unread request bodies up to here are taken and dropped, so that the connection can be kept. */
 const DROPPED_BODY_BYTES = 1_024;
 
-function commonHeaders(request: IncomingMessage): OutgoingHttpHeaders {
-  return { 'X-Request-Id': inContext(request).id, ...SECURITY_HEADERS };
-}
-
 /** A middleware that sets the headers of every response, for those that others write. */
 export function setCommonHeaders(request: IncomingMessage, response: ServerResponse, next?: () => void): void {
-  for (const [name, value] of Object.entries(commonHeaders(request))) response.setHeader(name, value ?? '');
+  response.setHeader('X-Request-Id', inContext(request).id);
+  for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.setHeader(name, value);
   closeBehindBody(response);
   next?.();
 }
@@ -26,10 +23,11 @@ export function setCommonHeaders(request: IncomingMessage, response: ServerRespo
 /** Writes the head of a response in one go: setting its headers one by one costs three times as much. */
 export function writeHead(response: ServerResponse, status: number, own: OutgoingHttpHeaders): ServerResponse {
   closeBehindBody(response);
-  const headers = { ...commonHeaders(response.req), ...own };
+  const request = inContext(response.req);
+  request.responseLength = own['Content-Length'];
+  const headers: OutgoingHttpHeaders = { 'X-Request-Id': request.id, ...SECURITY_HEADERS, ...own };
   const vary = response.getHeader('Vary'); // of CORS
   if (vary !== undefined && own['Vary'] !== undefined) headers['Vary'] = `${String(vary)}, ${String(own['Vary'])}`;
-  inContext(response.req).responseLength = own['Content-Length'];
   return response.writeHead(status, headers);
 }
 

@@ -189,27 +189,25 @@ export class ListCache {
         type Items = Reading & { readonly items: string | null; readonly last: bigint };
         if (isLocked) await transaction.$executeRawUnsafe(LOCK);
         let from = MIN_PET_ID;
-        let first: Reading | undefined;
         for (;;) {
           const [read] = await transaction.$queryRawUnsafe<[Items]>(NEXT_ITEMS, session, from);
           onResponse();
-          first ??= read;
-          if (read.items === null) return first;
+          if (read.items === null) return read;
           const cut = Piece.cut((pieces.length === 0 ? '[' : ',') + read.items);
           pieces.push(...cut);
-          if (cut.length * PETS_PER_PIECE < PETS_PER_STATEMENT || read.last === MAX_PET_ID) return first;
+          if (cut.length * PETS_PER_PIECE < PETS_PER_STATEMENT || read.last === MAX_PET_ID) return read;
           from = read.last + 1n;
         }
       },
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
-    const first = await reading.catch((error: unknown) => {
+    const read = await reading.catch((error: unknown) => {
       if (isLocked && sqlstateOf(error) === WRONG_OBJECT_TYPE) return undefined;
       throw error;
     });
-    if (!first) return this.#readWhole(session, onResponse, false); // PostgreSQL does not lock a foreign table
+    if (!read) return this.#readWhole(session, onResponse, false); // PostgreSQL does not lock a foreign table
     const list = new StockList(pieces);
-    const { transactions, witness } = first;
+    const { transactions, witness } = read; // the same in each of the statements
     this.readings++;
     this.#kept = session === null || witness === null ? undefined : { list, session, transactions, witness };
     return list;
