@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
 import { DeadlinePassed, TooManyWaiting } from './database-failure.js';
 
-/** Told at the end of every batch, to whoever subscribes. */
+/** Told at the end of every batch. */
 export interface BatchEnd {
   readonly name: string | undefined;
   readonly calls: number;
@@ -63,7 +63,6 @@ export class Batcher<Call, Result> {
   ) {}
 
   /**
-   * @param deadline on the clock of `performance.now()`
    * @param always also when too many wait
    * @throws TooManyWaiting, DeadlinePassed, or whatever the batch failed with
    */

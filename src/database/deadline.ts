@@ -1,11 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
 
+type Bound = 'connectionTimeoutMillis' | 'lock_timeout' | 'statement_timeout' | 'query_timeout';
+
 /** Bounds on what a connection waits for, by the driver's names, in milliseconds. */
-export type TimeBounds = Pick<
-  pg.PoolConfig,
-  'connectionTimeoutMillis' | 'lock_timeout' | 'statement_timeout' | 'query_timeout'
->;
+export type TimeBounds = Pick<pg.PoolConfig, Bound>;
 
 /** Shares of REQUEST_DEADLINE_MS: each is shorter than the one around it, or that would hide what the inner one tells. */
 export function boundsOfRequest(deadlineMs: number) {
@@ -34,9 +33,8 @@ const LONGEST_PAUSE_MS = 250;
 
 /**
  * Repeats an attempt, with growing pauses (half of each random, so that callers spread out), for as long as its deadline
- * leaves time for another.
+ * leaves time for another. A deadline is on the clock of `performance.now()`, here and everywhere.
  *
- * @param deadline on the clock of `performance.now()`
  * @param again whether this failure may be followed by another attempt
  */
 export async function untilDeadline<T>(

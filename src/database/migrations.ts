@@ -36,12 +36,6 @@ const createRegister = `
     applied_steps_count INTEGER NOT NULL DEFAULT 0
   )`;
 
-interface Migration {
-  name: string;
-  sql: string;
-  checksum: string;
-}
-
 /**
  * Brings a database to the newest schema: applies, in order of their names, the migrations in `prisma/migrations` that it
  * lacks, and sets right what replication left wrong in the history. Any number of processes may call this at once; one works
@@ -78,10 +72,10 @@ export async function applyMigrations(connectionString: string): Promise<string[
  */
 export async function pendingMigrations(query: (sql: string) => Promise<unknown>): Promise<string[]> {
   const names = await migrationNames();
-  const [register] = (await query(`SELECT to_regclass('_prisma_migrations') IS NOT NULL AS "exists"`)) as [
-    { exists: boolean },
+  const [register] = (await query(`SELECT to_regclass('_prisma_migrations')::text AS name`)) as [
+    { name: string | null },
   ];
-  if (!register.exists) return names;
+  if (register.name === null) return names;
   const rows = (await query(
     'SELECT migration_name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
   )) as { migration_name: string }[];
@@ -95,7 +89,9 @@ async function migrationNames(): Promise<string[]> {
   return folders.map(({ name }) => name).sort();
 }
 
-async function readMigration(name: string): Promise<Migration> {
+type Migration = Awaited<ReturnType<typeof readMigration>>;
+
+async function readMigration(name: string) {
   const bytes = await readFile(new URL(`${name}/migration.sql`, migrationsFolder));
   return { name, sql: bytes.toString(), checksum: hash('sha256', bytes) };
 }

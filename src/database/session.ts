@@ -126,15 +126,9 @@ export class Session {
   }
 
   /**
-   * Ends the present connection; the next statement has a new one.
-   *
-   * @throws NotApplied
+   * @param statement has a row at least, unless PostgreSQL gets to read it too late and does nothing
+   * @throws NotApplied when it was not sent or read too late, else what the driver failed with
    */
-  async renew(): Promise<void> {
-    (await this.#connect()).release(true);
-  }
-
-  /** @throws NotApplied when the statement was not sent, else what the driver failed with */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = await this.#connect();
     const unconfirmedBefore = this.#unconfirmedCommits;
@@ -148,7 +142,9 @@ export class Session {
       client.release(true);
       throw run.isSent ? error : notSent(error);
     }
-    client.release();
+    const isTooLate = run.rows.length === 0;
+    client.release(isTooLate); // by a clock that may have been set: a new session looks at it anew
+    if (isTooLate) throw new NotApplied('the database read the statement after its deadline');
     if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return run.rows;
   }

@@ -18,7 +18,7 @@ export class InventoryService {
   /**
    * The complete stock in ascending `petId`, of the given snapshot or a later one.
    *
-   * @param deadline on the clock of `performance.now()`: by then the database has to have begun to respond
+   * @param deadline by then the database has to have begun to respond
    * @throws ApiError `service_unavailable`
    */
   async list(snapshot: Snapshot, deadline: number): Promise<StockList> {
@@ -32,7 +32,6 @@ export class InventoryService {
   /**
    * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable.
    *
-   * @param deadline on the clock of `performance.now()`
    * @throws ApiError `not_found`, `idempotency_key_reused`, `precondition_failed`, `service_unavailable` or `outcome_unknown`
    */
   async setQuantity(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome & { item: InventoryItem }> {

@@ -127,7 +127,6 @@ export class ListCache {
   /**
    * The list of the given snapshot, or a later one. A reading that fails is tried again while the request's deadline allows.
    *
-   * @param deadline of the request, on the clock of `performance.now()`
    * @throws what the database failed with
    */
   at(snapshot: Snapshot, deadline: number): StockList | Promise<StockList> {

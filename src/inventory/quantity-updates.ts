@@ -184,7 +184,6 @@ export class QuantityUpdates implements OnApplicationShutdown {
    * Resolves after the commit. What surely had no effect is tried again until the deadline; what may have been committed
    * never is.
    *
-   * @param deadline on the clock of `performance.now()`
    * @throws what the database failed with, or that the row stayed locked
    */
   apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
@@ -221,13 +220,9 @@ export class QuantityUpdates implements OnApplicationShutdown {
     if (held >= MOST_HELD) throw new Error('sessions that were given up still wait for the synchronous standby');
   }
 
-  /** PostgreSQL that reads the statement too late, as after a stall of the network, does nothing and returns no rows. */
-  async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<UpdatedRow[]> {
+  #run(updates: readonly QuantityUpdate[], deadline: number): Promise<UpdatedRow[]> {
     const givenUpAt = Math.min(deadline, performance.now() + this.#queryTimeoutMs);
     const lastMs = givenUpAt + this.#clockAheadMs;
-    const rows = await this.#session.run<UpdatedRow>(updateStatement(updates, lastMs, this.#queryTimeoutMs));
-    if (rows.length > 0) return rows;
-    await this.#session.renew(); // the clock that is compared with may have been set
-    throw new NotApplied('the database read the update after its deadline');
+    return this.#session.run(updateStatement(updates, lastMs, this.#queryTimeoutMs));
   }
 }
