@@ -152,7 +152,8 @@ export async function takenConnections(world: World, settings: Record<string, st
 
 /** A control: services that take a session that they are refused for a fault of their own. */
 export async function takenConnectionsControl(world: World): Promise<Figure[]> {
-  const figures = await takenConnections(world, madeWrong('database/session.js', "new NotApplied('no", "new TypeError('no"));
+  const settings = madeWrong('database/session.js', "new NotApplied('no", "new TypeError('no");
+  const figures = await takenConnections(world, settings);
   return found(figures, 'answers 500');
 }
 
