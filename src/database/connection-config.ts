@@ -1,5 +1,4 @@
 import pg from 'pg';
-import type { TimeBounds } from './deadline.js';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
@@ -51,12 +50,13 @@ type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: p
  * How every program of this project connects to PostgreSQL.
  *
  * @param name follows `inventory` in `application_name`
+ * @param bounds on what it waits for, in milliseconds
  * @param settings beside {@link SESSION_SETTINGS}, or instead of some of them
  */
 export function connectionConfig(
   databaseUrl: string,
   name: string,
-  bounds: TimeBounds,
+  bounds: pg.PoolConfig,
   settings: SessionSettings = {},
   prepare?: Prepare,
 ): ConnectionConfig {

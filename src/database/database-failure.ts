@@ -88,7 +88,7 @@ export function sqlstateOf(error: unknown): string | undefined {
   return (meta?.driverAdapterError?.cause ?? cause)?.originalCode;
 }
 
-/** Whether what only reads may be tried again: always, unless that cannot help or makes it worse. */
+/** Whether what only reads may be tried again. */
 export function mayReadAgain(error: unknown): boolean {
   return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
 }

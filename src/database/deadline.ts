@@ -1,11 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
 
-type Bound = 'connectionTimeoutMillis' | 'lock_timeout' | 'statement_timeout' | 'query_timeout';
-
-/** Bounds on what a connection waits for, by the driver's names, in milliseconds. */
-export type TimeBounds = Pick<pg.PoolConfig, Bound>;
-
 /** Shares of REQUEST_DEADLINE_MS: each is shorter than the one around it, or that would hide what the inner one tells. */
 export function boundsOfRequest(deadlineMs: number) {
   const share = (percent: number) => Math.round((deadlineMs * percent) / 100);
@@ -17,7 +12,7 @@ export function boundsOfRequest(deadlineMs: number) {
     statement_timeout: share(60),
     /** Kept by the driver, for when PostgreSQL does not answer. */
     query_timeout: share(80),
-  } satisfies TimeBounds;
+  } satisfies pg.PoolConfig;
 }
 
 /**

@@ -18,8 +18,8 @@ const SETTINGS = {
 const MAX_LIFETIME_SECONDS = 1_800;
 
 /**
- * Connections for requests. None is let go when idle: others may take all that are free. One that comes back within a
- * transaction is ended, or the next would read by that one's old snapshot: Prisma gives back what it could not roll back.
+ * Connections for requests. None is let go when idle: others may take all that are free. Prisma gives back one that it could
+ * not roll back, which is ended, or the next would read by its old snapshot.
  */
 export function createPool(settings: Settings, name: string, max: number, prepare?: Prepare): pg.Pool {
   const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
@@ -49,7 +49,7 @@ export function statementName({ sql }: Pick<Statement, 'sql'>): string {
   return name;
 }
 
-/** The names that each connection has prepared. Where a statement fails, the pool drops its connection. */
+/** The names that each connection has prepared. */
 const prepared = new WeakMap<Connection, Set<string>>();
 
 /**
@@ -169,15 +169,12 @@ function notSent(error: unknown): unknown {
     : new NotApplied('no database session could be used; nothing was sent', { cause: error });
 }
 
-type Value = string | number | bigint | boolean | null;
-
 /** An array as PostgreSQL reads it. */
-export function arrayLiteral(values: readonly Value[]): string {
-  return `{${values.map((value) => (typeof value === 'string' ? quoted(value) : String(value ?? 'NULL'))).join(',')}}`;
-}
-
-function quoted(text: string): string {
-  return `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
+export function arrayLiteral(values: readonly (string | number | bigint | boolean | null)[]): string {
+  const elements = values.map((value) =>
+    typeof value === 'string' ? `"${value.replaceAll(/["\\]/g, '\\$&')}"` : String(value ?? 'NULL'),
+  );
+  return `{${elements.join(',')}}`;
 }
 
 /**

@@ -79,6 +79,10 @@ const ORIGIN = /^https?:\/\/[^/?\\]+(?=[/?]|$)/i;
 /** All methods of the service. */
 const ALLOW = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
 
+const badRequest = (message: string) => new ApiError('bad_request', message);
+export const targetTooLong = () =>
+  new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
+
 /**
  * Validates what Node.js lets pass of a request line and its headers: one well-formed Host (RFC 9112 section 3.2), and no
  * transfer coding that is not understood, nor any in HTTP/1.0 (section 6.1).
@@ -106,10 +110,6 @@ export function validateHead(request: ApiRequest): ApiError | undefined {
   return validateTarget(request);
 }
 
-export function targetTooLong(): ApiError {
-  return new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
-}
-
 /**
  * Leaves the path of the target in `request.url`, to be compared as it was sent: with each `%` encoded once more, what
  * Express decodes is the text itself. `*` stands for the service as a whole (RFC 9112 section 3.2.4).
@@ -126,8 +126,4 @@ function validateTarget(request: ApiRequest): ApiError | undefined {
   if (url.includes('#')) return badRequest('The request target is malformed.');
   request.url = url.replaceAll('%', '%25');
   return undefined;
-}
-
-function badRequest(message: string): ApiError {
-  return new ApiError('bad_request', message);
 }

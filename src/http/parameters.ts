@@ -54,6 +54,11 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*([^;]*)/gi;
 const UTF8 = /^(?:utf-8|"utf-8")[ \t]*$/i;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
+const missing = () => new ApiError('bad_request', 'A JSON body is required.');
+const tooLarge = () => new ApiError('payload_too_large', BODY_TOO_LARGE);
+const notAMember = (name: string) =>
+  new ApiError('validation_failed', `${safeName(name)} is not a member of the body.`);
+
 /** Names that every object inherits. The pipe drops such members in silence, so they are refused before it. */
 const isInherited = (name: string) => name === 'prototype' || name in Object.prototype;
 
@@ -154,19 +159,7 @@ function duplicateMember(text: string): string | undefined {
   return undefined;
 }
 
-function notAMember(name: string): ApiError {
-  return new ApiError('validation_failed', `${safeName(name)} is not a member of the body.`);
-}
-
 /** A member's name when it is an ordinary one; input is not echoed. */
 function safeName(name: string): string {
   return /^[A-Za-z_$][\w$.-]{0,30}$/.test(name) ? name : 'A member';
-}
-
-function missing(): ApiError {
-  return new ApiError('bad_request', 'A JSON body is required.');
-}
-
-function tooLarge(): ApiError {
-  return new ApiError('payload_too_large', BODY_TOO_LARGE);
 }
