@@ -62,10 +62,7 @@ export class Batcher<Call, Result> {
     },
   ) {}
 
-  /**
-   * @param always also when too many wait
-   * @throws TooManyWaiting, DeadlinePassed, or whatever the batch failed with
-   */
+  /** @throws TooManyWaiting, but not for what has to be sent `always`; DeadlinePassed, or whatever the batch failed with */
   call(call: Call, deadline: number, always = false): Promise<Result> {
     if (this.#pending.length >= this.options.maxWaiting && !always) return Promise.reject(new TooManyWaiting());
     return new Promise<Result>((resolve, reject) => {

@@ -44,7 +44,7 @@ const createRegister = `
  * A migration and its row in `_prisma_migrations` are one transaction, so one that fails or is interrupted can simply be run
  * again. Migrations in the database that are not in the folder are left alone: an earlier version must be able to start.
  *
- * @param connectionString PostgreSQL URL of a role that may change the schema
+ * @param connectionString of a role that may change the schema
  * @returns names of the migrations that this call applied
  * @throws {Failure} when an earlier one is marked as failed, was edited after it was applied, or fails now
  */
@@ -65,17 +65,13 @@ export async function applyMigrations(connectionString: string): Promise<string[
   }
 }
 
-/**
- * Says which migrations a database still lacks; cheap enough for a readiness probe.
- *
- * @param query runs one SQL statement and returns its rows, on whatever connection the caller has
- */
+/** Asks, by whatever connection `query` runs on, which migrations a database still lacks; cheap enough for a readiness probe. */
 export async function pendingMigrations(query: (sql: string) => Promise<unknown>): Promise<string[]> {
   const names = await migrationNames();
-  const [register] = (await query(`SELECT to_regclass('_prisma_migrations')::text AS name`)) as [
-    { name: string | null },
+  const [register] = (await query(`SELECT to_regclass('_prisma_migrations') IS NOT NULL AS "exists"`)) as [
+    { exists: boolean },
   ];
-  if (register.name === null) return names;
+  if (!register.exists) return names;
   const rows = (await query(
     'SELECT migration_name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
   )) as { migration_name: string }[];

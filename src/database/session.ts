@@ -115,12 +115,7 @@ export class Session {
     });
   }
 
-  /**
-   * Connects, so that the next statement is sent at once.
-   *
-   * @returns nothing when there is nothing to wait for
-   * @throws NotApplied
-   */
+  /** Connects where that is still to be done, so that the next statement is sent at once. */
   open(): Promise<void> | undefined {
     return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
   }

@@ -48,15 +48,12 @@ export function inContext(incoming: IncomingMessage): ApiRequest {
   const request = incoming as ApiRequest;
   if ((request.arrivedAt as number | undefined) === undefined) {
     const given = request.headers['x-request-id'];
-    request.id = isRequestId(given) ? given : randomUUID();
+    // One that holds a key is not taken over: ids go into the log and the history.
+    const isTaken = typeof given === 'string' && REQUEST_ID.test(given) && !holdsKey(given);
+    request.id = isTaken ? given : randomUUID();
     request.arrivedAt = performance.now();
   }
   return request;
-}
-
-/** One that holds a key is not taken over: ids go into the log and the history. */
-function isRequestId(given: string | string[] | undefined): given is string {
-  return typeof given === 'string' && REQUEST_ID.test(given) && !holdsKey(given);
 }
 
 /** All values of a header as they were sent; of most headers `headers` has the first one or all joined. */
@@ -86,8 +83,6 @@ export const targetTooLong = () =>
 /**
  * Validates what Node.js lets pass of a request line and its headers: one well-formed Host (RFC 9112 section 3.2), and no
  * transfer coding that is not understood, nor any in HTTP/1.0 (section 6.1).
- *
- * @returns what is wrong
  */
 export function validateHead(request: ApiRequest): ApiError | undefined {
   const { rawHeaders, httpVersionMajor, httpVersionMinor } = request;

@@ -9,10 +9,6 @@ import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
 import { exactIntegers, sendError, setCommonHeaders, writeHead } from './responses.js';
 
-/** Head of a request, all headers together. */
-const MAX_HEAD_BYTES = 8_192;
-const CONNECTIONS_CHECKED_EVERY_MS = 1_000;
-
 /** Express and the Node.js server under it, told what this service wants of them. */
 export class InventoryExpressAdapter extends ExpressAdapter {
   /** While it drains, a response closes its connection, unless others wait behind it. */
@@ -49,13 +45,13 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       {
         IncomingMessage: OwnRequest,
         ServerResponse: OwnResponse,
-        maxHeaderSize: MAX_HEAD_BYTES,
+        maxHeaderSize: 8_192, // all headers together
         insecureHTTPParser: false, // whatever NODE_OPTIONS say
         requireHostHeader: false, // validateHead asks for it, and answers with an Error
         headersTimeout: limits.headMs,
         requestTimeout: limits.requestMs,
         keepAliveTimeout: limits.idleMs,
-        connectionsCheckingInterval: CONNECTIONS_CHECKED_EVERY_MS,
+        connectionsCheckingInterval: 1_000,
       },
       inTurn((request, response) => {
         // What comes in one packet with another protocol's request and behind it is lost to the parser.

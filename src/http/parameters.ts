@@ -62,11 +62,7 @@ const notAMember = (name: string) =>
 /** Names that every object inherits. The pipe drops such members in silence, so they are refused before it. */
 const isInherited = (name: string) => name === 'prototype' || name in Object.prototype;
 
-/**
- * Reads the body as a JSON object.
- *
- * @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` (not JSON), `validation_failed`
- */
+/** @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` (not JSON), `validation_failed` */
 export async function readJson(request: ApiRequest, response: Response): Promise<unknown> {
   validateHeaders(request);
   // Where a body parser is in front of the controller, as Nest's is by default, nothing is left to be read.

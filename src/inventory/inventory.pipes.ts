@@ -6,7 +6,6 @@ import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
 /** Any int64 in canonical decimal, as a bigint throughout. */
 @Injectable()
 export class PetIdPipe implements PipeTransform<string, bigint> {
-  /** @throws ApiError `validation_failed` */
   transform(text: string): bigint {
     if (isPetId(text)) return BigInt(text);
     throw new ApiError(
@@ -36,9 +35,7 @@ const PRINTABLE = /^[!-~]*$/;
 
 /**
  * The tags of which a pet must have one; null when any state will do, as with `*`. Weak tags never match (RFC 9110 section
- * 13.1.1).
- *
- * @throws ApiError `bad_request` for what is no such list: a 412 would claim that the stock has changed
+ * 13.1.1). What is no such list is `bad_request`: a 412 would claim that the stock has changed.
  */
 @Injectable()
 export class IfMatchPipe implements PipeTransform<string | undefined, readonly string[] | null> {
@@ -52,11 +49,7 @@ export class IfMatchPipe implements PipeTransform<string | undefined, readonly s
 
 export const IDEMPOTENCY_KEY = /^[A-Za-z0-9_-]{1,64}$/;
 
-/**
- * Bare or quoted as a string of RFC 9651 section 3.3.3. One that looks like an API key would go into the history.
- *
- * @throws ApiError `bad_request`
- */
+/** Bare or quoted as a string of RFC 9651 section 3.3.3. One that looks like an API key would go into the history. */
 @Injectable()
 export class IdempotencyKeyPipe implements PipeTransform<string | undefined, string | null> {
   transform(field: string | undefined): string | null {

@@ -124,11 +124,7 @@ export class ListCache {
     });
   }
 
-  /**
-   * The list of the given snapshot, or a later one. A reading that fails is tried again while the request's deadline allows.
-   *
-   * @throws what the database failed with
-   */
+  /** The list of the given snapshot, or a later one. A reading that fails is tried again while the request's deadline allows. */
   at(snapshot: Snapshot, deadline: number): StockList | Promise<StockList> {
     const kept = this.#keptAt(snapshot);
     if (kept) {

@@ -100,8 +100,6 @@ const UPDATE = update(false);
 const UPDATE_WITH_KEYS = update(true);
 
 /**
- * The statement for a batch.
- *
  * @param lastMs by the database's clock, in milliseconds since 1970: read later than this it does nothing and has no rows
  * @param timeoutMs how long its transaction may last before it is committed
  */
@@ -133,10 +131,7 @@ export function updateStatement(updates: readonly QuantityUpdate[], lastMs: numb
 
 const MOST_PER_STATEMENT = 500;
 
-/**
- * What became of an update. Nothing was written but for `done`; `replayed` took place earlier, under the same key. The item is
- * as the update made it, or as it is where the precondition failed.
- */
+/** Nothing was written but for `done`. The item is as the update made it, or as it is where the precondition failed. */
 export type UpdateOutcome =
   | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
   | { readonly outcome: 'key_reused' | 'absent' };
@@ -183,8 +178,6 @@ export class QuantityUpdates implements OnApplicationShutdown {
   /**
    * Resolves after the commit. What surely had no effect is tried again until the deadline; what may have been committed
    * never is.
-   *
-   * @throws what the database failed with, or that the row stayed locked
    */
   apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     return untilDeadline(
