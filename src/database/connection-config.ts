@@ -2,14 +2,11 @@ import pg from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
-/** Settings of a database session by PostgreSQL's names. */
-export type SessionSettings = Readonly<Record<string, string>>;
-
 /**
  * What the statements rely on, whatever `postgresql.conf`, the database or the role say. docs/decisions/session-settings.md
  * has why each is here and why others are not; deploy/scale/pooled-role.sql says the same to a pooler's sessions.
  */
-export const SESSION_SETTINGS: SessionSettings = {
+export const SESSION_SETTINGS = {
   default_transaction_isolation: 'read committed',
   client_min_messages: 'warning',
   idle_session_timeout: '0',
@@ -57,7 +54,7 @@ export function connectionConfig(
   databaseUrl: string,
   name: string,
   bounds: pg.PoolConfig,
-  settings: SessionSettings = {},
+  settings: Readonly<Record<string, string>> = {},
   prepare?: Prepare,
 ): ConnectionConfig {
   const url = new URL(databaseUrl);

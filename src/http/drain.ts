@@ -46,13 +46,12 @@ export class Drain {
 /** Node.js accepts a connection a turn of the event loop, and closing the server resets those that wait for their turn. */
 async function letIn(server: Server): Promise<void> {
   const deadline = performance.now() + LET_IN_WITHIN_MS;
-  let accepted = 0;
-  let before: number;
-  const count = () => accepted++;
-  server.on('connection', count);
-  do {
-    before = accepted;
+  let isAccepting = true;
+  const accepted = () => (isAccepting = true);
+  server.on('connection', accepted);
+  while (isAccepting && performance.now() < deadline) {
+    isAccepting = false;
     await nextTurn();
-  } while (accepted > before && performance.now() < deadline);
-  server.off('connection', count);
+  }
+  server.off('connection', accepted);
 }

@@ -51,8 +51,8 @@ export function answerExpectations(server: Server): void {
 }
 
 /**
- * What is wrong behind a request must not be taken for its response. Just before Node.js closes the connection with the last
- * response, where the client has said that it sends no more.
+ * What is wrong behind a request must not come before its response. It does come before Node.js closes the connection with
+ * the last response, where the client has said that it sends no more.
  */
 function afterResponse(response: ServerResponse, act: () => void): void {
   if (response.writableFinished) act();

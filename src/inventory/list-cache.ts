@@ -152,7 +152,7 @@ export class ListCache {
     const patience = setTimeout(giveUp, Math.max(leftMs, LEAST_PATIENCE_MS));
     try {
       const list = await Promise.race([this.#read(session, () => clearTimeout(patience)), silence]);
-      this.bytes = list.length;
+      this.bytes = list.plain.length;
       return calls.map(() => list);
     } finally {
       clearTimeout(patience);

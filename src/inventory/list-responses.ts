@@ -63,7 +63,7 @@ export class ListResponses {
     response.once('close', () => {
       if (responses.delete(response) && responses.size === 0) this.#unsent.delete(list);
     });
-    const bound = Math.max(MOST_OUTDATED_BYTES, list.length);
+    const bound = Math.max(MOST_OUTDATED_BYTES, list.plain.length);
     for (const [oldest, readers] of this.#unsent) {
       if (this.#outdatedBytes(list) <= bound) return;
       for (const reader of readers) reader.destroy();

@@ -88,7 +88,6 @@ const NO_STOCK = new Piece(Buffer.from('['));
 export class StockList {
   readonly pieces: readonly Piece[];
   /** Not compressed. */
-  readonly length: number;
   readonly plain: Body;
   readonly #hash: string;
   #gzip: Promise<Body> | undefined;
@@ -98,7 +97,6 @@ export class StockList {
     this.pieces = pieces.length === 0 ? [NO_STOCK] : pieces;
     const chunks = [...this.pieces.map(({ bytes }) => bytes), CLOSE];
     const body = bodyOf(chunks);
-    this.length = body.length;
     this.plain =
       body.length > LONGEST_TEXT_BYTES ? body : { ...body, chunks: [Buffer.concat(chunks).toString('latin1')] };
     this.#hash = hash('sha256', Buffer.concat(this.pieces.map((piece) => piece.hash)), 'base64url').slice(0, 27);
@@ -158,7 +156,7 @@ export class StockList {
     }
     const trailer = Buffer.alloc(8);
     trailer.writeUInt32LE(crc32(CLOSE, checksum));
-    trailer.writeUInt32LE(this.length % 2 ** 32, 4);
+    trailer.writeUInt32LE(this.plain.length % 2 ** 32, 4);
     return bodyOf([...chunks, LAST_BLOCK, trailer]);
   }
 
