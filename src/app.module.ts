@@ -2,12 +2,11 @@ import { type DynamicModule, Global, type MiddlewareConsumer, Module, type NestM
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
 import type { Express } from 'express';
 import { AuthModule } from './auth/auth.module.js';
-import { DatabaseModule } from './database/database.module.js';
+import { DatabaseModule } from './database/prisma.service.js';
 import { Settings } from './settings.js';
 import { ErrorFilter } from './http/error.filter.js';
-import { exactIntegers } from './http/exact-integers.js';
 import { InventoryExpressAdapter } from './http/express.adapter.js';
-import { setCommonHeaders } from './http/responses.js';
+import { exactIntegers, setCommonHeaders } from './http/responses.js';
 import { InventoryModule } from './inventory/inventory.module.js';
 import { OperationsModule } from './operations/operations.module.js';
 

@@ -5,8 +5,7 @@ import type { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { readSettings, type SettingName } from '../src/settings.ts';
 import { outcomeOf, writeFailure } from '../src/database/database-failure.ts';
-import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
-import { type QuantityUpdate, updateStatement } from '../src/inventory/update-statement.ts';
+import { type QuantityUpdate, QuantityUpdates, updateStatement } from '../src/inventory/quantity-updates.ts';
 import { type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;

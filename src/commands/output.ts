@@ -1,4 +1,4 @@
-import { exactIntegers } from '../http/exact-integers.js';
+import { exactIntegers } from '../http/responses.js';
 
 /** A result, for whoever reads standard output: a person or the next program. */
 export function print(text: string): void {

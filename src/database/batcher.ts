@@ -1,9 +1,9 @@
 import { channel } from 'node:diagnostics_channel';
 import { DeadlinePassed, TooManyWaiting } from './database-failure.js';
 
-/** Told at the end of every batch of a batcher that has a name, to whoever subscribes. */
+/** Told at the end of every batch. */
 export interface BatchEnd {
-  readonly name: string;
+  readonly name: string | undefined;
   readonly calls: number;
   readonly durationMs: number;
   readonly failed: boolean;
@@ -20,7 +20,7 @@ interface Pending<Call, Result> {
 /** So many calls always fit into one batch. */
 const FEW_CALLS = 4;
 
-/** How often overdue calls are looked for. A deadline is kept to within this. */
+/** A deadline is kept to within this. */
 const SWEEP_INTERVAL_MS = 50;
 
 /**
@@ -33,24 +33,20 @@ const SWEEP_INTERVAL_MS = 50;
 export class Batcher<Call, Result> {
   #pending: Pending<Call, Result>[] = [];
   #inFlight: readonly Pending<Call, Result>[] = [];
+  /** Whether a batch is under way, or leaves at the end of this turn. */
   #isBusy = false;
   #lastSize = 0;
-  #soon: NodeJS.Immediate | undefined;
   #sweeper: NodeJS.Timeout | undefined;
 
   /**
-   * @param run sends one statement for all calls, of which the first deadline is given, too; resolves to the results in the
-   *   order of the calls
-   * @param options.maxCalls most calls in one batch
-   * @param options.maxWaiting most calls that wait; one more is refused with {@link TooManyWaiting}
-   * @param options.open connects where that is still to be done, before any call counts as sent; when it fails, so do all
-   *   that wait
-   * @param options.notSentWithinMs a call with less than this left until its deadline is not sent any more, so that its
-   *   outcome is not left unknown; default 0
+   * @param run sends one statement for all calls, until the first of their deadlines; resolves to the results in their order
+   * @param options.maxCalls of one batch
+   * @param options.maxWaiting one more is refused with {@link TooManyWaiting}
+   * @param options.open connects where that is still to be done, before any call counts as sent
+   * @param options.notSentWithinMs with less than this left a call is not sent, or its outcome might be left unknown
    * @param options.inHalves for batches that keep the database busy in proportion to their calls: at most half of the
    *   present calls, so that the service works on the others meanwhile
-   * @param options.order calls with the same key keep their order, and an exclusive one is the only one of its key in its
-   *   batch
+   * @param options.order calls with the same key keep their order; an exclusive one is the only one of its key in its batch
    * @param options.name what {@link batchEnds} calls it
    */
   constructor(
@@ -66,31 +62,25 @@ export class Batcher<Call, Result> {
     },
   ) {}
 
-  /**
-   * @param deadline on the clock of `performance.now()`
-   * @param always also when too many wait
-   * @throws TooManyWaiting, DeadlinePassed, or whatever the batch failed with
-   */
+  /** @throws TooManyWaiting, but not for what has to be sent `always`; DeadlinePassed, or whatever the batch failed with */
   call(call: Call, deadline: number, always = false): Promise<Result> {
     if (this.#pending.length >= this.options.maxWaiting && !always) return Promise.reject(new TooManyWaiting());
     return new Promise<Result>((resolve, reject) => {
       this.#pending.push({ call, deadline, resolve, reject });
       if (this.#isBusy) return;
-      this.#soon ??= setImmediate(() => {
-        this.#soon = undefined;
-        void this.#flush();
-      });
+      this.#isBusy = true;
+      setImmediate(() => void this.#flush());
     });
   }
 
   async #flush(): Promise<void> {
-    if (this.#isBusy || this.#pending.length === 0) return;
-    this.#isBusy = true;
+    this.#isBusy = this.#pending.length > 0;
+    if (!this.#isBusy) return;
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
     const beganAt = performance.now();
     let batch: readonly Pending<Call, Result>[] | undefined;
-    let settle: (each: Pending<Call, Result>, at: number) => void;
-    let failed = false;
+    let results: readonly Result[] | undefined;
+    let failure: unknown;
     try {
       const opening = this.options.open?.();
       if (opening) await opening;
@@ -98,26 +88,24 @@ export class Batcher<Call, Result> {
       batch = this.#inFlight = this.#take();
       const calls = batch.map(({ call }) => call);
       const earliest = Math.min(...batch.map(({ deadline }) => deadline));
-      const results = calls.length === 0 ? [] : await this.run(calls, earliest);
-      settle = (each, at) => each.resolve(results[at] as Result);
+      results = calls.length === 0 ? [] : await this.run(calls, earliest);
     } catch (reason) {
-      failed = true;
+      failure = reason;
       batch ??= this.#pending.splice(0);
-      settle = (each) => each.reject(reason);
     }
     this.#inFlight = [];
     this.#lastSize = batch.length;
-    this.#isBusy = false;
-    this.#publish(batch.length, beganAt, failed);
+    if (batch.length > 0 && batchEnds.hasSubscribers) {
+      const durationMs = performance.now() - beganAt;
+      const end: BatchEnd = { name: this.options.name, calls: batch.length, durationMs, failed: !results };
+      batchEnds.publish(end);
+    }
     // Before the results are handed out, so that the database is at the next batch meanwhile.
     void this.#flush();
-    batch.forEach(settle);
-  }
-
-  #publish(calls: number, beganAt: number, failed: boolean): void {
-    const { name } = this.options;
-    if (name === undefined || calls === 0 || !batchEnds.hasSubscribers) return;
-    batchEnds.publish({ name, calls, durationMs: performance.now() - beganAt, failed } satisfies BatchEnd);
+    batch.forEach((each, at) => {
+      if (results) each.resolve(results[at] as Result);
+      else each.reject(failure);
+    });
   }
 
   /** Takes the next batch from the pending calls. */

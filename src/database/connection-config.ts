@@ -1,16 +1,12 @@
 import pg from 'pg';
-import type { TimeBounds } from './deadline.js';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
-
-/** Settings of a database session by PostgreSQL's names. */
-export type SessionSettings = Readonly<Record<string, string>>;
 
 /**
  * What the statements rely on, whatever `postgresql.conf`, the database or the role say. docs/decisions/session-settings.md
  * has why each is here and why others are not; deploy/scale/pooled-role.sql says the same to a pooler's sessions.
  */
-export const SESSION_SETTINGS: SessionSettings = {
+export const SESSION_SETTINGS = {
   default_transaction_isolation: 'read committed',
   client_min_messages: 'warning',
   idle_session_timeout: '0',
@@ -26,7 +22,7 @@ export const SESSION_SETTINGS: SessionSettings = {
   tcp_keepalives_count: '3',
 };
 
-/** The two that a session cannot begin with: PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
+/** A session cannot begin with these: PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
 const PREPARE = `
   SELECT CASE WHEN current_setting('transaction_timeout', true) <> '0'
               THEN set_config('transaction_timeout', '0', false) END,
@@ -50,16 +46,15 @@ type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: p
 /**
  * How every program of this project connects to PostgreSQL.
  *
- * @param databaseUrl its `schema` is where the tables are, `public` by default
  * @param name follows `inventory` in `application_name`
+ * @param bounds on what it waits for, in milliseconds
  * @param settings beside {@link SESSION_SETTINGS}, or instead of some of them
- * @param prepare what else a new connection needs
  */
 export function connectionConfig(
   databaseUrl: string,
   name: string,
-  bounds: TimeBounds,
-  settings: SessionSettings = {},
+  bounds: pg.PoolConfig,
+  settings: Readonly<Record<string, string>> = {},
   prepare?: Prepare,
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
@@ -90,7 +85,7 @@ export function connectionConfig(
   return { Client, connectionString: url.href, ...own, onConnect };
 }
 
-/** The schema that the tables are in. */
+/** Where the tables are. */
 export function schemaOf(databaseUrl: string): string {
   return new URL(databaseUrl).searchParams.get('schema') ?? 'public';
 }

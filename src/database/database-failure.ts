@@ -5,7 +5,7 @@ import { outcomeUnknown, unavailable } from '../errors/api-error.js';
 /** A failure that surely left no trace in the database. */
 export class NotApplied extends Error {}
 
-/** More calls are waiting than the service is willing to keep; nothing was sent. Trying again at once makes it worse. */
+/** More calls wait than the service is willing to keep; trying again at once makes it worse. */
 export class TooManyWaiting extends NotApplied {
   override message = 'too many calls wait for the database';
 }
@@ -27,9 +27,8 @@ export type Outcome = 'not_applied' | 'unknown' | 'program_fault';
 
 /**
  * What each class of SQLSTATE (its first two characters), and each code that differs from its class, means after a statement
- * was sent. The longest prefix wins. An ERROR ends its transaction, so it is `not_applied` where trying again may help,
- * and `program_fault` where it cannot. What can come after the commit, or from a pooler about its own connections, is `unknown`,
- * and so is a class that is not here.
+ * was sent. An ERROR ends its transaction, so it is `not_applied` where trying again may help, and `program_fault` where it
+ * cannot. What can come after the commit, or from a pooler about its own connections, is `unknown`; so is what is not here.
  */
 const OUTCOME_OF_SQLSTATE: Readonly<Record<string, Outcome>> = {
   // The statement is wrong, or its data, or what somebody added to the tables.
@@ -58,7 +57,6 @@ function each(outcome: Outcome, sqlstates: string): Record<string, Outcome> {
   return Object.fromEntries(sqlstates.split(' ').map((sqlstate) => [sqlstate, outcome]));
 }
 
-/** What a failed statement means by its SQLSTATE. */
 export function outcomeOfSqlstate(sqlstate: string): Outcome {
   return OUTCOME_OF_SQLSTATE[sqlstate] ?? OUTCOME_OF_SQLSTATE[sqlstate.slice(0, 2)] ?? 'unknown';
 }
@@ -90,29 +88,19 @@ export function sqlstateOf(error: unknown): string | undefined {
   return (meta?.driverAdapterError?.cause ?? cause)?.originalCode;
 }
 
-/** Whether what only reads may be tried again: always, unless that cannot help or makes it worse. */
+/** Whether what only reads may be tried again. */
 export function mayReadAgain(error: unknown): boolean {
   return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
 }
 
-/** The response when reading failed: reading has no outcome to be unsure of. */
-export function readFailure(error: unknown): unknown {
-  return outcomeOf(error) === 'program_fault' ? error : unavailable(messageOf(error), error);
-}
-
 /** The response when writing failed. */
 export function writeFailure(error: unknown): unknown {
-  switch (outcomeOf(error)) {
-    case 'not_applied':
-      return unavailable(messageOf(error), error);
-    case 'unknown':
-      return outcomeUnknown(error);
-    case 'program_fault':
-      return error;
-  }
+  return outcomeOf(error) === 'unknown' ? outcomeUnknown(error) : readFailure(error);
 }
 
-function messageOf(error: unknown): string | undefined {
-  if (!(error instanceof TooManyWaiting)) return undefined;
-  return 'The service is handling as many requests as it can; nothing was written.';
+/** The response when reading failed: reading has no outcome to be unsure of. */
+export function readFailure(error: unknown): unknown {
+  if (outcomeOf(error) === 'program_fault') return error;
+  if (!(error instanceof TooManyWaiting)) return unavailable(undefined, error);
+  return unavailable('The service is handling as many requests as it can; nothing was written.', error);
 }

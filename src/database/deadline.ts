@@ -1,16 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
 
-/** Bounds on what a connection waits for, by the driver's names, in milliseconds. */
-export type TimeBounds = Pick<
-  pg.PoolConfig,
-  'connectionTimeoutMillis' | 'lock_timeout' | 'statement_timeout' | 'query_timeout'
->;
-
-/**
- * The bounds of everything that a request waits for, as shares of REQUEST_DEADLINE_MS: each is shorter than the one
- * around it, or the outer one would hide what the inner one tells.
- */
+/** Shares of REQUEST_DEADLINE_MS: each is shorter than the one around it, or that would hide what the inner one tells. */
 export function boundsOfRequest(deadlineMs: number) {
   const share = (percent: number) => Math.round((deadlineMs * percent) / 100);
   return {
@@ -21,12 +12,12 @@ export function boundsOfRequest(deadlineMs: number) {
     statement_timeout: share(60),
     /** Kept by the driver, for when PostgreSQL does not answer. */
     query_timeout: share(80),
-  } satisfies TimeBounds;
+  } satisfies pg.PoolConfig;
 }
 
 /**
- * What an update must have left until its deadline to be sent: the longest wait for its table's lock, and as much again
- * as a statement takes on a busy database. Sent later it could still be under way at the deadline.
+ * What an update must have left until its deadline to be sent: the longest wait for its table's lock, and what a statement
+ * takes on a busy database. Sent later it could still be under way at the deadline.
  */
 export function leastTimeToSend(deadlineMs: number): number {
   return boundsOfRequest(deadlineMs).lock_timeout + 0.04 * deadlineMs;
@@ -36,10 +27,9 @@ const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 250;
 
 /**
- * Repeats an attempt that surely had no effect, with growing pauses (half of each random, so that callers
- * spread out), for as long as its deadline leaves time for another.
+ * Repeats an attempt, with growing pauses (half of each random, so that callers spread out), for as long as its deadline
+ * leaves time for another. A deadline is on the clock of `performance.now()`, here and everywhere.
  *
- * @param deadline on the clock of `performance.now()`
  * @param again whether this failure may be followed by another attempt
  */
 export async function untilDeadline<T>(

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 // With their own extensions: what a developer's machine runs has this file from its source.
@@ -36,35 +36,25 @@ const createRegister = `
     applied_steps_count INTEGER NOT NULL DEFAULT 0
   )`;
 
-interface Migration {
-  name: string;
-  sql: string;
-  checksum: string;
-}
-
-interface RegisterRow {
-  migration_name: string;
-  checksum: string;
-  finished: boolean;
-}
-
 /**
  * Brings a database to the newest schema: applies, in order of their names, the migrations in `prisma/migrations` that it
  * lacks, and sets right what replication left wrong in the history. Any number of processes may call this at once; one works
  * and the others wait for it, at most 60 s.
  *
- * A migration and its row in `_prisma_migrations` are one transaction, so one that fails or is interrupted leaves nothing
- * behind and can simply be run again. Migrations in the database that are not in the folder are left alone: a rollback of
- * the service to an earlier version must be able to start.
+ * A migration and its row in `_prisma_migrations` are one transaction, so one that fails or is interrupted can simply be run
+ * again. Migrations in the database that are not in the folder are left alone: an earlier version must be able to start.
  *
- * @param connectionString PostgreSQL URL of a role that may change the schema
+ * @param connectionString of a role that may change the schema
  * @returns names of the migrations that this call applied
  * @throws {Failure} when an earlier one is marked as failed, was edited after it was applied, or fails now
  */
 export async function applyMigrations(connectionString: string): Promise<string[]> {
   const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds, settings));
   try {
-    await takeLock(client);
+    await client.query(`SELECT pg_advisory_lock(${prismaLockKey})`).catch((error: unknown) => {
+      const why = `another process has been migrating this database for more than ${lockTimeoutMs / 1000} s; try again when it is done`;
+      throw isLockTimeout(error) ? new Failure(why, { cause: error }) : error;
+    });
     await client.query(createRegister);
     const pending = await refuseOrList(client);
     for (const migration of pending) await apply(client, migration);
@@ -75,12 +65,7 @@ export async function applyMigrations(connectionString: string): Promise<string[
   }
 }
 
-/**
- * Says which migrations a database still lacks; cheap enough for a readiness probe.
- *
- * @param query runs one SQL statement and returns its rows, on whatever connection the caller has:
- *   `(sql) => prisma.$queryRawUnsafe(sql)` or `async (sql) => (await client.query(sql)).rows`
- */
+/** Asks, by whatever connection `query` runs on, which migrations a database still lacks; cheap enough for a readiness probe. */
 export async function pendingMigrations(query: (sql: string) => Promise<unknown>): Promise<string[]> {
   const names = await migrationNames();
   const [register] = (await query(`SELECT to_regclass('_prisma_migrations') IS NOT NULL AS "exists"`)) as [
@@ -96,39 +81,20 @@ export async function pendingMigrations(query: (sql: string) => Promise<unknown>
 
 async function migrationNames(): Promise<string[]> {
   const entries = await readdir(migrationsFolder, { withFileTypes: true });
-  return entries
-    .filter((entry) => entry.isDirectory())
-    .map((entry) => entry.name)
-    .sort();
+  const folders = entries.filter((entry) => entry.isDirectory());
+  return folders.map(({ name }) => name).sort();
 }
 
-async function readMigrations(): Promise<Migration[]> {
-  const names = await migrationNames();
-  return Promise.all(
-    names.map(async (name) => {
-      const bytes = await readFile(new URL(`${name}/migration.sql`, migrationsFolder));
-      return { name, sql: bytes.toString(), checksum: createHash('sha256').update(bytes).digest('hex') };
-    }),
-  );
-}
+type Migration = Awaited<ReturnType<typeof readMigration>>;
 
-async function takeLock(client: Client): Promise<void> {
-  try {
-    await client.query(`SELECT pg_advisory_lock(${prismaLockKey})`);
-  } catch (error) {
-    if (isLockTimeout(error)) {
-      throw new Failure(
-        `another process has been migrating this database for more than ${lockTimeoutMs / 1000} s; try again when it is done`,
-        { cause: error },
-      );
-    }
-    throw error;
-  }
+async function readMigration(name: string) {
+  const bytes = await readFile(new URL(`${name}/migration.sql`, migrationsFolder));
+  return { name, sql: bytes.toString(), checksum: hash('sha256', bytes) };
 }
 
 async function refuseOrList(client: Client): Promise<Migration[]> {
-  const migrations = await readMigrations();
-  const { rows } = await client.query<RegisterRow>(
+  const migrations = await Promise.all((await migrationNames()).map(readMigration));
+  const { rows } = await client.query<{ migration_name: string; checksum: string; finished: boolean }>(
     `SELECT migration_name, checksum, finished_at IS NOT NULL AS finished
      FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
   );

@@ -1,4 +1,4 @@
-import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaPg } from '@prisma/adapter-pg';
 import type pg from 'pg';
 import { Settings } from '../settings.js';
@@ -25,3 +25,7 @@ export class PrismaService extends PrismaClient implements OnApplicationShutdown
     await this.$disconnect();
   }
 }
+
+@Global()
+@Module({ providers: [PrismaService], exports: [PrismaService] })
+export class DatabaseModule {}

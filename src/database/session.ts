@@ -8,18 +8,18 @@ import { boundsOfRequest } from './deadline.js';
 /** The function of PostgreSQL that tells of an {@link UnconfirmedCommit}. Its words depend on the server's language. */
 const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
-/**
- * For statements that look rows up by their keys, or read them in the order of these, and nothing else. PostgreSQL would
- * plan them anew each time, which costs as much as running them; and a plan made while a table was small must not scan
- * it when it has grown.
- */
-const FIXED_PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' };
-const SETTINGS = { ...FIXED_PLANS, idle_in_transaction_session_timeout: '5000' };
+const SETTINGS = {
+  // All statements look rows up by their keys, or read them in the order of these. To plan them anew each time would cost
+  // as much as running them; and a plan made while a table was small must not scan it when it has grown.
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  idle_in_transaction_session_timeout: '5000',
+};
 const MAX_LIFETIME_SECONDS = 1_800;
 
 /**
- * Connections for requests. None is let go when idle: others may take all that are free. One that comes back within a
- * transaction is ended, or the next would read by that one's old snapshot: Prisma gives back what it could not roll back.
+ * Connections for requests. None is let go when idle: others may take all that are free. Prisma gives back one that it could
+ * not roll back, which is ended, or the next would read by its old snapshot.
  */
 export function createPool(settings: Settings, name: string, max: number, prepare?: Prepare): pg.Pool {
   const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
@@ -42,19 +42,19 @@ export interface Statement {
 
 const names = new Map<string, string>();
 
-/** Depends on the text alone, so that in a session that a pooler gives to several processes none can run another's plan. */
+/** Depends on the text alone: in a session that a pooler gives to several processes none can run another's plan. */
 export function statementName({ sql }: Pick<Statement, 'sql'>): string {
   let name = names.get(sql);
   if (name === undefined) names.set(sql, (name = `inventory_${hash('sha256', sql).slice(0, 32)}`));
   return name;
 }
 
-/** The names that each connection has prepared. Where a statement fails, the pool drops its connection. */
+/** The names that each connection has prepared. */
 const prepared = new WeakMap<Connection, Set<string>>();
 
 /**
- * One run of a named statement, which yields its rows as text: what the driver's documentation calls a submittable. The
- * driver's own query has every result described and parsed anew, which costs more than the rest of a short round trip.
+ * One run of a named statement, which yields its rows as text: a submittable of the driver, whose own query has every result
+ * described and parsed anew, which costs more than the rest of a short round trip.
  */
 class StatementRun<Row extends TextRow> implements Submittable {
   readonly rows: Row[] = [];
@@ -115,26 +115,15 @@ export class Session {
     });
   }
 
-  /**
-   * Connects where that is still to be done, so that the next statement is sent at once.
-   *
-   * @returns nothing when there is nothing to wait for
-   * @throws NotApplied
-   */
+  /** Connects where that is still to be done, so that the next statement is sent at once. */
   open(): Promise<void> | undefined {
     return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
   }
 
   /**
-   * Ends the present connection; the next statement has a new one.
-   *
-   * @throws NotApplied
+   * @param statement has a row at least, unless PostgreSQL gets to read it too late and does nothing
+   * @throws NotApplied when it was not sent or read too late, else what the driver failed with
    */
-  async renew(): Promise<void> {
-    (await this.#connect()).release(true);
-  }
-
-  /** @throws NotApplied when the statement was not sent, else what the driver failed with */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = await this.#connect();
     const unconfirmedBefore = this.#unconfirmedCommits;
@@ -148,7 +137,9 @@ export class Session {
       client.release(true);
       throw run.isSent ? error : notSent(error);
     }
-    client.release();
+    const isTooLate = run.rows.length === 0;
+    client.release(isTooLate); // by a clock that may have been set: a new session looks at it anew
+    if (isTooLate) throw new NotApplied('the database read the statement after its deadline');
     if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return run.rows;
   }
@@ -173,13 +164,29 @@ function notSent(error: unknown): unknown {
     : new NotApplied('no database session could be used; nothing was sent', { cause: error });
 }
 
-type Value = string | number | bigint | boolean | null;
-
 /** An array as PostgreSQL reads it. */
-export function arrayLiteral(values: readonly Value[]): string {
-  return `{${values.map((value) => (typeof value === 'string' ? quoted(value) : String(value ?? 'NULL'))).join(',')}}`;
+export function arrayLiteral(values: readonly (string | number | bigint | boolean | null)[]): string {
+  const elements = values.map((value) =>
+    typeof value === 'string' ? `"${value.replaceAll(/["\\]/g, '\\$&')}"` : String(value ?? 'NULL'),
+  );
+  return `{${elements.join(',')}}`;
 }
 
-function quoted(text: string): string {
-  return `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
+/**
+ * What the database had committed at a moment. Two with the same session and transactions see exactly the same rows: a
+ * session is its process and when that began, and dies with a crash, after which the same transaction ids could come again.
+ * On a standby the transactions do not change with every commit; there the session is null, and no snapshot equals another.
+ */
+export interface Snapshot {
+  readonly session: string | null;
+  /** `pg_current_snapshot()` as text. */
+  readonly transactions: string;
 }
+
+/** The two columns of a {@link Snapshot}. The session's token is asked for once; then a setting remembers it. */
+export const SNAPSHOT = `
+  CASE WHEN NOT pg_is_in_recovery() THEN
+    nullif(coalesce(nullif(current_setting('inventory.session', true), ''),
+                    set_config('inventory.session', present_session(), false)), '')
+  END,
+  pg_current_snapshot()`;

@@ -9,14 +9,10 @@ const FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
 /** Of a connection string; {@link tlsOptions} takes no others that begin with `ssl`. */
 export const TLS_PARAMETERS: readonly string[] = ['sslmode', ...Object.keys(FILES)];
 
-/** Instead of a file: the authorities that Node.js trusts by itself. */
-const SYSTEM = 'system';
-
 /**
- * What a connection string asks of TLS, as libpq (psql, pg_dump) understands it; the driver's own reading differs. The
- * files are read for each connection, so that a renewed one counts without a restart.
+ * What a connection string asks of TLS, as libpq (psql, pg_dump) understands it; the driver's own reading differs.
  *
- * @returns for the driver; `undefined` when the string asks nothing
+ * @returns for the driver, which reads the files anew for each connection; `undefined` when the string asks nothing
  * @throws naming the rule that is broken, in words that follow the setting's name
  */
 export function tlsOptions(databaseUrl: string): ConnectionOptions | false | undefined {
@@ -33,15 +29,15 @@ export function tlsOptions(databaseUrl: string): ConnectionOptions | false | und
   }
   if (!MODES.includes(mode)) throw new Error(`must have one of these as sslmode: ${MODES.join(', ')}`);
   if (mode === 'disable') return false;
-  if (root === SYSTEM && mode !== 'verify-full')
-    throw new Error('must have sslmode=verify-full for sslrootcert=system');
+  const isSystems = root === 'system'; // the authorities that Node.js trusts by itself
+  if (isSystems && mode !== 'verify-full') throw new Error('must have sslmode=verify-full for sslrootcert=system');
   if (!root && mode === 'verify-ca') throw new Error('must have an sslrootcert for sslmode=verify-ca');
   if (hasPair !== parameters.has('sslkey')) throw new Error('must have both sslcert and sslkey, or neither');
 
   const options: ConnectionOptions = {};
   for (const [name, option] of Object.entries(FILES)) {
     const path = parameters.get(name);
-    if (path === undefined || (path === SYSTEM && option === 'ca')) continue;
+    if (path === undefined || (isSystems && option === 'ca')) continue;
     let last = readText(path, `has an ${name} that cannot be read`);
     const get = () => {
       try {
@@ -106,9 +102,8 @@ const FAILURES: readonly (readonly [RegExp, string])[] = [
 /** What to say of a connection that failed because of TLS; `undefined` when the cause was another. */
 export function tlsFailure(message: string): string | undefined {
   for (const [pattern, words] of FAILURES) {
-    const found = pattern.exec(message);
-    if (found)
-      return `no TLS with the database of DATABASE_URL: ${words.replace(/\$[&1]/, (part) => found[part === '$1' ? 1 : 0] ?? '')}`;
+    const [found] = pattern.exec(message) ?? [];
+    if (found !== undefined) return `no TLS with the database of DATABASE_URL: ${found.replace(pattern, words)}`;
   }
   return undefined;
 }

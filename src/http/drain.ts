@@ -7,7 +7,7 @@ import { Settings } from '../settings.js';
 /** A busy client sends its next request within this, and that response tells it to close. */
 const IDLE_GRACE_MS = 1_000;
 const POLL_MS = 100;
-/** Where new connections never cease, so long is spent on letting in those that came before the end. */
+/** Where new connections never cease. */
 const LET_IN_WITHIN_MS = 1_000;
 
 /** Ends the HTTP server without failing a request. */
@@ -19,11 +19,11 @@ export class Drain {
   constructor(private readonly settings: Settings) {}
 
   /**
-   * Stops listening and waits until every request under way is answered.
-   * Connections of busy clients are closed by their next response, not under them.
+   * Stops listening and waits until every request under way is answered. Connections of busy clients are closed by their next
+   * response, not under them.
    *
-   * @param isAnswering whether a client has not got the whole of its response yet; Node.js itself counts one as done when its
-   * end is written, however much of it the network has still to take
+   * @param isAnswering whether a client lacks some of its response; Node.js counts one as done when its end is written,
+   * however much of it the network has still to take
    * @returns whether all requests were answered within the bound
    */
   async empty(server: Server, isAnswering: () => boolean): Promise<boolean> {
@@ -46,13 +46,12 @@ export class Drain {
 /** Node.js accepts a connection a turn of the event loop, and closing the server resets those that wait for their turn. */
 async function letIn(server: Server): Promise<void> {
   const deadline = performance.now() + LET_IN_WITHIN_MS;
-  let accepted = 0;
-  let before: number;
-  const count = () => accepted++;
-  server.on('connection', count);
-  do {
-    before = accepted;
+  let isAccepting = true;
+  const accepted = () => (isAccepting = true);
+  server.on('connection', accepted);
+  while (isAccepting && performance.now() < deadline) {
+    isAccepting = false;
     await nextTurn();
-  } while (accepted > before && performance.now() < deadline);
-  server.off('connection', count);
+  }
+  server.off('connection', accepted);
 }

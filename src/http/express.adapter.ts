@@ -1,19 +1,13 @@
 import { IncomingMessage, ServerResponse, createServer } from 'node:http';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Express, type Response as ExpressResponse } from 'express';
+import express, { type Application, type Express, type Request, type Response } from 'express';
+import { ApiError } from '../errors/api-error.js';
+import { inContext, validateHead } from './api-request.js';
 import type { Drain } from './drain.js';
 import type { Limits } from './limits.js';
-import { inContext } from './api-request.js';
-import { sendError, setCommonHeaders, writeHead } from './responses.js';
-import { notFound } from './not-found.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
-import { validateHead } from './request-head.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
-import { exactIntegers } from './exact-integers.js';
-
-/** Head of a request, all headers together. */
-const MAX_HEAD_BYTES = 8_192;
-const CONNECTIONS_CHECKED_EVERY_MS = 1_000;
+import { exactIntegers, sendError, setCommonHeaders, writeHead } from './responses.js';
 
 /** Express and the Node.js server under it, told what this service wants of them. */
 export class InventoryExpressAdapter extends ExpressAdapter {
@@ -38,26 +32,26 @@ export class InventoryExpressAdapter extends ExpressAdapter {
    */
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
-    class Request extends IncomingMessage {}
+    class OwnRequest extends IncomingMessage {}
     // Where it is true, Node.js lets go of the connection, and of the responses that wait on it.
-    Object.defineProperty(Request.prototype, 'upgrade', { get: () => false, set: () => undefined });
-    class Response extends ServerResponse<Request> {}
-    Object.setPrototypeOf(Request.prototype, app.request as object);
-    Object.setPrototypeOf(Response.prototype, app.response as object);
-    Object.assign(app, { request: Request.prototype, response: Response.prototype });
+    Object.defineProperty(OwnRequest.prototype, 'upgrade', { get: () => false, set: () => undefined });
+    class OwnResponse extends ServerResponse<OwnRequest> {}
+    Object.setPrototypeOf(OwnRequest.prototype, app.request as object);
+    Object.setPrototypeOf(OwnResponse.prototype, app.response as object);
+    Object.assign(app, { request: OwnRequest.prototype, response: OwnResponse.prototype });
 
     const { limits } = this;
     const server = createServer(
       {
-        IncomingMessage: Request,
-        ServerResponse: Response,
-        maxHeaderSize: MAX_HEAD_BYTES,
+        IncomingMessage: OwnRequest,
+        ServerResponse: OwnResponse,
+        maxHeaderSize: 8_192, // all headers together
         insecureHTTPParser: false, // whatever NODE_OPTIONS say
         requireHostHeader: false, // validateHead asks for it, and answers with an Error
         headersTimeout: limits.headMs,
         requestTimeout: limits.requestMs,
         keepAliveTimeout: limits.idleMs,
-        connectionsCheckingInterval: CONNECTIONS_CHECKED_EVERY_MS,
+        connectionsCheckingInterval: 1_000,
       },
       inTurn((request, response) => {
         // What comes in one packet with another protocol's request and behind it is lost to the parser.
@@ -80,7 +74,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   }
 
   /** Writes what a handler has returned: an object as JSON in one go, the rest as Express does. */
-  override reply(response: ExpressResponse, body: unknown, status = response.statusCode): unknown {
+  override reply(response: Response, body: unknown, status = response.statusCode): unknown {
     if (typeof body !== 'object' || body === null) {
       setCommonHeaders(response.req, response);
       return super.reply(response, body, status) as unknown;
@@ -95,7 +89,37 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   override setNotFoundHandler(): this {
     this.use(setCommonHeaders);
     this.addLastRoutes?.();
-    this.use(notFound(this.getInstance<Express>()));
+    this.use(notFound);
     return this;
   }
+}
+
+/** Answers what no route took: `OPTIONS` with 204, a wrong method with 405, anything else with 404. */
+function notFound(request: Request, response: Response): void {
+  const methods = methodsAt(request.app, request.path);
+  const allow = { Allow: methods.join(', ') };
+  if (methods.length === 0) {
+    sendError(response, new ApiError('not_found', 'There is nothing at this path.'));
+  } else if (request.method === 'OPTIONS') {
+    writeHead(response, 204, allow).end();
+  } else {
+    sendError(response, new ApiError('method_not_allowed', `This path takes ${allow.Allow} only.`, allow));
+  }
+}
+
+interface Layer {
+  readonly route?: { readonly methods: Readonly<Record<string, boolean>> };
+  match(path: string): boolean;
+}
+
+/** Methods that the routes take at this path, at any path for `*`; `HEAD` and `OPTIONS` included, empty where no route is. */
+function methodsAt(app: Application, path: string): string[] {
+  const methods = new Set<string>();
+  for (const layer of (app.router as unknown as { stack: readonly Layer[] }).stack) {
+    if (!layer.route || !(path === '*' || layer.match(path))) continue;
+    for (const method of Object.keys(layer.route.methods)) methods.add(method.toUpperCase());
+  }
+  if (methods.has('GET')) methods.add('HEAD');
+  if (methods.size > 0) methods.add('OPTIONS');
+  return [...methods].sort();
 }

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
 import { ApiError } from '../errors/api-error.js';
-import { errorHeaders, SECURITY_HEADERS } from './responses.js';
-import type { ApiRequest } from './api-request.js';
-import { MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
+import { type ApiRequest, MAX_TARGET_LENGTH, targetTooLong } from './api-request.js';
 import type { Connection } from './request-turns.js';
+import { errorHeaders, SECURITY_HEADERS } from './responses.js';
 
 interface ParserError extends Error {
   readonly code?: string;
@@ -17,29 +16,27 @@ export const REFUSED = 'refused';
 export interface Refused {
   /** Told to the client as `X-Request-Id`. */
   readonly id: string;
-  /** The client's. */
   readonly address: string | undefined;
   readonly error: ApiError;
 }
 
-/** Answers with an Error what Node.js refuses before there is a request, and says so instead of just hanging up. */
+/** Answers with an Error what Node.js refuses before there is a request. */
 export function answerParserErrors(server: Server): void {
   const failed = new WeakSet<Connection>();
   server.on('clientError', (error: ParserError, socket: Connection) => {
     if (error.code === 'ECONNRESET') socket.destroy();
     if (socket.destroyed || failed.has(socket)) return; // each further packet fails anew
     failed.add(socket);
-    const last = socket.lastRequest;
-    if (!last?.res) refuse(server, socket, readParserError(error));
-    else if (last.complete)
-      afterResponse(last.res, ({ shouldKeepAlive }) => {
-        if (shouldKeepAlive) refuse(server, socket, readParserError(error)); // behind one that closes nothing is answered
+    const fault = readParserError(error);
+    const { lastRequest } = socket;
+    const response = lastRequest?.res;
+    if (!response) refuse(server, socket, fault);
+    else if (lastRequest.complete)
+      afterResponse(response, () => {
+        if (response.shouldKeepAlive) refuse(server, socket, fault); // behind one that closes nothing is answered
       });
-    else if (last.res.headersSent)
-      afterResponse(last.res, () => {
-        socket.destroySoon();
-      });
-    else failBody(last, last.res, readParserError(error));
+    else if (response.headersSent) afterResponse(response, () => socket.destroySoon());
+    else failBody(lastRequest, response, fault);
   });
 }
 
@@ -54,15 +51,12 @@ export function answerExpectations(server: Server): void {
 }
 
 /**
- * What is wrong behind a request must not be taken for its response, nor come before it. Node.js closes the connection when
- * the last response is written, where the client has said that it sends no more: this comes just before.
+ * What is wrong behind a request must not come before its response. It does come before Node.js closes the connection with
+ * the last response, where the client has said that it sends no more.
  */
-function afterResponse(response: ServerResponse, act: (response: ServerResponse) => void): void {
-  if (response.writableFinished) act(response);
-  else
-    response.prependOnceListener('finish', () => {
-      act(response);
-    });
+function afterResponse(response: ServerResponse, act: () => void): void {
+  if (response.writableFinished) act();
+  else response.prependOnceListener('finish', act);
 }
 
 /** The head was good, so the request gets its own response; whoever reads its body learns what is wrong with that. */

@@ -5,7 +5,7 @@ import type { ApiRequest } from './api-request.js';
 /** A client that is still sending gets this long, so that it can read the response. */
 const LINGER_MS = 500;
 
-/** Requests of a connection that may wait for their turn. Each takes some 2 KiB, though 24 bytes may be all that was sent. */
+/** Requests of a connection. Each takes some 2 KiB, though 24 bytes may be all that was sent. */
 export const MOST_WAITING = 128;
 
 /** What Node.js tells its parser of a message that begins another protocol, so that it reads no further. */
@@ -16,7 +16,7 @@ export interface Connection extends Socket {
   lastRequest?: ApiRequest | undefined;
   /** Its requests that wait for their turn. */
   waiting?: number;
-  /** How many bytes had been read when the last request was begun that did not have to wait. */
+  /** The bytes read when the last request began that did not have to wait. */
   begunAt?: number;
   /** Of Node.js, as long as it reads this connection. */
   parser?: { onIncoming: () => number } | null;
@@ -72,24 +72,22 @@ export function othersWait(request: IncomingMessage): boolean {
   return (request.socket as Connection).lastRequest !== request;
 }
 
-/** An idle connection keeps nothing of its requests. A body that is still coming, though its response is out, belongs to one. */
+/** An idle connection keeps no request, unless its body is still coming though the response is out. */
 function forget(this: ServerResponse): void {
   const socket: Connection = this.req.socket;
   if (socket.lastRequest === this.req && this.req.complete) socket.lastRequest = undefined;
 }
 
 /**
- * What Node.js calls when the last response of a connection is written. Closing with the client's data unread would reset the
- * connection, and could take responses with it that the client has not read yet (RFC 9112 section 9.6).
+ * What Node.js calls when the last response of a connection is written. Closing with data unread would reset the connection,
+ * and could take responses with it that the client has not read yet (RFC 9112 section 9.6).
  */
 export function closeGently(this: Connection): void {
   takeNoMore(this);
   this.end();
   readOn(this);
   const timer = setTimeout(() => this.destroy(), LINGER_MS);
-  this.once('close', () => {
-    clearTimeout(timer);
-  });
+  this.once('close', () => clearTimeout(timer));
 }
 
 /** What still comes makes no requests: Node.js would keep them, unanswered, until the connection has closed. */

@@ -12,13 +12,10 @@ export const SECURITY_HEADERS = {
 /** Unread request bodies up to here are taken and dropped, so that the connection can be kept. */
 const DROPPED_BODY_BYTES = 1_024;
 
-function commonHeaders(request: IncomingMessage): OutgoingHttpHeaders {
-  return { 'X-Request-Id': inContext(request).id, ...SECURITY_HEADERS };
-}
-
 /** A middleware that sets the headers of every response, for those that others write. */
 export function setCommonHeaders(request: IncomingMessage, response: ServerResponse, next?: () => void): void {
-  for (const [name, value] of Object.entries(commonHeaders(request))) response.setHeader(name, value ?? '');
+  response.setHeader('X-Request-Id', inContext(request).id);
+  for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.setHeader(name, value);
   closeBehindBody(response);
   next?.();
 }
@@ -26,10 +23,11 @@ export function setCommonHeaders(request: IncomingMessage, response: ServerRespo
 /** Writes the head of a response in one go: setting its headers one by one costs three times as much. */
 export function writeHead(response: ServerResponse, status: number, own: OutgoingHttpHeaders): ServerResponse {
   closeBehindBody(response);
-  const headers = { ...commonHeaders(response.req), ...own };
+  const request = inContext(response.req);
+  request.responseLength = own['Content-Length'];
+  const headers: OutgoingHttpHeaders = { 'X-Request-Id': request.id, ...SECURITY_HEADERS, ...own };
   const vary = response.getHeader('Vary'); // of CORS
   if (vary !== undefined && own['Vary'] !== undefined) headers['Vary'] = `${String(vary)}, ${String(own['Vary'])}`;
-  inContext(response.req).responseLength = own['Content-Length'];
   return response.writeHead(status, headers);
 }
 
@@ -57,12 +55,22 @@ export function sendError(response: ServerResponse, error: ApiError): void {
 
 /** A body that is not here yet, and that nobody will ask for, is not waited for. */
 function closeBehindBody(response: ServerResponse): void {
-  if (!isBodySmall(response.req)) response.shouldKeepAlive = false;
-}
-
-function isBodySmall(request: IncomingMessage): boolean {
-  if (request.complete) return true;
+  const request = response.req;
+  if (request.complete) return;
   const { 'content-length': length, 'transfer-encoding': coding, expect } = request.headers;
   // Who expects "100 Continue" may send the body or not after this response; only the end of the connection tells.
-  return coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
+  const isSmall = coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
+  if (!isSmall) response.shouldKeepAlive = false;
+}
+
+/** A replacer for `JSON.stringify`: a bigint becomes a number with all its digits. */
+export function exactIntegers(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value;
+}
+
+declare global {
+  interface JSON {
+    /** In Node.js since 21, not yet in TypeScript's library. */
+    rawJSON(text: string): unknown;
+  }
 }

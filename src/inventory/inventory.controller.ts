@@ -2,14 +2,13 @@ import { Controller, Get, Param, Patch, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { RequireScope } from '../auth/auth.guard.js';
-import { API_PREFIX } from '../http/api-prefix.js';
+import { API_PREFIX } from '../http/limits.js';
 import type { ApiRequest } from '../http/api-request.js';
 import { JsonBody, RequestHeader } from '../http/parameters.js';
+import { type InventoryItem, InventoryUpdate, itemTag } from './inventory.dto.js';
 import { IdempotencyKeyPipe, IfMatchPipe, PetIdPipe } from './inventory.pipes.js';
-import { type InventoryItem, itemTag } from './inventory-item.dto.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
-import { InventoryUpdate } from './inventory-update.dto.js';
 import { ListResponses } from './list-responses.js';
 
 @ApiTags('Inventory')

@@ -2,12 +2,10 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiBody, ApiExtension, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import { lacksScope } from '../auth/scopes.js';
 import { ERRORS } from '../errors/error-code.js';
-import { ENTITY_TAG_LIST } from '../http/entity-tags.js';
-import { BODY_TOO_LARGE } from '../http/json-body.js';
+import { BODY_TOO_LARGE } from '../http/parameters.js';
 import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
-import { IDEMPOTENCY_KEY, IF_MATCH_RULE } from './inventory.pipes.js';
-import { InventoryItem, PET_ID_SCHEMA } from './inventory-item.dto.js';
-import { InventoryUpdate, QUANTITY_RULE } from './inventory-update.dto.js';
+import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './inventory.dto.js';
+import { ENTITY_TAG_LIST, IDEMPOTENCY_KEY, IF_MATCH_RULE } from './inventory.pipes.js';
 
 const LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const ITEM = { petId: 1, quantity: 12, status: 'available' };
@@ -58,7 +56,13 @@ are no pages. \`[]\` when the store is empty.`,
   );
 }
 
-const UPDATE = `Sets the quantity of one pet, after an arrival, a return or a count. The status stays as it is.
+export function UpdateInventoryDocs(): MethodDecorator {
+  return applyDecorators(
+    ApiExtension('x-stability', 'experimental'), // an operation without it is stable (docs/interface.md, section 9)
+    ApiOperation({
+      operationId: 'updateInventory',
+      summary: 'Set the stock of one pet (experimental)',
+      description: `Sets the quantity of one pet, after an arrival, a return or a count. The status stays as it is.
 
 Without \`If-Match\` the last writer wins. With it, the quantity is set only if the pet is still in the state that you saw: the tag
 of an item is \`"<status>-<quantity>"\`, as in \`"available-12"\`, so it can be written from the list.
@@ -66,15 +70,7 @@ of an item is \`"<status>-<quantity>"\`, as in \`"available-12"\`, so it can be 
 With an \`Idempotency-Key\` the update can be repeated after \`outcome_unknown\`, or no response at all, until there is one: it takes
 place once.
 
-This operation is **experimental**: the shape of its request may change before it is stable.`;
-
-export function UpdateInventoryDocs(): MethodDecorator {
-  return applyDecorators(
-    ApiExtension('x-stability', 'experimental'), // an operation without it is stable (docs/interface.md, section 9)
-    ApiOperation({
-      operationId: 'updateInventory',
-      summary: 'Set the stock of one pet (experimental)',
-      description: UPDATE,
+This operation is **experimental**: the shape of its request may change before it is stable.`,
     }),
     ApiParam({ name: 'petId', description: 'Identifier of the pet, in plain decimal digits.', schema: PET_ID_SCHEMA }),
     ApiHeader({

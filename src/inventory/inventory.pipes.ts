@@ -1,13 +1,11 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import { holdsKey } from '../http/api-request.js';
-import { entityTags } from '../http/entity-tags.js';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
 @Injectable()
 export class PetIdPipe implements PipeTransform<string, bigint> {
-  /** @throws ApiError `validation_failed` */
   transform(text: string): bigint {
     if (isPetId(text)) return BigInt(text);
     throw new ApiError(
@@ -17,16 +15,27 @@ export class PetIdPipe implements PipeTransform<string, bigint> {
   }
 }
 
+/** RFC 9110 section 8.8.3. */
+const TAG = '(?:W/)?"[!#-~\\x80-\\xff]*"';
+
+/** `*`, or one entity tag or more with commas between them; empty elements do no harm (RFC 9110 section 5.6.1). */
+export const ENTITY_TAG_LIST = new RegExp(`^(?:\\*|[ \\t,]*${TAG}(?:[ \\t]*,[ \\t,]*${TAG})*[ \\t,]*)$`);
+
+/** The entity tags of an `If-Match` or `If-None-Match` field, or `*`; undefined where it is malformed. */
+export function entityTags(field: string): '*' | { weak: boolean; opaque: string }[] | undefined {
+  if (!ENTITY_TAG_LIST.test(field)) return undefined;
+  if (field === '*') return '*';
+  return [...field.matchAll(/(W\/)?"([^"]*)"/g)].map(([, weak, opaque = '']) => ({ weak: weak !== undefined, opaque }));
+}
+
 export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in double quotes, such as "available-12".';
 
 /** No pet's tag has another character, and PostgreSQL cannot take each one in every encoding. */
 const PRINTABLE = /^[!-~]*$/;
 
 /**
- * The tags of which a pet must have one before it is updated; null when any state will do. `If-Match: *` asks for a pet that
- * exists, as every update does. Weak tags never match (RFC 9110 section 13.1.1).
- *
- * @throws ApiError `bad_request` for what is no such list: a 412 would claim that the stock has changed
+ * The tags of which a pet must have one; null when any state will do, as with `*`. Weak tags never match (RFC 9110 section
+ * 13.1.1). What is no such list is `bad_request`: a 412 would claim that the stock has changed.
  */
 @Injectable()
 export class IfMatchPipe implements PipeTransform<string | undefined, readonly string[] | null> {
@@ -40,13 +49,7 @@ export class IfMatchPipe implements PipeTransform<string | undefined, readonly s
 
 export const IDEMPOTENCY_KEY = /^[A-Za-z0-9_-]{1,64}$/;
 
-/**
- * Reads an `Idempotency-Key` field, bare or quoted as a string of RFC 9651 section 3.3.3. One that looks like an API key
- * is refused: it would go into the history.
- *
- * @returns null when there is none
- * @throws ApiError `bad_request`
- */
+/** Bare or quoted as a string of RFC 9651 section 3.3.3. One that looks like an API key would go into the history. */
 @Injectable()
 export class IdempotencyKeyPipe implements PipeTransform<string | undefined, string | null> {
   transform(field: string | undefined): string | null {

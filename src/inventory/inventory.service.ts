@@ -1,12 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { readFailure, writeFailure } from '../database/database-failure.js';
-import type { Snapshot } from '../database/snapshot.js';
+import type { Snapshot } from '../database/session.js';
 import { ApiError } from '../errors/api-error.js';
-import { type InventoryItem, itemTag } from './inventory-item.dto.js';
+import { type InventoryItem, itemTag } from './inventory.dto.js';
 import { ListCache } from './list-cache.js';
-import { QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
+import { type QuantityUpdate, QuantityUpdates, type UpdateOutcome } from './quantity-updates.js';
 import type { StockList } from './stock-list.js';
-import type { QuantityUpdate } from './update-statement.js';
 
 /** The stock: read as a whole, set pet by pet. */
 @Injectable()
@@ -19,7 +18,7 @@ export class InventoryService {
   /**
    * The complete stock in ascending `petId`, of the given snapshot or a later one.
    *
-   * @param deadline on the clock of `performance.now()`: by then the database has to have begun to respond
+   * @param deadline by then the database has to have begun to respond
    * @throws ApiError `service_unavailable`
    */
   async list(snapshot: Snapshot, deadline: number): Promise<StockList> {
@@ -31,10 +30,8 @@ export class InventoryService {
   }
 
   /**
-   * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable. What its author did
-   * before under the same `idempotencyKey` is not done again.
+   * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable.
    *
-   * @param deadline on the clock of `performance.now()`
    * @throws ApiError `not_found`, `idempotency_key_reused`, `precondition_failed`, `service_unavailable` or `outcome_unknown`
    */
   async setQuantity(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome & { item: InventoryItem }> {

@@ -1,17 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
 import type { ApiRequest } from '../http/api-request.js';
-import { entityTags } from '../http/entity-tags.js';
+import { entityTags } from './inventory.pipes.js';
 import { writeHead } from '../http/responses.js';
 import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js';
 
 /** Old lists that are kept only because someone still reads them may take this much in all, or what one list takes. */
 const MOST_OUTDATED_BYTES = 2 ** 25;
 
-/**
- * Pieces that may be compressed at once; a list alone may have more. Where lists change faster than that is done, they would
- * gather in memory, and nobody would get any.
- */
+/** Pieces compressed at once; a list alone may have more. Lists that change faster than that is done would gather in memory. */
 const MOST_DEFLATING = 64;
 
 /** Sends lists, and bounds what slow readers of old ones, and compressing, keep in memory. */
@@ -19,7 +16,6 @@ const MOST_DEFLATING = 64;
 export class ListResponses {
   /** The responses that the network has not taken yet, by their lists from the oldest on. */
   readonly #unsent = new Map<StockList, Set<Response>>();
-  /** Pieces that are being compressed. */
   #deflating = 0;
 
   /** In the coding that the client prefers, or 304 when the client has the list in any. */
@@ -67,7 +63,7 @@ export class ListResponses {
     response.once('close', () => {
       if (responses.delete(response) && responses.size === 0) this.#unsent.delete(list);
     });
-    const bound = Math.max(MOST_OUTDATED_BYTES, list.length);
+    const bound = Math.max(MOST_OUTDATED_BYTES, list.plain.length);
     for (const [oldest, readers] of this.#unsent) {
       if (this.#outdatedBytes(list) <= bound) return;
       for (const reader of readers) reader.destroy();

@@ -2,42 +2,144 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { ClientBase } from 'pg';
 import { Batcher } from '../database/batcher.js';
 import { NotApplied, TooManyWaiting, outcomeOf } from '../database/database-failure.js';
-import { untilDeadline, boundsOfRequest, leastTimeToSend } from '../database/deadline.js';
-import { Session } from '../database/session.js';
+import { boundsOfRequest, leastTimeToSend, untilDeadline } from '../database/deadline.js';
+import { Session, type Statement, arrayLiteral } from '../database/session.js';
+import type { PetStatus } from '../generated/prisma/enums.js';
 import { Settings } from '../settings.js';
-import type { InventoryItem } from './inventory-item.dto.js';
-import { type QuantityUpdate, type UpdatedRow, updateStatement } from './update-statement.js';
+import type { InventoryItem } from './inventory.dto.js';
+
+/** One update as asked for. */
+export interface QuantityUpdate {
+  readonly petId: bigint;
+  readonly quantity: number;
+  /** The item tags of which one has to hold, or null when none is asked for. */
+  readonly ifMatch: readonly string[] | null;
+  /** The author of the change in the history. */
+  readonly changedBy: string;
+  /** The author's name for this update, under which it takes place once, or null. */
+  readonly idempotencyKey: string | null;
+  readonly requestId: string;
+}
+
+/** What the statement says of an update. `busy`: someone else holds the pet's row or took the key a moment ago. */
+export type UpdatedRow = readonly [
+  n: string,
+  outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused' | 'absent' | 'busy',
+  status: PetStatus,
+  present: string,
+];
+
+const IF_MATCH_SHA256 = `sha256(convert_to(if_match, 'UTF8'))`;
+
+/**
+ * All updates of a batch: lock what can be had at once, take the updates whose precondition holds, write the last of each
+ * pet and a history row for every one. It never waits for a row, so deadlocks cannot arise. `inventory.recorded_in` makes
+ * the table's own history trigger stand aside. The other settings make the commit durable, and tell when no standby
+ * confirmed it: here and not in the session, which a pooler may swap. The last bounds the wait for the bytes that commit,
+ * which a network may never bring, and cuts no wait for a standby; PostgreSQL 15 and 16 do not know it.
+ *
+ * Each pet is locked by its own id: a row that has changed since the snapshot is locked as it is now, if it still meets the
+ * condition, and one that was given another pet's id would meet that of any id of the batch. Absent pets are looked up by a
+ * scalar subquery, for PostgreSQL may plan EXISTS as a scan of the whole table.
+ *
+ * Where an update has a key, `known` are those that the history already has under theirs, and the pet is written only if
+ * the history row found its place in the unique index. So a key takes effect once, even when its first use was committed
+ * after this statement's snapshot. Two statements insert keys in the same order, or they could deadlock. The message makes
+ * the commit wait for a standby: a response from the history promises as much as the first.
+ */
+const update = (keyed: boolean) => {
+  const ifKeyed = (sql: string) => (keyed ? sql : '');
+  return `
+  WITH settings AS MATERIALIZED (
+    SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
+           set_config('client_min_messages', 'warning', true),
+           CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+           CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+                THEN set_config('transaction_timeout', $11, true) END
+  ), asked AS MATERIALIZED (
+    SELECT asked.* FROM settings,
+      unnest($1::int[], $2::bigint[], $3::int[], $4::int[], $5::bool[], $6::text[], $7::text[], $8::text[], $9::text[])
+        AS asked (n, pet_id, quantity, quantity_before, is_last, if_match, changed_by, request_id, idempotency_key)
+     WHERE extract(epoch FROM statement_timestamp()) * 1000 < $10::numeric
+  ), ${ifKeyed(`known AS MATERIALIZED (
+    SELECT n, status_after, quantity_after, pg_logical_emit_message(true, 'inventory', 'replay'),
+           (change.pet_id, quantity_after, if_match_sha256)
+             IS NOT DISTINCT FROM (asked.pet_id, quantity, ${IF_MATCH_SHA256}) AS is_same
+      FROM asked JOIN stock_change AS change USING (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL
+  ), `)}locked AS MATERIALIZED (
+    SELECT wanted.pet_id, quantity, status FROM (SELECT DISTINCT pet_id FROM asked) AS wanted,
+      LATERAL (SELECT quantity, status FROM inventory_item AS item WHERE item.pet_id = wanted.pet_id
+                  FOR NO KEY UPDATE SKIP LOCKED) AS item
+  ), judged AS MATERIALIZED (
+    SELECT asked.*, locked.quantity AS present, locked.status,
+           locked.quantity IS NOT NULL
+             AND (if_match IS NULL OR locked.status || '-' || locked.quantity = ANY (string_to_array(if_match, ' '))) AS holds
+      FROM asked LEFT JOIN locked USING (pet_id) ${ifKeyed('WHERE n NOT IN (SELECT n FROM known)')}
+  ), recorded AS (
+    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, request_id
+           ${ifKeyed(', idempotency_key, if_match_sha256')})
+    SELECT pet_id, coalesce(quantity_before, present), quantity, status, status, changed_by, request_id
+           ${ifKeyed(`, idempotency_key, CASE WHEN idempotency_key IS NOT NULL THEN ${IF_MATCH_SHA256} END`)}
+      FROM judged WHERE holds ORDER BY ${ifKeyed('idempotency_key || changed_by, ')} n
+    ${ifKeyed(`ON CONFLICT (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING pet_id`)}
+  ), changed AS (
+    UPDATE inventory_item AS item SET quantity = judged.quantity
+      FROM judged WHERE item.pet_id = judged.pet_id AND is_last AND holds
+                    ${ifKeyed('AND item.pet_id IN (SELECT pet_id FROM recorded)')}
+  )
+  SELECT n, CASE WHEN holds THEN ${keyed ? `CASE WHEN pet_id IN (SELECT pet_id FROM recorded) THEN 'done' ELSE 'busy' END` : `'done'`}
+                 WHEN present IS NOT NULL THEN 'precondition_failed'
+                 WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
+                 ELSE 'absent' END, status, present FROM judged
+  ${ifKeyed(`UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, status_after, quantity_after FROM known`)}
+  ORDER BY n`;
+};
+
+/** Keys cost the statement a fifth, so a batch without any has one that knows of none. */
+const UPDATE = update(false);
+const UPDATE_WITH_KEYS = update(true);
+
+/**
+ * @param lastMs by the database's clock, in milliseconds since 1970: read later than this it does nothing and has no rows
+ * @param timeoutMs how long its transaction may last before it is committed
+ */
+export function updateStatement(updates: readonly QuantityUpdate[], lastMs: number, timeoutMs: number): Statement {
+  const lastOf = new Map<bigint, QuantityUpdate>();
+  // What an update of a pet finds is what the one before it in the batch asked for, since none of several has a condition
+  // that could fail; the first finds what is in the table.
+  const quantitiesBefore = updates.map((each) => {
+    const before = lastOf.get(each.petId)?.quantity ?? null;
+    lastOf.set(each.petId, each);
+    return before;
+  });
+  const columns = [
+    updates.map((_, n) => n),
+    updates.map(({ petId }) => petId),
+    updates.map(({ quantity }) => quantity),
+    quantitiesBefore,
+    updates.map((each) => lastOf.get(each.petId) === each),
+    updates.map(({ ifMatch }) => ifMatch?.join(' ') ?? null),
+    updates.map(({ changedBy }) => changedBy),
+    updates.map(({ requestId }) => requestId),
+    updates.map(({ idempotencyKey }) => idempotencyKey),
+  ];
+  return {
+    sql: updates.some(({ idempotencyKey }) => idempotencyKey !== null) ? UPDATE_WITH_KEYS : UPDATE,
+    values: [...columns.map((column) => arrayLiteral(column)), String(lastMs), String(timeoutMs)],
+  };
+}
 
 const MOST_PER_STATEMENT = 500;
 
-/**
- * What became of an update. Nothing was written but for `done`; `replayed` took place earlier, under the same key. The item is
- * as the update made it, or as it is where the precondition failed.
- */
+/** Nothing was written but for `done`. The item is as the update made it, or as it is where the precondition failed. */
 export type UpdateOutcome =
   | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
   | { readonly outcome: 'key_reused' | 'absent' };
 
-/** PostgreSQL got to read the statement too late, as after a stall of the network. Nothing was written. */
-class ReadTooLate extends NotApplied {
-  override message = 'the database read the update after its deadline';
-}
-
-/** Someone else holds the row or took the key a moment ago. Nothing was written. */
-class HeldElsewhere extends NotApplied {}
-
-/** Commits wait for a synchronous standby that does not confirm them. Nothing was sent. */
-class CommitsHeld extends NotApplied {
-  override message = 'sessions that were given up still wait for the synchronous standby';
-}
-
 /** With so many held commits updates are refused: each more would pin another of PostgreSQL's connections. */
 const MOST_HELD = 4;
 
-/**
- * Sessions of updates that still wait for a standby's confirmation, long after the service has given them up; and the
- * database's clock, in milliseconds.
- */
+/** Sessions of updates that wait for a standby, long after the service has given them up; and the database's clock. */
 const HELD_AND_NOW = `
   SELECT count(*)::int AS held, extract(epoch FROM clock_timestamp()) * 1000 AS now FROM pg_stat_activity
    WHERE application_name = 'inventory updates' AND usename = session_user AND datname = current_database()
@@ -74,11 +176,8 @@ export class QuantityUpdates implements OnApplicationShutdown {
   }
 
   /**
-   * Resolves after the commit. What surely had no effect is tried again until the deadline; what may have
-   * been committed never is.
-   *
-   * @param deadline on the clock of `performance.now()`
-   * @throws what the database failed with, or that the row stayed locked
+   * Resolves after the commit. What surely had no effect is tried again until the deadline; what may have been committed
+   * never is.
    */
   apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     return untilDeadline(
@@ -97,34 +196,26 @@ export class QuantityUpdates implements OnApplicationShutdown {
     await this.#session.close();
   }
 
-  /** @throws HeldElsewhere, or what the database failed with */
   async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     const [, outcome, status, present] = await this.#batcher.call(update, deadline);
-    if (outcome === 'busy') throw new HeldElsewhere();
+    if (outcome === 'busy') throw new NotApplied('someone else holds the row, or took the key a moment ago');
     if (outcome === 'absent' || outcome === 'key_reused') return { outcome };
     const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
     return { outcome, item: { petId: update.petId, quantity, status } };
   }
 
-  /**
-   * Looks at the database's clock, and refuses while commits are held: PostgreSQL keeps the server process of one though its
-   * client has left, until the standby confirms it.
-   */
+  /** Looks at the database's clock, and refuses while commits are held: PostgreSQL keeps their processes without a client. */
   async #prepare(client: ClientBase): Promise<void> {
     const { rows } = await client.query<{ held: number; now: string }>(HELD_AND_NOW, [this.#queryTimeoutMs]);
     const [{ held, now } = { held: 0, now: '0' }] = rows;
     this.heldCommits = held;
     this.#clockAheadMs = Number(now) - performance.now();
-    if (this.heldCommits >= MOST_HELD) throw new CommitsHeld();
+    if (held >= MOST_HELD) throw new Error('sessions that were given up still wait for the synchronous standby');
   }
 
-  /** @throws ReadTooLate, and the next batch has a new session: the clock that is compared with may have been set */
-  async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<UpdatedRow[]> {
+  #run(updates: readonly QuantityUpdate[], deadline: number): Promise<UpdatedRow[]> {
     const givenUpAt = Math.min(deadline, performance.now() + this.#queryTimeoutMs);
     const lastMs = givenUpAt + this.#clockAheadMs;
-    const rows = await this.#session.run<UpdatedRow>(updateStatement(updates, lastMs, this.#queryTimeoutMs));
-    if (rows.length > 0) return rows;
-    await this.#session.renew();
-    throw new ReadTooLate();
+    return this.#session.run(updateStatement(updates, lastMs, this.#queryTimeoutMs));
   }
 }

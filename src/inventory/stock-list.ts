@@ -26,11 +26,12 @@ const LONGEST_TEXT_BYTES = 16_384;
 
 const CLOSE = Buffer.from(']');
 
-/** RFC 1952: the header of a member without a name or a time, and the block that ends its data after the last piece. */
+/** RFC 1952: the header of a member without a name or a time. */
 const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
 const LAST_BLOCK = deflateRawSync(CLOSE);
 
 const BEFORE_PET_ID = '{"petId":';
+const deflateAsync = promisify(deflateRaw);
 
 /** Consecutive items, each with the bracket or comma before it. Lists share the pieces that they have in common. */
 export class Piece {
@@ -43,7 +44,7 @@ export class Piece {
     this.hash = hash('sha256', bytes, 'buffer');
   }
 
-  /** Cuts items, each with what comes before it, of {@link PETS_PER_PIECE} pets a piece. */
+  /** Cuts items, each with what comes before it. */
   static cut(items: string): Piece[] {
     const pieces: Piece[] = [];
     for (let from = 0, to = 0; from < items.length; from = to) {
@@ -53,10 +54,7 @@ export class Piece {
     return pieces;
   }
 
-  /**
-   * @param changes in ascending order of their pets
-   * @returns nothing when a pet is new or gone
-   */
+  /** As {@link StockList.with}. */
   with(changes: readonly ChangedPet[]): Piece | undefined {
     const parts: Buffer[] = [];
     let from = 0;
@@ -76,35 +74,29 @@ export class Piece {
 
   /** As raw deflate data up to a byte boundary, without a last block. Made beside the event loop when first asked for. */
   deflated(): Promise<Buffer> {
-    this.#deflated ??= promisify(deflateRaw)(this.bytes, { finishFlush: constants.Z_SYNC_FLUSH }).catch(
-      (error: unknown) => {
-        this.#deflated = undefined; // no memory now may be some later
-        throw error;
-      },
-    );
+    this.#deflated ??= deflateAsync(this.bytes, { finishFlush: constants.Z_SYNC_FLUSH }).catch((error: unknown) => {
+      this.#deflated = undefined; // no memory now may be some later
+      throw error;
+    });
     return this.#deflated;
   }
 }
 
-/** Of no stock at all. */
-const EMPTY = new Piece(Buffer.from('['));
+const NO_STOCK = new Piece(Buffer.from('['));
 
 /** The whole stock as bytes, shared by every response that sends them. */
 export class StockList {
   readonly pieces: readonly Piece[];
   /** Not compressed. */
-  readonly length: number;
   readonly plain: Body;
-  /** Depends on nothing but the content. */
   readonly #hash: string;
   #gzip: Promise<Body> | undefined;
 
   /** @param pieces of {@link PETS_PER_PIECE} pets each but for the last */
   constructor(pieces: readonly Piece[]) {
-    this.pieces = pieces.length === 0 ? [EMPTY] : pieces;
+    this.pieces = pieces.length === 0 ? [NO_STOCK] : pieces;
     const chunks = [...this.pieces.map(({ bytes }) => bytes), CLOSE];
     const body = bodyOf(chunks);
-    this.length = body.length;
     this.plain =
       body.length > LONGEST_TEXT_BYTES ? body : { ...body, chunks: [Buffer.concat(chunks).toString('latin1')] };
     this.#hash = hash('sha256', Buffer.concat(this.pieces.map((piece) => piece.hash)), 'base64url').slice(0, 27);
@@ -164,7 +156,7 @@ export class StockList {
     }
     const trailer = Buffer.alloc(8);
     trailer.writeUInt32LE(crc32(CLOSE, checksum));
-    trailer.writeUInt32LE(this.length % 2 ** 32, 4);
+    trailer.writeUInt32LE(this.plain.length % 2 ** 32, 4);
     return bodyOf([...chunks, LAST_BLOCK, trailer]);
   }
 

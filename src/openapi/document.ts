@@ -1,8 +1,8 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import { API_KEY_SCHEME } from '../auth/auth.guard.js';
-import { API_PREFIX } from '../http/api-prefix.js';
-import { exactIntegers } from '../http/exact-integers.js';
+import { API_PREFIX } from '../http/limits.js';
+import { exactIntegers } from '../http/responses.js';
 import { COMMON_HEADERS } from './response-docs.js';
 
 /** Version of the interface (docs/interface.md, section 9); not that of the package. */

@@ -1,9 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { PrismaService } from '../../src/database/prisma.service.ts';
-import type { QuantityUpdates, UpdateOutcome } from '../../src/inventory/quantity-updates.ts';
+import type { QuantityUpdate, QuantityUpdates, UpdateOutcome } from '../../src/inventory/quantity-updates.ts';
 import { Piece, StockList } from '../../src/inventory/stock-list.ts';
-import { itemTag } from '../../src/inventory/inventory-item.dto.ts';
-import type { QuantityUpdate } from '../../src/inventory/update-statement.ts';
+import { itemTag } from '../../src/inventory/inventory.dto.ts';
 
 /** `ListCache` without its idea: the whole stock is read for every request. */
 @Injectable()

@@ -1,4 +1,5 @@
-import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema, type ApiSchemaOptions } from '@nestjs/swagger';
+import { IsInt, Max, Min } from 'class-validator';
 import { PetStatus } from '../generated/prisma/enums.js';
 import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from './stock.limits.js';
 
@@ -31,4 +32,24 @@ export class InventoryItem {
 /** The entity tag of an item, unquoted. It is made of what the list shows, so a client can write it by itself. */
 export function itemTag({ quantity, status }: Pick<InventoryItem, 'quantity' | 'status'>): string {
   return `${status}-${quantity}`;
+}
+
+/** One message for every way to break the rule. */
+export const QUANTITY_RULE = `quantity must be an integer from 0 to ${MAX_QUANTITY}`;
+const RULE = { message: QUANTITY_RULE };
+
+/** The body of an update (docs/interface.md, section 2). */
+@ApiSchema({ description: 'What to set.', additionalProperties: false } as ApiSchemaOptions)
+export class InventoryUpdate {
+  @ApiProperty({
+    type: 'integer',
+    minimum: 0,
+    maximum: MAX_QUANTITY,
+    description: 'The new stock count.',
+    example: 12,
+  })
+  @IsInt(RULE)
+  @Min(0, RULE)
+  @Max(MAX_QUANTITY, RULE)
+  quantity!: number;
 }

@@ -3,9 +3,9 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import type { Response } from 'express';
 import { describe, expect, it } from 'vitest';
-import { InventoryUpdate } from './inventory-update.dto.js';
+import { InventoryUpdate } from './inventory.dto.js';
 import type { ApiRequest } from '../http/api-request.js';
-import { readJson, validation } from '../http/json-body.js';
+import { readJson, validation } from '../http/parameters.js';
 
 async function read(body: string): Promise<InventoryUpdate> {
   const headers = { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) };
