@@ -3,11 +3,10 @@ import { Failure } from '../errors/failure.js';
 import { makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
 import { SCOPES } from './scopes.js';
 
-type Keys = Pick<PrismaClient, 'apiKey' | '$queryRawUnsafe'>;
-
 /** What may be told of a key: everything but its hash. */
 export type KeyRecord = Omit<ApiKey, 'keySha256'>;
 export type KeyState = 'live' | 'expired' | 'revoked';
+export type StoredKey = { readonly id: string; readonly state: KeyState };
 
 /** The state of a row of api_key, by the database's clock: with another a revocation could lie in its future. */
 export const KEY_STATE = `
@@ -22,18 +21,13 @@ export interface IssuedKey {
   readonly record: KeyRecord;
 }
 
-/** Of a transaction with a person waiting, in milliseconds. */
-const SLOW_NETWORK = { maxWait: 10_000, timeout: 30_000 };
-
-const BOOTSTRAP_NAME = 'bootstrap';
-
 /**
  * Issues a key.
  *
  * @param data its `expiresAt` is when it is refused from; null lives until revoked
  */
 export async function createKey(
-  prisma: Keys,
+  prisma: PrismaClient,
   data: Pick<ApiKey, 'name' | 'expiresAt'> & { scopes: readonly string[] },
 ): Promise<IssuedKey> {
   const key = makeKey();
@@ -73,45 +67,46 @@ export async function rotateKey(
   id: string,
   { overlapMs, expiresAt }: { overlapMs: number; expiresAt: Date | null },
 ): Promise<IssuedKey & { oldExpiresAt: Date }> {
-  return prisma.$transaction(async (transaction) => {
-    // A second rotation or a revocation meanwhile waits for this one's row, and then sees what it has become.
-    const [old] = await transaction.$queryRawUnsafe<(KeyRecord & { expiresAt: Date })[]>(
-      `UPDATE api_key SET expires_at = least(expires_at, clock_timestamp() + $2 * interval '1 millisecond')
-        WHERE id = $1 AND ${KEY_STATE} = 'live' RETURNING ${RECORD}`,
-      id,
-      overlapMs,
-    );
-    if (!old) return refuse(transaction, id);
-    const issued = await createKey(transaction, { name: old.name, scopes: old.scopes, expiresAt });
-    return { ...issued, oldExpiresAt: old.expiresAt };
-  }, SLOW_NETWORK);
+  const key = makeKey();
+  // A second rotation or a revocation meanwhile waits for the old key's row, and then sees what it has become.
+  const [record] = await prisma.$queryRawUnsafe<(KeyRecord & { oldExpiresAt: Date })[]>(
+    `WITH old AS (
+       UPDATE api_key SET expires_at = least(expires_at, clock_timestamp() + $2 * interval '1 millisecond')
+        WHERE id = $1 AND ${KEY_STATE} = 'live' RETURNING *
+     )
+     INSERT INTO api_key (id, name, scopes, key_sha256, expires_at)
+     SELECT $3, name, scopes, $4, $5::timestamptz FROM old
+     RETURNING ${RECORD}, (SELECT expires_at FROM old) AS "oldExpiresAt"`,
+    ...[id, overlapMs, makeKeyId(), sha256OfKey(key), expiresAt],
+  );
+  if (!record) return refuse(prisma, id);
+  return { key, record, oldExpiresAt: record.oldExpiresAt };
 }
 
 /**
  * Makes the token of `BOOTSTRAP_API_KEY` a key with all scopes. Any number of processes may do so at once, and again at
  * every start. A key that was revoked or has expired stays so: the caller is told and should say it in the log.
  */
-export async function bootstrapKey(prisma: PrismaClient, token: string): Promise<{ id: string; state: KeyState }> {
+export async function bootstrapKey(prisma: PrismaClient, token: string): Promise<StoredKey> {
   const keySha256 = sha256OfKey(token);
-  const scopes = [...SCOPES];
-  const stored = await prisma.apiKey.findUnique({ where: { keySha256 } });
-  // Nothing is written where nothing is missing: a standby takes no writes.
-  if (stored === null) {
-    const data = { id: makeKeyId(), name: BOOTSTRAP_NAME, keySha256, scopes };
-    await prisma.apiKey.createMany({ data, skipDuplicates: true });
-  } else if (stored.revokedAt === null && !scopes.every((scope) => stored.scopes.includes(scope))) {
-    // A release may know more scopes than the one that first stored the key.
-    await prisma.apiKey.update({ where: { keySha256 }, data: { scopes } });
-  }
-  const [key] = await prisma.$queryRawUnsafe<{ id: string; state: KeyState }[]>(
-    `SELECT id, ${KEY_STATE} AS state FROM api_key WHERE key_sha256 = $1`,
-    keySha256,
+  const [complete] = await prisma.$queryRawUnsafe<StoredKey[]>(
+    `SELECT id, ${KEY_STATE} AS state FROM api_key
+      WHERE key_sha256 = $1 AND (revoked_at IS NOT NULL OR scopes @> $2)`,
+    ...[keySha256, SCOPES],
   );
-  if (!key) throw new Error('the bootstrap key was deleted while it was being stored');
-  return key;
+  if (complete) return complete; // and nothing is written: a standby takes no writes
+
+  // A release may know more scopes than the one that first stored the key.
+  const [stored] = await prisma.$queryRawUnsafe<[StoredKey]>(
+    `INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ($1, 'bootstrap', $2, $3)
+     ON CONFLICT (key_sha256) DO UPDATE SET scopes = excluded.scopes
+     RETURNING id, ${KEY_STATE} AS state`,
+    ...[makeKeyId(), keySha256, SCOPES],
+  );
+  return stored;
 }
 
-async function refuse(prisma: Keys, id: string): Promise<never> {
+async function refuse(prisma: PrismaClient, id: string): Promise<never> {
   const [key] = await prisma.$queryRawUnsafe<{ state: KeyState }[]>(
     `SELECT ${KEY_STATE} AS state FROM api_key WHERE id = $1`,
     id,
