@@ -23,7 +23,7 @@ export interface CheckedKey {
 const MOST_KEYS_PER_BATCH = 1_000;
 
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
-const NOTE_USE_EVERY_MINUTES = 10;
+const NOTE_USE_EVERY_MS = 600_000;
 
 /** No key has this SHA-256. */
 const NO_KEY = '00'.repeat(32);
@@ -33,8 +33,7 @@ const CHECK_KEYS = `
          encode(key_sha256, 'hex'),
          id,
          array_to_string(scopes, ' '),
-         nullif(${KEY_STATE} || '_key', 'live_key'),
-         last_used_at IS NULL OR last_used_at < now() - interval '${NOTE_USE_EVERY_MINUTES} minutes'
+         nullif(${KEY_STATE} || '_key', 'live_key')
     FROM (VALUES (1)) AS always
     LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
 
@@ -45,7 +44,6 @@ type KeyRow = readonly [
   keyId: string,
   scopes: string,
   failure: 'expired_key' | 'revoked_key' | null,
-  isUseUnnoted: 't' | 'f',
 ];
 
 /**
@@ -106,22 +104,18 @@ export class KeyCheck implements OnApplicationShutdown {
     const snapshot = { session, transactions };
     const unknown: CheckedKey = { failure: 'unknown_key', keyId: undefined, scopes: [], snapshot };
     const known = new Map<string, CheckedKey>();
-    for (const [, , digest, keyId, scopes, failure, isUseUnnoted] of rows) {
+    for (const [, , digest, keyId, scopes, failure] of rows) {
       if (digest === null) continue;
       known.set(digest, { failure: failure ?? undefined, keyId, scopes: scopes.split(' '), snapshot });
-      if (failure === null && isUseUnnoted === 't') this.#noteUse(keyId);
+      if (failure === null) this.#noteUse(keyId);
     }
     return digests.map((digest) => known.get(digest) ?? unknown);
   }
 
-  /**
-   * Best effort and beside the request, so it waits neither for the disk nor for a standby. By the database's clock, with
-   * which it is compared.
-   */
+  /** Best effort and beside the request, so it waits neither for the disk nor for a standby. */
   #noteUse(keyId: string): void {
     const now = performance.now();
-    const notedAt = this.#notedAt.get(keyId);
-    if (notedAt !== undefined && now - notedAt < NOTE_USE_EVERY_MINUTES * 60_000) return;
+    if (now < (this.#notedAt.get(keyId) ?? -Infinity) + NOTE_USE_EVERY_MS) return;
     this.#notedAt.set(keyId, now);
     this.prisma.$executeRaw`
       UPDATE api_key SET last_used_at = now()
