@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
-import { type DestinationStream, type LogFn, type Logger, pino } from 'pino';
+import { type DestinationStream, type LogFn, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
 import { Settings } from '../settings.js';
 import { describeError } from './error-text.js';
@@ -23,13 +23,14 @@ export type Level = 'debug' | 'info' | 'warn' | 'error';
 export class Log implements LoggerService {
   /** What pino writes with. Its own destination ends for good at a broken pipe, and can keep a process from ending. */
   readonly #output = new sonicBoom.SonicBoom({ fd: 1, sync: false, ...BUFFER });
-  readonly #logger: Logger;
   readonly debug: LogFn;
   readonly info: LogFn;
   readonly warn: LogFn;
   readonly error: LogFn;
   /** What NestJS says of itself. */
   readonly log: LogFn;
+  /** Whether lines of this level are written; when not, nothing needs to be computed for them. */
+  readonly isEnabled: (level: Level) => boolean;
   /** Lines that were lost because nobody read them. */
   dropped = 0;
 
@@ -37,7 +38,7 @@ export class Log implements LoggerService {
     this.#output.on('drop', () => this.dropped++);
     // A named pipe may get another reader, and a disk may get room: what waits is tried again.
     this.#output.on('error', () => undefined);
-    this.#logger = pino(
+    const logger = pino(
       {
         level: LOG_LEVEL,
         base: null,
@@ -47,16 +48,11 @@ export class Log implements LoggerService {
       },
       terminal() ?? this.#output,
     );
-    const at = (level: Level) => this.#logger[level].bind(this.#logger);
-    this.debug = this.log = at('debug');
-    this.info = at('info');
-    this.warn = at('warn');
-    this.error = at('error');
-  }
-
-  /** Whether lines of this level are written; when not, nothing needs to be computed for them. */
-  isEnabled(level: Level): boolean {
-    return this.#logger.isLevelEnabled(level);
+    this.debug = this.log = logger.debug.bind(logger);
+    this.info = logger.info.bind(logger);
+    this.warn = logger.warn.bind(logger);
+    this.error = logger.error.bind(logger);
+    this.isEnabled = logger.isLevelEnabled.bind(logger);
   }
 
   /** Resolves when all lines so far are written, at most after a second. */

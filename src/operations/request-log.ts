@@ -21,16 +21,13 @@ const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{
 /** Sees every request from its head to the end of its response, and tells the metrics and the log. */
 @Injectable()
 export class RequestLog {
-  readonly #logSuccessEvery: number;
   #successes = 0;
 
   constructor(
-    { LOG_SUCCESS_EVERY }: Settings,
+    private readonly settings: Settings,
     private readonly log: Log,
     private readonly metrics: Metrics,
-  ) {
-    this.#logSuccessEvery = LOG_SUCCESS_EVERY;
-  }
+  ) {}
 
   /** Listens before the application does, so that no response passes unseen. */
   attach(server: Server): void {
@@ -43,7 +40,7 @@ export class RequestLog {
       });
     });
     server.on(REFUSED, ({ id, address, error: { code, status } }: Refused) => {
-      this.metrics.requestMalformed(code);
+      this.metrics.malformed.inc({ code });
       this.log.warn({ requestId: id, address, status, code }, 'malformed request');
     });
   }
@@ -54,10 +51,11 @@ export class RequestLog {
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? UNMATCHED);
     const code = failure instanceof ApiError ? failure.code : undefined;
     const durationMs = performance.now() - request.arrivedAt;
-    this.metrics.requestEnded({ method, route, status, seconds: durationMs / 1_000, code, reason });
+    this.metrics.requestEnded(request, route, status, durationMs / 1_000, code);
 
     const level = levelOf(status, route);
-    if (!this.log.isEnabled(level) || (status < 400 && this.#successes++ % this.#logSuccessEvery !== 0)) return;
+    if (!this.log.isEnabled(level)) return;
+    if (status < 400 && this.#successes++ % this.settings.LOG_SUCCESS_EVERY !== 0) return;
     const length = request.responseLength ?? response.getHeader('Content-Length');
     this.log[level](
       {
@@ -90,9 +88,11 @@ function traceIdOf(traceparent: string | readonly string[] | undefined): string 
 function claimedAddresses(forwardedFor: string | readonly string[] | undefined): string | undefined {
   if (forwardedFor === undefined) return undefined;
   const claims = String(forwardedFor).split(',').slice(-MAX_CLAIMED_ADDRESSES);
-  // The zone of an IPv6 address could be any text.
-  const isAddress = (claim: string) => isIP(claim) !== 0 && !claim.includes('%');
-  return claims.map((claim) => (isAddress(claim.trim()) ? claim.trim() : 'invalid')).join(', ');
+  const addresses = claims.map((claim) => {
+    const address = claim.trim();
+    return isIP(address) && !address.includes('%') ? address : 'invalid'; // an IPv6 address's zone could be any text
+  });
+  return addresses.join(', ');
 }
 
 /** Probes come every second; what they find is logged when it changes. */
