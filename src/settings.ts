@@ -3,17 +3,6 @@ import { readText, tlsOptions } from './database/tls.ts';
 import { Failure } from './errors/failure.ts';
 import { LIMITS } from './http/limits.ts';
 
-/**
- * Every setting of the service: its name, unit, default and meaning.
- * This file is the only reader of `process.env`; the README's table is checked against it.
- */
-interface Setting<T> {
-  readonly meaning: string;
-  /** `undefined` where the setting is required. */
-  readonly default: string | undefined;
-  readonly read: (text: string) => T;
-}
-
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
 function integer(min: number, max: number) {
@@ -79,11 +68,12 @@ function originList(text: string): string[] {
   return origins;
 }
 
-function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T): Setting<T> {
+/** @param fallback its text where there is none; `undefined` where it is required */
+function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T) {
   return { meaning, default: fallback, read };
 }
 
-/** In the order in which the README shows them. */
+/** Every setting, in the order of the README's table, which is checked against this one. */
 export const SETTINGS = {
   DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
   DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', optional(passwordFrom)),
@@ -113,26 +103,25 @@ export const SETTINGS = {
   ),
   DRAIN_DELAY_MS: setting('On SIGTERM, time to notice that readiness is off', '0', integer(0, 600_000)),
   DRAIN_TIMEOUT_MS: setting('On SIGTERM, time for requests under way', '25000', integer(100, 600_000)),
-} satisfies Record<string, Setting<unknown>>;
+};
 
 export type SettingName = keyof typeof SETTINGS;
 type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
 
 /**
- * Reads and checks all settings.
+ * Reads and checks all settings. Nothing else reads `process.env`.
  *
  * @throws Failure naming every setting that is missing or malformed, a line each, and never its value
  */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
-  const databaseUrl = withSslMode(source['DATABASE_URL'], source['PGSSLMODE']);
-  const texts: typeof source = { ...source, DATABASE_URL: databaseUrl };
-  const values: Partial<Record<SettingName, unknown>> = {};
-  for (const [name, { default: fallback, read }] of Object.entries<Setting<unknown>>(SETTINGS)) {
+  const texts: typeof source = { ...source, DATABASE_URL: withSslMode(source['DATABASE_URL'], source['PGSSLMODE']) };
+  const values: Record<string, unknown> = {};
+  for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
     const text = texts[name] ?? fallback;
     try {
       if (text === undefined) throw new Error('is required');
-      values[name as SettingName] = read(text);
+      values[name] = read(text);
     } catch (error) {
       const isGivenMode = name === 'DATABASE_URL' && text !== source[name];
       faults.push(`${name} ${(error as Error).message}${isGivenMode ? ' (given by PGSSLMODE)' : ''}`);
@@ -140,10 +129,9 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
   }
   if (faults.length > 0) throw new Failure(faults.join('\n'));
   const settings = Object.assign(new Settings(), values);
-  const { DATABASE_URL, DATABASE_PASSWORD_FILE } = settings;
-  return DATABASE_PASSWORD_FILE === undefined
-    ? settings
-    : Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, DATABASE_PASSWORD_FILE) });
+  const { DATABASE_URL, DATABASE_PASSWORD_FILE: password } = settings;
+  if (password !== undefined) Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, password) });
+  return settings;
 }
 
 /** As libpq has it, PGSSLMODE counts where the address has no mode and is not that of a socket. */
