@@ -43,21 +43,23 @@ function shownResponse(json) {
   };
 }
 
-/** The tags that the service gave last: of the list, and of each pet that was updated since. */
-const seen = { list: undefined, json: '', updated: new Map() };
+/** The list as it came last, and the tags that have come since: of `inventory`, and of each pet that was updated. */
+let list = '';
+const tags = new Map();
 
 function remember({ url, status, headers, text }) {
-  const tag = headers.etag;
-  const [, petId] = /\/inventory\/(-?\d+)$/.exec(url) ?? [];
-  if (petId !== undefined && tag) seen.updated.set(petId, tag);
-  else if (status === 200 && /\/inventory$/.test(url))
-    Object.assign(seen, { list: tag, json: text, updated: new Map() });
+  const name = url.slice(url.lastIndexOf('/') + 1);
+  if (name === 'inventory' && status === 200) {
+    list = text;
+    tags.clear();
+  }
+  if (headers.etag) tags.set(name, headers.etag);
 }
 
-function tagOf(petId) {
-  if (!/^-?\d+$/.test(petId)) return undefined;
-  const [, quantity, status] = new RegExp(`"petId":${petId},"quantity":(\\d+),"status":"(\\w+)"`).exec(seen.json) ?? [];
-  return seen.updated.get(petId) ?? (status && `"${status}-${quantity}"`);
+function tagOf(name) {
+  if (tags.has(name) || !/^-?\d+$/.test(name)) return tags.get(name);
+  const [, quantity, status] = new RegExp(`"petId":${name},"quantity":(\\d+),"status":"(\\w+)"`).exec(list) ?? [];
+  return status && `"${status}-${quantity}"`;
 }
 
 function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
@@ -100,10 +102,8 @@ function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
       JsonSchema_string:
         (Original, { specSelectors }) =>
         (props) => {
-          const petId = () => specSelectors.parameterValues(['/inventory/{petId}', 'patch']).get('path.petId');
-          const tag = { 'If-None-Match': () => seen.list, 'If-Match': () => tagOf(String(petId())) }[
-            props.description
-          ]?.();
+          const petId = specSelectors.parameterValues(['/inventory/{petId}', 'patch']).get('path.petId');
+          const tag = tagOf({ 'If-None-Match': 'inventory', 'If-Match': petId }[props.description]);
           if (!tag || props.disabled) return h(Original, props);
           const take = { type: 'button', className: 'btn current-tag', onClick: () => props.onChange(tag) };
           return h(Fragment, null, h(Original, { ...props, description: tag }), h('button', take, `Use ${tag}`));
