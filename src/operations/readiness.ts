@@ -65,12 +65,16 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   async #prepare(): Promise<void> {
+    const { BOOTSTRAP_API_KEY } = this.settings;
     this.keyCheck.isPrepared = false;
     while (!this.keyCheck.isPrepared && !this.#isStopped) {
       try {
         const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
         if (pending.length > 0) throw new Error(`migrations are pending: ${pending.join(', ')}`);
-        await this.#storeBootstrapKey();
+        if (BOOTSTRAP_API_KEY !== undefined) {
+          const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
+          if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);
+        }
         this.keyCheck.isPrepared = true;
         this.#logChange(undefined);
       } catch (error) {
@@ -78,13 +82,6 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
         await pause(PREPARE_AGAIN_AFTER_MS, undefined, { ref: false });
       }
     }
-  }
-
-  async #storeBootstrapKey(): Promise<void> {
-    const { BOOTSTRAP_API_KEY } = this.settings;
-    if (BOOTSTRAP_API_KEY === undefined) return;
-    const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
-    if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);
   }
 
   /** Not at every attempt or probe: what keeps the service from its database may last for hours. */
