@@ -8,7 +8,7 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** By the published rule: the last 6 characters are the CRC-32 of those before them, in base62. */
 function isWellFormedKey(text: string): boolean {
   const [, body = '', checksum = ''] = /^(psk_[0-9A-Za-z]{42})([0-9A-Za-z]{6})$/.exec(text) ?? [];
-  const value = [...checksum].reduce((sum, char) => sum * 62 + BASE62.indexOf(char), 0);
+  const value = Array.from(checksum).reduce((sum, char) => sum * 62 + BASE62.indexOf(char), 0);
   return body !== '' && value === crc32(body);
 }
 

@@ -5,8 +5,10 @@ import { SCOPES } from './scopes.js';
 
 /** What may be told of a key: everything but its hash. */
 export type KeyRecord = Omit<ApiKey, 'keySha256'>;
-export type KeyState = 'live' | 'expired' | 'revoked';
-export type StoredKey = { readonly id: string; readonly state: KeyState };
+export interface KeyWithState {
+  readonly id: string;
+  readonly state: 'live' | 'expired' | 'revoked';
+}
 
 /** The state of a row of api_key, by the database's clock: with another a revocation could lie in its future. */
 export const KEY_STATE = `
@@ -21,33 +23,20 @@ export interface IssuedKey {
   readonly record: KeyRecord;
 }
 
-/**
- * Issues a key.
- *
- * @param data its `expiresAt` is when it is refused from; null lives until revoked
- */
-export async function createKey(
-  prisma: PrismaClient,
-  data: Pick<ApiKey, 'name' | 'expiresAt'> & { scopes: readonly string[] },
-): Promise<IssuedKey> {
+export type NewKey = Pick<ApiKey, 'name' | 'scopes' | 'expiresAt'>;
+
+export async function createKey(prisma: PrismaClient, newKey: NewKey): Promise<IssuedKey> {
   const key = makeKey();
-  const record = await prisma.apiKey.create({
-    data: { ...data, id: makeKeyId(), keySha256: sha256OfKey(key), scopes: [...data.scopes] },
-    omit: { keySha256: true },
-  });
-  return { key, record };
+  const data = { ...newKey, id: makeKeyId(), keySha256: sha256OfKey(key) };
+  return { key, record: await prisma.apiKey.create({ data, omit: { keySha256: true } }) };
 }
 
 /** All keys, oldest first. */
-export function listKeys(prisma: PrismaClient): Promise<(KeyRecord & { state: KeyState })[]> {
+export function listKeys(prisma: PrismaClient): Promise<(KeyRecord & KeyWithState)[]> {
   return prisma.$queryRawUnsafe(`SELECT ${RECORD}, ${KEY_STATE} AS state FROM api_key ORDER BY created_at, id`);
 }
 
-/**
- * Revokes a key for good, in every process from its next request on. Revoking it again keeps the first time.
- *
- * @throws Failure when there is no such key
- */
+/** Revokes a key for good, in every process from its next request on. Revoking it again keeps the first time. */
 export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRecord> {
   const [record] = await prisma.$queryRawUnsafe<KeyRecord[]>(
     `UPDATE api_key SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING ${RECORD}`,
@@ -56,12 +45,7 @@ export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRe
   return record ?? refuse(prisma, id);
 }
 
-/**
- * Issues a successor with the same name and scopes; the old key stays good for the overlap and then expires.
- *
- * @param overlapMs how long both are good, 0 or more
- * @throws Failure when there is no such key or it is not live
- */
+/** Issues a successor with the same name and scopes; the old key stays good for the overlap and then expires. */
 export async function rotateKey(
   prisma: PrismaClient,
   id: string,
@@ -87,9 +71,9 @@ export async function rotateKey(
  * Makes the token of `BOOTSTRAP_API_KEY` a key with all scopes. Any number of processes may do so at once, and again at
  * every start. A key that was revoked or has expired stays so: the caller is told and should say it in the log.
  */
-export async function bootstrapKey(prisma: PrismaClient, token: string): Promise<StoredKey> {
+export async function bootstrapKey(prisma: PrismaClient, token: string): Promise<KeyWithState> {
   const keySha256 = sha256OfKey(token);
-  const [complete] = await prisma.$queryRawUnsafe<StoredKey[]>(
+  const [complete] = await prisma.$queryRawUnsafe<KeyWithState[]>(
     `SELECT id, ${KEY_STATE} AS state FROM api_key
       WHERE key_sha256 = $1 AND (revoked_at IS NOT NULL OR scopes @> $2)`,
     ...[keySha256, SCOPES],
@@ -97,7 +81,7 @@ export async function bootstrapKey(prisma: PrismaClient, token: string): Promise
   if (complete) return complete; // and nothing is written: a standby takes no writes
 
   // A release may know more scopes than the one that first stored the key.
-  const [stored] = await prisma.$queryRawUnsafe<[StoredKey]>(
+  const [stored] = await prisma.$queryRawUnsafe<[KeyWithState]>(
     `INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ($1, 'bootstrap', $2, $3)
      ON CONFLICT (key_sha256) DO UPDATE SET scopes = excluded.scopes
      RETURNING id, ${KEY_STATE} AS state`,
@@ -106,14 +90,9 @@ export async function bootstrapKey(prisma: PrismaClient, token: string): Promise
   return stored;
 }
 
+/** @throws Failure when there is no such key, or it is not live */
 async function refuse(prisma: PrismaClient, id: string): Promise<never> {
-  const [key] = await prisma.$queryRawUnsafe<{ state: KeyState }[]>(
-    `SELECT ${KEY_STATE} AS state FROM api_key WHERE id = $1`,
-    id,
-  );
-  throw new Failure(
-    key
-      ? `key ${id} is ${key.state}; only a live key can be rotated`
-      : 'no key has this id; "inventory keys list" shows them all',
-  );
+  const key = (await listKeys(prisma)).find((each) => each.id === id);
+  if (!key) throw new Failure('no key has this id; "inventory keys list" shows them all');
+  throw new Failure(`key ${id} is ${key.state}; only a live key can be rotated`);
 }

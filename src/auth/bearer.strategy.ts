@@ -24,7 +24,7 @@ export class BearerStrategy {
 
   constructor(keyCheck: KeyCheck, { BOOTSTRAP_API_KEY: bootstrapKey }: Settings) {
     const bootstrapDigest = bootstrapKey && hash('sha256', bootstrapKey);
-    const verify: VerifyFunctionWithRequest = (presented, token, done) => {
+    this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, (presented, token, done) => {
       const { context } = presented as Presented;
       const digest = hash('sha256', token);
       keyCheck.check(digest, context.deadline).then((key) => {
@@ -36,8 +36,7 @@ export class BearerStrategy {
         context.authFailure = key.failure;
         done(null, key.failure === undefined && key);
       }, done);
-    };
-    this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, verify);
+    });
   }
 
   /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or `service_unavailable` */

@@ -25,9 +25,6 @@ const MOST_KEYS_PER_BATCH = 1_000;
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MS = 600_000;
 
-/** No key has this SHA-256. */
-const NO_KEY = '00'.repeat(32);
-
 const CHECK_KEYS = `
   SELECT ${SNAPSHOT},
          encode(key_sha256, 'hex'),
@@ -82,15 +79,9 @@ export class KeyCheck implements OnApplicationShutdown {
     });
   }
 
-  /**
-   * Resolves when the statement that every request makes is answered, however many wait for it: they alone are no sign that
-   * it is not.
-   *
-   * @param deadline on the clock of `performance.now()`
-   * @throws what it failed with
-   */
+  /** Resolves when the database answers such a statement, however many requests wait, and fails as that does. */
   async isAnswered(deadline: number): Promise<void> {
-    await this.#batcher.call(NO_KEY, deadline, true);
+    await this.#batcher.call('00'.repeat(32), deadline, true); // no key has this SHA-256
   }
 
   async onApplicationShutdown(): Promise<void> {
