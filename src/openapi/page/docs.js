@@ -2,8 +2,6 @@
 
 /** Of a list that is longer, only the first are shown. */
 const SHOWN_ITEMS = 200;
-/** Longer text is not highlighted: every word of it would become an element. */
-const HIGHLIGHTED_CHARACTERS = 4_096;
 
 const isRounded = (value) => Number.isInteger(value) && !Number.isSafeInteger(value);
 
@@ -77,25 +75,15 @@ function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
           h(HighlightCode, { ...code, fileName: 'response.json' }, props.content),
         );
       },
-      SyntaxHighlighter:
-        (Original, { getComponent }) =>
-        (props) => {
-          const { className = '', children, renderPlainText } = props;
-          const isResponse = className.includes('response-json');
-          const { text, note } = useMemo(
-            () => (isResponse ? shownResponse(children) : { text: children }),
-            [isResponse, children],
-          );
-          const isLong = text.length > HIGHLIGHTED_CHARACTERS && renderPlainText;
-          return h(
-            Fragment,
-            null,
-            note && h('p', { className: 'shown-of' }, note),
-            isLong
-              ? renderPlainText({ children: text, PlainTextViewer: getComponent('PlainTextViewer') })
-              : h(Original, props, text),
-          );
-        },
+      SyntaxHighlighter: (Original) => (props) => {
+        const { className = '', children } = props;
+        const isResponse = className.includes('response-json');
+        const { text, note } = useMemo(
+          () => (isResponse ? shownResponse(children) : { text: children }),
+          [isResponse, children],
+        );
+        return h(Fragment, null, note && h('p', { className: 'shown-of' }, note), h(Original, props, text));
+      },
       /** Swagger UI resolves an operation some time after it opens; pressed before, Execute would stay disabled. */
       execute: (Original) => (props) => props.operation.size > 0 && h(Original, props),
       /** The field of a conditional header offers the tag that holds at the moment. */
