@@ -67,10 +67,7 @@ export async function rotateKey(
   return { key, record, oldExpiresAt: record.oldExpiresAt };
 }
 
-/**
- * Makes the token of `BOOTSTRAP_API_KEY` a key with all scopes. Any number of processes may do so at once, and again at
- * every start. A key that was revoked or has expired stays so: the caller is told and should say it in the log.
- */
+/** Makes the token of `BOOTSTRAP_API_KEY` a key with all scopes. One that was revoked or has expired stays so. */
 export async function bootstrapKey(prisma: PrismaClient, token: string): Promise<KeyWithState> {
   const keySha256 = sha256OfKey(token);
   const [complete] = await prisma.$queryRawUnsafe<KeyWithState[]>(

@@ -47,7 +47,8 @@ export class BearerStrategy {
       attempt.success = (key) => resolve(key as CheckedKey);
       attempt.error = reject;
       attempt.fail = () => {
-        request.authFailure ??= [authorization, ...others].some(isBearer) ? 'malformed_header' : 'no_key';
+        const isBearer = [authorization, ...others].some((value = '') => /^bearer( |$)/i.test(value));
+        request.authFailure ??= isBearer ? 'malformed_header' : 'no_key';
         const error = request.authFailure === 'no_key' ? '' : ', error="invalid_token"';
         const headers = { 'WWW-Authenticate': `Bearer realm="${REALM}"${error}` };
         reject(new ApiError('unauthorized', undefined, headers));
@@ -56,8 +57,4 @@ export class BearerStrategy {
       else attempt.authenticate({ headers: { authorization }, context: request } as Presented);
     });
   }
-}
-
-function isBearer(authorization = ''): boolean {
-  return /^bearer( |$)/i.test(authorization);
 }

@@ -20,8 +20,6 @@ export interface CheckedKey {
   readonly snapshot: Snapshot;
 }
 
-const MOST_KEYS_PER_BATCH = 1_000;
-
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MS = 600_000;
 
@@ -63,7 +61,7 @@ export class KeyCheck implements OnApplicationShutdown {
     this.#session = new Session(settings, 'key check');
     this.#batcher = new Batcher((digests) => this.#checkAll(digests), {
       name: 'key_check',
-      maxCalls: MOST_KEYS_PER_BATCH,
+      maxCalls: 1_000,
       maxWaiting: settings.MAX_WAITING_REQUESTS,
     });
   }

@@ -5,10 +5,7 @@ import { ApiError } from '../errors/api-error.js';
 
 const WINDOW_S = 60;
 
-/**
- * How many requests a key may make in a minute, counted from its first. Each process counts for itself: behind a
- * balancer a key can have the limit once per process. A limit of 0 is none, and costs nothing.
- */
+/** How many requests a key may make of this process in a minute, counted from its first. A limit of 0 is none. */
 @Injectable()
 export class RateLimit {
   /** By key, of which each is a live one; `endsAt` is on the clock of `performance.now()`. */

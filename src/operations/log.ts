@@ -10,14 +10,11 @@ import { terminalOptions } from './log-terminal.js';
 /** Many lines are written at once. While nobody reads standard output they wait in memory, up to `maxLength` bytes. */
 const BUFFER = { minLength: 8_192, periodicFlush: 100, maxLength: 16 * 2 ** 20 };
 
-/** A reader of standard output that has stopped reading must not keep the process from ending. */
-const FLUSHED_WITHIN_MS = 1_000;
-
 export type Level = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * The log: one JSON object a line on standard output, or text for people when that is a terminal. Secrets never go into
- * it: an error under `err` is described without them, and no other member is taken from what a client sends.
+ * One JSON object a line on standard output, or text where that is a terminal. Errors are described without secrets, and
+ * nothing else in it is what a client has sent.
  */
 @Injectable()
 export class Log implements LoggerService {
@@ -55,11 +52,11 @@ export class Log implements LoggerService {
     this.isEnabled = logger.isLevelEnabled.bind(logger);
   }
 
-  /** Resolves when all lines so far are written, at most after a second. */
+  /** Resolves when all lines so far are written, or after a second: nobody may be reading any more. */
   async flush(): Promise<void> {
     const flushed = () => new Promise((resolve) => this.#output.flush(resolve));
     // The first leaves a last part to the second.
-    await Promise.race([flushed().then(flushed), pause(FLUSHED_WITHIN_MS, undefined, { ref: false })]);
+    await Promise.race([flushed().then(flushed), pause(1_000, undefined, { ref: false })]);
   }
 }
 

@@ -11,7 +11,6 @@ import { Log } from './log.js';
 
 /** Seconds. Finer below 5 ms than is usual, for that is where this service's responses are. */
 const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /** Any other is `_OTHER`. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT']);
@@ -46,7 +45,7 @@ export class Metrics implements OnApplicationShutdown {
     'inventory_round_trip_batch_size',
     'Requests that were served by one round trip.',
     ['trip'],
-    BATCH_SIZES,
+    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
   );
   readonly #batchFailures = this.#counter('inventory_round_trip_failures_total', 'Round trips that failed.', 'trip');
 

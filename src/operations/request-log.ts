@@ -8,14 +8,6 @@ import { Settings } from '../settings.js';
 import { type Level, Log } from './log.js';
 import { Metrics } from './metrics.js';
 
-/** Paths that no route has are one route, so that nobody can make new series. */
-const UNMATCHED = 'unmatched';
-
-/** The status of a request whose connection broke before there was one, as nginx writes it. */
-const CLIENT_GONE = 499;
-
-const MAX_CLAIMED_ADDRESSES = 5;
-
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /** Sees every request from its head to the end of its response, and tells the metrics and the log. */
@@ -47,8 +39,9 @@ export class RequestLog {
 
   #ended(request: ApiRequest, response: ServerResponse): void {
     const { method, failure, authFailure: reason } = request;
-    const status = response.headersSent ? response.statusCode : CLIENT_GONE;
-    const route = String((request.route as { path: string | string[] } | undefined)?.path ?? UNMATCHED);
+    const status = response.headersSent ? response.statusCode : 499; // the connection broke before; nginx writes it so
+    // Paths that no route has are one route, so that nobody can make new series.
+    const route = String((request.route as { path: string | string[] } | undefined)?.path ?? 'unmatched');
     const code = failure instanceof ApiError ? failure.code : undefined;
     const durationMs = performance.now() - request.arrivedAt;
     this.metrics.requestEnded(request, route, status, durationMs / 1_000, code);
@@ -84,10 +77,10 @@ function traceIdOf(traceparent: string | readonly string[] | undefined): string 
   return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;
 }
 
-/** What the client, or a proxy, claims: the last addresses, which the nearest proxies wrote. Nothing else goes into the log. */
+/** What the client, or a proxy, claims: the last five, which the nearest proxies wrote, and only what is an address. */
 function claimedAddresses(forwardedFor: string | readonly string[] | undefined): string | undefined {
   if (forwardedFor === undefined) return undefined;
-  const claims = String(forwardedFor).split(',').slice(-MAX_CLAIMED_ADDRESSES);
+  const claims = String(forwardedFor).split(',').slice(-5);
   const addresses = claims.map((claim) => {
     const address = claim.trim();
     return isIP(address) && !address.includes('%') ? address : 'invalid'; // an IPv6 address's zone could be any text
