@@ -21,11 +21,6 @@ function oneOf<const T extends string>(...choices: readonly T[]) {
   };
 }
 
-/** An empty text is as good as none. */
-function optional<T>(read: (text: string) => T) {
-  return (text: string): T | undefined => (text === '' ? undefined : read(text));
-}
-
 function postgresUrl(text: string): string {
   if (!/^postgres(ql)?:\/\//i.test(text)) throw new Error('must be a postgresql:// address');
   // A password with one of these as it is ends too early: what follows is taken for a host, a port, a path or a query.
@@ -48,13 +43,15 @@ function isDecodable(text: string): boolean {
 }
 
 /** A trailing line break is not part of it: most editors and secret stores add one. */
-function passwordFrom(file: string): string {
+function passwordFrom(file: string): string | undefined {
+  if (file === '') return undefined;
   const password = readText(file, 'names a file that cannot be read').replace(/\r?\n$/, '');
   if (password === '') throw new Error('names a file that is empty');
   return password;
 }
 
-function bearerToken(text: string): string {
+function bearerToken(text: string): string | undefined {
+  if (text === '') return undefined;
   if (!/^[A-Za-z0-9._~+/-]{32,256}=*$/.test(text) || text.length > 256) {
     throw new Error('must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)');
   }
@@ -76,14 +73,10 @@ function setting<T>(meaning: string, fallback: string | undefined, read: (text: 
 /** Every setting, in the order of the README's table, which is checked against this one. */
 export const SETTINGS = {
   DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
-  DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', optional(passwordFrom)),
+  DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', passwordFrom),
   PORT: setting('TCP port of the HTTP server; 0 takes a free one', '3000', integer(0, 65_535)),
   HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
-  BOOTSTRAP_API_KEY: setting(
-    'A key with every scope, stored at the start, 32 to 256 characters',
-    '',
-    optional(bearerToken),
-  ),
+  BOOTSTRAP_API_KEY: setting('A key with every scope, stored at the start, 32 to 256 characters', '', bearerToken),
   LOG_LEVEL: setting(`Least level that is logged: ${LOG_LEVELS.join(', ')}`, 'info', oneOf(...LOG_LEVELS)),
   LOG_SUCCESS_EVERY: setting('One in so many successes is logged; failures always are', '1', integer(1, 1_000_000)),
   RATE_LIMIT_PER_MINUTE: setting('Requests a minute, by key and process; 0 is no limit', '0', integer(0, 100_000_000)),
