@@ -68,7 +68,6 @@ export class KeyCheck implements OnApplicationShutdown {
 
   /**
    * @param digest SHA-256 of the presented key in lower-case hexadecimal
-   * @param deadline on the clock of `performance.now()`
    * @throws ApiError `service_unavailable`
    */
   check(digest: string, deadline: number): Promise<CheckedKey> {

@@ -13,11 +13,7 @@ export class RateLimit {
 
   constructor(private readonly settings: Settings) {}
 
-  /**
-   * Counts a request, and tells the client what is left (draft-ietf-httpapi-ratelimit-headers).
-   *
-   * @throws ApiError `too_many_requests`
-   */
+  /** Counts a request, and tells the client what is left (draft-ietf-httpapi-ratelimit-headers). */
   charge(keyId: string, response: ServerResponse): void {
     const limit = this.settings.RATE_LIMIT_PER_MINUTE;
     if (limit === 0) return;

@@ -1,7 +1,6 @@
-import { createRequire } from 'node:module';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
-import { type DestinationStream, type LogFn, pino } from 'pino';
+import { type LogFn, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
 import { Settings } from '../settings.js';
 import { describeError } from './error-text.js';
@@ -9,6 +8,9 @@ import { terminalOptions } from './log-terminal.js';
 
 /** Many lines are written at once. While nobody reads standard output they wait in memory, up to `maxLength` bytes. */
 const BUFFER = { minLength: 8_192, periodicFlush: 100, maxLength: 16 * 2 ** 20 };
+
+/** For people, where standard output is a terminal and the package is there; production does not have it. */
+const pretty = process.stdout.isTTY ? await import('pino-pretty').catch(() => undefined) : undefined;
 
 export type Level = 'debug' | 'info' | 'warn' | 'error';
 
@@ -43,7 +45,7 @@ export class Log implements LoggerService {
         formatters: { level: (level) => ({ level }) },
         serializers: { err: (error: unknown) => describeError(error) },
       },
-      terminal() ?? this.#output,
+      pretty?.build(terminalOptions) ?? this.#output,
     );
     this.debug = this.log = logger.debug.bind(logger);
     this.info = logger.info.bind(logger);
@@ -71,15 +73,4 @@ function isoTime(): string {
     timestamp = `,"time":"${new Date(now).toISOString()}"`;
   }
   return timestamp;
-}
-
-/** pino-pretty, where standard output is a terminal and the package is there; production does not have it. */
-function terminal(): DestinationStream | undefined {
-  if (!process.stdout.isTTY) return undefined;
-  try {
-    const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
-    return pretty(terminalOptions);
-  } catch {
-    return undefined;
-  }
 }
