@@ -80,7 +80,8 @@ export async function bootstrapKey(prisma: PrismaClient, token: string): Promise
   // A release may know more scopes than the one that first stored the key.
   const [stored] = await prisma.$queryRawUnsafe<[KeyWithState]>(
     `INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ($1, 'bootstrap', $2, $3)
-     ON CONFLICT (key_sha256) DO UPDATE SET scopes = excluded.scopes
+     ON CONFLICT (key_sha256) DO UPDATE
+       SET scopes = CASE WHEN api_key.scopes @> excluded.scopes THEN api_key.scopes ELSE excluded.scopes END
      RETURNING id, ${KEY_STATE} AS state`,
     ...[makeKeyId(), keySha256, SCOPES],
   );

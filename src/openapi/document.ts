@@ -35,7 +35,7 @@ const ABOUT: Omit<OpenAPIObject, 'paths'> = {
         description: 'Your API key. Whoever runs the service issues it.',
       },
     },
-    schemas: {},
+    schemas: {}, // of the routes; here for their place
     headers: COMMON_HEADERS,
   },
 };
