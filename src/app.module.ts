@@ -20,7 +20,6 @@ import { OperationsModule } from './operations/operations.module.js';
 export class AppModule implements NestModule {
   constructor(private readonly host: HttpAdapterHost) {}
 
-  /** @param settings the settings to run with */
   static with(settings: Settings): DynamicModule {
     return { module: AppModule, providers: [{ provide: Settings, useValue: settings }] };
   }

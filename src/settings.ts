@@ -3,17 +3,6 @@ import { readText, tlsOptions } from './database/tls.ts';
 import { Failure } from './errors/failure.ts';
 import { LIMITS } from './http/limits.ts';
 
-/**
- * Every setting of the service: its name, unit, default and meaning.
- * This file is the only reader of `process.env`; the README's table is checked against it.
- */
-interface Setting<T> {
-  readonly meaning: string;
-  /** `undefined` where the setting is required. */
-  readonly default: string | undefined;
-  readonly read: (text: string) => T;
-}
-
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
 function integer(min: number, max: number) {
@@ -30,11 +19,6 @@ function oneOf<const T extends string>(...choices: readonly T[]) {
     if (choice === undefined) throw new Error(`must be one of ${choices.join(', ')}`);
     return choice;
   };
-}
-
-/** An empty text is as good as none. */
-function optional<T>(read: (text: string) => T) {
-  return (text: string): T | undefined => (text === '' ? undefined : read(text));
 }
 
 function postgresUrl(text: string): string {
@@ -59,13 +43,15 @@ function isDecodable(text: string): boolean {
 }
 
 /** A trailing line break is not part of it: most editors and secret stores add one. */
-function passwordFrom(file: string): string {
+function passwordFrom(file: string): string | undefined {
+  if (file === '') return undefined;
   const password = readText(file, 'names a file that cannot be read').replace(/\r?\n$/, '');
   if (password === '') throw new Error('names a file that is empty');
   return password;
 }
 
-function bearerToken(text: string): string {
+function bearerToken(text: string): string | undefined {
+  if (text === '') return undefined;
   if (!/^[A-Za-z0-9._~+/-]{32,256}=*$/.test(text) || text.length > 256) {
     throw new Error('must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)');
   }
@@ -79,21 +65,18 @@ function originList(text: string): string[] {
   return origins;
 }
 
-function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T): Setting<T> {
+/** @param fallback its text where there is none; `undefined` where it is required */
+function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T) {
   return { meaning, default: fallback, read };
 }
 
-/** In the order in which the README shows them. */
+/** Every setting, in the order of the README's table, which is checked against this one. */
 export const SETTINGS = {
   DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
-  DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', optional(passwordFrom)),
+  DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', passwordFrom),
   PORT: setting('TCP port of the HTTP server; 0 takes a free one', '3000', integer(0, 65_535)),
   HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
-  BOOTSTRAP_API_KEY: setting(
-    'A key with every scope, stored at the start, 32 to 256 characters',
-    '',
-    optional(bearerToken),
-  ),
+  BOOTSTRAP_API_KEY: setting('A key with every scope, stored at the start, 32 to 256 characters', '', bearerToken),
   LOG_LEVEL: setting(`Least level that is logged: ${LOG_LEVELS.join(', ')}`, 'info', oneOf(...LOG_LEVELS)),
   LOG_SUCCESS_EVERY: setting('One in so many successes is logged; failures always are', '1', integer(1, 1_000_000)),
   RATE_LIMIT_PER_MINUTE: setting('Requests a minute, by key and process; 0 is no limit', '0', integer(0, 100_000_000)),
@@ -113,26 +96,25 @@ export const SETTINGS = {
   ),
   DRAIN_DELAY_MS: setting('On SIGTERM, time to notice that readiness is off', '0', integer(0, 600_000)),
   DRAIN_TIMEOUT_MS: setting('On SIGTERM, time for requests under way', '25000', integer(100, 600_000)),
-} satisfies Record<string, Setting<unknown>>;
+};
 
 export type SettingName = keyof typeof SETTINGS;
 type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
 
 /**
- * Reads and checks all settings.
+ * Reads and checks all settings. Nothing else reads `process.env`.
  *
  * @throws Failure naming every setting that is missing or malformed, a line each, and never its value
  */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
-  const databaseUrl = withSslMode(source['DATABASE_URL'], source['PGSSLMODE']);
-  const texts: typeof source = { ...source, DATABASE_URL: databaseUrl };
-  const values: Partial<Record<SettingName, unknown>> = {};
-  for (const [name, { default: fallback, read }] of Object.entries<Setting<unknown>>(SETTINGS)) {
+  const texts: typeof source = { ...source, DATABASE_URL: withSslMode(source['DATABASE_URL'], source['PGSSLMODE']) };
+  const values: Record<string, unknown> = {};
+  for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
     const text = texts[name] ?? fallback;
     try {
       if (text === undefined) throw new Error('is required');
-      values[name as SettingName] = read(text);
+      values[name] = read(text);
     } catch (error) {
       const isGivenMode = name === 'DATABASE_URL' && text !== source[name];
       faults.push(`${name} ${(error as Error).message}${isGivenMode ? ' (given by PGSSLMODE)' : ''}`);
@@ -140,10 +122,9 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
   }
   if (faults.length > 0) throw new Failure(faults.join('\n'));
   const settings = Object.assign(new Settings(), values);
-  const { DATABASE_URL, DATABASE_PASSWORD_FILE } = settings;
-  return DATABASE_PASSWORD_FILE === undefined
-    ? settings
-    : Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, DATABASE_PASSWORD_FILE) });
+  const { DATABASE_URL, DATABASE_PASSWORD_FILE: password } = settings;
+  if (password !== undefined) Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, password) });
+  return settings;
 }
 
 /** As libpq has it, PGSSLMODE counts where the address has no mode and is not that of a socket. */

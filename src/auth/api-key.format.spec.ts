@@ -1,6 +1,16 @@
 import { createHash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { isWellFormedKey, makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
+import { makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** By the published rule: the last 6 characters are the CRC-32 of those before them, in base62. */
+function isWellFormedKey(text: string): boolean {
+  const [, body = '', checksum = ''] = /^(psk_[0-9A-Za-z]{42})([0-9A-Za-z]{6})$/.exec(text) ?? [];
+  const value = Array.from(checksum).reduce((sum, char) => sum * 62 + BASE62.indexOf(char), 0);
+  return body !== '' && value === crc32(body);
+}
 
 describe('an API key', () => {
   const keys = Array.from({ length: 2_000 }, makeKey);

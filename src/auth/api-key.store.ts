@@ -3,11 +3,12 @@ import { Failure } from '../errors/failure.js';
 import { makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
 import { SCOPES } from './scopes.js';
 
-type Keys = Pick<PrismaClient, 'apiKey' | '$queryRawUnsafe'>;
-
 /** What may be told of a key: everything but its hash. */
 export type KeyRecord = Omit<ApiKey, 'keySha256'>;
-export type KeyState = 'live' | 'expired' | 'revoked';
+export interface KeyWithState {
+  readonly id: string;
+  readonly state: 'live' | 'expired' | 'revoked';
+}
 
 /** The state of a row of api_key, by the database's clock: with another a revocation could lie in its future. */
 export const KEY_STATE = `
@@ -22,38 +23,20 @@ export interface IssuedKey {
   readonly record: KeyRecord;
 }
 
-/** Of a transaction with a person waiting, in milliseconds. */
-const SLOW_NETWORK = { maxWait: 10_000, timeout: 30_000 };
+export type NewKey = Pick<ApiKey, 'name' | 'scopes' | 'expiresAt'>;
 
-const BOOTSTRAP_NAME = 'bootstrap';
-
-/**
- * Issues a key.
- *
- * @param data its `expiresAt` is when it is refused from; null lives until revoked
- */
-export async function createKey(
-  prisma: Keys,
-  data: Pick<ApiKey, 'name' | 'expiresAt'> & { scopes: readonly string[] },
-): Promise<IssuedKey> {
+export async function createKey(prisma: PrismaClient, newKey: NewKey): Promise<IssuedKey> {
   const key = makeKey();
-  const record = await prisma.apiKey.create({
-    data: { ...data, id: makeKeyId(), keySha256: sha256OfKey(key), scopes: [...data.scopes] },
-    omit: { keySha256: true },
-  });
-  return { key, record };
+  const data = { ...newKey, id: makeKeyId(), keySha256: sha256OfKey(key) };
+  return { key, record: await prisma.apiKey.create({ data, omit: { keySha256: true } }) };
 }
 
 /** All keys, oldest first. */
-export function listKeys(prisma: PrismaClient): Promise<(KeyRecord & { state: KeyState })[]> {
+export function listKeys(prisma: PrismaClient): Promise<(KeyRecord & KeyWithState)[]> {
   return prisma.$queryRawUnsafe(`SELECT ${RECORD}, ${KEY_STATE} AS state FROM api_key ORDER BY created_at, id`);
 }
 
-/**
- * Revokes a key for good, in every process from its next request on. Revoking it again keeps the first time.
- *
- * @throws Failure when there is no such key
- */
+/** Revokes a key for good, in every process from its next request on. Revoking it again keeps the first time. */
 export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRecord> {
   const [record] = await prisma.$queryRawUnsafe<KeyRecord[]>(
     `UPDATE api_key SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING ${RECORD}`,
@@ -62,63 +45,52 @@ export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRe
   return record ?? refuse(prisma, id);
 }
 
-/**
- * Issues a successor with the same name and scopes; the old key stays good for the overlap and then expires.
- *
- * @param overlapMs how long both are good, 0 or more
- * @throws Failure when there is no such key or it is not live
- */
+/** Issues a successor with the same name and scopes; the old key stays good for the overlap and then expires. */
 export async function rotateKey(
   prisma: PrismaClient,
   id: string,
   { overlapMs, expiresAt }: { overlapMs: number; expiresAt: Date | null },
 ): Promise<IssuedKey & { oldExpiresAt: Date }> {
-  return prisma.$transaction(async (transaction) => {
-    // A second rotation or a revocation meanwhile waits for this one's row, and then sees what it has become.
-    const [old] = await transaction.$queryRawUnsafe<(KeyRecord & { expiresAt: Date })[]>(
-      `UPDATE api_key SET expires_at = least(expires_at, clock_timestamp() + $2 * interval '1 millisecond')
-        WHERE id = $1 AND ${KEY_STATE} = 'live' RETURNING ${RECORD}`,
-      id,
-      overlapMs,
-    );
-    if (!old) return refuse(transaction, id);
-    const issued = await createKey(transaction, { name: old.name, scopes: old.scopes, expiresAt });
-    return { ...issued, oldExpiresAt: old.expiresAt };
-  }, SLOW_NETWORK);
+  const key = makeKey();
+  // A second rotation or a revocation meanwhile waits for the old key's row, and then sees what it has become.
+  const [record] = await prisma.$queryRawUnsafe<(KeyRecord & { oldExpiresAt: Date })[]>(
+    `WITH old AS (
+       UPDATE api_key SET expires_at = least(expires_at, clock_timestamp() + $2 * interval '1 millisecond')
+        WHERE id = $1 AND ${KEY_STATE} = 'live' RETURNING *
+     )
+     INSERT INTO api_key (id, name, scopes, key_sha256, expires_at)
+     SELECT $3, name, scopes, $4, $5::timestamptz FROM old
+     RETURNING ${RECORD}, (SELECT expires_at FROM old) AS "oldExpiresAt"`,
+    ...[id, overlapMs, makeKeyId(), sha256OfKey(key), expiresAt],
+  );
+  if (!record) return refuse(prisma, id);
+  return { key, record, oldExpiresAt: record.oldExpiresAt };
 }
 
-/**
- * Makes the token of `BOOTSTRAP_API_KEY` a key with all scopes. Any number of processes may do so at once, and again at
- * every start. A key that was revoked or has expired stays so: the caller is told and should say it in the log.
- */
-export async function bootstrapKey(prisma: PrismaClient, token: string): Promise<{ id: string; state: KeyState }> {
+/** Makes the token of `BOOTSTRAP_API_KEY` a key with all scopes. One that was revoked or has expired stays so. */
+export async function bootstrapKey(prisma: PrismaClient, token: string): Promise<KeyWithState> {
   const keySha256 = sha256OfKey(token);
-  const scopes = [...SCOPES];
-  const stored = await prisma.apiKey.findUnique({ where: { keySha256 } });
-  // Nothing is written where nothing is missing: a standby takes no writes.
-  if (stored === null) {
-    const data = { id: makeKeyId(), name: BOOTSTRAP_NAME, keySha256, scopes };
-    await prisma.apiKey.createMany({ data, skipDuplicates: true });
-  } else if (stored.revokedAt === null && !scopes.every((scope) => stored.scopes.includes(scope))) {
-    // A release may know more scopes than the one that first stored the key.
-    await prisma.apiKey.update({ where: { keySha256 }, data: { scopes } });
-  }
-  const [key] = await prisma.$queryRawUnsafe<{ id: string; state: KeyState }[]>(
-    `SELECT id, ${KEY_STATE} AS state FROM api_key WHERE key_sha256 = $1`,
-    keySha256,
+  const [complete] = await prisma.$queryRawUnsafe<KeyWithState[]>(
+    `SELECT id, ${KEY_STATE} AS state FROM api_key
+      WHERE key_sha256 = $1 AND (revoked_at IS NOT NULL OR scopes @> $2)`,
+    ...[keySha256, SCOPES],
   );
-  if (!key) throw new Error('the bootstrap key was deleted while it was being stored');
-  return key;
+  if (complete) return complete; // and nothing is written: a standby takes no writes
+
+  // A release may know more scopes than the one that first stored the key.
+  const [stored] = await prisma.$queryRawUnsafe<[KeyWithState]>(
+    `INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ($1, 'bootstrap', $2, $3)
+     ON CONFLICT (key_sha256) DO UPDATE
+       SET scopes = CASE WHEN api_key.scopes @> excluded.scopes THEN api_key.scopes ELSE excluded.scopes END
+     RETURNING id, ${KEY_STATE} AS state`,
+    ...[makeKeyId(), keySha256, SCOPES],
+  );
+  return stored;
 }
 
-async function refuse(prisma: Keys, id: string): Promise<never> {
-  const [key] = await prisma.$queryRawUnsafe<{ state: KeyState }[]>(
-    `SELECT ${KEY_STATE} AS state FROM api_key WHERE id = $1`,
-    id,
-  );
-  throw new Failure(
-    key
-      ? `key ${id} is ${key.state}; only a live key can be rotated`
-      : 'no key has this id; "inventory keys list" shows them all',
-  );
+/** @throws Failure when there is no such key, or it is not live */
+async function refuse(prisma: PrismaClient, id: string): Promise<never> {
+  const key = (await listKeys(prisma)).find((each) => each.id === id);
+  if (!key) throw new Failure('no key has this id; "inventory keys list" shows them all');
+  throw new Failure(`key ${id} is ${key.state}; only a live key can be rotated`);
 }

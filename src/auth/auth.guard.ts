@@ -16,13 +16,7 @@ export const API_KEY_SCHEME = 'apiKey';
 const ACCESS = 'auth:access';
 const PUBLIC = 'public';
 
-/**
- * Stands before every handler. It lets a request in when its bearer key is live and has the handler's scope; a handler
- * that names none lets nobody in.
- *
- * @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), `too_many_requests`, `forbidden`,
- * `service_unavailable`
- */
+/** Lets a request in when its bearer key is live and has the handler's scope; a handler that names none lets nobody in. */
 @Injectable()
 export class AuthGuard implements CanActivate {
   constructor(
@@ -32,6 +26,7 @@ export class AuthGuard implements CanActivate {
     private readonly rateLimit: RateLimit,
   ) {}
 
+  /** @throws ApiError `unauthorized`, `too_many_requests`, `forbidden`, `service_unavailable` */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const needed = this.reflector.get<Scope | typeof PUBLIC | undefined>(ACCESS, context.getHandler());
     if (needed === PUBLIC) return true;

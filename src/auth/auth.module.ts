@@ -1,11 +1,10 @@
-import { Global, Module } from '@nestjs/common';
+import { Module } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { KeyCheck } from './key-check.js';
 import { AuthGuard } from './auth.guard.js';
 import { BearerStrategy } from './bearer.strategy.js';
 import { RateLimit } from './rate-limit.js';
 
-@Global()
 @Module({
   providers: [KeyCheck, BearerStrategy, RateLimit, { provide: APP_GUARD, useClass: AuthGuard }],
   exports: [KeyCheck],

@@ -24,7 +24,7 @@ export class BearerStrategy {
 
   constructor(keyCheck: KeyCheck, { BOOTSTRAP_API_KEY: bootstrapKey }: Settings) {
     const bootstrapDigest = bootstrapKey && hash('sha256', bootstrapKey);
-    const verify: VerifyFunctionWithRequest = (presented, token, done) => {
+    this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, (presented, token, done) => {
       const { context } = presented as Presented;
       const digest = hash('sha256', token);
       keyCheck.check(digest, context.deadline).then((key) => {
@@ -36,8 +36,7 @@ export class BearerStrategy {
         context.authFailure = key.failure;
         done(null, key.failure === undefined && key);
       }, done);
-    };
-    this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, verify);
+    });
   }
 
   /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or `service_unavailable` */
@@ -48,7 +47,8 @@ export class BearerStrategy {
       attempt.success = (key) => resolve(key as CheckedKey);
       attempt.error = reject;
       attempt.fail = () => {
-        request.authFailure ??= [authorization, ...others].some(isBearer) ? 'malformed_header' : 'no_key';
+        const isBearer = [authorization, ...others].some((value = '') => /^bearer( |$)/i.test(value));
+        request.authFailure ??= isBearer ? 'malformed_header' : 'no_key';
         const error = request.authFailure === 'no_key' ? '' : ', error="invalid_token"';
         const headers = { 'WWW-Authenticate': `Bearer realm="${REALM}"${error}` };
         reject(new ApiError('unauthorized', undefined, headers));
@@ -57,8 +57,4 @@ export class BearerStrategy {
       else attempt.authenticate({ headers: { authorization }, context: request } as Presented);
     });
   }
-}
-
-function isBearer(authorization = ''): boolean {
-  return /^bearer( |$)/i.test(authorization);
 }

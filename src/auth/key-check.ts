@@ -19,21 +19,15 @@ export interface CheckedKey {
   readonly snapshot: Snapshot;
 }
 
-const MOST_KEYS_PER_BATCH = 1_000;
-
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
-const NOTE_USE_EVERY_MINUTES = 10;
-
-/** No key has this SHA-256. */
-const NO_KEY = '00'.repeat(32);
+const NOTE_USE_EVERY_MS = 600_000;
 
 const CHECK_KEYS = `
   SELECT ${SNAPSHOT},
          encode(key_sha256, 'hex'),
          id,
          array_to_string(scopes, ' '),
-         nullif(${KEY_STATE} || '_key', 'live_key'),
-         last_used_at IS NULL OR last_used_at < now() - interval '${NOTE_USE_EVERY_MINUTES} minutes'
+         nullif(${KEY_STATE} || '_key', 'live_key')
     FROM (VALUES (1)) AS always
     LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
 
@@ -44,7 +38,6 @@ type KeyRow = readonly [
   keyId: string,
   scopes: string,
   failure: 'expired_key' | 'revoked_key' | null,
-  isUseUnnoted: 't' | 'f',
 ];
 
 /**
@@ -67,14 +60,13 @@ export class KeyCheck implements OnApplicationShutdown {
     this.#session = new Session(settings, 'key check');
     this.#batcher = new Batcher((digests) => this.#checkAll(digests), {
       name: 'key_check',
-      maxCalls: MOST_KEYS_PER_BATCH,
+      maxCalls: 1_000,
       maxWaiting: settings.MAX_WAITING_REQUESTS,
     });
   }
 
   /**
    * @param digest SHA-256 of the presented key in lower-case hexadecimal
-   * @param deadline on the clock of `performance.now()`
    * @throws ApiError `service_unavailable`
    */
   check(digest: string, deadline: number): Promise<CheckedKey> {
@@ -83,15 +75,9 @@ export class KeyCheck implements OnApplicationShutdown {
     });
   }
 
-  /**
-   * Resolves when the statement that every request makes is answered, however many wait for it: they alone are no sign that
-   * it is not.
-   *
-   * @param deadline on the clock of `performance.now()`
-   * @throws what it failed with
-   */
+  /** Resolves when the database answers such a statement, however many requests wait, and fails as that does. */
   async isAnswered(deadline: number): Promise<void> {
-    await this.#batcher.call(NO_KEY, deadline, true);
+    await this.#batcher.call('00'.repeat(32), deadline, true); // no key has this SHA-256
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -105,22 +91,18 @@ export class KeyCheck implements OnApplicationShutdown {
     const snapshot = { session, transactions };
     const unknown: CheckedKey = { failure: 'unknown_key', keyId: undefined, scopes: [], snapshot };
     const known = new Map<string, CheckedKey>();
-    for (const [, , digest, keyId, scopes, failure, isUseUnnoted] of rows) {
+    for (const [, , digest, keyId, scopes, failure] of rows) {
       if (digest === null) continue;
       known.set(digest, { failure: failure ?? undefined, keyId, scopes: scopes.split(' '), snapshot });
-      if (failure === null && isUseUnnoted === 't') this.#noteUse(keyId);
+      if (failure === null) this.#noteUse(keyId);
     }
     return digests.map((digest) => known.get(digest) ?? unknown);
   }
 
-  /**
-   * Best effort and beside the request, so it waits neither for the disk nor for a standby. By the database's clock, with
-   * which it is compared.
-   */
+  /** Best effort and beside the request, so it waits neither for the disk nor for a standby. */
   #noteUse(keyId: string): void {
     const now = performance.now();
-    const notedAt = this.#notedAt.get(keyId);
-    if (notedAt !== undefined && now - notedAt < NOTE_USE_EVERY_MINUTES * 60_000) return;
+    if (now < (this.#notedAt.get(keyId) ?? -Infinity) + NOTE_USE_EVERY_MS) return;
     this.#notedAt.set(keyId, now);
     this.prisma.$executeRaw`
       UPDATE api_key SET last_used_at = now()

@@ -4,57 +4,34 @@ import { Settings } from '../settings.js';
 import { ApiError } from '../errors/api-error.js';
 
 const WINDOW_S = 60;
-/** From here on, windows that are over are looked for when a key comes anew. */
-const MANY_KEYS = 1_000;
 
-interface Window {
-  /** On the clock of `performance.now()`. */
-  readonly endsAt: number;
-  left: number;
-}
-
-/**
- * How many requests a key may make in a minute, counted from its first. Each process counts for itself: behind a
- * balancer a key can have the limit once per process. A limit of 0 is none, and costs nothing.
- */
+/** How many requests a key may make of this process in a minute, counted from its first. A limit of 0 is none. */
 @Injectable()
 export class RateLimit {
-  readonly #limit: number;
-  readonly #windows = new Map<string, Window>();
+  /** By key, of which each is a live one; `endsAt` is on the clock of `performance.now()`. */
+  readonly #windows = new Map<string, { readonly endsAt: number; left: number }>();
 
-  constructor(settings: Settings) {
-    this.#limit = settings.RATE_LIMIT_PER_MINUTE;
-  }
+  constructor(private readonly settings: Settings) {}
 
-  /**
-   * Counts a request, and tells the client what is left (draft-ietf-httpapi-ratelimit-headers).
-   *
-   * @throws ApiError `too_many_requests`
-   */
+  /** Counts a request, and tells the client what is left (draft-ietf-httpapi-ratelimit-headers). */
   charge(keyId: string, response: ServerResponse): void {
-    if (this.#limit === 0) return;
+    const limit = this.settings.RATE_LIMIT_PER_MINUTE;
+    if (limit === 0) return;
     const now = performance.now();
-    const window = this.#windowOf(keyId, now);
+    let window = this.#windows.get(keyId);
+    if (!window || window.endsAt <= now) {
+      window = { endsAt: now + WINDOW_S * 1_000, left: limit };
+      this.#windows.set(keyId, window);
+    }
     // At most the window: the difference of two large numbers may come out a hair longer.
     const secondsLeft = Math.min(WINDOW_S, Math.ceil((window.endsAt - now) / 1_000));
     const refused = window.left === 0;
     if (!refused) window.left--;
-    response.setHeader('RateLimit-Policy', `"key";q=${this.#limit};w=${WINDOW_S}`);
+    response.setHeader('RateLimit-Policy', `"key";q=${limit};w=${WINDOW_S}`);
     response.setHeader('RateLimit', `"key";r=${window.left};t=${secondsLeft}`);
     if (refused) {
-      const message = `The API key has made its ${this.#limit} requests of this minute.`;
+      const message = `The API key has made its ${limit} requests of this minute.`;
       throw new ApiError('too_many_requests', message, { 'Retry-After': String(secondsLeft) });
     }
-  }
-
-  #windowOf(keyId: string, now: number): Window {
-    const present = this.#windows.get(keyId);
-    if (present && present.endsAt > now) return present;
-    if (this.#windows.size >= MANY_KEYS) {
-      for (const [id, { endsAt }] of this.#windows) if (endsAt <= now) this.#windows.delete(id);
-    }
-    const window = { endsAt: now + WINDOW_S * 1_000, left: this.#limit };
-    this.#windows.set(keyId, window);
-    return window;
   }
 }

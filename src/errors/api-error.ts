@@ -1,9 +1,6 @@
 import { ERRORS, type ErrorCode } from './error-code.js';
 
-/**
- * A refusal or failure as the client sees it.
- * `message` tells a person which member broke which rule; nothing the client sent and nothing internal is in it.
- */
+/** A refusal or failure as the client sees it. Nothing that the client sent, and nothing internal, is in its message. */
 export class ApiError extends Error {
   readonly status: number;
 

@@ -1,7 +1,6 @@
 import type { PrettyOptions } from 'pino-pretty';
 
 const MAX_COLUMNS = 100;
-const SHOWN_OF_REQUEST_ID = 8;
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -29,17 +28,12 @@ function requestText({ method, route, status, code, reason, durationMs, bytes, k
   const id = String(requestId);
   return [
     ...[method, route, status, reason ?? code, `${Number(durationMs).toFixed(1)} ms`],
-    Number(status) < 400 && bytes !== undefined && sizeText(Number(bytes)),
+    Number(status) < 400 && bytes !== undefined && `${(Number(bytes) / 1e3).toFixed(1)} kB`,
     typeof keyId === 'string' && `key ${keyId}`,
-    `req ${id.length > SHOWN_OF_REQUEST_ID ? `${id.slice(0, SHOWN_OF_REQUEST_ID)}…` : id}`,
+    `req ${id.length > 8 ? `${id.slice(0, 8)}…` : id}`,
   ]
     .filter((part) => part !== undefined && part !== false)
     .join(' ');
-}
-
-function sizeText(bytes: number): string {
-  if (bytes < 1_000) return `${bytes} B`;
-  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
 function othersOf(line: Members): string {

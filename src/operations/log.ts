@@ -1,7 +1,6 @@
-import { createRequire } from 'node:module';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
-import { type DestinationStream, type LogFn, type Logger, pino } from 'pino';
+import { type LogFn, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
 import { Settings } from '../settings.js';
 import { describeError } from './error-text.js';
@@ -10,26 +9,27 @@ import { terminalOptions } from './log-terminal.js';
 /** Many lines are written at once. While nobody reads standard output they wait in memory, up to `maxLength` bytes. */
 const BUFFER = { minLength: 8_192, periodicFlush: 100, maxLength: 16 * 2 ** 20 };
 
-/** A reader of standard output that has stopped reading must not keep the process from ending. */
-const FLUSHED_WITHIN_MS = 1_000;
+/** For people, where standard output is a terminal and the package is there; production does not have it. */
+const pretty = process.stdout.isTTY ? await import('pino-pretty').catch(() => undefined) : undefined;
 
 export type Level = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * The log: one JSON object a line on standard output, or text for people when that is a terminal. Secrets never go into
- * it: an error under `err` is described without them, and no other member is taken from what a client sends.
+ * One JSON object a line on standard output, or text where that is a terminal. Errors are described without secrets, and
+ * nothing else in it is what a client has sent.
  */
 @Injectable()
 export class Log implements LoggerService {
   /** What pino writes with. Its own destination ends for good at a broken pipe, and can keep a process from ending. */
   readonly #output = new sonicBoom.SonicBoom({ fd: 1, sync: false, ...BUFFER });
-  readonly #logger: Logger;
   readonly debug: LogFn;
   readonly info: LogFn;
   readonly warn: LogFn;
   readonly error: LogFn;
   /** What NestJS says of itself. */
   readonly log: LogFn;
+  /** Whether lines of this level are written; when not, nothing needs to be computed for them. */
+  readonly isEnabled: (level: Level) => boolean;
   /** Lines that were lost because nobody read them. */
   dropped = 0;
 
@@ -37,7 +37,7 @@ export class Log implements LoggerService {
     this.#output.on('drop', () => this.dropped++);
     // A named pipe may get another reader, and a disk may get room: what waits is tried again.
     this.#output.on('error', () => undefined);
-    this.#logger = pino(
+    const logger = pino(
       {
         level: LOG_LEVEL,
         base: null,
@@ -45,25 +45,20 @@ export class Log implements LoggerService {
         formatters: { level: (level) => ({ level }) },
         serializers: { err: (error: unknown) => describeError(error) },
       },
-      terminal() ?? this.#output,
+      pretty?.build(terminalOptions) ?? this.#output,
     );
-    const at = (level: Level) => this.#logger[level].bind(this.#logger);
-    this.debug = this.log = at('debug');
-    this.info = at('info');
-    this.warn = at('warn');
-    this.error = at('error');
+    this.debug = this.log = logger.debug.bind(logger);
+    this.info = logger.info.bind(logger);
+    this.warn = logger.warn.bind(logger);
+    this.error = logger.error.bind(logger);
+    this.isEnabled = logger.isLevelEnabled.bind(logger);
   }
 
-  /** Whether lines of this level are written; when not, nothing needs to be computed for them. */
-  isEnabled(level: Level): boolean {
-    return this.#logger.isLevelEnabled(level);
-  }
-
-  /** Resolves when all lines so far are written, at most after a second. */
+  /** Resolves when all lines so far are written, or after a second: nobody may be reading any more. */
   async flush(): Promise<void> {
     const flushed = () => new Promise((resolve) => this.#output.flush(resolve));
     // The first leaves a last part to the second.
-    await Promise.race([flushed().then(flushed), pause(FLUSHED_WITHIN_MS, undefined, { ref: false })]);
+    await Promise.race([flushed().then(flushed), pause(1_000, undefined, { ref: false })]);
   }
 }
 
@@ -78,15 +73,4 @@ function isoTime(): string {
     timestamp = `,"time":"${new Date(now).toISOString()}"`;
   }
   return timestamp;
-}
-
-/** pino-pretty, where standard output is a terminal and the package is there; production does not have it. */
-function terminal(): DestinationStream | undefined {
-  if (!process.stdout.isTTY) return undefined;
-  try {
-    const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
-    return pretty(terminalOptions);
-  } catch {
-    return undefined;
-  }
 }

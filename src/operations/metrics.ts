@@ -1,39 +1,28 @@
 import { createRequire } from 'node:module';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-import { AUTH_FAILURES } from '../http/api-request.js';
 import { type BatchEnd, batchEnds } from '../database/batcher.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { ERRORS } from '../errors/error-code.js';
+import { ERRORS, type ErrorCode } from '../errors/error-code.js';
+import { AUTH_FAILURES, type ApiRequest } from '../http/api-request.js';
 import { ListCache } from '../inventory/list-cache.js';
 import { QuantityUpdates } from '../inventory/quantity-updates.js';
 import { Log } from './log.js';
 
 /** Seconds. Finer below 5 ms than is usual, for that is where this service's responses are. */
 const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
+/** Any other is `_OTHER`. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT']);
-const OTHER_METHOD = '_OTHER';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
-
-interface RequestEnd {
-  readonly method: string;
-  readonly route: string;
-  readonly status: number;
-  readonly seconds: number;
-  /** Of the Error that the request failed with. */
-  readonly code: string | undefined;
-  /** Why the request was not let in. */
-  readonly reason: string | undefined;
-}
 
 /** What Prometheus reads. Labels have values from closed lists only, so the number of series is bounded. */
 @Injectable()
 export class Metrics implements OnApplicationShutdown {
   readonly registry = new Registry();
-  readonly #routes = new Set<string>();
+  /** Methods with their routes that a request was made to. */
+  readonly #known = new Set<string>();
   /** Requests whose response has not ended yet. */
   activeRequests = 0;
 
@@ -43,7 +32,7 @@ export class Metrics implements OnApplicationShutdown {
     ['method', 'route', 'status'],
     DURATIONS,
   );
-  readonly #malformed = this.#counter('http_server_malformed_requests_total', 'Requests the parser refused.', 'code');
+  readonly malformed = this.#counter('http_server_malformed_requests_total', 'Requests the parser refused.', 'code');
   readonly #errors = this.#counter('inventory_errors_total', 'Responses with an Error body, by its code.', 'code');
   readonly #unauthorized = this.#counter('inventory_unauthorized_total', 'Requests without a valid key.', 'reason');
   readonly #batchDurations = this.#histogram(
@@ -56,7 +45,7 @@ export class Metrics implements OnApplicationShutdown {
     'inventory_round_trip_batch_size',
     'Requests that were served by one round trip.',
     ['trip'],
-    BATCH_SIZES,
+    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
   );
   readonly #batchFailures = this.#counter('inventory_round_trip_failures_total', 'Round trips that failed.', 'trip');
 
@@ -77,31 +66,28 @@ export class Metrics implements OnApplicationShutdown {
     const buildInfo = { name: 'inventory_build_info', help: 'Always 1.', labelNames: ['version'] };
     new Gauge({ ...buildInfo, registers: [this.registry] }).set({ version }, 1);
     // From the start, so that the first one is a rise.
-    for (const code of Object.keys(ERRORS)) this.#errors.inc({ code }, 0);
-    for (const code of Object.keys(ERRORS)) this.#malformed.inc({ code }, 0);
+    for (const code of Object.keys(ERRORS)) {
+      this.#errors.inc({ code }, 0);
+      this.malformed.inc({ code }, 0);
+    }
     for (const reason of AUTH_FAILURES) this.#unauthorized.inc({ reason }, 0);
     batchEnds.subscribe(this.#batchEnded);
   }
 
-  requestEnded({ method: given, route, status, seconds, code, reason }: RequestEnd): void {
-    const method = METHODS.has(given) ? given : OTHER_METHOD;
-    this.#expectFailures(method, route);
+  /** @param code of the Error that the request failed with */
+  requestEnded(request: ApiRequest, route: string, status: number, seconds: number, code?: ErrorCode): void {
+    const method = METHODS.has(request.method) ? request.method : '_OTHER';
+    // A series that begins with its first failure would hide it: Prometheus sees rises, not beginnings.
+    const methodAndRoute = `${method} ${route}`;
+    if (!this.#known.has(methodAndRoute)) {
+      this.#known.add(methodAndRoute);
+      for (const failure of [500, 503]) this.#durations.zero({ method, route, status: failure });
+    }
+
     this.#durations.observe({ method, route, status }, seconds);
     this.activeRequests--;
     if (code !== undefined && status >= 400) this.#errors.inc({ code });
-    if (reason !== undefined) this.#unauthorized.inc({ reason });
-  }
-
-  /** A series that begins with its first failure would hide it: Prometheus sees rises, not beginnings. */
-  #expectFailures(method: string, route: string): void {
-    const key = `${method} ${route}`;
-    if (this.#routes.has(key)) return;
-    this.#routes.add(key);
-    for (const status of [500, 503]) this.#durations.zero({ method, route, status });
-  }
-
-  requestMalformed(code: string): void {
-    this.#malformed.inc({ code });
+    if (request.authFailure !== undefined) this.#unauthorized.inc({ reason: request.authFailure });
   }
 
   onApplicationShutdown(): void {

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { bootstrapKey } from '../auth/api-key.store.js';
 import { KeyCheck } from '../auth/key-check.js';
-import { sqlstateOf } from '../database/database-failure.js';
+import { DeadlinePassed, sqlstateOf } from '../database/database-failure.js';
 import { pendingMigrations } from '../database/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { tlsFailure } from '../database/tls.js';
@@ -17,7 +17,6 @@ const PREPARE_AGAIN_AFTER_MS = 500;
 
 /** Shorter than any probe's own patience, and long for a database that is well. */
 const CHECKED_WITHIN_MS = 1_000;
-const TOO_SLOW = `the database does not answer within ${CHECKED_WITHIN_MS / 1_000} s`;
 
 /** Whether this process should be given requests, and what has to be done once before it is. */
 @Injectable()
@@ -25,7 +24,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   /** What the log has last; `null` before that. */
   #logged: string | null | undefined = null;
   #check: Promise<string | undefined> | undefined;
-  readonly #stopped = new AbortController();
+  #isStopped = false;
 
   constructor(
     private readonly settings: Settings,
@@ -41,7 +40,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   onApplicationShutdown(): void {
-    this.#stopped.abort();
+    this.#isStopped = true;
   }
 
   /** @returns why not, or undefined when ready */
@@ -49,43 +48,40 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     if (this.drain.isDraining) return 'The service is shutting down.';
     if (!this.keyCheck.isPrepared) return 'The service has not found its database, with all migrations, yet.';
     // One at a time: probes that come meanwhile share it.
-    this.#check ??= this.keyCheck
-      .isAnswered(performance.now() + 2 * CHECKED_WITHIN_MS)
-      .then(
-        () => undefined,
-        (error: unknown) => {
-          if (MISSING.includes(sqlstateOf(error) ?? '')) void this.#prepare();
-          return reasonOf(error);
-        },
-      )
-      .finally(() => (this.#check = undefined));
-    const failure = await Promise.race([this.#check, pause(CHECKED_WITHIN_MS, TOO_SLOW, { ref: false })]);
+    this.#check ??= this.#findFailure().finally(() => (this.#check = undefined));
+    const failure = await this.#check;
     this.#logChange(failure);
     return failure && 'The database cannot be used at the moment.';
   }
 
+  async #findFailure(): Promise<string | undefined> {
+    try {
+      await this.keyCheck.isAnswered(performance.now() + CHECKED_WITHIN_MS);
+      return undefined;
+    } catch (error) {
+      if (MISSING.includes(sqlstateOf(error) ?? '')) void this.#prepare();
+      return reasonOf(error);
+    }
+  }
+
   async #prepare(): Promise<void> {
+    const { BOOTSTRAP_API_KEY } = this.settings;
     this.keyCheck.isPrepared = false;
-    const { signal } = this.#stopped;
-    while (!this.keyCheck.isPrepared && !signal.aborted) {
+    while (!this.keyCheck.isPrepared && !this.#isStopped) {
       try {
         const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
         if (pending.length > 0) throw new Error(`migrations are pending: ${pending.join(', ')}`);
-        await this.#storeBootstrapKey();
+        if (BOOTSTRAP_API_KEY !== undefined) {
+          const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
+          if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);
+        }
         this.keyCheck.isPrepared = true;
         this.#logChange(undefined);
       } catch (error) {
         this.#logChange(reasonOf(error));
-        await pause(PREPARE_AGAIN_AFTER_MS, undefined, { signal }).catch(() => undefined);
+        await pause(PREPARE_AGAIN_AFTER_MS, undefined, { ref: false });
       }
     }
-  }
-
-  async #storeBootstrapKey(): Promise<void> {
-    const { BOOTSTRAP_API_KEY } = this.settings;
-    if (BOOTSTRAP_API_KEY === undefined) return;
-    const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
-    if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);
   }
 
   /** Not at every attempt or probe: what keeps the service from its database may last for hours. */
@@ -99,6 +95,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
 
 /** In one line, and without secrets. */
 function reasonOf(error: unknown): string {
+  if (error instanceof DeadlinePassed) return `the database does not answer within ${CHECKED_WITHIN_MS / 1_000} s`;
   const { message, cause } = describeError(error);
   const text = cause?.message ?? message;
   return tlsFailure(text) ?? text.trim().replaceAll(/\s+/g, ' ');

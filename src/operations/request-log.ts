@@ -8,29 +8,18 @@ import { Settings } from '../settings.js';
 import { type Level, Log } from './log.js';
 import { Metrics } from './metrics.js';
 
-/** Paths that no route has are one route, so that nobody can make new series. */
-const UNMATCHED = 'unmatched';
-
-/** The status of a request whose connection broke before there was one, as nginx writes it. */
-const CLIENT_GONE = 499;
-
-const MAX_CLAIMED_ADDRESSES = 5;
-
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /** Sees every request from its head to the end of its response, and tells the metrics and the log. */
 @Injectable()
 export class RequestLog {
-  readonly #logSuccessEvery: number;
   #successes = 0;
 
   constructor(
-    { LOG_SUCCESS_EVERY }: Settings,
+    private readonly settings: Settings,
     private readonly log: Log,
     private readonly metrics: Metrics,
-  ) {
-    this.#logSuccessEvery = LOG_SUCCESS_EVERY;
-  }
+  ) {}
 
   /** Listens before the application does, so that no response passes unseen. */
   attach(server: Server): void {
@@ -43,21 +32,23 @@ export class RequestLog {
       });
     });
     server.on(REFUSED, ({ id, address, error: { code, status } }: Refused) => {
-      this.metrics.requestMalformed(code);
+      this.metrics.malformed.inc({ code });
       this.log.warn({ requestId: id, address, status, code }, 'malformed request');
     });
   }
 
   #ended(request: ApiRequest, response: ServerResponse): void {
     const { method, failure, authFailure: reason } = request;
-    const status = response.headersSent ? response.statusCode : CLIENT_GONE;
-    const route = String((request.route as { path: string | string[] } | undefined)?.path ?? UNMATCHED);
+    const status = response.headersSent ? response.statusCode : 499; // the connection broke before; nginx writes it so
+    // Paths that no route has are one route, so that nobody can make new series.
+    const route = String((request.route as { path: string | string[] } | undefined)?.path ?? 'unmatched');
     const code = failure instanceof ApiError ? failure.code : undefined;
     const durationMs = performance.now() - request.arrivedAt;
-    this.metrics.requestEnded({ method, route, status, seconds: durationMs / 1_000, code, reason });
+    this.metrics.requestEnded(request, route, status, durationMs / 1_000, code);
 
     const level = levelOf(status, route);
-    if (!this.log.isEnabled(level) || (status < 400 && this.#successes++ % this.#logSuccessEvery !== 0)) return;
+    if (!this.log.isEnabled(level)) return;
+    if (status < 400 && this.#successes++ % this.settings.LOG_SUCCESS_EVERY !== 0) return;
     const length = request.responseLength ?? response.getHeader('Content-Length');
     this.log[level](
       {
@@ -86,13 +77,15 @@ function traceIdOf(traceparent: string | readonly string[] | undefined): string 
   return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;
 }
 
-/** What the client, or a proxy, claims: the last addresses, which the nearest proxies wrote. Nothing else goes into the log. */
+/** What the client, or a proxy, claims: the last five, which the nearest proxies wrote, and only what is an address. */
 function claimedAddresses(forwardedFor: string | readonly string[] | undefined): string | undefined {
   if (forwardedFor === undefined) return undefined;
-  const claims = String(forwardedFor).split(',').slice(-MAX_CLAIMED_ADDRESSES);
-  // The zone of an IPv6 address could be any text.
-  const isAddress = (claim: string) => isIP(claim) !== 0 && !claim.includes('%');
-  return claims.map((claim) => (isAddress(claim.trim()) ? claim.trim() : 'invalid')).join(', ');
+  const claims = String(forwardedFor).split(',').slice(-5);
+  const addresses = claims.map((claim) => {
+    const address = claim.trim();
+    return isIP(address) && !address.includes('%') ? address : 'invalid'; // an IPv6 address's zone could be any text
+  });
+  return addresses.join(', ');
 }
 
 /** Probes come every second; what they find is logged when it changes. */

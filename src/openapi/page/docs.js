@@ -2,8 +2,6 @@
 
 /** Of a list that is longer, only the first are shown. */
 const SHOWN_ITEMS = 200;
-/** Longer text is not highlighted: every word of it would become an element. */
-const HIGHLIGHTED_CHARACTERS = 4_096;
 
 const isRounded = (value) => Number.isInteger(value) && !Number.isSafeInteger(value);
 
@@ -43,21 +41,23 @@ function shownResponse(json) {
   };
 }
 
-/** The tags that the service gave last: of the list, and of each pet that was updated since. */
-const seen = { list: undefined, json: '', updated: new Map() };
+/** The list as it came last, and the tags that have come since: of `inventory`, and of each pet that was updated. */
+let list = '';
+const tags = new Map();
 
 function remember({ url, status, headers, text }) {
-  const tag = headers.etag;
-  const [, petId] = /\/inventory\/(-?\d+)$/.exec(url) ?? [];
-  if (petId !== undefined && tag) seen.updated.set(petId, tag);
-  else if (status === 200 && /\/inventory$/.test(url))
-    Object.assign(seen, { list: tag, json: text, updated: new Map() });
+  const name = url.slice(url.lastIndexOf('/') + 1);
+  if (name === 'inventory' && status === 200) {
+    list = text;
+    tags.clear();
+  }
+  if (headers.etag) tags.set(name, headers.etag);
 }
 
-function tagOf(petId) {
-  if (!/^-?\d+$/.test(petId)) return undefined;
-  const [, quantity, status] = new RegExp(`"petId":${petId},"quantity":(\\d+),"status":"(\\w+)"`).exec(seen.json) ?? [];
-  return seen.updated.get(petId) ?? (status && `"${status}-${quantity}"`);
+function tagOf(name) {
+  if (tags.has(name) || !/^-?\d+$/.test(name)) return tags.get(name);
+  const [, quantity, status] = new RegExp(`"petId":${name},"quantity":(\\d+),"status":"(\\w+)"`).exec(list) ?? [];
+  return status && `"${status}-${quantity}"`;
 }
 
 function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
@@ -75,35 +75,23 @@ function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
           h(HighlightCode, { ...code, fileName: 'response.json' }, props.content),
         );
       },
-      SyntaxHighlighter:
-        (Original, { getComponent }) =>
-        (props) => {
-          const { className = '', children, renderPlainText } = props;
-          const isResponse = className.includes('response-json');
-          const { text, note } = useMemo(
-            () => (isResponse ? shownResponse(children) : { text: children }),
-            [isResponse, children],
-          );
-          const isLong = text.length > HIGHLIGHTED_CHARACTERS && renderPlainText;
-          return h(
-            Fragment,
-            null,
-            note && h('p', { className: 'shown-of' }, note),
-            isLong
-              ? renderPlainText({ children: text, PlainTextViewer: getComponent('PlainTextViewer') })
-              : h(Original, props, text),
-          );
-        },
+      SyntaxHighlighter: (Original) => (props) => {
+        const { className = '', children } = props;
+        const isResponse = className.includes('response-json');
+        const { text, note } = useMemo(
+          () => (isResponse ? shownResponse(children) : { text: children }),
+          [isResponse, children],
+        );
+        return h(Fragment, null, note && h('p', { className: 'shown-of' }, note), h(Original, props, text));
+      },
       /** Swagger UI resolves an operation some time after it opens; pressed before, Execute would stay disabled. */
       execute: (Original) => (props) => props.operation.size > 0 && h(Original, props),
       /** The field of a conditional header offers the tag that holds at the moment. */
       JsonSchema_string:
         (Original, { specSelectors }) =>
         (props) => {
-          const petId = () => specSelectors.parameterValues(['/inventory/{petId}', 'patch']).get('path.petId');
-          const tag = { 'If-None-Match': () => seen.list, 'If-Match': () => tagOf(String(petId())) }[
-            props.description
-          ]?.();
+          const petId = specSelectors.parameterValues(['/inventory/{petId}', 'patch']).get('path.petId');
+          const tag = tagOf({ 'If-None-Match': 'inventory', 'If-Match': petId }[props.description]);
           if (!tag || props.disabled) return h(Original, props);
           const take = { type: 'button', className: 'btn current-tag', onClick: () => props.onChange(tag) };
           return h(Fragment, null, h(Original, { ...props, description: tag }), h('button', take, `Use ${tag}`));
