@@ -33,12 +33,9 @@ process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
 
 process.stderr.on('error', () => undefined); // nobody has to read it
 
-// Process 1 of a container is not even ended by a signal that it does not listen for. A command that has more to do listens
-// itself. The exit code is as shells count.
+// Process 1 of a container is not even ended by a signal that it does not listen for. The exit code is as shells count.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => {
-    if (process.listenerCount(signal) === 1) process.exit(128 + constants.signals[signal]);
-  });
+  process.on(signal, () => process.exit(128 + constants.signals[signal]));
 }
 
 addMigrate(program);

@@ -1,13 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 
 const DAY_MS = 86_400_000;
-const UNIT_MS = new Map([
-  ['s', 1_000],
-  ['m', 60_000],
-  ['h', 3_600_000],
-  ['d', DAY_MS],
-  ['w', 7 * DAY_MS],
-]);
+const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS, w: 7 * DAY_MS };
 
 export const DURATION_FORM = '30s, 15m, 12h, 30d or 4w';
 export const DATE_TIME_FORM = `a duration such as ${DURATION_FORM}, or an ISO date such as 2027-01-31 or 2027-01-31T12:00:00Z`;
@@ -15,7 +9,7 @@ export const DATE_TIME_FORM = `a duration such as ${DURATION_FORM}, or an ISO da
 /** The milliseconds of an option's value like `12h`, at most ten thousand days. */
 export function readDuration(text: string): number {
   const [, count, unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
-  const durationMs = Number(count) * (UNIT_MS.get(unit) ?? NaN);
+  const durationMs = Number(count) * (UNIT_MS[unit] ?? NaN);
   if (durationMs <= 10_000 * DAY_MS) return durationMs;
   throw new InvalidArgumentError(`It must be ${DURATION_FORM}.`);
 }

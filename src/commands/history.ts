@@ -101,7 +101,8 @@ async function show(petId: bigint | undefined, { since, limit, json }: ShowOptio
 }
 
 async function feed(options: ShowOptions): Promise<void> {
-  if (options.follow) for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(0));
+  if (options.follow)
+    for (const signal of ['SIGINT', 'SIGTERM']) process.prependListener(signal, () => process.exit(0));
   await withPrisma('history', async (prisma) => {
     for await (const changes of readChanges(prisma, options)) {
       for (const change of changes) {

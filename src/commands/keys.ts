@@ -14,7 +14,11 @@ export function addKeys(program: Command): void {
     .command('create')
     .description('Issues a key: the key alone on standard output, everything else on standard error.')
     .requiredOption('--name <name>', 'who or what holds the key, up to 100 characters', readName)
-    .addOption(scopeOption())
+    .addOption(
+      new Option('--scope <scope...>', 'what it may do, one or several')
+        .choices(SCOPES)
+        .default(DEFAULT_SCOPES, DEFAULT_SCOPES.join(' and ')),
+    )
     .option('--expires <when>', `when it ends: ${DATE_TIME_FORM} (default: never)`, readFuture)
     .addHelpText(
       'after',
@@ -86,12 +90,6 @@ function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey)
   const end = expiresAt === null ? 'it never expires' : `it expires ${showDateTime(expiresAt)}`;
   note(`key ${id} for ${withoutControls(name)}: ${scopes.join(', ')}; ${end}`);
   note('this is the only time it is shown');
-}
-
-function scopeOption(): Option {
-  return new Option('--scope <scope...>', 'what it may do, one or several')
-    .choices(SCOPES)
-    .default(DEFAULT_SCOPES, DEFAULT_SCOPES.join(' and '));
 }
 
 function readName(text: string): string {

@@ -19,13 +19,10 @@ export function printJson(value: unknown, indent = 2): void {
 export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
   const table = [head, ...rows].map((row) => row.map(withoutControls));
   const widths = head.map((_, column) => table.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0));
-  for (const row of table)
-    print(
-      widths
-        .map((width, column) => row[column]?.padEnd(width))
-        .join('  ')
-        .trimEnd(),
-    );
+  for (const row of table) {
+    const cells = row.map((cell, column) => cell.padEnd(widths[column] ?? 0));
+    print(cells.join('  ').trimEnd());
+  }
 }
 
 /** Text from outside, made harmless for terminals and short. JSON that is text already stays as it is. */
