@@ -30,7 +30,8 @@ export async function* readChanges(
       const upTo = newest - last > WINDOW ? last + WINDOW : newest;
       const changes = newest > last ? await between(prisma, last, upTo) : [];
       if (isAway) note('the database answers again');
-      [isAway, last] = [false, upTo];
+      isAway = false;
+      last = upTo;
       yield changes;
       if (upTo < newest) continue; // with changes or without: a transaction that is rolled back leaves its ids unused
       if (!follow) return;
@@ -38,23 +39,19 @@ export async function* readChanges(
     } catch (error) {
       if (!follow || isAway === undefined || error instanceof Failure) throw error;
       if (!isAway) note(`${describeFailure(error)}; waiting for it`);
-      [isAway, pauseMs] = [true, LONGEST_PAUSE_MS];
+      isAway = true;
+      pauseMs = LONGEST_PAUSE_MS;
     }
     await pause(pauseMs);
   }
 }
 
-/** The id to begin behind: who reads the stock after this has all changes up to it, and {@link readChanges} gives the others. */
-export async function readCursor(prisma: PrismaClient): Promise<bigint> {
-  const { newest } = await settled(prisma);
-  return newest;
-}
-
 /**
- * Waits until nobody can commit a change up to the newest one any more. PREPARE TRANSACTION hands a session's locks on to
- * another name, `-1/…`: when a session is gone, every prepared transaction may be its own.
+ * Waits until nobody can commit a change up to the newest one any more: who reads the stock after this has all up to it.
+ * PREPARE TRANSACTION hands a session's locks on to another name, `-1/…`: when a session is gone, every prepared transaction
+ * may be its own.
  */
-async function settled(prisma: PrismaClient, last = 0n) {
+export async function settled(prisma: PrismaClient, last = 0n) {
   const view = await look(prisma);
   const { newest } = view;
   if (newest < last)

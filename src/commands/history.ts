@@ -5,7 +5,7 @@ import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withNewestSchema, withPrisma } from './connection.js';
 import { Failure } from '../errors/failure.js';
 import { verifyHistory, pruneBefore } from './history-chain.js';
-import { readChanges, readCursor } from './history-feed.js';
+import { readChanges, settled } from './history-feed.js';
 import { DATE_TIME_FORM, readPast } from './date-time.js';
 import { note, print, printJson, printTable, withoutControls } from './output.js';
 
@@ -60,7 +60,8 @@ export function addHistory(program: Command): void {
       'Prints the id to begin behind with --after. A stock that is read afterwards has all changes up to it.',
     )
     .action(async () => {
-      print(String(await withPrisma('history', readCursor)));
+      const { newest } = await withPrisma('history', (prisma) => settled(prisma));
+      print(String(newest));
     });
   history
     .command('prune')
