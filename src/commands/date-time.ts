@@ -14,25 +14,21 @@ export function readDuration(text: string): number {
   throw new InvalidArgumentError(`It must be ${DURATION_FORM}.`);
 }
 
-/** An option's value that is a time up to now: a duration before it, or a date. */
+/** A time up to now. */
 export function readPast(text: string): Date {
   const dateTime = readDateTime(text, -1);
   if (dateTime > new Date()) throw new InvalidArgumentError('It must lie in the past.');
   return dateTime;
 }
 
-/** An option's value that is a time to come: a duration from now, or a date. */
+/** A time to come. */
 export function readFuture(text: string): Date {
   const dateTime = readDateTime(text, 1);
   if (dateTime <= new Date()) throw new InvalidArgumentError('It must lie in the future.');
   return dateTime;
 }
 
-/**
- * A distance from now, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its zone.
- *
- * @param direction 1 when a duration reaches into the future, -1 when into the past
- */
+/** A duration from now, forward or back, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its zone. */
 export function readDateTime(text: string, direction: 1 | -1, now = new Date()): Date {
   if (/^\d+[a-z]$/.test(text)) return new Date(now.getTime() + direction * readDuration(text));
   const [, date] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];

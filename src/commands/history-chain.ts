@@ -28,10 +28,8 @@ const findBrokenChains = `
    ORDER BY pet_id LIMIT 1000`;
 
 /**
- * Finds the pets whose history does not tell how their present stock came about. One statement, hence one snapshot.
- * The first row that is left of a pet may begin with any stock: what was before may have been pruned.
- *
- * @returns how many pets there are, how many are broken, and what is wrong with the first thousand of these
+ * Counts the pets, and those whose history does not lead to their present stock, with the faults of the first thousand of
+ * these. One statement, hence one snapshot. The first row of a pet may begin with any stock: those before may be pruned.
  */
 export async function verifyHistory(client: Client) {
   await client.query(`SET statement_timeout = ${statementTimeoutMs}; SET work_mem = '96MB'`);
@@ -66,8 +64,6 @@ const pruneSlice = `
  * Deletes history rows older than a time, in batches that are each a short transaction. Of each pet it takes rows from the
  * beginning of the chain only, for a later row can have an earlier time, and never the newest: what remains links up, even
  * when this is interrupted.
- *
- * @returns how many rows it deleted
  */
 export async function pruneBefore(client: Client, before: Date): Promise<number> {
   let deleted = 0;

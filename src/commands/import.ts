@@ -76,7 +76,6 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
 /**
  * Makes the stock what a file says, in one transaction.
  *
- * @param name of the file; `-` is standard input
  * @throws Failure when the file cannot be read or breaks a rule; nothing is written then
  */
 export async function importStock(name: string, options: ImportOptions): Promise<Summary> {

@@ -43,10 +43,7 @@ const findProblems = `
   SELECT $1 || ' ' || place || ': ' || fault AS text, (count(*) OVER ())::integer AS total
     FROM problem ORDER BY place, fault LIMIT ${SHOWN_PROBLEMS}`;
 
-/**
- * @param unit what a place in the file is called
- * @throws Failure with the first problems of the file and the count of all
- */
+/** @throws Failure with the first problems of the file and the count of all */
 export async function refuseProblems(client: Client, unit: 'line' | 'item'): Promise<void> {
   const { rows } = await client.query<{ text: string; total: number }>(findProblems, [unit]);
   const total = rows[0]?.total ?? 0;
@@ -71,9 +68,6 @@ export async function compareIncoming(client: Client, removes: boolean): Promise
 /**
  * Makes the stock what the file says and writes one history row for each pet that really changes; other rows are not
  * touched. Readers are never blocked. A writer of a pet that changes waits for this transaction's end, others do not.
- *
- * @param removes whether pets that the file does not have are to go
- * @param changedBy how the history rows are signed
  */
 export async function mergeIncoming(client: Client, removes: boolean, changedBy: string): Promise<Summary> {
   await client.query(`
