@@ -27,7 +27,7 @@ const program = new Command('inventory')
 
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE') process.exit(0); // whoever reads has had enough, as "head" does
-  process.stderr.write(`error: standard output cannot be written: ${message}\n`);
+  console.error(`error: standard output cannot be written: ${message}`);
   process.exit(FAILED);
 });
 
@@ -50,7 +50,7 @@ try {
   if (error instanceof CommanderError) {
     process.exitCode = error.exitCode === 0 ? 0 : WRONG_USE; // commander has said what is wrong
   } else {
-    process.stderr.write(`error: ${describeFailure(error)}\n`);
+    console.error(`error: ${describeFailure(error)}`);
     process.exitCode = FAILED;
   }
 }

@@ -2,7 +2,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
 import { Failure } from '../errors/failure.js';
 import { describeFailure } from './failure.js';
-import { note } from './output.js';
 
 /** Ids in one reading, not rows: a bound that holds whatever plan PostgreSQL makes. */
 const WINDOW = 10_000n;
@@ -29,7 +28,7 @@ export async function* readChanges(
       last ??= newest - BigInt(limit) > pruned ? newest - BigInt(limit) : pruned;
       const upTo = newest - last > WINDOW ? last + WINDOW : newest;
       const changes = newest > last ? await between(prisma, last, upTo) : [];
-      if (isAway) note('the database answers again');
+      if (isAway) console.error('the database answers again');
       isAway = false;
       last = upTo;
       yield changes;
@@ -38,7 +37,7 @@ export async function* readChanges(
       pauseMs = changes.length > 0 ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
     } catch (error) {
       if (!follow || isAway === undefined || error instanceof Failure) throw error;
-      if (!isAway) note(`${describeFailure(error)}; waiting for it`);
+      if (!isAway) console.error(`${describeFailure(error)}; waiting for it`);
       isAway = true;
       pauseMs = LONGEST_PAUSE_MS;
     }

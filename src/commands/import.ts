@@ -5,7 +5,7 @@ import type { Client } from 'pg';
 import { withNewestSchema } from './connection.js';
 import { Failure } from '../errors/failure.js';
 import { describeFailure } from './failure.js';
-import { note, printJson, withoutControls } from './output.js';
+import { printJson, withoutControls } from './output.js';
 import { showProgress } from './progress.js';
 import { type Format, FORMATS, formatOf, readStockFile } from './stock-file.js';
 import { compareIncoming, loadRows, mergeIncoming, refuseProblems, type Summary } from './stock-merge.js';
@@ -68,7 +68,9 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
   const { added, changed, unchanged, removed } = summary;
   const would = dryRun ? 'dry run, nothing was written: ' : '';
   if (!options.quiet) {
-    note(`${would}${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed in ${seconds} s`);
+    console.error(
+      `${would}${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed in ${seconds} s`,
+    );
   }
   if (options.json) printJson({ ...summary, dryRun });
 }
@@ -86,7 +88,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
   let committing = false;
   const tellInterrupted = () => {
     progress.stop();
-    note(committing ? UNSURE : 'interrupted: nothing was changed');
+    console.error(committing ? UNSURE : 'interrupted: nothing was changed');
   };
   process.once('exit', tellInterrupted);
   try {
