@@ -60,7 +60,7 @@ export function addHistory(program: Command): void {
       'Prints the id to begin behind with --after. A stock that is read afterwards has all changes up to it.',
     )
     .action(async () => {
-      const { newest } = await withPrisma('history', (prisma) => settled(prisma));
+      const { newest } = await withPrisma('history', settled);
       console.log(String(newest));
     });
   history

@@ -2,7 +2,6 @@ import { Failure } from '../errors/failure.js';
 import { PetStatus } from '../generated/prisma/enums.js';
 import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from '../inventory/stock.limits.js';
 import { quote, withoutControls } from './output.js';
-import type { Format } from './stock-file.js';
 
 const STATUSES = Object.keys(PetStatus);
 
@@ -33,11 +32,7 @@ const MEMBER_TWICE = 'has a member twice, or a colon in a value';
  * The readers of stock. They give rows in CSV for COPY: place, fault, petId, quantity, status. The place is a line, or an
  * item of a JSON array, counted from 1. A pet has one row, with what is sound of it, and each fault has a row of its own.
  */
-export const readers: Readonly<Record<Format, (text: AsyncIterable<string>) => AsyncGenerator<string[]>>> = {
-  csv: readCsv,
-  ndjson: readNdjson,
-  json: readJsonArray,
-};
+export const readers = { csv: readCsv, ndjson: readNdjson, json: readJsonArray };
 
 /** RFC 4180; the header names the columns, in any order. */
 async function* readCsv(text: AsyncIterable<string>): AsyncGenerator<string[]> {
