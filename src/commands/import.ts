@@ -61,18 +61,14 @@ Examples:
 `;
 
 async function showImport(name: string, options: ImportOptions): Promise<void> {
-  const { dryRun = false } = options;
+  const { dryRun = false, quiet, json } = options;
   const startedAt = performance.now();
   const summary = await importStock(name, options);
   const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
   const { added, changed, unchanged, removed } = summary;
-  const would = dryRun ? 'dry run, nothing was written: ' : '';
-  if (!options.quiet) {
-    console.error(
-      `${would}${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed in ${seconds} s`,
-    );
-  }
-  if (options.json) printJson({ ...summary, dryRun });
+  const told = `${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed in ${seconds} s`;
+  if (!quiet) console.error(dryRun ? `dry run, nothing was written: ${told}` : told);
+  if (json) printJson({ ...summary, dryRun });
 }
 
 /**
