@@ -27,18 +27,15 @@ const program = new Command('inventory')
 
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE') process.exit(0); // whoever reads has had enough, as "head" does
-  process.stderr.write(`error: standard output cannot be written: ${message}\n`);
+  console.error(`error: standard output cannot be written: ${message}`);
   process.exit(FAILED);
 });
 
 process.stderr.on('error', () => undefined); // nobody has to read it
 
-// Process 1 of a container is not even ended by a signal that it does not listen for. A command that has more to do listens
-// itself. The exit code is as shells count.
+// Process 1 of a container is not even ended by a signal that it does not listen for. The exit code is as shells count.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => {
-    if (process.listenerCount(signal) === 1) process.exit(128 + constants.signals[signal]);
-  });
+  process.on(signal, () => process.exit(128 + constants.signals[signal]));
 }
 
 addMigrate(program);
@@ -53,7 +50,7 @@ try {
   if (error instanceof CommanderError) {
     process.exitCode = error.exitCode === 0 ? 0 : WRONG_USE; // commander has said what is wrong
   } else {
-    process.stderr.write(`error: ${describeFailure(error)}\n`);
+    console.error(`error: ${describeFailure(error)}`);
     process.exitCode = FAILED;
   }
 }

@@ -12,18 +12,15 @@ const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_
 /** A client may be slow to send what it imports, so its transactions have no bound. */
 const settings = { idle_in_transaction_session_timeout: '0' };
 
-/** Runs work on one database connection of its own. When the work fails the connection is cut, not wound down. */
+/** Runs work on one database connection of its own. */
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = await openConnection(connectionConfig(readSettings().DATABASE_URL, command, bounds, settings));
   try {
-    const result = await work(client);
+    return await work(client);
+  } finally {
     const impatience = setTimeout(() => cut(client), bounds.connectionTimeoutMillis);
-    await client.end();
+    await client.end(); // which cuts it itself while a statement is under way
     clearTimeout(impatience);
-    return result;
-  } catch (error) {
-    cut(client);
-    throw error;
   }
 }
 

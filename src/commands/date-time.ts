@@ -1,13 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 
 const DAY_MS = 86_400_000;
-const UNIT_MS = new Map([
-  ['s', 1_000],
-  ['m', 60_000],
-  ['h', 3_600_000],
-  ['d', DAY_MS],
-  ['w', 7 * DAY_MS],
-]);
+const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS, w: 7 * DAY_MS };
 
 export const DURATION_FORM = '30s, 15m, 12h, 30d or 4w';
 export const DATE_TIME_FORM = `a duration such as ${DURATION_FORM}, or an ISO date such as 2027-01-31 or 2027-01-31T12:00:00Z`;
@@ -15,30 +9,26 @@ export const DATE_TIME_FORM = `a duration such as ${DURATION_FORM}, or an ISO da
 /** The milliseconds of an option's value like `12h`, at most ten thousand days. */
 export function readDuration(text: string): number {
   const [, count, unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
-  const durationMs = Number(count) * (UNIT_MS.get(unit) ?? NaN);
+  const durationMs = Number(count) * (UNIT_MS[unit] ?? NaN);
   if (durationMs <= 10_000 * DAY_MS) return durationMs;
   throw new InvalidArgumentError(`It must be ${DURATION_FORM}.`);
 }
 
-/** An option's value that is a time up to now: a duration before it, or a date. */
+/** A time up to now. */
 export function readPast(text: string): Date {
   const dateTime = readDateTime(text, -1);
   if (dateTime > new Date()) throw new InvalidArgumentError('It must lie in the past.');
   return dateTime;
 }
 
-/** An option's value that is a time to come: a duration from now, or a date. */
+/** A time to come. */
 export function readFuture(text: string): Date {
   const dateTime = readDateTime(text, 1);
   if (dateTime <= new Date()) throw new InvalidArgumentError('It must lie in the future.');
   return dateTime;
 }
 
-/**
- * A distance from now, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its zone.
- *
- * @param direction 1 when a duration reaches into the future, -1 when into the past
- */
+/** A duration from now, forward or back, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its zone. */
 export function readDateTime(text: string, direction: 1 | -1, now = new Date()): Date {
   if (/^\d+[a-z]$/.test(text)) return new Date(now.getTime() + direction * readDuration(text));
   const [, date] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];

@@ -7,7 +7,7 @@ import { type Format, FORMATS } from './stock-file.js';
 const object = `'{"petId":' || pet_id || ',"quantity":' || quantity || ',"status":"' || status || '"}'`;
 
 /** PostgreSQL writes the very lines: int64 exact, one snapshot, no object made here. */
-const statements: Readonly<Record<Format, string>> = {
+const statements = {
   csv: `COPY (SELECT pet_id AS "petId", quantity, status FROM inventory_item ORDER BY pet_id) TO STDOUT (FORMAT csv, HEADER)`,
   ndjson: `COPY (SELECT ${object} FROM inventory_item ORDER BY pet_id) TO STDOUT`,
   json: `COPY (SELECT CASE row_number() OVER (ORDER BY pet_id) WHEN 1 THEN ' ' ELSE ',' END || ${object}

@@ -1,12 +1,17 @@
 import { tlsFailure } from '../database/tls.js';
 import { Failure } from '../errors/failure.js';
 
-const NO_ANSWER = 'it did not answer in time';
-export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
-const NO_PASSWORD = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
+const unreachable = (why: string) => `the database cannot be reached: ${why}; check DATABASE_URL`;
 
-/** What to say of a SQLSTATE, where PostgreSQL's own words do not tell what to do. */
+const NO_ANSWER = unreachable('it did not answer in time');
+const NO_PASSWORD = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
+export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
+
+/** What to say of a SQLSTATE where PostgreSQL's own words do not tell what to do, and of Prisma's word for the network. */
 const ADVICE: Readonly<Record<string, string>> = {
+  DatabaseNotReachable: unreachable('there is no such host, or nothing listens there'),
+  ConnectionClosed: unreachable('it cut the connection'),
+  SocketTimeout: NO_ANSWER,
   '42P01': NOT_NEWEST,
   '42703': NOT_NEWEST, // a column
   '42704': NOT_NEWEST, // a type
@@ -20,27 +25,19 @@ const ADVICE: Readonly<Record<string, string>> = {
   '57014': 'the database cut the statement off because it took too long; nothing was written',
 };
 
-/** Prisma keeps only such a word of what Node.js said of the network. */
-const NETWORK: Readonly<Record<string, string>> = {
-  DatabaseNotReachable: 'there is no such host, or nothing listens there',
-  ConnectionClosed: 'it cut the connection',
-  SocketTimeout: NO_ANSWER,
-};
-
 /** An error of any layer in words for the operator: no stack, no statement, no connection string. */
 export function describeFailure(error: unknown): string {
-  if (!(error instanceof Error)) return 'something unexpected was thrown';
   if (error instanceof Failure) return error.message;
-  const { code = '', message } = rootOf(error);
+  const { code = '', message } = rootOf(error as Error);
   const tls = tlsFailure(message);
   if (tls) return tls;
   if (message.includes('client password must be')) return NO_PASSWORD;
-  const isUnanswered = /^timeout expired$|timeout exceeded when trying to connect|^Query read timeout/i.test(message);
-  const network = isUnanswered ? NO_ANSWER : (NETWORK[code] ?? (/^E[A-Z]+$/.test(code) ? message : undefined));
-  if (network) return `the database cannot be reached: ${network}; check DATABASE_URL`;
+  if (/^timeout expired$|timeout exceeded when trying to connect|^Query read timeout/i.test(message)) return NO_ANSWER;
+  if (ADVICE[code]) return ADVICE[code];
+  if (/^E[A-Z]+$/.test(code)) return unreachable(message);
   if (message.startsWith('Connection terminated'))
     return 'the connection to the database was lost; check DATABASE_URL and the database';
-  return ADVICE[code] ?? `${message.trim().split('\n', 1)[0]}${code && ` (${code})`}`;
+  return `${message.trim().split('\n', 1)[0]}${code && ` (${code})`}`;
 }
 
 interface ErrorFacts {

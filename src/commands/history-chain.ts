@@ -1,5 +1,6 @@
-import type { Client, QueryResult } from 'pg';
+import type { Client } from 'pg';
 import { HISTORY_LOCK } from '../database/history-mending.js';
+import { MIN_PET_ID } from '../inventory/stock.limits.js';
 
 const statementTimeoutMs = 30 * 60_000;
 
@@ -27,10 +28,8 @@ const findBrokenChains = `
    ORDER BY pet_id LIMIT 1000`;
 
 /**
- * Finds the pets whose history does not tell how their present stock came about. One statement, hence one snapshot.
- * The first row that is left of a pet may begin with any stock: what was before may have been pruned.
- *
- * @returns how many pets there are, how many are broken, and what is wrong with the first thousand of these
+ * Counts the pets, and those whose history does not lead to their present stock, with the faults of the first thousand of
+ * these. One statement, hence one snapshot. The first row of a pet may begin with any stock: those before may be pruned.
  */
 export async function verifyHistory(client: Client) {
   await client.query(`SET statement_timeout = ${statementTimeoutMs}; SET work_mem = '96MB'`);
@@ -42,9 +41,8 @@ export async function verifyHistory(client: Client) {
 }
 
 /**
- * $1 the time; $2, $3 the row after which to go on. A row with a key answers repetitions of its update for a day, whatever
- * that time. The newest row is found by LIMIT rather than EXISTS, and rows are deleted
- * by their place: a planner without statistics would join the whole table, in time quadratic for a pet with a long chain.
+ * $1 the time; $2, $3 the row after which to go on. A row with a key answers repetitions of its update for a day. The newest
+ * row is found by LIMIT and rows are deleted by their place: a planner without statistics would join the whole table.
  */
 const pruneSlice = `
   WITH slice AS MATERIALIZED (
@@ -64,27 +62,19 @@ const pruneSlice = `
 
 /**
  * Deletes history rows older than a time, in batches that are each a short transaction. Of each pet it takes rows from the
- * beginning of the chain only and never the newest, so that what remains links up even when this is interrupted. A date
- * alone would not do: the time of a change is when its statement began, and can be earlier than that of the change before.
- *
- * @returns how many rows it deleted
+ * beginning of the chain only, for a later row can have an earlier time, and never the newest: what remains links up, even
+ * when this is interrupted.
  */
 export async function pruneBefore(client: Client, before: Date): Promise<number> {
   let deleted = 0;
-  let last: Slice | undefined = { pet_id: '-9223372036854775808', id: '0', deleted: 0 };
-  while (last) {
+  let last: readonly unknown[] = [MIN_PET_ID, 0];
+  for (;;) {
     await client.query(`BEGIN; SET LOCAL "inventory.history" = 'prune'; ${HISTORY_LOCK}`);
-    const { rows }: QueryResult<Slice> = await client.query(pruneSlice, [before, last.pet_id, last.id]);
+    const { rows } = await client.query<{ pet_id: string; id: string; deleted: number }>(pruneSlice, [before, ...last]);
     await client.query('COMMIT');
-    last = rows[0];
-    deleted += last?.deleted ?? 0;
+    const [slice] = rows;
+    if (!slice) return deleted;
+    deleted += slice.deleted;
+    last = [slice.pet_id, slice.id];
   }
-  return deleted;
-}
-
-/** Its last row, and how many were deleted. */
-interface Slice {
-  pet_id: string;
-  id: string;
-  deleted: number;
 }

@@ -2,7 +2,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
 import { Failure } from '../errors/failure.js';
 import { describeFailure } from './failure.js';
-import { note } from './output.js';
 
 /** Ids in one reading, not rows: a bound that holds whatever plan PostgreSQL makes. */
 const WINDOW = 10_000n;
@@ -29,32 +28,29 @@ export async function* readChanges(
       last ??= newest - BigInt(limit) > pruned ? newest - BigInt(limit) : pruned;
       const upTo = newest - last > WINDOW ? last + WINDOW : newest;
       const changes = newest > last ? await between(prisma, last, upTo) : [];
-      if (isAway) note('the database answers again');
-      [isAway, last] = [false, upTo];
+      if (isAway) console.error('the database answers again');
+      isAway = false;
+      last = upTo;
       yield changes;
       if (upTo < newest) continue; // with changes or without: a transaction that is rolled back leaves its ids unused
       if (!follow) return;
       pauseMs = changes.length > 0 ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
     } catch (error) {
       if (!follow || isAway === undefined || error instanceof Failure) throw error;
-      if (!isAway) note(`${describeFailure(error)}; waiting for it`);
-      [isAway, pauseMs] = [true, LONGEST_PAUSE_MS];
+      if (!isAway) console.error(`${describeFailure(error)}; waiting for it`);
+      isAway = true;
+      pauseMs = LONGEST_PAUSE_MS;
     }
     await pause(pauseMs);
   }
 }
 
-/** The id to begin behind: who reads the stock after this has all changes up to it, and {@link readChanges} gives the others. */
-export async function readCursor(prisma: PrismaClient): Promise<bigint> {
-  const { newest } = await settled(prisma);
-  return newest;
-}
-
 /**
- * Waits until nobody can commit a change up to the newest one any more. PREPARE TRANSACTION hands a session's locks on to
- * another name, `-1/…`: when a session is gone, every prepared transaction may be its own.
+ * Waits until nobody can commit a change up to the newest one any more: who reads the stock after this has all up to it.
+ * PREPARE TRANSACTION hands a session's locks on to another name, `-1/…`: when a session is gone, every prepared transaction
+ * may be its own.
  */
-async function settled(prisma: PrismaClient, last = 0n) {
+export async function settled(prisma: PrismaClient, last = 0n) {
   const view = await look(prisma);
   const { newest } = view;
   if (newest < last)

@@ -5,9 +5,9 @@ import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withNewestSchema, withPrisma } from './connection.js';
 import { Failure } from '../errors/failure.js';
 import { verifyHistory, pruneBefore } from './history-chain.js';
-import { readChanges, readCursor } from './history-feed.js';
+import { readChanges, settled } from './history-feed.js';
 import { DATE_TIME_FORM, readPast } from './date-time.js';
-import { note, print, printJson, printTable, withoutControls } from './output.js';
+import { printJson, printTable, withoutControls } from './output.js';
 
 const SHOWN_BROKEN = 20;
 
@@ -60,7 +60,8 @@ export function addHistory(program: Command): void {
       'Prints the id to begin behind with --after. A stock that is read afterwards has all changes up to it.',
     )
     .action(async () => {
-      print(String(await withPrisma('history', readCursor)));
+      const { newest } = await withPrisma('history', settled);
+      console.log(String(newest));
     });
   history
     .command('prune')
@@ -68,7 +69,7 @@ export function addHistory(program: Command): void {
     .requiredOption('--before <when>', `delete changes older than this: ${DATE_TIME_FORM}`, readPast)
     .action(async ({ before }: { before: Date }) => {
       const deleted = await withNewestSchema('history', (client) => pruneBefore(client, before));
-      note(`${deleted} rows older than ${before.toISOString()} deleted`);
+      console.error(`${deleted} rows older than ${before.toISOString()} deleted`);
     });
 }
 
@@ -92,7 +93,7 @@ async function show(petId: bigint | undefined, { since, limit, json }: ShowOptio
       take: limit + 1,
     }),
   );
-  if (changes.splice(limit).length > 0) note('there are older changes; --limit shows more of them');
+  if (changes.splice(limit).length > 0) console.error('there are older changes; --limit shows more of them');
   if (json) {
     printJson(changes);
     return;
@@ -101,12 +102,13 @@ async function show(petId: bigint | undefined, { since, limit, json }: ShowOptio
 }
 
 async function feed(options: ShowOptions): Promise<void> {
-  if (options.follow) for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(0));
+  if (options.follow)
+    for (const signal of ['SIGINT', 'SIGTERM']) process.prependListener(signal, () => process.exit(0));
   await withPrisma('history', async (prisma) => {
     for await (const changes of readChanges(prisma, options)) {
       for (const change of changes) {
         if (options.json) printJson(change, 0);
-        else print(cells(change).map(withoutControls).join('  '));
+        else console.log(cells(change).map(withoutControls).join('  '));
       }
       // What a slow reader has not taken yet would gather in memory.
       if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
@@ -131,8 +133,8 @@ async function verify({ json }: ShowOptions): Promise<void> {
   const { pets, brokenPets, broken } = verification;
   if (pets === 0) throw new Failure('there is nothing to verify: the stock and its history are empty');
   if (json) printJson(verification);
-  else if (brokenPets === 0) print(`the history of all ${pets} pets is whole`);
-  else for (const { petId, faults } of broken.slice(0, SHOWN_BROKEN)) print(`pet ${petId}: ${faults.join('; ')}`);
+  else if (brokenPets === 0) console.log(`the history of all ${pets} pets is whole`);
+  else for (const { petId, faults } of broken.slice(0, SHOWN_BROKEN)) console.log(`pet ${petId}: ${faults.join('; ')}`);
   if (brokenPets > 0) throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken`);
 }
 

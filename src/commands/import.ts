@@ -5,10 +5,10 @@ import type { Client } from 'pg';
 import { withNewestSchema } from './connection.js';
 import { Failure } from '../errors/failure.js';
 import { describeFailure } from './failure.js';
-import { note, printJson, withoutControls } from './output.js';
+import { printJson, withoutControls } from './output.js';
 import { showProgress } from './progress.js';
-import { type Format, FORMATS, formatOf, openStockFile } from './stock-file.js';
-import { compareIncoming, loadRows, mergeIncoming, type Missing, refuseProblems, type Summary } from './stock-merge.js';
+import { type Format, FORMATS, formatOf, readStockFile } from './stock-file.js';
+import { compareIncoming, loadRows, mergeIncoming, refuseProblems, type Summary } from './stock-merge.js';
 import { readers } from './stock-rows.js';
 
 const UNSURE = 'interrupted during the commit: "inventory history" tells whether it happened';
@@ -16,7 +16,7 @@ const UNSURE = 'interrupted during the commit: "inventory history" tells whether
 interface ImportOptions {
   readonly format?: Format;
   readonly by?: string;
-  readonly missing: Missing;
+  readonly missing: 'keep' | 'remove';
   readonly dryRun?: true;
   readonly quiet?: true;
   readonly json?: true;
@@ -61,59 +61,57 @@ Examples:
 `;
 
 async function showImport(name: string, options: ImportOptions): Promise<void> {
+  const { dryRun = false, quiet, json } = options;
   const startedAt = performance.now();
   const summary = await importStock(name, options);
   const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
   const { added, changed, unchanged, removed } = summary;
-  const would = options.dryRun ? 'dry run, nothing was written: ' : '';
-  if (!options.quiet) {
-    note(`${would}${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed in ${seconds} s`);
-  }
-  if (options.json) printJson({ ...summary, dryRun: options.dryRun === true });
+  const told = `${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed in ${seconds} s`;
+  if (!quiet) console.error(dryRun ? `dry run, nothing was written: ${told}` : told);
+  if (json) printJson({ ...summary, dryRun });
 }
 
 /**
  * Makes the stock what a file says, in one transaction.
  *
- * @param name of the file; `-` is standard input
  * @throws Failure when the file cannot be read or breaks a rule; nothing is written then
  */
 export async function importStock(name: string, options: ImportOptions): Promise<Summary> {
-  const format = options.format ?? formatOf(name);
+  const { format = formatOf(name), dryRun, by = `${userName()}@${hostname()} ${basename(name)}` } = options;
   if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
-  const file = await openStockFile(name);
+  const removes = options.missing === 'remove';
   const progress = showProgress(options.quiet === true);
   let committing = false;
   const tellInterrupted = () => {
     progress.stop();
-    note(committing ? UNSURE : 'interrupted: nothing was changed');
+    console.error(committing ? UNSURE : 'interrupted: nothing was changed');
   };
   process.once('exit', tellInterrupted);
   try {
     return await withNewestSchema('import', async (client) => {
+      const text = readStockFile(name, (share) => progress.tell({ share }));
       let pets = 0;
-      const rowsOfFile = async function* () {
-        for await (const rows of readers[format](file.chunks)) {
-          progress.tell({ pets: (pets += rows.length), share: file.share() });
-          if (rows.length > 0) yield rows.join('');
+      const csv = async function* () {
+        for await (const rows of readers[format](text)) {
+          pets += rows.length;
+          progress.tell({ pets });
+          yield rows.join('');
         }
       };
-      await loadRows(client, rowsOfFile());
+      await loadRows(client, csv());
       progress.tell({ stage: 'checking' });
       await refuseProblems(client, format === 'json' ? 'item' : 'line');
-      if (pets === 0 && options.missing === 'remove')
-        throw new Failure('the file has no pet; it would remove them all');
-      progress.tell({ stage: options.dryRun ? 'comparing' : 'writing' });
-      if (options.dryRun) return await compareIncoming(client, options.missing);
-      const who = options.by ?? `${userName()}@${hostname()} ${basename(name)}`;
-      const summary = await mergeIncoming(client, options.missing, signature(who));
+      if (pets === 0 && removes) throw new Failure('the file has no pet; it would remove them all');
+      progress.tell({ stage: dryRun ? 'comparing' : 'writing' });
+      if (dryRun) return await compareIncoming(client, removes);
+      // A file's name may be longer than what may be stored.
+      const summary = await mergeIncoming(client, removes, `command:import ${withoutControls(by).slice(0, 200)}`);
       committing = true;
       await commit(client);
       return summary;
     });
   } finally {
     process.off('exit', tellInterrupted);
-    file.close();
     progress.stop();
   }
 }
@@ -127,10 +125,6 @@ async function commit(client: Client): Promise<void> {
     if (outcomeOf(error) !== 'unknown') throw error;
     throw new Failure(`${describeFailure(error)}\n${UNSURE}`, { cause: error });
   }
-}
-
-function signature(who: string): string {
-  return `command:import ${withoutControls(who).slice(0, 200)}`; // a file's name may be longer
 }
 
 function readSigner(text: string): string {

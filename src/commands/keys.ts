@@ -3,7 +3,7 @@ import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../au
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
 import { withPrisma } from './connection.js';
 import { DATE_TIME_FORM, DURATION_FORM, readDuration, readFuture, showDateTime } from './date-time.js';
-import { note, print, printJson, printTable, withoutControls } from './output.js';
+import { printJson, printTable, withoutControls } from './output.js';
 
 export function addKeys(program: Command): void {
   const keys = program
@@ -14,7 +14,11 @@ export function addKeys(program: Command): void {
     .command('create')
     .description('Issues a key: the key alone on standard output, everything else on standard error.')
     .requiredOption('--name <name>', 'who or what holds the key, up to 100 characters', readName)
-    .addOption(scopeOption())
+    .addOption(
+      new Option('--scope <scope...>', 'what it may do, one or several')
+        .choices(SCOPES)
+        .default(DEFAULT_SCOPES, DEFAULT_SCOPES.join(' and ')),
+    )
     .option('--expires <when>', `when it ends: ${DATE_TIME_FORM} (default: never)`, readFuture)
     .addHelpText(
       'after',
@@ -67,31 +71,27 @@ async function list({ json }: { json?: true }): Promise<void> {
 
 async function revoke(id: string): Promise<void> {
   const record = await withPrisma('keys', (prisma) => revokeKey(prisma, id));
-  note(`key ${record.id} (${withoutControls(record.name)}) is revoked since ${showDateTime(record.revokedAt)}`);
+  console.error(
+    `key ${record.id} (${withoutControls(record.name)}) is revoked since ${showDateTime(record.revokedAt)}`,
+  );
 }
 
 async function rotate(id: string, { overlap, expires }: { overlap: number; expires?: Date }): Promise<void> {
   const data = { overlapMs: overlap, expiresAt: expires ?? null };
   const issued = await withPrisma('keys', (prisma) => rotateKey(prisma, id, data));
   showIssued(issued);
-  note(`key ${id} is good until ${showDateTime(issued.oldExpiresAt)}`);
+  console.error(`key ${id} is good until ${showDateTime(issued.oldExpiresAt)}`);
 }
 
 function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {
   process.stdout.prependOnceListener('error', () => {
-    note(`error: key ${id} was not delivered, and cannot be shown again: revoke it`);
+    console.error(`error: key ${id} was not delivered, and cannot be shown again: revoke it`);
     process.exit(1);
   });
-  print(key);
+  console.log(key);
   const end = expiresAt === null ? 'it never expires' : `it expires ${showDateTime(expiresAt)}`;
-  note(`key ${id} for ${withoutControls(name)}: ${scopes.join(', ')}; ${end}`);
-  note('this is the only time it is shown');
-}
-
-function scopeOption(): Option {
-  return new Option('--scope <scope...>', 'what it may do, one or several')
-    .choices(SCOPES)
-    .default(DEFAULT_SCOPES, DEFAULT_SCOPES.join(' and '));
+  console.error(`key ${id} for ${withoutControls(name)}: ${scopes.join(', ')}; ${end}`);
+  console.error('this is the only time it is shown');
 }
 
 function readName(text: string): string {

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import { applyMigrations } from '../database/migrations.js';
 import { readSettings } from '../settings.js';
-import { note } from './output.js';
 
 export function addMigrate(program: Command): void {
   program
@@ -10,7 +9,7 @@ export function addMigrate(program: Command): void {
     .description('Applies the migrations that the database lacks. Safe to run again, and by several at once.')
     .action(async () => {
       const applied = await applyMigrations(readSettings().DATABASE_URL);
-      for (const name of applied) note(`applied ${name}`);
-      note(applied.length === 0 ? 'the database is up to date' : `${applied.length} migrations applied`);
+      for (const name of applied) console.error(`applied ${name}`);
+      console.error(applied.length === 0 ? 'the database is up to date' : `${applied.length} migrations applied`);
     });
 }

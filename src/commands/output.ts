@@ -1,31 +1,18 @@
 import { exactIntegers } from '../http/responses.js';
 
-/** A result, for whoever reads standard output: a person or the next program. */
-export function print(text: string): void {
-  process.stdout.write(`${text}\n`);
-}
-
-/** Something to know that is no result. */
-export function note(text: string): void {
-  process.stderr.write(`${text}\n`);
-}
-
 /** JSON with every int64 as exact digits, as a JavaScript number would round it; with `indent` 0 on one line. */
 export function printJson(value: unknown, indent = 2): void {
-  print(JSON.stringify(value, exactIntegers, indent));
+  console.log(JSON.stringify(value, exactIntegers, indent));
 }
 
 /** A plain table without lines, for people; programs ask for JSON. No text in it can end its line or turn it round. */
 export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
   const table = [head, ...rows].map((row) => row.map(withoutControls));
   const widths = head.map((_, column) => table.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0));
-  for (const row of table)
-    print(
-      widths
-        .map((width, column) => row[column]?.padEnd(width))
-        .join('  ')
-        .trimEnd(),
-    );
+  for (const row of table) {
+    const cells = row.map((cell, column) => cell.padEnd(widths[column] ?? 0));
+    console.log(cells.join('  ').trimEnd());
+  }
 }
 
 /** Text from outside, made harmless for terminals and short. JSON that is text already stays as it is. */

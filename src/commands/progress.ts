@@ -9,9 +9,7 @@ export function showProgress(quiet: boolean) {
     {
       format: process.stderr.isTTY ? ' {bar} {percentage}% | {pets} pets | {stage}' : '{stage}: {pets} pets',
       noTTYOutput: true,
-      hideCursor: false,
       clearOnComplete: true,
-      gracefulExit: false, // who listens for signals is counted
     },
     Presets.shades_classic,
   );

@@ -1,9 +1,22 @@
 import { Failure } from '../errors/failure.js';
+import { PetStatus } from '../generated/prisma/enums.js';
+import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from '../inventory/stock.limits.js';
 import { quote, withoutControls } from './output.js';
-import type { Format } from './stock-file.js';
 
-/** The members of a pet, in the order in which export writes them. */
-const MEMBERS = ['petId', 'quantity', 'status'];
+const STATUSES = Object.keys(PetStatus);
+
+/** What each member of a pet must be, in the order in which export writes them. */
+const RULES = {
+  petId: { words: `an integer from ${MIN_PET_ID} to ${MAX_PET_ID}, in plain digits`, holds: isPetId },
+  quantity: {
+    words: `an integer from 0 to ${MAX_QUANTITY}`,
+    holds: (text: string) => /^(0|[1-9]\d{0,9})$/.test(text) && Number(text) <= MAX_QUANTITY,
+  },
+  status: { words: `one of ${STATUSES.join(', ')}`, holds: (text: string) => STATUSES.includes(text) },
+};
+
+type Member = keyof typeof RULES;
+const MEMBERS = Object.keys(RULES) as Member[];
 
 /** No sound line is longer; a file without line breaks must not gather in memory. */
 const LONGEST_LINE = 10_000;
@@ -16,23 +29,18 @@ const SLICE = 10_000;
 const MEMBER_TWICE = 'has a member twice, or a colon in a value';
 
 /**
- * The readers of stock in UTF-8, with or without BOM. They give rows in CSV for COPY: place, fault, petId, quantity, status.
- * The place is a line, or an item of a JSON array, counted from 1. A fault of the form has a row of its own; values are
- * passed on as they are written, for PostgreSQL to judge.
+ * The readers of stock. They give rows in CSV for COPY: place, fault, petId, quantity, status. The place is a line, or an
+ * item of a JSON array, counted from 1. A pet has one row, with what is sound of it, and each fault has a row of its own.
  */
-export const readers: Readonly<Record<Format, (chunks: AsyncIterable<Buffer>) => AsyncGenerator<string[]>>> = {
-  csv: readCsv,
-  ndjson: readNdjson,
-  json: readJsonArray,
-};
+export const readers = { csv: readCsv, ndjson: readNdjson, json: readJsonArray };
 
 /** RFC 4180; the header names the columns, in any order. */
-async function* readCsv(chunks: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
+async function* readCsv(text: AsyncIterable<string>): AsyncGenerator<string[]> {
   let columns: number[] | undefined;
-  yield* readLines(chunks, (line, text) => {
-    const fields = fieldsOf(text);
-    if (columns) return [csvRow(line, fields, columns)];
-    columns = columnsOf(fields, line);
+  yield* readLines(text, (place, line) => {
+    const fields = fieldsOf(line);
+    if (columns) return csvRows(place, fields, columns);
+    columns = columnsOf(place, fields);
     return [];
   });
   if (!columns) throw new Failure(`line 1: the header ${MEMBERS.join(',')} is missing`);
@@ -45,41 +53,41 @@ function fieldsOf(line: string): string[] {
   return fields.map((field) => field.replace(/^"([^"]*)"$/, '$1'));
 }
 
-function columnsOf(header: string[], line: number): number[] {
-  const faults = MEMBERS.flatMap((member) => {
+function columnsOf(place: number, header: readonly string[]): number[] {
+  const faults = [];
+  for (const member of MEMBERS) {
     const times = header.filter((name) => name === member).length;
-    return times === 1 ? [] : [`column ${member} is ${times === 0 ? 'missing' : 'there twice'} in the header`];
-  });
-  const unknown = header.filter((name) => !MEMBERS.includes(name)).map((name) => `column ${quote(name)} is unknown`);
-  if (faults.length + unknown.length > 0)
-    throw new Failure([...faults, ...unknown].map((fault) => `line ${line}: ${fault}`).join('\n'));
+    if (times !== 1) faults.push(`column ${member} is ${times === 0 ? 'missing' : 'there twice'} in the header`);
+  }
+  for (const name of header) if (!Object.hasOwn(RULES, name)) faults.push(`column ${quote(name)} is unknown`);
+  if (faults.length > 0) throw new Failure(faults.map((fault) => `line ${place}: ${fault}`).join('\n'));
   return MEMBERS.map((name) => header.indexOf(name));
 }
 
-function csvRow(line: number, fields: string[], columns: number[]): string {
+function csvRows(place: number, fields: readonly string[], columns: readonly number[]): string[] {
   if (fields.some((field) => field.includes('"')))
-    return faultRow(line, 'has a quote that does not stand around a whole field');
+    return [faultRow(place, 'has a quote that does not stand around a whole field')];
   if (fields.length !== columns.length) {
     const count = `${fields.length} field${fields.length === 1 ? '' : 's'}`;
-    return faultRow(line, `has ${count} where the header has ${columns.length}`);
+    return [faultRow(place, `has ${count} where the header has ${columns.length}`)];
   }
   const [petId = '', quantity = '', status = ''] = columns.map((column) => fields[column]);
-  return petRow(line, petId, quantity, status);
+  return petRows(place, { petId, quantity, status });
 }
 
 /** One JSON object a line. */
-function readNdjson(chunks: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
-  return readLines(chunks, (line, text) => {
-    const item = parseJson(text);
-    if (item instanceof Error) return [faultRow(line, 'is not valid JSON')];
-    const rows = itemRows(line, item);
-    return hasMemberTwice(text, [item]) ? [...rows, faultRow(line, MEMBER_TWICE)] : rows;
+function readNdjson(text: AsyncIterable<string>): AsyncGenerator<string[]> {
+  return readLines(text, (place, line) => {
+    const item = parseJson(line);
+    if (item instanceof Error) return [faultRow(place, 'is not valid JSON')];
+    const rows = itemRows(place, item);
+    return hasMemberTwice(line, [item]) ? [...rows, faultRow(place, MEMBER_TWICE)] : rows;
   });
 }
 
-async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
+async function* readJsonArray(parts: AsyncIterable<string>): AsyncGenerator<string[]> {
   let text = '';
-  for await (const part of decode(chunks)) {
+  for await (const part of parts) {
     text += part;
     if (text.length > LONGEST_ARRAY)
       throw new Failure(`the JSON array is longer than ${LONGEST_ARRAY} characters; ndjson can have any length`);
@@ -117,7 +125,11 @@ function itemRows(place: number, item: unknown): string[] {
   const { petId, quantity, status, ...others } = item as Record<string, unknown>;
   return [
     ...Object.keys(others).map((name) => faultRow(place, `member ${quote(name)} is unknown`)),
-    petRow(place, textOf(petId), textOf(quantity), typeof status === 'string' ? status : textOf(status)),
+    ...petRows(place, {
+      petId: textOf(petId),
+      quantity: textOf(quantity),
+      status: typeof status === 'string' ? status : textOf(status),
+    }),
   ];
 }
 
@@ -127,38 +139,36 @@ function textOf(value: unknown): string {
   return typeof value === 'number' ? String(value + 0) : JSON.stringify(value);
 }
 
-function petRow(place: number, petId: string, quantity: string, status: string): string {
-  return `${place},,${cell(petId)},${cell(quantity)},${cell(status)}\n`;
+function petRows(place: number, pet: Readonly<Record<Member, string>>): string[] {
+  const broken = MEMBERS.filter((member) => !RULES[member].holds(pet[member]));
+  const sound = MEMBERS.map((member) => (broken.includes(member) ? '' : pet[member]));
+  const whose = broken.includes('petId') ? '' : ` (pet ${pet.petId})`;
+  return [
+    `${place},,${sound.join(',')}\n`,
+    ...broken.map((member) => {
+      const problem = pet[member] === '' ? 'is missing' : `must be ${RULES[member].words}, not ${quote(pet[member])}`;
+      return faultRow(place, `${member} ${problem}${whose}`);
+    }),
+  ];
 }
 
 function faultRow(place: number, fault: string): string {
-  return `${place},${cell(fault)},,,\n`;
-}
-
-/** PostgreSQL has no character NUL. */
-function cell(text: string): string {
-  return `"${text.replaceAll('"', '""').replaceAll('\0', '\ufffd')}"`;
+  return `${place},"${fault.replaceAll('"', '""')}",,,\n`;
 }
 
 /** @param rowsOf what becomes of a line that is not empty */
 async function* readLines(
-  chunks: AsyncIterable<Buffer>,
-  rowsOf: (line: number, text: string) => string[],
+  text: AsyncIterable<string>,
+  rowsOf: (place: number, line: string) => string[],
 ): AsyncGenerator<string[]> {
-  let line = 0;
+  let place = 0;
   let rest = '';
-  const read = (texts: string[]) => texts.flatMap((text) => (++line, text.trim() === '' ? [] : rowsOf(line, text)));
-  for await (const text of decode(chunks)) {
-    const texts = (rest + text).split(/\r?\n/);
-    rest = texts.pop() ?? '';
-    yield read(texts);
-    if (rest.length > LONGEST_LINE) throw new Failure(`line ${line + 1} is longer than ${LONGEST_LINE} characters`);
+  const read = (lines: string[]) => lines.flatMap((line) => (++place, line.trim() === '' ? [] : rowsOf(place, line)));
+  for await (const part of text) {
+    const lines = (rest + part).split(/\r?\n/);
+    rest = lines.pop() ?? '';
+    yield read(lines);
+    if (rest.length > LONGEST_LINE) throw new Failure(`line ${place + 1} is longer than ${LONGEST_LINE} characters`);
   }
   yield read([rest]);
-}
-
-async function* decode(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
-  const decoder = new TextDecoder(); // takes a BOM away
-  for await (const chunk of chunks) yield decoder.decode(chunk, { stream: true });
-  yield decoder.decode();
 }
