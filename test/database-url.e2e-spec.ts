@@ -67,7 +67,7 @@ async function startServe(databaseUrl: string, environment: NodeJS.ProcessEnv = 
 const lastTold = ({ log }: ServiceProcess) => [...log.matchAll(/"msg":"((?:not )?ready.*?)"}$/gm)].at(-1)?.[1];
 
 async function expectTold(service: ServiceProcess, told: string): Promise<void> {
-  await vi.waitFor(() => expect(lastTold(service)).toBe(told), 25_000);
+  await vi.waitFor(() => expect(lastTold(service), service.log).toBe(told), 25_000);
 }
 
 describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
