@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../dev/free-port.ts';
-import { projectFolder } from '../dev/build.ts';
+import { SEMI_SPACE, projectFolder } from '../dev/build.ts';
 import { statusOf } from './client.ts';
 import { keys } from './database.ts';
 import type { Contender } from './scenarios.ts';
 
 /** With the two sessions of the key check and the updates that makes ten connections. */
-const SERVICE = { LOG_LEVEL: 'silent', DATABASE_POOL_SIZE: '8' };
+const SERVICE = { LOG_LEVEL: 'silent', DATABASE_POOL_SIZE: '8', NODE_OPTIONS: SEMI_SPACE };
 
 /** Each program is run by this Node.js, from the project's folder. */
 const programs = {

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { API_PREFIX } from '../src/http/limits.ts';
-import { buildIfStale, projectFolder } from './build.ts';
+import { SEMI_SPACE, buildIfStale, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';
 import { demoKey, firstPet, startProjectDatabase } from './project-database.ts';
@@ -16,7 +16,7 @@ import { demoKey, firstPet, startProjectDatabase } from './project-database.ts';
 const { DATABASE_URL, BOOTSTRAP_API_KEY = '', PORT = '3000', HOST = '0.0.0.0' } = process.env;
 const isWatched = process.argv.includes('--watch');
 const nest = ['node_modules/@nestjs/cli/bin/nest.js', 'start', '--watch', '--watchAssets', '--preserveWatchOutput'];
-const program = isWatched ? [...nest, '--no-shell', '--exec', process.execPath] : ['dist/main.js'];
+const program = isWatched ? [...nest, '--no-shell', '--exec', process.execPath] : [SEMI_SPACE, 'dist/main.js'];
 
 let stop = (): void => process.exit(130); // what was started so far does not outlive this process
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop());

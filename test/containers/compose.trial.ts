@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SEMI_SPACE } from '../../dev/build.ts';
 import { Connection } from '../support/http-client.ts';
 import { becomesHealthy, becomesReady, ComposeProject, docker } from './compose-project.ts';
 
@@ -78,7 +79,7 @@ describe('docker compose up on a store that was emptied', () => {
 describe('the container', () => {
   it('runs node as process 1, not as root, on a root it cannot write', async () => {
     const commandLine = await project.exec('inventory', 'cat', '/proc/1/cmdline');
-    expect(commandLine.split('\0').slice(0, 2)).toEqual(['node', 'dist/main.js']);
+    expect(commandLine.split('\0').slice(0, 3)).toEqual(['node', SEMI_SPACE, 'dist/main.js']);
     expect((await project.exec('inventory', 'id', '-u')).trim()).toBe('1000');
     await expect(project.exec('inventory', 'touch', '/tmp/x')).rejects.toThrow(/Read-only file system/);
   });

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { SEMI_SPACE } from '../../dev/build.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { ask } from './http-client.ts';
 
@@ -17,7 +18,7 @@ interface Options {
   readonly launcher?: readonly string[];
 }
 
-/** The built service as an operator runs it: `node dist/main.js` with its log, on the same port across restarts. */
+/** The built service as an operator runs it: `npm run start:prod` with its log, on the same port across restarts. */
 export class ServiceProcess {
   readonly name: string;
   readonly port: number;
@@ -36,7 +37,7 @@ export class ServiceProcess {
     this.name = name;
     this.port = port;
     this.settings = settings;
-    this.command = [...launcher, process.execPath, ...nodeOptions, MAIN];
+    this.command = [...launcher, process.execPath, SEMI_SPACE, ...nodeOptions, MAIN];
     this.ended = Promise.reject(new Error('not started'));
     this.ended.catch(() => undefined);
   }
