@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createCertificate, type Certificate } from '../../test/support/certificate.ts';
+import { succeeded } from '../measures.ts';
 import { atMost, found, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
 
 const REFUSALS = 'words about certificates while the authority was replaced';
@@ -57,13 +58,17 @@ async function renew(world: World, { trustedFirst }: { trustedFirst: boolean }):
   await sleep(1_000);
   const failedOnOldSessions = load.unserved - unservedBefore;
   await database.cutSessions();
-  await sleep(500); // what was under way ends
-  const servedBefore = load.served;
+  await sleep(500);
+  const begun = performance.now(); // what was under way may end later, where the disk is slow
+  let servedOverExpired = 0;
+  load.onExchange((exchange) => {
+    if (exchange.start > begun && succeeded(exchange)) servedOverExpired++;
+  });
   await sleep(1_000);
-  const servedOverExpired = load.served - servedBefore;
   await Promise.all(services.map((service) => service.health('ready')));
   await sleep(200); // the log is written in blocks
   const silent = services.filter((service) => !service.log.includes(EXPIRED)).length;
+  const expired = atMost('served over an expired certificate', servedOverExpired, 0);
 
   await postgres.useCertificate(createCertificate({ issuer: renewed }));
   await stage.recovery();
@@ -72,7 +77,7 @@ async function renew(world: World, { trustedFirst }: { trustedFirst: boolean }):
     ...figures,
     atMost(REFUSALS, refused, 0),
     atMost('failures of sessions from before the expiry', failedOnOldSessions, 0),
-    atMost('served over an expired certificate', servedOverExpired, 0),
+    expired,
     atMost('services that do not say why', silent, 0),
   ];
 }
