@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** As the Dockerfile has it: requests leave much garbage behind, and so it is looked through four times less often. */
+/** As the Dockerfile has it: what requests leave behind is looked through less often (docs/operations.md, Memory). */
 export const SEMI_SPACE = '--max-semi-space-size=64';
 
 export const projectFolder = join(import.meta.dirname, '..');
