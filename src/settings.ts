@@ -26,6 +26,8 @@ function postgresUrl(text: string): string {
   // A password with one of these as it is ends too early: what follows is taken for a host, a port, a path or a query.
   const isCut = /^[^/]*\/\/[^/?#]*[/?#].*@/.test(text);
   if (!isCut && /^[^/]*\/\/(?:[^/?#]*@)?[^/?#@]*,/.test(text)) throw new Error('must name one host');
+  const [, port] = /^[^/]*\/\/(?:[^/?#]*@)?[^/?#@]*:(\d+)(?:[/?#]|$)/.exec(text) ?? [];
+  if (!isCut && Number(port) > 65_535) throw new Error('must name a port up to 65535');
   if (isCut || !isDecodable(text) || !URL.canParse(text)) {
     throw new Error('must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25');
   }
