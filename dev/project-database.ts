@@ -21,9 +21,10 @@ export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
       `${dataFolder} is a file; npm start keeps its database in a folder of this name: remove or rename it`,
     );
   }
-  const server = await startPostgres(serverFolder).catch((error: NodeJS.ErrnoException) => {
-    const isReadOnly = ['EACCES', 'EPERM', 'EROFS'].includes(error.code ?? '');
-    if (isReadOnly) throw new Error(`${error.dest ?? error.path} cannot be written: ${error.message}`);
+  const server = await startPostgres(serverFolder).catch((error: unknown) => {
+    const { code = '', syscall = '', message, path, dest = path } = error as NodeJS.ErrnoException & { dest?: string };
+    const isReadOnly = ['EACCES', 'EPERM', 'EROFS'].includes(code) && !syscall.startsWith('spawn');
+    if (isReadOnly) throw new Error(`${dest} cannot be written: ${message}`);
     const [pid, address] = existsSync(addressFile) ? readFileSync(addressFile, 'utf8').split(' ') : [];
     const isRunning = runningPostgres(serverFolder) && isAlive(Number(pid));
     throw isRunning ? new Error(`npm start is already running at ${address} (process ${pid})`) : error;

@@ -20,6 +20,7 @@ const isWatched = process.argv.includes('--watch');
 const nest = ['node_modules/@nestjs/cli/bin/nest.js', 'start', '--watch', '--watchAssets', '--preserveWatchOutput'];
 const program = isWatched ? [...nest, '--no-shell', '--exec', process.execPath] : [SEMI_SPACE, 'dist/main.js'];
 
+let isStopping = false;
 let stop = (): void => process.exit(130); // what was started so far does not outlive this process
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop());
 if (process.env['npm_lifecycle_event']) {
@@ -55,7 +56,6 @@ async function start(): Promise<number> {
     env: { ...settings, PORT: String(port), NODE_COMPILE_CACHE: 'node_modules/.cache/compiled' }, // starts a tenth faster
     stdio: ['ignore', 'inherit', 'inherit'],
   });
-  let isStopping = false;
   stop = () => {
     isStopping = true;
     service.process.kill('SIGTERM');

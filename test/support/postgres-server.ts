@@ -80,10 +80,12 @@ export async function startFaultyPostgres(start = startTestServer) {
     await server.ended;
     clearInterval(waiting);
   }
-  /** By a signal: it may let nobody in at the moment. */
+  /** By a signal: it may let nobody in at the moment. It reads its files before it takes another connection. */
   async function reload(): Promise<void> {
+    const reloads = () => readFileSync(join(folder, 'log'), 'utf8').split('received SIGHUP').length;
+    const before = reloads();
     process.kill(server.pid, 'SIGHUP');
-    await pause(500);
+    while (reloads() === before) await pause(10);
   }
   return {
     /** For DATABASE_URL. The same through every crash and restart. */
