@@ -122,11 +122,15 @@ function containerTrial(subject: string): string {
   return `test/containers/${subject}.trial.ts`;
 }
 
+const isOnDemand = process.argv.some((argument) => argument.startsWith('--project'));
+
 export default defineConfig({
   test: {
-    projects: process.argv.some((argument) => argument.startsWith('--project')) ? [...everyRun, ...onDemand] : everyRun,
+    projects: isOnDemand ? [...everyRun, ...onDemand] : everyRun,
     globalSetup: 'test/support/global-setup.ts', // once a run, whichever projects are in it
     sequence: { sequencer: LongestFirst },
-    reporters: resultsFile ? ['default', ['json', { outputFile: resultsFile }]] : ['default'],
+    // A green run is a page; what fails is told whole, with what it wrote.
+    reporters: resultsFile ? ['dot', ['json', { outputFile: resultsFile }]] : ['dot'],
+    silent: isOnDemand ? false : 'passed-only',
   },
 });

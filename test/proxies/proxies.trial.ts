@@ -9,10 +9,11 @@ import * as raw from '../http/raw-requests.ts';
 import { createDatabase, type Database } from '../support/database.ts';
 import { type Answer, Connection, ask } from '../support/http-client.ts';
 import { ServiceProcess } from '../support/service-process.ts';
+import { listText } from '../support/stock.ts';
 import { type Changes, type Proxy, type ProxyName, configuration, isInstalled, startProxy } from './proxy.ts';
 
 const KEY = 'k'.repeat(40);
-const LIST = '[{"petId":1,"quantity":5,"status":"available"}]';
+const LIST = listText([1, 5]);
 /** A whole request, behind each row and as the body of some, where nobody may take it for one. */
 const HIDDEN = 'GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n';
 
@@ -49,7 +50,7 @@ let change = (bytes: string): string => bytes;
 
 beforeAll(async () => {
   database = await createDatabase();
-  await database.sql(`INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 5, 'available')`);
+  await database.stock([1, 5]);
   service = await ServiceProcess.running({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY });
   wire = await listening((near) => {
     connections++;

@@ -1,5 +1,7 @@
 import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
+import type { PetStatus } from '../../src/generated/prisma/enums.ts';
 import type { Answer } from './http-client.ts';
+import { itemText } from './stock.ts';
 
 /** An answer without what differs from one to the next or belongs to the connection: such answers are compared whole. */
 export type WholeAnswer = ReturnType<typeof whole>;
@@ -29,16 +31,16 @@ export function refusal(code: ErrorCode, message: string, headers: Readonly<Reco
 }
 
 /** The answer to an update that was made. */
-export function updated(petId: string, quantity: number, status = 'available'): WholeAnswer {
+export function updated(petId: string, quantity: number, status: PetStatus = 'available'): WholeAnswer {
   return answer(
     200,
     { ...JSON_BODY, 'cache-control': 'no-store', etag: `"${status}-${quantity}"` },
-    `{"petId":${petId},"quantity":${quantity},"status":"${status}"}`,
+    itemText(petId, quantity, status),
   );
 }
 
 /** The answer to an update that had been made before. */
-export function replayed(petId: string, quantity: number, status = 'available'): WholeAnswer {
+export function replayed(petId: string, quantity: number, status: PetStatus = 'available'): WholeAnswer {
   const { headers, ...first } = updated(petId, quantity, status);
   return { ...first, headers: { ...headers, 'idempotent-replayed': 'true' } };
 }
