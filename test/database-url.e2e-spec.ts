@@ -99,13 +99,16 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
   });
 
   it('is missed in one line, and no connection that wants it stays open', async () => {
-    const stderr =
-      'error: the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none\n';
+    const line = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
     for (const args of [['migrate'], ...EACH_LAYER]) {
-      expect(await inventory(withoutPassword(), args)).toEqual({ code: 1, stdout: '', stderr });
+      expect(await inventory(withoutPassword(), args)).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: `error: ${line}\n`,
+      });
     }
     const service = await startServe(withoutPassword());
-    await vi.waitFor(() => expect(service.log).toContain('not ready: SASL'), 10_000);
+    await expectTold(service, `not ready: ${line}`);
     const opened = service.openDescriptors();
     await pause(3_000); // six tries
     expect(service.openDescriptors()).toBeLessThan(opened + 3);
