@@ -98,7 +98,7 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
     expect(await service.terminate()).toBe(0);
   });
 
-  it('is missed in one line, and no connection that wants it stays open', async () => {
+  it('is missed in one line, the same for readiness, commands and requests, and no connection that wants it stays open', async () => {
     const line = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
     for (const args of [['migrate'], ...EACH_LAYER]) {
       expect(await inventory(withoutPassword(), args)).toEqual({
@@ -109,6 +109,16 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
     }
     const service = await startServe(withoutPassword());
     await expectTold(service, `not ready: ${line}`);
+    const headers = { authorization: `Bearer ${'x'.repeat(40)}` };
+    expect((await fetch(`${service.url}/v1/inventory`, { headers })).status).toBe(503);
+    expect(await service.line(({ status }) => status === 503)).toMatchObject({
+      code: 'service_unavailable',
+      err: {
+        type: 'NotApplied',
+        message: line,
+        cause: { cause: { message: expect.stringContaining('SASL') as string } },
+      },
+    });
     const opened = service.openDescriptors();
     await pause(3_000); // six tries
     expect(service.openDescriptors()).toBeLessThan(opened + 3);

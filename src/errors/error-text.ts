@@ -68,7 +68,7 @@ const WORDS_OF_MESSAGE: readonly (readonly [RegExp, string])[] = [
 /** An error of any layer in one line for the operator: no stack, no statement, no connection string. */
 export function describeFailure(error: unknown): string {
   if (error instanceof Failure) return error.message;
-  const { code = '', message } = rootOf(Object(error) as ErrorFacts);
+  const { code = '', message } = rootOf(error instanceof Error ? error : new Error(String(error)));
   for (const [pattern, words] of WORDS_OF_MESSAGE) {
     const [found] = pattern.exec(message) ?? [];
     if (found !== undefined) return found.replace(pattern, words);
@@ -82,17 +82,14 @@ export function describeFailure(error: unknown): string {
 
 interface ErrorFacts {
   readonly code?: string | undefined;
-  readonly message?: string;
+  readonly message: string;
   readonly errors?: unknown[];
   readonly cause?: unknown;
   readonly meta?: { driverAdapterError?: unknown };
 }
 
 /** Prisma and Node wrap what the driver said; the innermost error is the one that tells something. */
-function rootOf({ code, message = '', meta, errors, cause }: ErrorFacts): {
-  code: string | undefined;
-  message: string;
-} {
+function rootOf({ code, message, meta, errors, cause }: ErrorFacts): ErrorFacts {
   // A pool that gives a connection up says so; what it has as the cause is what this did to the connection.
   const inner = message.endsWith('due to connection timeout')
     ? undefined

@@ -15,11 +15,11 @@ export class ErrorFilter implements ExceptionFilter {
 
 const CROWDED = 'The service is handling as many requests as it can; nothing was written.';
 
-/** An ApiError is meant for the client, and a database's failure has a code. Of anything else, a framework's refusal or a fault of ours, only the status is told. */
+/** An ApiError is meant for the client, and the database's outcomes have codes. Of anything else only the status is told. */
 export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
-  if (thrown instanceof TooManyWaiting) return new ApiError('service_unavailable', CROWDED, {}, thrown);
-  if (thrown instanceof NotApplied) return new ApiError('service_unavailable', undefined, {}, thrown);
+  const message = thrown instanceof TooManyWaiting ? CROWDED : undefined;
+  if (thrown instanceof NotApplied) return new ApiError('service_unavailable', message, {}, thrown);
   if (thrown instanceof OutcomeUnknown) return new ApiError('outcome_unknown', undefined, {}, thrown);
   const { status } = Object(thrown) as { readonly status?: unknown };
   if (typeof status !== 'number' || status < 400 || status >= 500) {
