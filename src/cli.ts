@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { constants } from 'node:os';
 import { Command, CommanderError } from 'commander';
 import { addExport } from './commands/export.js';
-import { describeFailure } from './commands/failure.js';
+import { describeFailure } from './errors/error-text.js';
 import { addHistory } from './commands/history.js';
 import { addImport } from './commands/import.js';
 import { addKeys } from './commands/keys.js';

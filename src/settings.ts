@@ -1,6 +1,6 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { readText, tlsOptions } from './database/tls.ts';
-import { Failure } from './errors/failure.ts';
+import { Failure } from './errors/error-text.ts';
 import { LIMITS } from './http/limits.ts';
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -101,7 +101,12 @@ export const SETTINGS = {
 };
 
 export type SettingName = keyof typeof SETTINGS;
-type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+
+/** The settings' values, by the names that the settings have outside. */
+export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+
+/** By this NestJS knows what to inject as {@link Settings}. */
+export const Settings = class Settings {};
 
 /**
  * Reads and checks all settings. Nothing else reads `process.env`.
@@ -110,7 +115,7 @@ type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Nam
  */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
-  const texts: typeof source = { ...source, DATABASE_URL: withSslMode(source['DATABASE_URL'], source['PGSSLMODE']) };
+  const texts: typeof source = { ...source, DATABASE_URL: withEnvironment(source) };
   const values: Record<string, unknown> = {};
   for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
     const text = texts[name] ?? fallback;
@@ -118,23 +123,25 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
       if (text === undefined) throw new Error('is required');
       values[name] = read(text);
     } catch (error) {
-      const isGivenMode = name === 'DATABASE_URL' && text !== source[name];
+      const isGivenMode = name === 'DATABASE_URL' && text !== source[name] && source['PGSSLMODE'];
       faults.push(`${name} ${(error as Error).message}${isGivenMode ? ' (given by PGSSLMODE)' : ''}`);
     }
   }
   if (faults.length > 0) throw new Failure(faults.join('\n'));
-  const settings = Object.assign(new Settings(), values);
+  const settings = values as Settings;
   const { DATABASE_URL, DATABASE_PASSWORD_FILE: password } = settings;
-  if (password !== undefined) Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, password) });
-  return settings;
+  return password === undefined ? settings : { ...settings, DATABASE_URL: withPassword(DATABASE_URL, password) };
 }
 
-/** As libpq has it, PGSSLMODE counts where the address has no mode and is not that of a socket. */
-function withSslMode(databaseUrl: string | undefined, mode: string | undefined): string | undefined {
-  if (databaseUrl === undefined || !mode || /[?&]sslmode=/.test(databaseUrl)) return databaseUrl;
-  const isSocket = /(?:\/\/(?:[^/]*@)?|[?&]host=)(?:\/|%2f)/i.test(databaseUrl);
-  if (isSocket) return databaseUrl;
-  return `${databaseUrl}${databaseUrl.includes('?') ? '&' : '?'}sslmode=${encodeURIComponent(mode)}`;
+/** As libpq has it, PGHOST and PGSSLMODE count where the address has no host and no mode. An empty one counts as none. */
+function withEnvironment(source: Readonly<Record<string, string | undefined>>): string | undefined {
+  const { DATABASE_URL: address, PGHOST: host, PGSSLMODE: mode } = source;
+  if (address === undefined || !URL.canParse(address)) return address;
+  const { hostname, searchParams } = new URL(address);
+  const given = new URLSearchParams();
+  if (host && !hostname && !searchParams.get('host')) given.set('host', host);
+  if (mode && !searchParams.has('sslmode')) given.set('sslmode', mode);
+  return given.size === 0 ? address : `${address}${address.includes('?') ? '&' : '?'}${given.toString()}`;
 }
 
 function withPassword(databaseUrl: string, password: string): string {
@@ -144,6 +151,3 @@ function withPassword(databaseUrl: string, password: string): string {
   url.searchParams.set('password', password); // not url.password: an address without a host cannot have one
   return url.href;
 }
-
-/** The settings' values, by the names that the settings have outside. A class so that NestJS can inject it. */
-export class Settings extends (Object as unknown as new () => Values) {}

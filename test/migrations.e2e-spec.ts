@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
-import { Failure } from '../src/errors/failure.js';
+import { Failure } from '../src/errors/error-text.js';
 import { createDatabase, type Database } from './support/database.ts';
 
 const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));

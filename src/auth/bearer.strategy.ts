@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { Request } from 'express';
 import type { StrategyCreated } from 'passport';
 import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
-import { ApiError, unavailable } from '../errors/api-error.js';
+import { ApiError } from '../errors/api-error.js';
 import { type ApiRequest, headerValues } from '../http/api-request.js';
 import { Settings } from '../settings.js';
 import { type CheckedKey, KeyCheck } from './key-check.js';
@@ -29,7 +29,7 @@ export class BearerStrategy {
       const digest = hash('sha256', token);
       keyCheck.check(digest, context.deadline).then((key) => {
         if (key.failure === 'unknown_key' && digest === bootstrapDigest && !keyCheck.isPrepared) {
-          done(unavailable('The key is not stored yet.'));
+          done(new ApiError('service_unavailable', 'The key is not stored yet.'));
           return;
         }
         context.keyId = key.keyId;
@@ -39,7 +39,7 @@ export class BearerStrategy {
     });
   }
 
-  /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or `service_unavailable` */
+  /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or what the key check failed with */
   authenticate(request: ApiRequest): Promise<CheckedKey> {
     const [authorization, ...others] = headerValues(request, 'authorization');
     return new Promise((resolve, reject) => {

@@ -67,7 +67,7 @@ export class KeyCheck implements OnApplicationShutdown {
 
   /**
    * @param digest SHA-256 of the presented key in lower-case hexadecimal
-   * @throws ApiError `service_unavailable`
+   * @throws NotApplied when the database does not say
    */
   check(digest: string, deadline: number): Promise<CheckedKey> {
     return untilDeadline(deadline, mayReadAgain, () => this.#batcher.call(digest, deadline)).catch((error: unknown) => {

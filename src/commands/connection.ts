@@ -1,10 +1,9 @@
 import type pg from 'pg';
 import { connectionConfig, cut, openConnection, schemaOf } from '../database/connection-config.js';
 import { pendingMigrations } from '../database/migrations.js';
-import { Failure } from '../errors/failure.js';
+import { Failure, NOT_NEWEST } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';
-import { NOT_NEWEST } from './failure.js';
 
 /** For what answers at once; the long statements of import, export and history set their own. */
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };

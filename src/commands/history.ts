@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { StockChange } from '../generated/prisma/client.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withNewestSchema, withPrisma } from './connection.js';
-import { Failure } from '../errors/failure.js';
+import { Failure } from '../errors/error-text.js';
 import { verifyHistory, pruneBefore } from './history-chain.js';
 import { readChanges, settled } from './history-feed.js';
 import { DATE_TIME_FORM, readPast } from './date-time.js';

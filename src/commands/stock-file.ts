@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { Failure } from '../errors/failure.js';
+import { Failure } from '../errors/error-text.js';
 
 export const FORMATS = ['csv', 'ndjson', 'json'] as const;
 export type Format = (typeof FORMATS)[number];

@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { pipeline } from 'node:stream/promises';
-import { Failure } from '../errors/failure.js';
+import { Failure } from '../errors/error-text.js';
 
 /** What an import did, or with `--dry-run` would do; counts of pets. */
 export type Summary = Record<'added' | 'changed' | 'unchanged' | 'removed', number>;

@@ -1,4 +1,4 @@
-import { Failure } from '../errors/failure.js';
+import { Failure } from '../errors/error-text.js';
 import { PetStatus } from '../generated/prisma/enums.js';
 import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from '../inventory/stock.limits.js';
 import { quote, withoutControls } from './output.js';

@@ -58,7 +58,7 @@ export function connectionConfig(
   prepare?: Prepare,
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
-  const ssl = tlsOptions(databaseUrl);
+  const ssl = tlsOptions(databaseUrl); // always told, or the driver would look into the environment
   const all = { ...SESSION_SETTINGS, search_path: `"${schemaOf(databaseUrl)}"`, ...settings };
   const own = {
     application_name: `inventory ${name}`,
@@ -68,7 +68,7 @@ export function connectionConfig(
     ].join(' '),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    ...(ssl !== undefined && { ssl }),
+    ssl,
     ...bounds,
   };
   // What the driver finds in the URL counts more for it than what it is told here.

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { Prisma } from '../generated/prisma/client.js';
-import { outcomeUnknown, unavailable } from '../errors/api-error.js';
+import { describeFailure } from '../errors/error-text.js';
 
 /** A failure that surely left no trace in the database. */
 export class NotApplied extends Error {}
@@ -21,6 +21,9 @@ export class DeadlinePassed extends Error {
 export class UnconfirmedCommit extends Error {
   override message = 'the commit is not confirmed by the synchronous standby';
 }
+
+/** A write that may or may not have taken place. */
+export class OutcomeUnknown extends Error {}
 
 /** What a failed statement means: surely without effect; it may have committed; a fault of this program. */
 export type Outcome = 'not_applied' | 'unknown' | 'program_fault';
@@ -93,14 +96,19 @@ export function mayReadAgain(error: unknown): boolean {
   return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
 }
 
-/** The response when writing failed. */
+/**
+ * What a failed write comes to, in words for the operator.
+ *
+ * @returns NotApplied or OutcomeUnknown with the failure as its cause; a fault of this program as it is
+ */
 export function writeFailure(error: unknown): unknown {
-  return outcomeOf(error) === 'unknown' ? outcomeUnknown(error) : readFailure(error);
+  if (outcomeOf(error) !== 'unknown') return readFailure(error);
+  return new OutcomeUnknown(describeFailure(error), { cause: error });
 }
 
-/** The response when reading failed: reading has no outcome to be unsure of. */
+/** The same for reading, which leaves no trace: it has no outcome to be unsure of. */
 export function readFailure(error: unknown): unknown {
-  if (outcomeOf(error) === 'program_fault') return error;
-  if (!(error instanceof TooManyWaiting)) return unavailable(undefined, error);
-  return unavailable('The service is handling as many requests as it can; nothing was written.', error);
+  const isTold = error instanceof NotApplied && error.cause === undefined;
+  if (isTold || outcomeOf(error) === 'program_fault') return error;
+  return new NotApplied(describeFailure(error), { cause: error });
 }

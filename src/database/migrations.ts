@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 // With their own extensions: what a developer's machine runs has this file from its source.
 import { connectionConfig, openConnection } from './connection-config.ts';
-import { Failure } from '../errors/failure.ts';
+import { Failure } from '../errors/error-text.ts';
 import { untilDeadline } from './deadline.ts';
 import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
 

@@ -19,7 +19,7 @@ export class InventoryService {
    * The complete stock in ascending `petId`, of the given snapshot or a later one.
    *
    * @param deadline by then the database has to have begun to respond
-   * @throws ApiError `service_unavailable`
+   * @throws NotApplied when the database does not answer
    */
   async list(snapshot: Snapshot, deadline: number): Promise<StockList> {
     try {
@@ -32,7 +32,7 @@ export class InventoryService {
   /**
    * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable.
    *
-   * @throws ApiError `not_found`, `idempotency_key_reused`, `precondition_failed`, `service_unavailable` or `outcome_unknown`
+   * @throws ApiError `not_found`, `idempotency_key_reused` or `precondition_failed`; NotApplied, OutcomeUnknown
    */
   async setQuantity(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome & { item: InventoryItem }> {
     const result = await this.updates.apply(update, deadline).catch((error: unknown) => {

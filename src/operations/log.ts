@@ -3,7 +3,7 @@ import { Injectable, type LoggerService } from '@nestjs/common';
 import { type LogFn, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
 import { Settings } from '../settings.js';
-import { describeError } from './error-text.js';
+import { describeError } from '../errors/error-text.js';
 import { terminalOptions } from './log-terminal.js';
 
 /** Many lines are written at once. While nobody reads standard output they wait in memory, up to `maxLength` bytes. */
