@@ -191,6 +191,12 @@ const CHANGES = {
     'UPDATE inventory_item SET quantity = 777 WHERE pet_id = 1',
     'DROP FUNCTION keep_out CASCADE',
   ],
+  'a history whose rows name another transaction': [
+    `ALTER TABLE stock_change ALTER changed_in SET DEFAULT '3'`,
+    'UPDATE inventory_item SET quantity = 778 WHERE pet_id = 1',
+    'UPDATE inventory_item SET quantity = 779 WHERE pet_id = 1',
+    'ALTER TABLE stock_change ALTER changed_in SET DEFAULT pg_current_xact_id()',
+  ],
   'a trigger that writes another pet': [
     `CREATE FUNCTION follow() RETURNS trigger LANGUAGE plpgsql AS
       'BEGIN UPDATE inventory_item SET quantity = NEW.quantity WHERE pet_id = 2000; RETURN NULL; END';
