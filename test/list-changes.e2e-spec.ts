@@ -55,7 +55,7 @@ async function expectExact(): Promise<void> {
                                        ORDER BY pet_id), '') || ']' AS text FROM inventory_item`,
   );
   const { text } = rows[0] as { text: string };
-  const written = new StockList(text === '[]' ? [] : Piece.cut(text.slice(0, -1)));
+  const written = new StockList(text === '[]' ? [] : Piece.cut(`,${text.slice(1, -1)}`));
   for (const coding of ['gzip', 'identity'] as const) {
     const service = coding === 'gzip' ? first : second;
     const { bytes, headers } = await service.list([['Accept-Encoding', coding]]);

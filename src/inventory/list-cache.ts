@@ -19,6 +19,8 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 /** Beyond so many changes the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
+/** A kept list as old as that is not brought up to date: the marks of unrecorded changes go after a day. */
+const MOST_AGE_MS = 3_600_000;
 /** Of a stock that is read whole. What one statement brings holds the event loop while it is read. */
 const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
 
@@ -53,10 +55,11 @@ const CHANGES = `
  */
 const LOCK = 'LOCK TABLE inventory_item IN ACCESS SHARE MODE';
 
-/** The next items of the whole stock: $1 is the server's life, $2 the pet to begin with. */
+/** The next items of the whole stock, and where those after them begin: $1 is the server's life, $2 the pet to begin with. */
 const NEXT_ITEMS = `
   SELECT pg_current_snapshot()::text AS transactions, stock_witness($1) AS witness,
-         string_agg(${ITEM}, ',' ORDER BY pet_id) AS items, max(pet_id) AS last
+         string_agg(',' || ${ITEM}, '' ORDER BY pet_id) AS items,
+         CASE WHEN count(*) = ${PETS_PER_STATEMENT} AND max(pet_id) < ${MAX_PET_ID} THEN max(pet_id) + 1 END AS next
     FROM (SELECT * FROM inventory_item WHERE pet_id >= $2 ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
 
 interface Call {
@@ -74,6 +77,8 @@ interface Reading {
 /** A list, and under what it may be used again, or brought up to date. */
 interface Kept extends Reading {
   readonly list: StockList;
+  /** Not later than its snapshot, by the clock of `Date.now()`, which a suspended machine does not stop. */
+  readonly at: number;
   readonly life: string;
 }
 
@@ -138,10 +143,11 @@ export class ListCache {
     }
   }
 
-  /** The kept list with its changes; the whole stock where these are too many, too great or not all known. */
+  /** The kept list with its changes; the whole stock where these are too many or not all known. */
   async #read(life: string | null, onResponse: () => void): Promise<StockList> {
     const kept = this.#kept;
-    if (life === null || kept?.life !== life) return this.#readWhole(life, onResponse);
+    const at = Date.now();
+    if (life === null || kept?.life !== life || at - kept.at > MOST_AGE_MS) return this.#readWhole(life, onResponse);
     type Changes = Reading & { readonly changes: readonly ChangedPet[] };
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
@@ -149,28 +155,26 @@ export class ListCache {
       throw error;
     });
     if (read) onResponse();
-    const list = read?.witness === kept.witness ? kept.list.with(read.changes) : undefined;
-    if (!read || !list) return this.#readWhole(life, onResponse);
+    if (read?.witness !== kept.witness) return this.#readWhole(life, onResponse);
+    const list = kept.list.with(read.changes);
     this.patches++;
-    this.#kept = { ...kept, list, transactions: read.transactions };
+    this.#kept = { ...kept, list, transactions: read.transactions, at };
     return list;
   }
 
   async #readWhole(life: string | null, onResponse: () => void, isLocked = true): Promise<StockList> {
     const pieces: Piece[] = [];
+    const at = Date.now();
     const reading = this.prisma.$transaction(
       async (transaction) => {
-        type Items = Reading & { readonly items: string | null; readonly last: bigint };
+        type Items = Reading & { readonly items: string | null; readonly next: bigint | null };
         if (isLocked) await transaction.$executeRawUnsafe(LOCK);
-        let from = MIN_PET_ID;
-        for (;;) {
+        for (let from = MIN_PET_ID; ;) {
           const [read] = await transaction.$queryRawUnsafe<[Items]>(NEXT_ITEMS, life, from);
           onResponse();
-          if (read.items === null) return read;
-          const cut = Piece.cut((pieces.length === 0 ? '[' : ',') + read.items);
-          pieces.push(...cut);
-          if (cut.length * PETS_PER_PIECE < PETS_PER_STATEMENT || read.last === MAX_PET_ID) return read;
-          from = read.last + 1n;
+          pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + (read.items ?? '')));
+          if (read.next === null) return read;
+          from = read.next;
         }
       },
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
@@ -183,7 +187,7 @@ export class ListCache {
     const list = new StockList(pieces);
     const { transactions, witness } = read; // the same in each of the statements
     this.readings++;
-    this.#kept = life === null || witness === null ? undefined : { list, life, transactions, witness };
+    this.#kept = life === null || witness === null ? undefined : { list, life, transactions, witness, at };
     return list;
   }
 }
