@@ -3,7 +3,8 @@ import { Batcher } from '../database/batcher.js';
 import { mayReadAgain, readFailure } from '../database/database-failure.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { untilDeadline } from '../database/deadline.js';
-import { arrayLiteral, Session, SNAPSHOT, type Snapshot } from '../database/session.js';
+import { arrayLiteral, Session } from '../database/session.js';
+import { SNAPSHOT, type Snapshot } from '../database/snapshot.js';
 import { Settings } from '../settings.js';
 import type { AuthFailure } from '../http/api-request.js';
 import { KEY_STATE } from './api-key.store.js';
@@ -32,7 +33,7 @@ const CHECK_KEYS = `
     LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
 
 type KeyRow = readonly [
-  session: string | null,
+  life: string | null,
   transactions: string,
   digest: string | null,
   keyId: string,
@@ -87,8 +88,8 @@ export class KeyCheck implements OnApplicationShutdown {
   async #checkAll(digests: readonly string[]): Promise<CheckedKey[]> {
     const values = [arrayLiteral(Array.from(new Set(digests), (digest) => `\\x${digest}`))];
     const rows = await this.#session.run<KeyRow>({ sql: CHECK_KEYS, values });
-    const [[session, transactions] = [null, '']] = rows;
-    const snapshot = { session, transactions };
+    const [[life, transactions] = [null, '']] = rows;
+    const snapshot = { life, transactions };
     const unknown: CheckedKey = { failure: 'unknown_key', keyId: undefined, scopes: [], snapshot };
     const known = new Map<string, CheckedKey>();
     for (const [, , digest, keyId, scopes, failure] of rows) {

@@ -4,7 +4,7 @@ import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /**
  * What the statements rely on, whatever `postgresql.conf`, the database or the role say. docs/decisions/session-settings.md
- * has why each is here and why others are not; deploy/scale/pooled-role.sql says the same to a pooler's sessions.
+ * has why each is here and why others are not, and what becomes of them behind a pooler.
  */
 export const SESSION_SETTINGS = {
   default_transaction_isolation: 'read committed',
@@ -22,12 +22,15 @@ export const SESSION_SETTINGS = {
   tcp_keepalives_count: '3',
 };
 
-/** A session cannot begin with these: PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
-const PREPARE = `
+/** PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
+const CONDITIONAL_SETTINGS = `
   SELECT CASE WHEN current_setting('transaction_timeout', true) <> '0'
               THEN set_config('transaction_timeout', '0', false) END,
          CASE current_setting('synchronous_commit') WHEN 'off'
               THEN set_config('synchronous_commit', 'on', false) END`;
+
+/** PostgreSQL's own bounds. The driver would send them as startup parameters, which a pooler refuses. */
+const BOUNDS_OF_SERVER = ['statement_timeout', 'lock_timeout'] as const;
 
 /** How a new connection is made ready before anything else uses it. */
 export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
@@ -59,23 +62,26 @@ export function connectionConfig(
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
   const ssl = tlsOptions(databaseUrl); // always told, or the driver would look into the environment
-  const all = { ...SESSION_SETTINGS, search_path: `"${schemaOf(databaseUrl)}"`, ...settings };
-  const own = {
+  const own: pg.PoolConfig = {
     application_name: `inventory ${name}`,
-    options: [
-      url.searchParams.get('options') ?? '',
-      ...Object.entries(all).map(([setting, value]) => `-c ${setting}=${value.replaceAll(/[\\ ]/g, '\\$&')}`),
-    ].join(' '),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     ssl,
     ...bounds,
   };
+  const all: Record<string, string> = {};
+  for (const bound of BOUNDS_OF_SERVER) {
+    all[bound] = String(own[bound] ?? 0); // first of all, because the one that the role may have holds until then
+    delete own[bound];
+  }
+  Object.assign(all, SESSION_SETTINGS, { search_path: schemaOf(databaseUrl) }, settings);
   // What the driver finds in the URL counts more for it than what it is told here.
-  for (const option of [...Object.keys(own), ...TLS_PARAMETERS]) url.searchParams.delete(option);
+  for (const option of [...Object.keys(own), ...BOUNDS_OF_SERVER, ...TLS_PARAMETERS]) url.searchParams.delete(option);
+  const sets = Object.entries(all).map(([setting, value]) => `SET ${setting} = ${pg.escapeLiteral(value)}`);
+  const firstStatement = [...sets, CONDITIONAL_SETTINGS].join(';');
   const onConnect = async (client: pg.ClientBase): Promise<void> => {
     try {
-      await client.query(PREPARE);
+      await client.query(firstStatement);
       await prepare?.(client);
     } catch (error) {
       cut(client); // an orderly end could wait for ever

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, OutgoingHttpHeader } from 'node:http';
 import type { Request } from 'express';
-import type { Snapshot } from '../database/session.js';
+import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
 
 /** Why a request was not let in. For the log alone: the caller learns no more than whether it has sent a key. */

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { readFailure, writeFailure } from '../database/database-failure.js';
-import type { Snapshot } from '../database/session.js';
+import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
 import { type InventoryItem, itemTag } from './inventory.dto.js';
 import { ListCache } from './list-cache.js';
