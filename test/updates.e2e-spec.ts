@@ -5,7 +5,8 @@ import type { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { readSettings, type SettingName } from '../src/settings.ts';
 import { outcomeOf, writeFailure } from '../src/database/database-failure.ts';
-import { type QuantityUpdate, QuantityUpdates, updateStatement } from '../src/inventory/quantity-updates.ts';
+import { type QuantityUpdate, QuantityUpdates } from '../src/inventory/quantity-updates.ts';
+import { updateStatement } from '../src/inventory/update-statement.ts';
 import { type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
@@ -235,7 +236,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       // In place of PostgreSQL's own function, which the statement calls before it locks the pets.
       const holder = await service.database.session('SELECT pg_advisory_xact_lock(7)');
       await service.sql(
-        `CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz LANGUAGE sql
+        `CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
          AS 'SELECT pg_advisory_xact_lock(7); SELECT clock_timestamp()'`,
       );
       const session = await service.database.session();

@@ -29,7 +29,7 @@ export const EXHAUSTION: Scenarios = {
   'control-taken-connections': async (world) => {
     const figures = await takenConnections(
       world,
-      madeWrong('database/session.js', "new NotApplied('no", "new TypeError('no"),
+      madeWrong('database/statement-connection.js', "new NotApplied('no", "new TypeError('no"),
     );
     return found(figures, 'answers 500');
   },

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { Prisma } from '../generated/prisma/client.js';
-import { outcomeUnknown, unavailable } from '../errors/api-error.js';
+import { ApiError, outcomeUnknown, unavailable } from '../errors/api-error.js';
 
 /** A failure that surely left no trace in the database. */
 export class NotApplied extends Error {}
@@ -93,8 +93,22 @@ export function mayReadAgain(error: unknown): boolean {
   return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
 }
 
+/** Data exceptions, broken constraints, views with a check option, and what functions raise. */
+const CLASSES_OF_REFUSALS = ['22', '23', '44', 'P0'];
+
+/** Whether a rule of the database refused what was to be written. Nothing of the statement took effect. */
+export function isRefusedValue(error: unknown): boolean {
+  const sqlstate = error instanceof pg.DatabaseError ? error.code : undefined;
+  if (sqlstate === undefined || outcomeOfSqlstate(sqlstate) !== 'program_fault') return false;
+  return CLASSES_OF_REFUSALS.includes(sqlstate.slice(0, 2));
+}
+
 /** The response when writing failed. */
 export function writeFailure(error: unknown): unknown {
+  if (isRefusedValue(error)) {
+    const message = 'A rule of the database refuses this update: nothing was written.';
+    return new ApiError('validation_failed', message, undefined, error);
+  }
   return outcomeOf(error) === 'unknown' ? outcomeUnknown(error) : readFailure(error);
 }
 

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
+import { DeadlinePassed } from './database-failure.js';
 
 /** Shares of REQUEST_DEADLINE_MS: each is shorter than the one around it, or that would hide what the inner one tells. */
 export function boundsOfRequest(deadlineMs: number) {
@@ -30,6 +31,8 @@ const LONGEST_PAUSE_MS = 250;
  * Repeats an attempt, with growing pauses (half of each random, so that callers spread out), for as long as its deadline
  * leaves time for another. A deadline is on the clock of `performance.now()`, here and everywhere.
  *
+ * An attempt that the deadline ends does not tell what kept the ones before it: their last failure is its cause.
+ *
  * @param again whether this failure may be followed by another attempt
  */
 export async function untilDeadline<T>(
@@ -37,10 +40,13 @@ export async function untilDeadline<T>(
   again: (failure: unknown) => boolean,
   attempt: () => Promise<T>,
 ): Promise<T> {
+  let answered: unknown;
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
     try {
       return await attempt();
     } catch (failure) {
+      if (failure instanceof DeadlinePassed) failure.cause ??= answered;
+      else answered = failure;
       const waitMs = pauseMs * (0.5 + Math.random() / 2);
       if (!again(failure) || performance.now() + waitMs >= deadline) throw failure;
       await pause(waitMs);
