@@ -7,7 +7,6 @@ import { postgresBinaries } from '../../dev/postgres-binaries.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { ApiError } from '../errors/api-error.js';
 import {
-  DeadlinePassed,
   NotApplied,
   TooManyWaiting,
   UnconfirmedCommit,
@@ -16,6 +15,7 @@ import {
   readFailure,
   writeFailure,
 } from './database-failure.js';
+import { DeadlinePassed } from './deadline.js';
 
 const databaseError = (code: string) => Object.assign(new pg.DatabaseError('secret', 0, 'error'), { code });
 const socket = (code: string) => Object.assign(new Error('secret'), { code, syscall: 'connect', errno: -1 });

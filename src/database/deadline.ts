@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
-import { DeadlinePassed } from './database-failure.js';
 
 /** Shares of REQUEST_DEADLINE_MS: each is shorter than the one around it, or that would hide what the inner one tells. */
 export function boundsOfRequest(deadlineMs: number) {
@@ -22,6 +21,16 @@ export function boundsOfRequest(deadlineMs: number) {
  */
 export function leastTimeToSend(deadlineMs: number): number {
   return boundsOfRequest(deadlineMs).lock_timeout + 0.04 * deadlineMs;
+}
+
+/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
+export class DeadlinePassed extends Error {
+  readonly sent: boolean;
+
+  constructor(sent: boolean) {
+    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
+    this.sent = sent;
+  }
 }
 
 const FIRST_PAUSE_MS = 10;
