@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -5,7 +6,9 @@ import type { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { readSettings, type SettingName } from '../src/settings.ts';
 import { outcomeOf } from '../src/database/database-failure.ts';
-import { type QuantityUpdate, QuantityUpdates, updateStatement } from '../src/inventory/quantity-updates.ts';
+import { type QuantityUpdate, QuantityUpdates } from '../src/inventory/quantity-updates.ts';
+import { updateStatement } from '../src/inventory/update-statement.ts';
+import { refused, whole } from './support/answers.ts';
 import { type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
@@ -19,6 +22,13 @@ const UPDATE: QuantityUpdate = {
   idempotencyKey: null,
   requestId: 'request',
 };
+
+/** What makes an update one of each kind of statement. */
+const KINDS: readonly (readonly [kind: string, members: () => Partial<QuantityUpdate>])[] = [
+  ['plain', () => ({})],
+  ['full', () => ({ ifMatch: ['available-1', 'available-2'] })],
+  ['keyed', () => ({ idempotencyKey: randomUUID() })],
+];
 
 const statementOf = (...updates: Partial<QuantityUpdate>[]) =>
   updateStatement(
@@ -149,12 +159,58 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
 
     it('an update gives up at its deadline, having written nothing', async () => {
       const startedAt = performance.now();
-      expect(await ask({ petId: 1n, quantity: 100 }, 900).catch(outcomeOf)).toBe('not_applied');
+      await expect(ask({ petId: 1n, quantity: 100 }, 900)).rejects.toMatchObject({
+        message: 'deadline passed before a statement was sent',
+        cause: { message: 'someone else holds the row, or took the key a moment ago' },
+      });
       expect(performance.now() - startedAt).toBeLessThan(1_300);
       await holder.end();
       expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 2 }]);
     });
   });
+
+  it.each(KINDS)(
+    'a %s update is done where it can be had at once, alone and among others, with its history',
+    async (_, members) => {
+      await service.stock([1, 1], [2, 2], [3, 2]);
+      const session = await service.database.session();
+      const holder = await service.database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
+      onTestFinished(() => Promise.all([session.end(), holder.end()]).then(() => undefined));
+      await session.query('SET lock_timeout = 500');
+      const [{ last } = {}] = await service.sql('SELECT max(id) AS last FROM stock_change');
+      const run = async (...updates: Partial<QuantityUpdate>[]) => {
+        const { sql, values } = statementOf(
+          ...updates.map((each, at) => ({ ...UPDATE, ...(at === 0 && members()), ...each })),
+        );
+        return (await session.query<string[]>({ text: sql, values, rowMode: 'array' })).rows.map(([, ...row]) => row);
+      };
+      expect(await run({ petId: 1n, quantity: 5 })).toEqual([['busy', null, null]]);
+      expect(await run({ petId: 2n, quantity: 5, requestId: 'alone' })).toEqual([['done', 'available', 2]]);
+      expect(await run({ petId: 404n, quantity: 5 })).toEqual([['absent', null, null]]);
+      expect(
+        await run(
+          { petId: 3n, quantity: 7, requestId: 'first' },
+          { petId: 1n, quantity: 7 },
+          { petId: 404n, quantity: 7 },
+          { petId: 2n, quantity: 7, requestId: 'last' },
+        ),
+      ).toEqual([
+        ['done', 'available', 2],
+        ['busy', null, null],
+        ['absent', null, null],
+        ['done', 'available', 5],
+      ]);
+      expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 7 }, { quantity: 7 }]);
+      const history = `SELECT pet_id, quantity_before AS before, quantity_after AS after, status_before::text || status_after AS status,
+        changed_by, request_id FROM stock_change WHERE id > $1 ORDER BY request_id`;
+      const row = { status: 'availableavailable', changed_by: 'key:test' };
+      expect(await service.sql(history, [last])).toEqual([
+        { ...row, pet_id: '2', before: 2, after: 5, request_id: 'alone' },
+        { ...row, pet_id: '3', before: 2, after: 7, request_id: 'first' },
+        { ...row, pet_id: '2', before: 5, after: 7, request_id: 'last' },
+      ]);
+    },
+  );
 
   it('all updates of two processes take effect, of the same pets in opposite order', async () => {
     const pets = Array.from({ length: 40 }, (_, at) => at + 1);
@@ -211,29 +267,32 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     }
   });
 
-  it('an update never scans the table, though its statement was planned while that was empty', async () => {
-    const session = await service.database.session();
-    onTestFinished(() => session.end());
-    const { sql, values } = statementOf({ petId: 404n });
-    await session.query('SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; BEGIN');
-    await session.query('TRUNCATE inventory_item');
-    await session.query(`PREPARE update_stock AS ${sql}`);
-    const given = values.map((value) => (value === null ? 'NULL' : session.escapeLiteral(value))).join();
-    const { rows } = await session.query<Record<'QUERY PLAN', string>>(`EXPLAIN EXECUTE update_stock (${given})`);
-    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
-    const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on inventory_item/.test(node));
-    expect(scans.length).toBeGreaterThan(1);
-    for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*pet_id/);
-  });
+  it.each(KINDS)(
+    'a %s update never scans the table, though its statement was planned while that was empty',
+    async (_, members) => {
+      const session = await service.database.session();
+      onTestFinished(() => session.end());
+      const { sql, values } = statementOf({ ...members(), petId: 404n }, { petId: 405n });
+      await session.query('SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; BEGIN');
+      await session.query('TRUNCATE inventory_item');
+      await session.query(`PREPARE update_stock AS ${sql}`);
+      const given = values.map((value) => (value === null ? 'NULL' : session.escapeLiteral(value))).join();
+      const { rows } = await session.query<Record<'QUERY PLAN', string>>(`EXPLAIN EXECUTE update_stock (${given})`);
+      const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+      const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on inventory_item/.test(node));
+      expect(scans.length).toBeGreaterThan(1);
+      for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*pet_id/);
+    },
+  );
 
-  it.each([null, 'a key'])(
-    'an update writes no other pet that was given its id after the statement began, key: %s',
-    async (key) => {
+  it.each(KINDS)(
+    'a %s update writes no other pet that was given its id after the statement began',
+    async (_, members) => {
       await service.stock([1, 10], [2, 20]);
       // In place of PostgreSQL's own function, which the statement calls before it locks the pets.
       const holder = await service.database.session('SELECT pg_advisory_xact_lock(7)');
       await service.sql(
-        `CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz LANGUAGE sql
+        `CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
          AS 'SELECT pg_advisory_xact_lock(7); SELECT clock_timestamp()'`,
       );
       const session = await service.database.session();
@@ -242,10 +301,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         await service.sql('DROP FUNCTION public.statement_timestamp');
       });
       await session.query('SET search_path = public, pg_catalog');
-      const { sql, values } = statementOf(
-        { petId: 1n, quantity: 99, idempotencyKey: key },
-        { petId: 2n, quantity: 99, idempotencyKey: key && `${key} of 2` },
-      );
+      const { sql, values } = statementOf({ ...members(), petId: 1n, quantity: 99 }, { petId: 2n, quantity: 99 });
       const outcomes = session.query<string[]>({ text: sql, values, rowMode: 'array' });
       const waiting = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
       await expect.poll(() => service.sql(waiting)).toHaveLength(1);
@@ -269,6 +325,37 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(await ask({ petId: 41n, quantity: 1 }, 1_500).catch(outcomeOf)).toBe('not_applied');
     await service.sql(`SELECT setval(${sequence}, max(id)) FROM stock_change`);
     expect(await ask({ petId: 41n, quantity: 2 })).toMatchObject({ outcome: 'done' });
+  });
+
+  it.each([
+    ['a constraint', 'ALTER TABLE inventory_item ADD CONSTRAINT most CHECK (quantity <= 1000)'],
+    [
+      'a trigger',
+      `CREATE FUNCTION most() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+         IF NEW.quantity > 1000 THEN RAISE 'too many: %', NEW.quantity; END IF; RETURN NEW; END $$;
+       CREATE TRIGGER most BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION most()`,
+    ],
+  ])('a value that %s refuses fails alone, and the updates beside it are done', async (_, rule) => {
+    const pets = Array.from({ length: 20 }, (_, at) => at + 50);
+    await service.stock(...pets.map((pet) => [pet, 0] as const));
+    await service.sql(rule);
+    onTestFinished(async () => {
+      await service.sql(
+        `ALTER TABLE inventory_item DROP CONSTRAINT IF EXISTS most; DROP FUNCTION IF EXISTS most CASCADE`,
+      );
+    });
+    const quantityOf = (pet: number) => (pet % 7 === 0 ? 1_001 : pet);
+    const sent = [...pets, 50].map((pet) => ask({ petId: BigInt(pet), quantity: quantityOf(pet) }).catch(outcomeOf));
+    expect(await Promise.all(sent)).toMatchObject(
+      [...pets, 50].map((pet) => (quantityOf(pet) > 1_000 ? 'program_fault' : { outcome: 'done' })),
+    );
+    expect(await stockOf()).toMatchObject(pets.map((pet) => ({ quantity: quantityOf(pet) > 1_000 ? 0 : pet })));
+    expect((await historyOf(50)).slice(-2)).toMatchObject([
+      { before: 0, after: 50 },
+      { before: 50, after: 50 },
+    ]);
+    expect(await historyOf(56)).toEqual([]);
+    expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
   });
 
   it('an update whose session is cut while it begins is surely not applied', async () => {

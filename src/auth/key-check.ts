@@ -3,8 +3,8 @@ import { Batcher } from '../database/batcher.js';
 import { mayReadAgain, readFailure } from '../database/database-failure.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { untilDeadline } from '../database/deadline.js';
-import { arrayLiteral, Session } from '../database/session.js';
 import { SNAPSHOT, type Snapshot } from '../database/snapshot.js';
+import { StatementConnection, arrayLiteral } from '../database/statement-connection.js';
 import { Settings } from '../settings.js';
 import type { AuthFailure } from '../http/api-request.js';
 import { KEY_STATE } from './api-key.store.js';
@@ -49,7 +49,7 @@ type KeyRow = readonly [
 export class KeyCheck implements OnApplicationShutdown {
   /** Whether the database has all migrations and the bootstrap key; until then that key is as unknown as a wrong one. */
   isPrepared = false;
-  readonly #session: Session;
+  readonly #connection: StatementConnection;
   readonly #batcher: Batcher<string, CheckedKey>;
   /** When this process last tried to note the use of a key, on the clock of `performance.now()`. */
   readonly #notedAt = new Map<string, number>();
@@ -58,7 +58,7 @@ export class KeyCheck implements OnApplicationShutdown {
     settings: Settings,
     private readonly prisma: PrismaService,
   ) {
-    this.#session = new Session(settings, 'key check');
+    this.#connection = new StatementConnection(settings, 'key check');
     this.#batcher = new Batcher((digests) => this.#checkAll(digests), {
       name: 'key_check',
       maxCalls: 1_000,
@@ -82,12 +82,12 @@ export class KeyCheck implements OnApplicationShutdown {
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.#session.close();
+    await this.#connection.close();
   }
 
   async #checkAll(digests: readonly string[]): Promise<CheckedKey[]> {
     const values = [arrayLiteral(Array.from(new Set(digests), (digest) => `\\x${digest}`))];
-    const rows = await this.#session.run<KeyRow>({ sql: CHECK_KEYS, values });
+    const rows = await this.#connection.run<KeyRow>({ sql: CHECK_KEYS, values });
     const [[life, transactions] = [null, '']] = rows;
     const snapshot = { life, transactions };
     const unknown: CheckedKey = { failure: 'unknown_key', keyId: undefined, scopes: [], snapshot };

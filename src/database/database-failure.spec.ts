@@ -6,7 +6,6 @@ import { describe, expect, it } from 'vitest';
 import { postgresBinaries } from '../../dev/postgres-binaries.js';
 import { Prisma } from '../generated/prisma/client.js';
 import {
-  DeadlinePassed,
   NotApplied,
   OutcomeUnknown,
   TooManyWaiting,
@@ -16,6 +15,7 @@ import {
   readFailure,
   writeFailure,
 } from './database-failure.js';
+import { DeadlinePassed } from './deadline.js';
 
 const databaseError = (code: string) => Object.assign(new pg.DatabaseError('secret', 0, 'error'), { code });
 const socket = (code: string) => Object.assign(new Error('secret'), { code, syscall: 'connect', errno: -1 });

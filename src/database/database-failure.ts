@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { Prisma } from '../generated/prisma/client.js';
 import { describeFailure } from '../errors/error-text.js';
+import { DeadlinePassed } from './deadline.js';
 
 /** A failure that surely left no trace in the database. */
 export class NotApplied extends Error {}
@@ -10,17 +11,13 @@ export class TooManyWaiting extends NotApplied {
   override message = 'too many calls wait for the database';
 }
 
-/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
-export class DeadlinePassed extends Error {
-  constructor(readonly sent: boolean) {
-    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
-  }
-}
-
 /** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
 export class UnconfirmedCommit extends Error {
   override message = 'the commit is not confirmed by the synchronous standby';
 }
+
+/** A rule that somebody added to the database refuses the value. Nothing was written. */
+export class RefusedValue extends Error {}
 
 /** A write that may or may not have taken place. */
 export class OutcomeUnknown extends Error {}
@@ -96,12 +93,22 @@ export function mayReadAgain(error: unknown): boolean {
   return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
 }
 
+/** Data exceptions, broken constraints, views with a check option, and what functions raise. */
+const CLASSES_OF_REFUSALS = ['22', '23', '44', 'P0'];
+
+/** Whether a rule of the database refused what was to be written. Nothing of the statement took effect. */
+export function isRefusedValue(error: unknown): boolean {
+  const sqlstate = sqlstateOf(error) ?? '';
+  return CLASSES_OF_REFUSALS.includes(sqlstate.slice(0, 2)) && outcomeOfSqlstate(sqlstate) === 'program_fault';
+}
+
 /**
  * What a failed write comes to, in words for the operator.
  *
- * @returns NotApplied or OutcomeUnknown with the failure as its cause; a fault of this program as it is
+ * @returns RefusedValue, NotApplied or OutcomeUnknown with the failure as its cause; a fault of this program as it is
  */
 export function writeFailure(error: unknown): unknown {
+  if (isRefusedValue(error)) return new RefusedValue(describeFailure(error), { cause: error });
   if (outcomeOf(error) !== 'unknown') return readFailure(error);
   return new OutcomeUnknown(describeFailure(error), { cause: error });
 }

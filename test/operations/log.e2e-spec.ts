@@ -64,7 +64,7 @@ describe('the log', { timeout: 30_000 }, () => {
       await fetch(`${shared.url}/health/live`);
       await sendRaw(shared.port, 'nonsense\r\n\r\n');
     });
-    const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string;
+    const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
     const always = { msg: 'request', time, durationMs: expect.any(Number) as number, address: '127.0.0.1' };
     const ok = { ...always, level: 'info', status: 200, bytes: 47 };
     const notFound = { ...always, level: 'warn', status: 404, code: 'not_found', bytes: expect.any(Number) as number };

@@ -99,6 +99,7 @@ export const refused = {
   notObject: refusal('validation_failed', 'The body must be a JSON object.'),
   unknownMember: (member: string) => refusal('validation_failed', `${member} is not a member of the body.`),
   quantity: refusal('validation_failed', 'quantity must be an integer from 0 to 2147483647.'),
+  rule: refusal('validation_failed', 'A rule of the database refuses this update: nothing was written.'),
   malformed: refusal('bad_request', 'The request is not well-formed HTTP/1.1.'),
   httpVersion: refusal('bad_request', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.'),
   noHost: refusal('bad_request', 'Exactly one Host header is required.'),

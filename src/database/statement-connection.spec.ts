@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { statementName } from './session.js';
+import { statementName } from './statement-connection.js';
 
 describe('statementName', () => {
   // A pooler gives the sessions of one process to another: what they call a statement must be the same.

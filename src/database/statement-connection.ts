@@ -1,35 +1,13 @@
 import { hash } from 'node:crypto';
-import pg, { type Connection, type Submittable } from 'pg';
+import type pg from 'pg';
+import type { Connection, Submittable } from 'pg';
 import type { Settings } from '../settings.js';
-import { connectionConfig, type Prepare } from './connection-config.js';
-import { NotApplied, UnconfirmedCommit, isProgramFault } from './database-failure.js';
-import { boundsOfRequest } from './deadline.js';
+import type { Prepare } from './connection-config.js';
+import { createPool } from './connection-pool.js';
+import { NotApplied, UnconfirmedCommit, isProgramFault, isRefusedValue } from './database-failure.js';
 
 /** The function of PostgreSQL that tells of an {@link UnconfirmedCommit}. Its words depend on the server's language. */
 const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
-
-const SETTINGS = {
-  // All statements look rows up by their keys, or read them in the order of these. To plan them anew each time would cost
-  // as much as running them; and a plan made while a table was small must not scan it when it has grown.
-  plan_cache_mode: 'force_generic_plan',
-  enable_seqscan: 'off',
-  idle_in_transaction_session_timeout: '5000',
-};
-const MAX_LIFETIME_SECONDS = 1_800;
-
-/**
- * Connections for requests. None is let go when idle: others may take all that are free. Prisma gives back one that it could
- * not roll back, which is ended, or the next would read by its old snapshot.
- */
-export function createPool(settings: Settings, name: string, max: number, prepare?: Prepare): pg.Pool {
-  const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
-  const config = connectionConfig(settings.DATABASE_URL, name, bounds, SETTINGS, prepare);
-  const pool = new pg.Pool({ ...config, max, idleTimeoutMillis: 0, maxLifetimeSeconds: MAX_LIFETIME_SECONDS });
-  pool.on('release', (_error, client) => {
-    if (client.getTransactionStatus() !== 'I') void client.end();
-  });
-  return pool;
-}
 
 /** A row's columns as PostgreSQL wrote them. */
 export type TextRow = readonly (string | null)[];
@@ -98,9 +76,16 @@ class StatementRun<Row extends TextRow> implements Submittable {
   }
 }
 
+/** It goes back to its pool now and then, which ends it after its lifetime. */
+const HELD_MS = 60_000;
+
 /** One database connection for one hot statement at a time. It connects when first used, and again after a failure. */
-export class Session {
+export class StatementConnection {
   readonly #pool: pg.Pool;
+  #client: pg.PoolClient | undefined;
+  #heldUntil = 0;
+  #isRunning = false;
+  #isClosing = false;
   #unconfirmedCommits = 0;
 
   /** @param prepare runs on each new connection before it is used */
@@ -108,7 +93,7 @@ export class Session {
     this.#pool = createPool(settings, name, 1, prepare);
     this.#pool.on('error', () => undefined); // of an idle connection; the next statement takes another one
     this.#pool.on('connect', (client) => {
-      client.on('error', () => undefined); // the statement under way is rejected with the same error
+      client.on('error', () => this.#release(client, true)); // the statement under way is rejected with the same error
       client.on('notice', ({ routine }) => {
         if (routine === UNCONFIRMED_COMMIT) this.#unconfirmedCommits++;
       });
@@ -117,7 +102,7 @@ export class Session {
 
   /** Connects where that is still to be done, so that the next statement is sent at once. */
   open(): Promise<void> | undefined {
-    return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
+    return this.#held() ? undefined : this.#connect().then(() => undefined);
   }
 
   /**
@@ -125,34 +110,56 @@ export class Session {
    * @throws NotApplied when it was not sent or read too late, else what the driver failed with
    */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
-    const client = await this.#connect();
+    const client = this.#held() ?? (await this.#connect());
     const unconfirmedBefore = this.#unconfirmedCommits;
     const run = new StatementRun<Row>(statement);
+    this.#isRunning = true;
     try {
       await new Promise<void>((resolve, reject) => {
         run.callback = (error) => (error ? reject(error) : resolve());
         client.query(run);
       });
     } catch (error) {
-      client.release(true);
+      if (!isRefusedValue(error)) this.#release(client, true);
       throw run.isSent ? error : notSent(error);
+    } finally {
+      this.#isRunning = false;
+      if (this.#isClosing) this.#release(client);
     }
-    const isTooLate = run.rows.length === 0;
-    client.release(isTooLate); // by a clock that may have been set: a new session looks at it anew
-    if (isTooLate) throw new NotApplied('the database read the statement after its deadline');
+    if (run.rows.length === 0) {
+      this.#release(client, true); // by a clock that may have been set: a new session looks at it anew
+      throw new NotApplied('the database read the statement after its deadline');
+    }
     if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return run.rows;
   }
 
+  #held(): pg.PoolClient | undefined {
+    if (this.#client && performance.now() > this.#heldUntil) this.#release(this.#client);
+    return this.#client;
+  }
+
   async #connect(): Promise<pg.PoolClient> {
     try {
-      return await this.#pool.connect();
+      this.#client = await this.#pool.connect();
+      this.#heldUntil = performance.now() + HELD_MS;
+      return this.#client;
     } catch (error) {
       throw notSent(error);
     }
   }
 
+  /** @param ends whether the connection is of no more use */
+  #release(client: pg.PoolClient, ends = false): void {
+    if (client !== this.#client) return;
+    this.#client = undefined;
+    client.release(ends);
+  }
+
+  /** Resolves after the statement under way. */
   async close(): Promise<void> {
+    this.#isClosing = true;
+    if (this.#client && !this.#isRunning) this.#release(this.#client);
     await this.#pool.end();
   }
 }
