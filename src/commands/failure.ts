@@ -22,7 +22,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   '23505':
     'another transaction wrote the same at the same time; nothing was written, try again; after a restore run "inventory migrate" first',
   '40P01': 'another transaction and this one waited for each other; nothing was written, try again',
-  '57014': 'the database cut the statement off because it took too long; nothing was written',
+  '57014': 'the database cut the statement off: it took too long, or somebody cancelled it',
 };
 
 /** An error of any layer in words for the operator: no stack, no statement, no connection string. */

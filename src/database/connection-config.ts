@@ -29,6 +29,12 @@ const PREPARE = `
          CASE current_setting('synchronous_commit') WHEN 'off'
               THEN set_config('synchronous_commit', 'on', false) END`;
 
+/**
+ * The function of PostgreSQL that tells, by a notice, of a commit that did not wait for its synchronous standby. Its words
+ * depend on the server's language.
+ */
+export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
+
 /** How a new connection is made ready before anything else uses it. */
 export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
 

@@ -1,12 +1,9 @@
 import { hash } from 'node:crypto';
 import pg, { type Connection, type Submittable } from 'pg';
 import type { Settings } from '../settings.js';
-import { connectionConfig, type Prepare } from './connection-config.js';
+import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection-config.js';
 import { NotApplied, UnconfirmedCommit, isProgramFault } from './database-failure.js';
 import { boundsOfRequest } from './deadline.js';
-
-/** The function of PostgreSQL that tells of an {@link UnconfirmedCommit}. Its words depend on the server's language. */
-const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
 const SETTINGS = {
   // All statements look rows up by their keys, or read them in the order of these. To plan them anew each time would cost
