@@ -32,6 +32,12 @@ const CONDITIONAL_SETTINGS = `
 /** PostgreSQL's own bounds. The driver would send them as startup parameters, which a pooler refuses. */
 const BOUNDS_OF_SERVER = ['statement_timeout', 'lock_timeout'] as const;
 
+/**
+ * The function of PostgreSQL that tells, by a notice, of a commit that did not wait for its synchronous standby. Its words
+ * depend on the server's language.
+ */
+export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
+
 /** How a new connection is made ready before anything else uses it. */
 export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
 

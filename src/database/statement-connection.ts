@@ -2,12 +2,9 @@ import { hash } from 'node:crypto';
 import type pg from 'pg';
 import type { Connection, Submittable } from 'pg';
 import type { Settings } from '../settings.js';
-import type { Prepare } from './connection-config.js';
+import { type Prepare, UNCONFIRMED_COMMIT } from './connection-config.js';
 import { createPool } from './connection-pool.js';
 import { NotApplied, UnconfirmedCommit, isProgramFault, isRefusedValue } from './database-failure.js';
-
-/** The function of PostgreSQL that tells of an {@link UnconfirmedCommit}. Its words depend on the server's language. */
-const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
 /** A row's columns as PostgreSQL wrote them. */
 export type TextRow = readonly (string | null)[];
