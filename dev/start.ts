@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { API_PREFIX } from '../src/http/limits.ts';
+import { API_PREFIX } from '../src/settings.ts';
 import { SEMI_SPACE, buildIfStale, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';

@@ -1,6 +1,3 @@
-/** The version segment of the base address (docs/interface.md, section 9). */
-export const API_PREFIX = 'v1';
-
 /** How long a connection may take over what, in milliseconds. Nobody has to tune them; tests shorten them. */
 export const LIMITS = {
   /** Receiving the head of a request. */
