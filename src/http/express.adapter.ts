@@ -66,6 +66,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     // A client that has sent all it wants to send may say so, and still gets its response.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.timeout = limits.stalledMs;
+    server.maxConnections = limits.connections;
     server.on('connection', (socket) => Object.assign(socket, { destroySoon: closeGently }));
     answerParserErrors(server);
     answerExpectations(server);

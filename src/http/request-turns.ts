@@ -6,7 +6,7 @@ import type { ApiRequest } from './api-request.js';
 const LINGER_MS = 500;
 
 /** Requests of a connection. Each takes some 2 KiB, though 24 bytes may be all that was sent. */
-export const MOST_WAITING = 128;
+export const MOST_WAITING = 8;
 
 /** What Node.js tells its parser of a message that begins another protocol, so that it reads no further. */
 const NO_MORE_HTTP = 2;
