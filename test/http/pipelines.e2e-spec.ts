@@ -79,8 +79,8 @@ describe('pipelined requests of one connection', () => {
 
   it('may be more than that in all', async () => {
     const connection = await send('');
-    for (let n = 0; n < 3 * 100; n++) {
-      if (n % 100 === 0) connection.send(NOT_THERE.repeat(100));
+    for (let n = 0; n < 10 * MOST_WAITING; n++) {
+      if (n % MOST_WAITING === 0) connection.send(NOT_THERE.repeat(MOST_WAITING));
       expect((await connection.answer()).headers['connection']).toBe('keep-alive');
     }
   });
