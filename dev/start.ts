@@ -46,7 +46,9 @@ async function start(): Promise<number> {
 
   const port = await freePort(Number(PORT), HOST).catch((error: unknown) => {
     const { code = '', message } = error as NodeJS.ErrnoException;
-    throw new Error(`${message}; set ${['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN'].includes(code) ? 'HOST' : 'PORT'} to another`);
+    throw new Error(
+      `${message}; set ${['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN'].includes(code) ? 'HOST' : 'PORT'} to another`,
+    );
   });
   const service = await startChild([process.execPath, ...program], 'TERM', {
     cwd: projectFolder,
