@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { API_PREFIX } from '../src/http/limits.ts';
+import { API_PREFIX } from '../src/settings.ts';
 import { SEMI_SPACE, buildIfStale, loadEnvFile, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';
@@ -49,7 +49,9 @@ async function start(): Promise<number> {
 
   const port = await freePort(Number(PORT), HOST).catch((error: unknown) => {
     const { code = '', message } = error as NodeJS.ErrnoException;
-    throw new Error(`${message}; set ${['EADDRNOTAVAIL', 'ENOTFOUND'].includes(code) ? 'HOST' : 'PORT'} to another`);
+    throw new Error(
+      `${message}; set ${['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN'].includes(code) ? 'HOST' : 'PORT'} to another`,
+    );
   });
   const service = await startChild([process.execPath, ...program], 'TERM', {
     cwd: projectFolder,

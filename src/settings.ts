@@ -3,6 +3,9 @@ import { readText, tlsOptions } from './database/tls.ts';
 import { Failure } from './errors/error-text.ts';
 import { LIMITS } from './http/limits.ts';
 
+/** The version segment of the base address (docs/interface.md, section 9). Nobody sets it. */
+export const API_PREFIX = 'v1';
+
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
 function integer(min: number, max: number) {

@@ -7,6 +7,7 @@ import { ApiError } from '../errors/api-error.js';
 import { type ApiRequest, headerValues } from '../http/api-request.js';
 import { Settings } from '../settings.js';
 import { type CheckedKey, KeyCheck } from './key-check.js';
+import type { Scope } from './scopes.js';
 
 export const REALM = 'inventory';
 
@@ -15,6 +16,7 @@ type Bearer = Strategy<VerifyFunctionWithRequest>;
 /** What the strategy is shown: the header alone, for it would take a token from the query or the body, too. */
 interface Presented extends Request {
   readonly context: ApiRequest;
+  readonly needed: Scope | undefined;
 }
 
 /** passport-http-bearer's strategy, by passport's contract (`success`, `fail`, `error`) but without its framework. */
@@ -25,9 +27,10 @@ export class BearerStrategy {
   constructor(keyCheck: KeyCheck, { BOOTSTRAP_API_KEY: bootstrapKey }: Settings) {
     const bootstrapDigest = bootstrapKey && hash('sha256', bootstrapKey);
     this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, (presented, token, done) => {
-      const { context } = presented as Presented;
+      const { context, needed } = presented as Presented;
+      const check = needed === 'metrics:read' ? 'checkReader' : 'check';
       const digest = hash('sha256', token);
-      keyCheck.check(digest, context.deadline).then((key) => {
+      keyCheck[check](digest, context.deadline).then((key) => {
         if (key.failure === 'unknown_key' && digest === bootstrapDigest && !keyCheck.isPrepared) {
           done(new ApiError('service_unavailable', 'The key is not stored yet.'));
           return;
@@ -40,7 +43,7 @@ export class BearerStrategy {
   }
 
   /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or what the key check failed with */
-  authenticate(request: ApiRequest): Promise<CheckedKey> {
+  authenticate(request: ApiRequest, needed: Scope | undefined): Promise<CheckedKey> {
     const [authorization, ...others] = headerValues(request, 'authorization');
     return new Promise((resolve, reject) => {
       const attempt = Object.create(this.#strategy) as StrategyCreated<Bearer>;
@@ -54,7 +57,7 @@ export class BearerStrategy {
         reject(new ApiError('unauthorized', undefined, headers));
       };
       if (others.length > 0) attempt.fail();
-      else attempt.authenticate({ headers: { authorization }, context: request } as Presented);
+      else attempt.authenticate({ headers: { authorization }, context: request, needed } as Presented);
     });
   }
 }

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Batcher } from '../database/batcher.js';
 import { mayReadAgain, readFailure } from '../database/database-failure.js';
@@ -19,6 +20,10 @@ export interface CheckedKey {
   /** What had been committed when it was checked. */
   readonly snapshot: Snapshot;
 }
+
+/** How long a reader of metrics waits for the database, and how long its last answer serves in the place of the next. */
+const READER_WAITS_MS = 250;
+const READER_SERVES_MS = 3_600_000;
 
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MS = 600_000;
@@ -43,7 +48,8 @@ type KeyRow = readonly [
 
 /**
  * The one round trip that every request makes: is its key good now, and has anything been committed since.
- * No key is remembered from one request to the next: a revocation holds at once, whichever process a request gets to.
+ * No key is remembered from one request to the next, but for {@link KeyCheck.checkReader}: a revocation holds at once, whichever
+ * process a request gets to.
  */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
@@ -51,6 +57,8 @@ export class KeyCheck implements OnApplicationShutdown {
   isPrepared = false;
   readonly #connection: StatementConnection;
   readonly #batcher: Batcher<string, CheckedKey>;
+  /** Keys that have read metrics; `until` is on the clock of `performance.now()`. */
+  readonly #readers = new Map<string, { readonly key: CheckedKey; readonly until: number }>();
   /** When this process last tried to note the use of a key, on the clock of `performance.now()`. */
   readonly #notedAt = new Map<string, number>();
 
@@ -74,6 +82,21 @@ export class KeyCheck implements OnApplicationShutdown {
     return untilDeadline(deadline, mayReadAgain, () => this.#batcher.call(digest, deadline)).catch((error: unknown) => {
       throw readFailure(error);
     });
+  }
+
+  /**
+   * The same for a reader of metrics: where the database does not answer, a key serves that it found good within the last hour.
+   * So an outage is seen. An answer that comes later still ends that.
+   */
+  checkReader(digest: string, deadline: number): Promise<CheckedKey> {
+    const known = this.#readers.get(digest);
+    const checked = this.check(digest, deadline).then((key) => {
+      if (key.failure === undefined) this.#readers.set(digest, { key, until: performance.now() + READER_SERVES_MS });
+      else this.#readers.delete(digest);
+      return key;
+    });
+    if (known === undefined || known.until < performance.now()) return checked;
+    return Promise.race([checked, pause(READER_WAITS_MS).then(() => known.key)]).catch(() => known.key);
   }
 
   /** Resolves when the database answers such a statement, however many requests wait, and fails as that does. */

@@ -220,6 +220,13 @@ describe.runIf(isInstalled('nginx'))('nginx, when a replica is a machine that is
     expect(await statuses([])).toEqual([200, 200]);
   });
 
+  it('logs the method of an update that it answers itself', async () => {
+    const proxy = await startProxy('nginx', 1); // where nothing listens
+    onTestFinished(() => proxy.stop());
+    expect((await setQuantity(proxy.port)).status).toBe(503);
+    await expect.poll(() => proxy.log()).toContain(' PATCH 503 ');
+  });
+
   it('is seen to fail it where it may not', async () => {
     expect(await statuses([['proxy_next_upstream error timeout', 'proxy_next_upstream error']])).toContain(503);
   });

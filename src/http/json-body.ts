@@ -1,49 +1,16 @@
-import { type ExecutionContext, ValidationPipe, createParamDecorator } from '@nestjs/common';
+import { type ExecutionContext, createParamDecorator } from '@nestjs/common';
 import type { Response } from 'express';
 import { ApiError } from '../errors/api-error.js';
 import { type ApiRequest, headerValues, inContext } from './api-request.js';
+import { bodyValidation, safeName } from './validation.pipe.js';
 
-/*
- * A client is told what is wrong with the path before the headers, and with these before the body. But Nest starts the
- * pipes of a handler's parameters together, the last parameter first. So a header lets one tick pass, and the body two.
- */
-function nextTick(): Promise<void> {
-  return new Promise((resolve) => process.nextTick(resolve));
-}
-
-/** A parameter: the field of that name, given in lower case. Unlike Nest's `@Headers` it takes pipes, and documents nothing. */
-export const RequestHeader = createParamDecorator(async (name: string, context: ExecutionContext) => {
-  const field = context.switchToHttp().getRequest<ApiRequest>().headers[name];
-  if (field !== undefined) await nextTick();
-  return field;
-});
-
-const ReadBody = createParamDecorator(async (_: unknown, context: ExecutionContext): Promise<unknown> => {
+const ReadBody = createParamDecorator((_: unknown, context: ExecutionContext): Promise<unknown> => {
   const http = context.switchToHttp();
-  const response = http.getResponse<Response>();
-  const request = inContext(http.getRequest<ApiRequest>());
-  await nextTick();
-  await nextTick();
-  return response.headersSent ? undefined : readJson(request, response); // a pipe may have refused the request by now
+  return readJson(inContext(http.getRequest<ApiRequest>()), http.getResponse<Response>());
 });
 
-/** A parameter of the class that it is declared with: the JSON body, understood whole or refused. */
-export const JsonBody = (): ParameterDecorator => ReadBody(validation);
-
-/** Takes an object that has what the class declares, and nothing else. */
-export const validation = new ValidationPipe({
-  whitelist: true,
-  forbidNonWhitelisted: true,
-  transform: true,
-  stopAtFirstError: true,
-  validateCustomDecorators: true,
-  exceptionFactory(faults) {
-    const unknown = faults.find(({ constraints }) => constraints?.['whitelistValidation'] !== undefined);
-    if (unknown) return notAMember(unknown.property);
-    const [rule = ''] = faults.flatMap(({ constraints }) => Object.values(constraints ?? {}));
-    return new ApiError('validation_failed', `${rule}.`);
-  },
-});
+/** A parameter of the class that it is declared with: the JSON body, read after the guard, understood whole or refused. */
+export const JsonBody = (): ParameterDecorator => ReadBody(bodyValidation);
 
 /** The largest body. The only one that version 1 takes has some 20 bytes. */
 const MAX_BODY_BYTES = 1_024;
@@ -56,24 +23,11 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 const missing = () => new ApiError('bad_request', 'A JSON body is required.');
 const tooLarge = () => new ApiError('payload_too_large', BODY_TOO_LARGE);
-const notAMember = (name: string) =>
-  new ApiError('validation_failed', `${safeName(name)} is not a member of the body.`);
 
-/** Names that every object inherits. The pipe drops such members in silence, so they are refused before it. */
-const isInherited = (name: string) => name === 'prototype' || name in Object.prototype;
-
-/** @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` (not JSON), `validation_failed` */
+/** @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` where it is not JSON */
 export async function readJson(request: ApiRequest, response: Response): Promise<unknown> {
   validateHeaders(request);
-  // Where a body parser is in front of the controller, as Nest's is by default, nothing is left to be read.
-  if (request.body === undefined && request.awaitsContinue) response.writeContinue();
-  const value: unknown = request.body ?? parse(await readBytes(request));
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new ApiError('validation_failed', 'The body must be a JSON object.');
-  }
-  const inherited = Object.keys(value).find(isInherited);
-  if (inherited !== undefined) throw notAMember(inherited);
-  return value;
+  return request.body ?? parse(await readBytes(request, response)); // Nest's body parser, where it is on, has read it
 }
 
 function validateHeaders(request: ApiRequest): void {
@@ -98,8 +52,9 @@ function isJson(mediaType: string): boolean {
   return MEDIA_TYPE.test(mediaType) && charsets.every((charset) => UTF8.test(charset));
 }
 
-async function readBytes(request: ApiRequest): Promise<Buffer> {
+async function readBytes(request: ApiRequest, response: Response): Promise<Buffer> {
   if (request.bodyFault) throw request.bodyFault;
+  if (request.awaitsContinue) response.writeContinue();
   // Most bodies come with their head, and are there before the key is found good.
   if (request.complete) {
     if (request.readableLength > MAX_BODY_BYTES) throw tooLarge();
@@ -153,9 +108,4 @@ function duplicateMember(text: string): string | undefined {
     }
   }
   return undefined;
-}
-
-/** A member's name when it is an ordinary one; input is not echoed. */
-function safeName(name: string): string {
-  return /^[A-Za-z_$][\w$.-]{0,30}$/.test(name) ? name : 'A member';
 }
