@@ -37,7 +37,7 @@ const WORDS_OF_CODE: Readonly<Record<string, string>> = {
   '23505':
     'another transaction wrote the same at the same time; nothing was written, try again; after a restore run "inventory migrate" first',
   '40P01': 'another transaction and this one waited for each other; nothing was written, try again',
-  '57014': 'the database cut the statement off because it took too long; nothing was written',
+  '57014': 'the database cut the statement off: it took too long, or somebody cancelled it',
 };
 
 /** What to say of a message of Node.js, the driver, PostgreSQL or the service's own deadline, as any layer passes it on. */
