@@ -112,7 +112,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
       name, // Docker
       include: name === 'containers' ? ['compose', 'scale'].map(containerTrial) : [containerTrial(name)],
       fileParallelism: false,
-      testTimeout: name === 'failover' ? 400_000 : 60_000,
+      testTimeout: 400_000,
       hookTimeout: 600_000,
     },
   })),
