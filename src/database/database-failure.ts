@@ -1,6 +1,9 @@
 import pg from 'pg';
 import { Prisma } from '../generated/prisma/client.js';
 import { outcomeUnknown, unavailable } from '../errors/api-error.js';
+import { DeadlinePassed } from './deadline.js';
+
+export { DeadlinePassed };
 
 /** A failure that surely left no trace in the database. */
 export class NotApplied extends Error {}
@@ -8,13 +11,6 @@ export class NotApplied extends Error {}
 /** More calls wait than the service is willing to keep; trying again at once makes it worse. */
 export class TooManyWaiting extends NotApplied {
   override message = 'too many calls wait for the database';
-}
-
-/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
-export class DeadlinePassed extends Error {
-  constructor(readonly sent: boolean) {
-    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
-  }
 }
 
 /** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */

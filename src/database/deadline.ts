@@ -23,6 +23,27 @@ export function leastTimeToSend(deadlineMs: number): number {
   return boundsOfRequest(deadlineMs).lock_timeout + 0.04 * deadlineMs;
 }
 
+/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
+export class DeadlinePassed extends Error {
+  readonly sent: boolean;
+
+  constructor(sent: boolean) {
+    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
+    this.sent = sent;
+  }
+}
+
+/** What some work comes to, or {@link DeadlinePassed}. The work itself goes on, and has bounds of its own. */
+export async function byDeadline<T>(deadline: number, work: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new DeadlinePassed(true)), deadline - performance.now());
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 250;
 

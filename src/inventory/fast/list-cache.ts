@@ -1,12 +1,12 @@
-import { Injectable } from '@nestjs/common';
-import { Batcher } from '../database/batcher.js';
-import { mayReadAgain, NotApplied, sqlstateOf } from '../database/database-failure.js';
-import { untilDeadline } from '../database/deadline.js';
-import { PrismaService } from '../database/prisma.service.js';
-import type { Snapshot } from '../database/session.js';
-import { Settings } from '../settings.js';
-import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
-import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
+import { Batcher } from '../../database/batcher.js';
+import { mayReadAgain, NotApplied, sqlstateOf } from '../../database/database-failure.js';
+import { untilDeadline } from '../../database/deadline.js';
+import type { PrismaService } from '../../database/prisma.service.js';
+import type { Snapshot } from '../../database/session.js';
+import type { Settings } from '../../settings.js';
+import type { InventoryService } from '../inventory.service.js';
+import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from '../stock-list.js';
+import { MAX_PET_ID, MIN_PET_ID } from '../stock.limits.js';
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 const LONGEST_READING_MS = 25_000;
@@ -102,20 +102,14 @@ interface Kept extends Reading {
  * Keeps the list as bytes, which hold while the snapshot stays the same, and then but for the pets that PostgreSQL says have
  * changed since. `docs/decisions/kept-list.md` has the proof.
  */
-@Injectable()
 export class ListCache {
   readonly #batcher: Batcher<Call, StockList>;
   #kept: Kept | undefined;
-  /** Length of the last list, not compressed. */
-  bytes = 0;
-  /** How often the stock was read whole, only its changes were, or nothing was. */
-  readings = 0;
-  patches = 0;
-  reuses = 0;
 
   constructor(
     settings: Settings,
     private readonly prisma: PrismaService,
+    private readonly counts: InventoryService['counts'],
   ) {
     this.#batcher = new Batcher((calls) => this.#listFor(calls), {
       name: 'list',
@@ -128,7 +122,7 @@ export class ListCache {
   at(snapshot: Snapshot, deadline: number): StockList | Promise<StockList> {
     const kept = this.#keptAt(snapshot);
     if (kept) {
-      this.reuses++;
+      this.counts.reuses++;
       return kept;
     }
     const longest = performance.now() + LONGEST_READING_MS;
@@ -152,7 +146,6 @@ export class ListCache {
     const patience = setTimeout(giveUp, Math.max(leftMs, LEAST_PATIENCE_MS));
     try {
       const list = await Promise.race([this.#read(session, () => clearTimeout(patience)), silence]);
-      this.bytes = list.plain.length;
       return calls.map(() => list);
     } finally {
       clearTimeout(patience);
@@ -172,7 +165,7 @@ export class ListCache {
     if (read) onResponse();
     const list = read?.witness === kept.witness ? kept.list.with(read.changes) : undefined;
     if (!read || !list) return this.#readWhole(session, onResponse);
-    this.patches++;
+    this.counts.patches++;
     this.#kept = { ...kept, list, transactions: read.transactions };
     return list;
   }
@@ -203,7 +196,7 @@ export class ListCache {
     if (!read) return this.#readWhole(session, onResponse, false); // PostgreSQL does not lock a foreign table
     const list = new StockList(pieces);
     const { transactions, witness } = read; // the same in each of the statements
-    this.readings++;
+    this.counts.readings++;
     this.#kept = session === null || witness === null ? undefined : { list, session, transactions, witness };
     return list;
   }
