@@ -91,7 +91,7 @@ export class InventoryService {
   }
 
   protected async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
-    let isCommitting = false;
+    let isCommitting = false as boolean;
     const transaction = this.prisma.$transaction(
       async (tx) => {
         const outcome = await applyIn(tx, update);

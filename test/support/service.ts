@@ -34,7 +34,13 @@ export async function startService(options: Options = {}) {
   const { settings = {}, limits = {}, databaseUrl, key = randomBytes(32).toString('hex'), prepare } = options;
   const database = databaseUrl === undefined ? await createDatabase() : new Database(databaseUrl);
   const app = await createApp(
-    readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: key, LOG_LEVEL: 'silent', ...settings }),
+    readSettings({
+      DATABASE_URL: database.url,
+      BOOTSTRAP_API_KEY: key,
+      LOG_LEVEL: 'silent',
+      FAST: process.env['FAST'] ?? 'on',
+      ...settings,
+    }),
     { ...LIMITS, ...limits },
   );
   await prepare?.(app);
