@@ -45,14 +45,18 @@ export default defineConfig(
   { files: [`src/${KEY_FORM.slice(3, -3)}.ts`], rules: { 'no-restricted-imports': ['error', { patterns: ['..*'] }] } },
   ...FOLDERS.map((folder) => ({
     files: [`src/${folder}/**/*.ts`],
+    ignores: ['src/inventory/inventory.module.ts', '**/*.spec.ts'],
     rules: {
       'no-restricted-imports': [
         'error',
         {
-          patterns: FOLDERS.filter((other) => other !== folder && !IMPORTS[folder].includes(other)).map((other) => ({
-            group: [`../${other}/**`, `!${KEY_FORM}`],
-            message: `src/${folder} may import from ${IMPORTS[folder].join(', ') || 'no other folder'} only.`,
-          })),
+          patterns: [
+            ...FOLDERS.filter((other) => other !== folder && !IMPORTS[folder].includes(other)).map((other) => ({
+              group: [`../${other}/**`, `../../${other}/**`, `!${KEY_FORM}`],
+              message: `src/${folder} may import from ${IMPORTS[folder].join(', ') || 'no other folder'} only.`,
+            })),
+            { group: ['**/fast/**'], message: 'Only inventory.module.ts imports the fast service.' },
+          ],
         },
       ],
     },

@@ -49,6 +49,14 @@ const everyRun: TestProjectInlineConfiguration[] = [
   {
     test: { ...shared, name: 'e2e', include: ['test/**/*.e2e-spec.ts', 'faults/*.e2e-spec.ts'] },
   },
+  {
+    test: {
+      ...shared,
+      name: 'plain', // the same promises without the fast service
+      include: ['test/{updates,idempotency-keys,list}.e2e-spec.ts', 'test/http/conditional-requests.e2e-spec.ts'],
+      env: { FAST: 'off' },
+    },
+  },
   { test: { ...shared, name: 'timed', include: TIMED, maxWorkers: 1, sequence: { groupOrder: 1 } } },
 ];
 

@@ -87,6 +87,7 @@ export const SETTINGS = {
   RATE_LIMIT_PER_MINUTE: setting('Requests a minute, by key and process; 0 is no limit', '0', integer(0, 100_000_000)),
   CORS_ORIGINS: setting('Origins whose pages may call the service, separated by commas', '', originList),
   DOCS: setting('Whether Swagger UI and the OpenAPI document are served: on, off', 'on', oneOf('on', 'off')),
+  FAST: setting('Whether lists are kept and updates share statements: on, off', 'on', oneOf('on', 'off')),
   DATABASE_POOL_SIZE: setting('Connections besides the two for key checks and updates', '4', integer(1, 100)),
   // Less than a whole request may take to arrive, so that a slow database is never taken for a slow client.
   REQUEST_DEADLINE_MS: setting(

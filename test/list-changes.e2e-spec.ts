@@ -4,7 +4,7 @@ import type { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { applyMigrations } from '../src/database/migrations.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
-import { ListCache } from '../src/inventory/list-cache.ts';
+import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { PETS_PER_PIECE, Piece, StockList } from '../src/inventory/stock-list.ts';
 import { Database } from './support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
@@ -74,7 +74,7 @@ async function update(petId: number, quantity: number, service = first): Promise
   expect((await service.update(petId, quantity)).status).toBe(200);
 }
 
-const cache = () => first.app.get(ListCache);
+const cache = () => first.app.get(InventoryService).counts;
 
 const SWAP_WORDS = `ALTER TYPE pet_status RENAME VALUE 'available' TO 'other';
   ALTER TYPE pet_status RENAME VALUE 'sold' TO 'available'; ALTER TYPE pet_status RENAME VALUE 'other' TO 'sold'`;

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
-import { ListCache } from '../src/inventory/list-cache.ts';
+import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { openStore, type Store } from './commands/store.ts';
 import { createDatabase } from './support/database.ts';
 import { hasPooler, startPooler } from './support/pooler.ts';
@@ -126,7 +126,7 @@ describe.skipIf(!hasPooler())('behind a PgBouncer that swaps sessions, with noth
     const pets = Array.from({ length: 30 }, (_, at) => at);
     await direct.stock(...pets.map((petId) => [petId, 0] as const));
     for (const service of services) await service.list();
-    const caches = services.map((service) => service.app.get(ListCache));
+    const caches = services.map((service) => service.app.get(InventoryService).counts);
     const readings = caches.map((cache) => cache.readings);
     for (let round = 1; round <= 20; round++) {
       const updates = pets.map((petId) => services[(petId + round) % 3]?.update(petId, round));

@@ -33,6 +33,17 @@ export class DeadlinePassed extends Error {
   }
 }
 
+/** What some work comes to, or {@link DeadlinePassed}. The work itself goes on, and has bounds of its own. */
+export async function byDeadline<T>(deadline: number, work: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new DeadlinePassed(true)), deadline - performance.now());
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 250;
 

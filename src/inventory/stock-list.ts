@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { exactIntegers } from '../http/responses.js';
+import type { InventoryItem } from './inventory.dto.js';
 import { constants, crc32, deflateRaw, deflateRawSync } from 'node:zlib';
 
 /** On average. */
@@ -159,6 +161,12 @@ export class StockList {
     this.plain =
       body.length > LONGEST_TEXT_BYTES ? body : { ...body, chunks: [Buffer.concat(chunks).toString('latin1')] };
     this.#hash = hash('sha256', Buffer.concat(this.pieces.map((piece) => piece.hash)), 'base64url').slice(0, 27);
+  }
+
+  /** The list of these items, which are in ascending order of their pets. */
+  static of(items: readonly InventoryItem[]): StockList {
+    const text = JSON.stringify(items, exactIntegers).slice(0, -1);
+    return new StockList(items.length === 0 ? [] : Piece.cut(text));
   }
 
   /**

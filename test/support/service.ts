@@ -12,6 +12,9 @@ import { type HeaderLines, ask } from './http-client.ts';
 import { type Pet, stockStatement } from './stock.ts';
 import { atTestEnd } from './test-end.ts';
 
+/** False in the project `plain`, which holds the plain service to the same promises. */
+export const IS_FAST = process.env['FAST'] !== 'off';
+
 interface Options {
   /** Those that differ from their defaults; the log is silent unless `LOG_LEVEL` says otherwise. */
   readonly settings?: Partial<Record<SettingName, string>>;
@@ -36,7 +39,13 @@ export async function startService(options: Options = {}) {
   const { settings = {}, limits = {}, databaseUrl, key = randomBytes(32).toString('hex'), prepare } = options;
   const database = databaseUrl === undefined ? await createDatabase() : new Database(databaseUrl);
   const app = await createApp(
-    readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: key, LOG_LEVEL: 'silent', ...settings }),
+    readSettings({
+      DATABASE_URL: database.url,
+      BOOTSTRAP_API_KEY: key,
+      LOG_LEVEL: 'silent',
+      FAST: IS_FAST ? 'on' : 'off',
+      ...settings,
+    }),
     { ...LIMITS, ...limits },
   );
   await prepare?.(app);

@@ -1,32 +1,13 @@
-import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { ClientBase } from 'pg';
-import { Batcher } from '../database/batcher.js';
-import { NotApplied, TooManyWaiting, isRefusedValue, outcomeOf } from '../database/database-failure.js';
-import { boundsOfRequest, leastTimeToSend, untilDeadline } from '../database/deadline.js';
-import { StatementConnection } from '../database/statement-connection.js';
-import { Settings } from '../settings.js';
-import type { InventoryItem } from './inventory.dto.js';
+import { Batcher } from '../../database/batcher.js';
+import { NotApplied, isRefusedValue } from '../../database/database-failure.js';
+import { boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
+import { StatementConnection } from '../../database/statement-connection.js';
+import type { Settings } from '../../settings.js';
+import type { InventoryService, QuantityUpdate, UpdateOutcome } from '../inventory.service.js';
 import { type UpdatedRow, updateStatement } from './update-statement.js';
 
-/** One update as asked for. */
-export interface QuantityUpdate {
-  readonly petId: bigint;
-  readonly quantity: number;
-  /** The item tags of which one has to hold, or null when none is asked for. */
-  readonly ifMatch: readonly string[] | null;
-  /** The author of the change in the history. */
-  readonly changedBy: string;
-  /** The author's name for this update, under which it takes place once, or null. */
-  readonly idempotencyKey: string | null;
-  readonly requestId: string;
-}
-
 const MOST_PER_STATEMENT = 500;
-
-/** Nothing was written but for `done`. The item is as the update made it, or as it is where the precondition failed. */
-export type UpdateOutcome =
-  | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
-  | { readonly outcome: 'key_reused' | 'absent' };
 
 /** With so many held commits updates are refused: each more would pin another of PostgreSQL's connections. */
 const MOST_HELD = 4;
@@ -43,17 +24,18 @@ class Failure {
 }
 
 /** Sets quantities, the updates that arrive during a database round trip together in the next. */
-@Injectable()
-export class QuantityUpdates implements OnApplicationShutdown {
+export class QuantityUpdates {
   readonly #connection: StatementConnection;
   readonly #batcher: Batcher<QuantityUpdate, UpdatedRow | Failure>;
   readonly #queryTimeoutMs: number;
-  /** Commits that waited for a standby, given up, when a session of updates last began. */
-  heldCommits = 0;
   /** What the database's clock is ahead of `performance.now()`, as of the session's beginning. */
   #clockAheadMs = 0;
 
-  constructor(settings: Settings) {
+  /** @param counts of which `heldCommits` is what it was when a session of updates last began */
+  constructor(
+    settings: Settings,
+    private readonly counts: InventoryService['counts'],
+  ) {
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#connection = new StatementConnection(settings, 'updates', (client) => this.#prepare(client));
     this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
@@ -72,28 +54,19 @@ export class QuantityUpdates implements OnApplicationShutdown {
     });
   }
 
-  /**
-   * Resolves after the commit. What surely had no effect is tried again until the deadline; what may have been committed
-   * never is.
-   */
-  apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
-    return untilDeadline(
-      deadline,
-      (failure) => outcomeOf(failure) === 'not_applied' && !(failure instanceof TooManyWaiting),
-      async () => {
-        const outcome = await this.#attempt(update, deadline);
-        // The refusal may come of this key's first use, committed after the statement's snapshot: the next statement sees it.
-        const mayBeKnown = outcome.outcome === 'precondition_failed' || outcome.outcome === 'absent';
-        return mayBeKnown && update.idempotencyKey !== null ? this.#attempt(update, deadline) : outcome;
-      },
-    );
+  /** Resolves after the commit. */
+  async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+    const outcome = await this.#apply(update, deadline);
+    // The refusal may come of this key's first use, committed after the statement's snapshot: the next statement sees it.
+    const mayBeKnown = outcome.outcome === 'precondition_failed' || outcome.outcome === 'absent';
+    return mayBeKnown && update.idempotencyKey !== null ? this.#apply(update, deadline) : outcome;
   }
 
-  async onApplicationShutdown(): Promise<void> {
+  async close(): Promise<void> {
     await this.#connection.close();
   }
 
-  async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     const result = await this.#batcher.call(update, deadline);
     if (result instanceof Failure) throw result.reason;
     const [, outcome, status, present] = result;
@@ -107,7 +80,7 @@ export class QuantityUpdates implements OnApplicationShutdown {
   async #prepare(client: ClientBase): Promise<void> {
     const { rows } = await client.query<{ held: number; now: string }>(HELD_AND_NOW, [this.#queryTimeoutMs]);
     const [{ held, now } = { held: 0, now: '0' }] = rows;
-    this.heldCommits = held;
+    this.counts.heldCommits = held;
     this.#clockAheadMs = Number(now) - performance.now();
     if (held >= MOST_HELD) throw new Error('sessions that were given up still wait for the synchronous standby');
   }

@@ -1,6 +1,6 @@
-import { type Statement, arrayLiteral } from '../database/statement-connection.js';
-import type { PetStatus } from '../generated/prisma/enums.js';
-import type { QuantityUpdate } from './quantity-updates.js';
+import { type Statement, arrayLiteral } from '../../database/statement-connection.js';
+import type { PetStatus } from '../../generated/prisma/enums.js';
+import type { QuantityUpdate } from '../inventory.service.js';
 import { type ChainedUpdate, chainUpdates } from './update-chain.js';
 
 /** What the statement says of an update. `busy`: someone else holds the pet's row or took the key a moment ago. */

@@ -1,12 +1,12 @@
-import { Injectable } from '@nestjs/common';
-import { Batcher } from '../database/batcher.js';
-import { mayReadAgain, NotApplied, sqlstateOf } from '../database/database-failure.js';
-import { untilDeadline } from '../database/deadline.js';
-import { PrismaService } from '../database/prisma.service.js';
-import type { Snapshot } from '../database/snapshot.js';
-import { Settings } from '../settings.js';
-import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
-import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
+import { Batcher } from '../../database/batcher.js';
+import { mayReadAgain, NotApplied, sqlstateOf } from '../../database/database-failure.js';
+import { untilDeadline } from '../../database/deadline.js';
+import type { PrismaService } from '../../database/prisma.service.js';
+import type { Snapshot } from '../../database/snapshot.js';
+import type { Settings } from '../../settings.js';
+import type { InventoryService } from '../inventory.service.js';
+import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from '../stock-list.js';
+import { MAX_PET_ID, MIN_PET_ID } from '../stock.limits.js';
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 const LONGEST_READING_MS = 25_000;
@@ -86,20 +86,14 @@ interface Kept extends Reading {
  * Keeps the list as bytes, which hold while the snapshot stays the same, and then but for the pets that PostgreSQL says have
  * changed since. `docs/decisions/kept-list.md` has the proof.
  */
-@Injectable()
 export class ListCache {
   readonly #batcher: Batcher<Call, StockList>;
   #kept: Kept | undefined;
-  /** Length of the last list, not compressed. */
-  bytes = 0;
-  /** How often the stock was read whole, only its changes were, or nothing was. */
-  readings = 0;
-  patches = 0;
-  reuses = 0;
 
   constructor(
     settings: Settings,
     private readonly prisma: PrismaService,
+    private readonly counts: InventoryService['counts'],
   ) {
     this.#batcher = new Batcher((calls) => this.#listFor(calls), {
       name: 'list',
@@ -112,7 +106,7 @@ export class ListCache {
   at(snapshot: Snapshot, deadline: number): StockList | Promise<StockList> {
     const kept = this.#keptAt(snapshot);
     if (kept) {
-      this.reuses++;
+      this.counts.reuses++;
       return kept;
     }
     const longest = performance.now() + LONGEST_READING_MS;
@@ -136,7 +130,6 @@ export class ListCache {
     const patience = setTimeout(giveUp, Math.max(leftMs, LEAST_PATIENCE_MS));
     try {
       const list = await Promise.race([this.#read(life, () => clearTimeout(patience)), silence]);
-      this.bytes = list.plain.length;
       return calls.map(() => list);
     } finally {
       clearTimeout(patience);
@@ -157,7 +150,7 @@ export class ListCache {
     if (read) onResponse();
     if (read?.witness !== kept.witness) return this.#readWhole(life, onResponse);
     const list = kept.list.with(read.changes);
-    this.patches++;
+    this.counts.patches++;
     this.#kept = { ...kept, list, transactions: read.transactions, at };
     return list;
   }
@@ -186,7 +179,7 @@ export class ListCache {
     if (!read) return this.#readWhole(life, onResponse, false); // PostgreSQL does not lock a foreign table
     const list = new StockList(pieces);
     const { transactions, witness } = read; // the same in each of the statements
-    this.readings++;
+    this.counts.readings++;
     this.#kept = life === null || witness === null ? undefined : { list, life, transactions, witness, at };
     return list;
   }
