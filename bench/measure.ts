@@ -28,7 +28,7 @@ export interface Measurement {
  * How long a process gets each kind of request before that is measured: at first until V8 has compiled the code that runs
  * most, then only until caches and connections are warm again.
  */
-export const WARM_UP_SECONDS = { first: 4, later: 1 };
+export const WARM_UP_SECONDS = { first: 4, long: 30, later: 1 };
 
 /** Connections for the updates beside, so that one that waits for its response does not hold up those that are due. */
 const WRITERS = 8;
@@ -56,8 +56,8 @@ export async function measure(
   await using tenant = commitsPerSecond > 0 ? commitBeside(database, commitsPerSecond) : undefined;
   forgetPeakMemory(side.pid);
   // At that rate the code that writes would be warm after minutes only.
-  if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds(writtenTo, 'update') });
-  const [warmUp] = await run(warmUpSeconds(side, kind));
+  if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds(writtenTo, 'update', false) });
+  const [warmUp] = await run(warmUpSeconds(side, kind, scenario.longWarmUp));
   for (const { pid } of tenant ? [] : new Set([side, writtenTo])) await untilIdle(pid);
   const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
   const [result, updates] = await run(seconds);
@@ -79,8 +79,9 @@ export async function measure(
   };
 }
 
-function warmUpSeconds(side: Side, kind: Scenario['kind']): number {
-  const seconds = side.warmFor.has(kind) ? WARM_UP_SECONDS.later : WARM_UP_SECONDS.first;
+function warmUpSeconds(side: Side, kind: Scenario['kind'], isLong: boolean): number {
+  const first = isLong ? WARM_UP_SECONDS.long : WARM_UP_SECONDS.first;
+  const seconds = side.warmFor.has(kind) ? WARM_UP_SECONDS.later : first;
   side.warmFor.add(kind);
   return seconds;
 }

@@ -73,16 +73,9 @@ class StatementRun<Row extends TextRow> implements Submittable {
   }
 }
 
-/** It goes back to its pool now and then, which ends it after its lifetime. */
-const HELD_MS = 60_000;
-
 /** One database connection for one hot statement at a time. It connects when first used, and again after a failure. */
 export class StatementConnection {
   readonly #pool: pg.Pool;
-  #client: pg.PoolClient | undefined;
-  #heldUntil = 0;
-  #isRunning = false;
-  #isClosing = false;
   #unconfirmedCommits = 0;
 
   /** @param prepare runs on each new connection before it is used */
@@ -90,7 +83,7 @@ export class StatementConnection {
     this.#pool = createPool(settings, name, 1, prepare);
     this.#pool.on('error', () => undefined); // of an idle connection; the next statement takes another one
     this.#pool.on('connect', (client) => {
-      client.on('error', () => this.#release(client, true)); // the statement under way is rejected with the same error
+      client.on('error', () => undefined); // the statement under way is rejected with the same error
       client.on('notice', ({ routine }) => {
         if (routine === UNCONFIRMED_COMMIT) this.#unconfirmedCommits++;
       });
@@ -99,7 +92,7 @@ export class StatementConnection {
 
   /** Connects where that is still to be done, so that the next statement is sent at once. */
   open(): Promise<void> | undefined {
-    return this.#held() ? undefined : this.#connect().then(() => undefined);
+    return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
   }
 
   /**
@@ -107,56 +100,34 @@ export class StatementConnection {
    * @throws NotApplied when it was not sent or read too late, else what the driver failed with
    */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
-    const client = this.#held() ?? (await this.#connect());
+    const client = await this.#connect();
     const unconfirmedBefore = this.#unconfirmedCommits;
     const run = new StatementRun<Row>(statement);
-    this.#isRunning = true;
     try {
       await new Promise<void>((resolve, reject) => {
         run.callback = (error) => (error ? reject(error) : resolve());
         client.query(run);
       });
     } catch (error) {
-      if (!isRefusedValue(error)) this.#release(client, true);
+      client.release(!isRefusedValue(error));
       throw run.isSent ? error : notSent(error);
-    } finally {
-      this.#isRunning = false;
-      if (this.#isClosing) this.#release(client);
     }
-    if (run.rows.length === 0) {
-      this.#release(client, true); // by a clock that may have been set: a new session looks at it anew
-      throw new NotApplied('the database read the statement after its deadline');
-    }
+    const isTooLate = run.rows.length === 0;
+    client.release(isTooLate); // by a clock that may have been set: a new session looks at it anew
+    if (isTooLate) throw new NotApplied('the database read the statement after its deadline');
     if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return run.rows;
   }
 
-  #held(): pg.PoolClient | undefined {
-    if (this.#client && performance.now() > this.#heldUntil) this.#release(this.#client);
-    return this.#client;
-  }
-
   async #connect(): Promise<pg.PoolClient> {
     try {
-      this.#client = await this.#pool.connect();
-      this.#heldUntil = performance.now() + HELD_MS;
-      return this.#client;
+      return await this.#pool.connect();
     } catch (error) {
       throw notSent(error);
     }
   }
 
-  /** @param ends whether the connection is of no more use */
-  #release(client: pg.PoolClient, ends = false): void {
-    if (client !== this.#client) return;
-    this.#client = undefined;
-    client.release(ends);
-  }
-
-  /** Resolves after the statement under way. */
   async close(): Promise<void> {
-    this.#isClosing = true;
-    if (this.#client && !this.#isRunning) this.#release(this.#client);
     await this.#pool.end();
   }
 }
