@@ -69,7 +69,7 @@ export function connectionConfig(
     ...boundsOfDriver,
   };
   const all = {
-    statement_timeout: String(statement_timeout || 0), // first of all, because the one of the role holds until then
+    statement_timeout: String(Number(statement_timeout ?? 0)), // first of all, because the one of the role holds until then
     lock_timeout: String(lock_timeout ?? 0),
     ...SESSION_SETTINGS,
     search_path: schemaOf(databaseUrl),
