@@ -21,6 +21,8 @@ export interface Scenario {
   elsewhere: boolean;
   /** In another database of the same server: nothing to do with the stock. */
   commitsPerSecond: number;
+  /** In turn one that comes and one that goes, by SQL. */
+  petsPerSecond: number;
   gzip: boolean;
   seconds: number;
   rounds: number;
@@ -52,6 +54,7 @@ function scenario(name: string, title: string, rest: Partial<Scenario> & Shape):
     updatesPerSecond: 0,
     elsewhere: false,
     commitsPerSecond: 0,
+    petsPerSecond: 0,
     gzip: false,
     seconds: 2,
     rounds: 2,
@@ -169,6 +172,7 @@ export const scenarios: readonly Scenario[] = [
     updatesPerSecond: 100,
     others: ['fastify', 'keeping'],
   }),
+  beside(list100000, 'pets', '10 pets/s that come or go', 0.8, { petsPerSecond: 10 }),
   beside(list100000, 'elsewhere', '100 updates/s elsewhere', undefined, { updatesPerSecond: 100, elsewhere: true }),
   gzip100000,
   beside(gzip100000, 'updates', '100 updates/s beside', 0.5, { updatesPerSecond: 100 }),
@@ -177,6 +181,7 @@ export const scenarios: readonly Scenario[] = [
   lists(1_000_000, 1, { rounds: 1, seconds: 5 }),
   list1000000,
   beside(list1000000, 'updates', '10 updates/s beside', 0.9, { updatesPerSecond: 10, others: ['fastify'] }),
+  beside(list1000000, 'pets', 'a pet a second that comes or goes', 0.85, { petsPerSecond: 1 }),
   lists(1_000_000, 4, { rounds: 1, seconds: 8, others: ['bare'] }),
   scenario('list-1000000-c4-updates', 'list of 1,000,000 pets, 4 connections, 100 updates/s beside', {
     kind: 'list',

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import type { ApiError } from '../src/errors/api-error.ts';
+import { asApiError } from '../src/http/error.filter.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { refused, replayed, updated, whole } from './support/answers.ts';
@@ -60,7 +60,7 @@ function apply(petId: bigint, idempotencyKey: string | null, by = service, quant
     .setQuantity(update, performance.now() + 10_000)
     .then(
       ({ outcome }) => outcome,
-      ({ code }: ApiError) => code,
+      (error: unknown) => asApiError(error).code,
     );
 }
 

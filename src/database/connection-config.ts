@@ -29,9 +29,6 @@ const CONDITIONAL_SETTINGS = `
          CASE current_setting('synchronous_commit') WHEN 'off'
               THEN set_config('synchronous_commit', 'on', false) END`;
 
-/** PostgreSQL's own bounds. The driver would send them as startup parameters, which a pooler refuses. */
-const BOUNDS_OF_SERVER = ['statement_timeout', 'lock_timeout'] as const;
-
 /**
  * The function of PostgreSQL that tells, by a notice, of a commit that did not wait for its synchronous standby. Its words
  * depend on the server's language.
@@ -68,21 +65,26 @@ export function connectionConfig(
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
   const ssl = tlsOptions(databaseUrl); // always told, or the driver would look into the environment
-  const own: pg.PoolConfig = {
+  // The driver would send these two as startup parameters, which a pooler refuses.
+  const { statement_timeout, lock_timeout, ...boundsOfDriver } = bounds;
+  const own = {
     application_name: `inventory ${name}`,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     ssl,
-    ...bounds,
+    ...boundsOfDriver,
   };
-  const all: Record<string, string> = {};
-  for (const bound of BOUNDS_OF_SERVER) {
-    all[bound] = String(own[bound] ?? 0); // first of all, because the one that the role may have holds until then
-    delete own[bound];
-  }
-  Object.assign(all, SESSION_SETTINGS, { search_path: schemaOf(databaseUrl) }, settings);
+  const all = {
+    statement_timeout: String(Number(statement_timeout ?? 0)), // first of all, because the one of the role holds until then
+    lock_timeout: String(lock_timeout ?? 0),
+    ...SESSION_SETTINGS,
+    search_path: schemaOf(databaseUrl),
+    ...settings,
+  };
   // What the driver finds in the URL counts more for it than what it is told here.
-  for (const option of [...Object.keys(own), ...BOUNDS_OF_SERVER, ...TLS_PARAMETERS]) url.searchParams.delete(option);
+  for (const option of [...Object.keys(own), 'statement_timeout', 'lock_timeout', ...TLS_PARAMETERS]) {
+    url.searchParams.delete(option);
+  }
   const sets = Object.entries(all).map(([setting, value]) => `SET ${setting} = ${pg.escapeLiteral(value)}`);
   const firstStatement = [...sets, CONDITIONAL_SETTINGS].join(';');
   const onConnect = async (client: pg.ClientBase): Promise<void> => {

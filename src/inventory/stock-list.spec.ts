@@ -73,7 +73,7 @@ describe('StockList', () => {
           if (changes.length === 0) expect(list).toBe(before);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: 300, endOnFailure: true },
     );
   });
 

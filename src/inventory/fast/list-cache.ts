@@ -6,6 +6,7 @@ import type { Snapshot } from '../../database/snapshot.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryService } from '../inventory.service.js';
 import { type ChangedPet, PETS_PER_PIECE, Piece, StockList } from '../stock-list.js';
+import { itemJson } from '../stock-item.js';
 import { MAX_PET_ID, MIN_PET_ID } from '../stock.limits.js';
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
@@ -24,7 +25,7 @@ const MOST_AGE_MS = 3_600_000;
 /** Of a stock that is read whole. What one statement brings holds the event loop while it is read. */
 const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
 
-const ITEM = `'{"petId":' || item.pet_id || ',"quantity":' || item.quantity || ',"status":"' || item.status || '"}'`;
+const ITEM = itemJson('item');
 
 /**
  * Which pets have changed since a snapshot ($1; $2 is the server's life), and what became of them. Each is looked up by a
