@@ -1,6 +1,6 @@
 // npm run bench -- [--quick] [--only <part of a scenario's name>] [--report] [--replicas <rounds>]
 import { execFileSync } from 'node:child_process';
-import { existsSync, symlinkSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { projectFolder } from '../dev/build.ts';
@@ -68,12 +68,6 @@ async function measureAll({ only, quick }: { only?: string; quick: boolean }): P
 
 function build(): void {
   npm('run', '--silent', 'build');
-  npm('exec', '--', 'tsc', '-p', 'bench/peers');
-  // The compiled sources look for these where they are beside src/.
-  for (const name of ['package.json', 'prisma']) {
-    const link = new URL(`dist/${name}`, import.meta.url);
-    if (!existsSync(link)) symlinkSync(`../../${name}`, link);
-  }
 }
 
 async function writeReport(results: Results): Promise<void> {

@@ -16,11 +16,7 @@ const programs = {
   fastify: ['Fastify + pg', 'bench/peers/fastify.ts', {}],
   oneTrip: ['Fastify + pg, key in the same statement', 'bench/peers/fastify-one-trip.ts', {}],
   express: ['Express + pg', 'bench/peers/express.ts', {}],
-  nest: [
-    'NestJS + Prisma: this service without its kept list and its batched updates',
-    'bench/dist/bench/peers/plain.js',
-    SERVICE,
-  ],
+  nest: ['NestJS + Prisma: this service with FAST=off', 'dist/main.js', { ...SERVICE, FAST: 'off' }],
   keeping: [
     "Fastify + pg, list kept until it writes itself (stale after others' writes)",
     'bench/peers/fastify.ts',
