@@ -5,7 +5,7 @@ import { labelOf } from './sides.ts';
 import { digits, isQuietList, linesOf, shares, verdicts, withInterval, type Line, type Verdict } from './summary.ts';
 
 /** Of the two ideas that the peer "NestJS + Prisma" does without. */
-const IDEAS_LINES = ['list-cache', 'stock-list', 'quantity-updates']
+const IDEAS_LINES = ['list-cache', 'stock-list', 'quantity-updates', 'update-statement', 'update-chain']
   .map((name) => readFileSync(new URL(`../src/inventory/${name}.ts`, import.meta.url), 'utf8').split('\n').length - 1)
   .reduce((sum, lines) => sum + lines);
 
@@ -34,6 +34,7 @@ export function report(results: Results): string {
     figures: figures(results),
     ideasLines: IDEAS_LINES,
     firstWarmUp: warmUpSeconds.first,
+    longWarmUp: warmUpSeconds.long,
     laterWarmUp: warmUpSeconds.later,
     limit: pgbenchClients
       ? `pgbench sends the peers' update with its history row from ${pgbenchClients} clients, the number at which it was fastest of 8, 16, 32 and 64, without HTTP, keys or JSON.`
@@ -62,7 +63,7 @@ function figures(results: Results): string {
 }
 
 function goals(results: Results): string {
-  return verdictTable(['requests/s of this service', 'wanted', 'measured', 'reached'], verdicts(results));
+  return verdictTable(['this service', 'wanted', 'measured', 'reached'], verdicts(results));
 }
 
 function sharesTable(results: Results): string {

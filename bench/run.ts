@@ -62,7 +62,7 @@ async function measureAll({ only, quick }: { only?: string; quick: boolean }): P
   };
   console.log(`\n${tables(results)}`);
   if (only || quick) return;
-  await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits, 1)}\n`);
+  await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits)}\n`);
   await writeReport(results);
 }
 
