@@ -91,7 +91,7 @@ export const SETTINGS = {
   DATABASE_POOL_SIZE: setting('Connections besides the two for key checks and updates', '4', integer(1, 100)),
   // Less than a whole request may take to arrive, so that a slow database is never taken for a slow client.
   REQUEST_DEADLINE_MS: setting(
-    'Longest that a request waits for the database',
+    'Longest time that a request waits for the database',
     '2500',
     integer(100, LIMITS.requestMs - 1_000),
   ),
@@ -105,7 +105,7 @@ export const SETTINGS = {
     '0',
     integer(0, 600_000),
   ),
-  DRAIN_TIMEOUT_MS: setting('On SIGTERM, longest wait for open requests', '25000', integer(100, 600_000)),
+  DRAIN_TIMEOUT_MS: setting('On SIGTERM, longest time for open requests', '25000', integer(100, 600_000)),
 };
 
 export type SettingName = keyof typeof SETTINGS;
