@@ -70,7 +70,7 @@ function originList(text: string): string[] {
   return origins;
 }
 
-/** @param fallback its text where there is none; `undefined` where it is required */
+/** @param fallback the text of a setting that is not given; `undefined` if it is required */
 function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T) {
   return { meaning, default: fallback, read };
 }
