@@ -70,7 +70,7 @@ function originList(text: string): string[] {
   return origins;
 }
 
-/** @param fallback its text where there is none; `undefined` where it is required */
+/** @param fallback the text of a setting that is not given; `undefined` if it is required */
 function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T) {
   return { meaning, default: fallback, read };
 }
@@ -78,30 +78,34 @@ function setting<T>(meaning: string, fallback: string | undefined, read: (text: 
 /** Every setting, in the order of the README's table, which is checked against this one. */
 export const SETTINGS = {
   DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
-  DATABASE_PASSWORD_FILE: setting('File with the password, where DATABASE_URL has none', '', passwordFrom),
-  PORT: setting('TCP port of the HTTP server; 0 takes a free one', '3000', integer(0, 65_535)),
+  DATABASE_PASSWORD_FILE: setting('File with the password, if DATABASE_URL has none', '', passwordFrom),
+  PORT: setting('TCP port to listen on; 0 picks a free one', '3000', integer(0, 65_535)),
   HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
-  BOOTSTRAP_API_KEY: setting('A key with every scope, stored at the start, 32 to 256 characters', '', bearerToken),
-  LOG_LEVEL: setting(`Least level that is logged: ${LOG_LEVELS.join(', ')}`, 'info', oneOf(...LOG_LEVELS)),
-  LOG_SUCCESS_EVERY: setting('One in so many successes is logged; failures always are', '1', integer(1, 1_000_000)),
-  RATE_LIMIT_PER_MINUTE: setting('Requests a minute, by key and process; 0 is no limit', '0', integer(0, 100_000_000)),
+  BOOTSTRAP_API_KEY: setting('A key with every scope; 32 to 256 characters', '', bearerToken),
+  LOG_LEVEL: setting(LOG_LEVELS.join(', '), 'info', oneOf(...LOG_LEVELS)),
+  LOG_SUCCESS_EVERY: setting('Log one of every N successful requests, and all failures', '1', integer(1, 1_000_000)),
+  RATE_LIMIT_PER_MINUTE: setting('Requests per minute, key and process; 0 is no limit', '0', integer(0, 100_000_000)),
   CORS_ORIGINS: setting('Origins whose pages may call the service, separated by commas', '', originList),
-  DOCS: setting('Whether Swagger UI and the OpenAPI document are served: on, off', 'on', oneOf('on', 'off')),
-  FAST: setting('Whether lists are kept and updates share statements: on, off', 'on', oneOf('on', 'off')),
+  DOCS: setting('Serve Swagger UI and the OpenAPI document: on, off', 'on', oneOf('on', 'off')),
+  FAST: setting('Keep the list and batch updates: on, off', 'on', oneOf('on', 'off')),
   DATABASE_POOL_SIZE: setting('Connections besides the two for key checks and updates', '4', integer(1, 100)),
   // Less than a whole request may take to arrive, so that a slow database is never taken for a slow client.
   REQUEST_DEADLINE_MS: setting(
-    'How long a request waits for the database in all',
+    'Longest time that a request waits for the database',
     '2500',
     integer(100, LIMITS.requestMs - 1_000),
   ),
   MAX_WAITING_REQUESTS: setting(
-    'Requests that wait for the database at once; more get 503',
+    'Most requests that wait for the database; others get 503',
     '2000',
     integer(1, 100_000),
   ),
-  DRAIN_DELAY_MS: setting('On SIGTERM, time to notice that readiness is off', '0', integer(0, 600_000)),
-  DRAIN_TIMEOUT_MS: setting('On SIGTERM, time for requests under way', '25000', integer(100, 600_000)),
+  DRAIN_DELAY_MS: setting(
+    'On SIGTERM, time for balancers to see that the service is not ready',
+    '0',
+    integer(0, 600_000),
+  ),
+  DRAIN_TIMEOUT_MS: setting('On SIGTERM, longest time for open requests', '25000', integer(100, 600_000)),
 };
 
 export type SettingName = keyof typeof SETTINGS;

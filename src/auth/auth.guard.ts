@@ -48,7 +48,7 @@ function insufficient(message: string, scope = ''): ApiError {
   });
 }
 
-/** Opens a handler to whoever has a live bearer key with this scope, and says so in the document. */
+/** Opens a handler to live bearer keys with this scope, and says so in the OpenAPI document. */
 export function RequireScope(scope: Scope): MethodDecorator {
   return applyDecorators(
     SetMetadata(ACCESS, scope),

@@ -11,7 +11,7 @@ const SHOWN_PROBLEMS = 20;
 
 /** Imports take turns; one may wait this long for the one before it. */
 const importLockTimeoutMs = 60_000;
-/** Anyone else who holds a row that changes has this long to let go. */
+/** Another session may hold a row that changes for this long. */
 const rowLockTimeoutMs = 3_000;
 const statementTimeoutMs = 30 * 60_000;
 

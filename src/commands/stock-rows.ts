@@ -135,7 +135,7 @@ function itemRows(place: number, item: unknown): string[] {
   return [...unknown.map((name) => faultRow(place, `member ${quote(name)} is unknown`)), ...petRows(place, texts)];
 }
 
-/** A number in plain digits; what is no string where one must be, or the other way round, as JSON, which breaks the rule. */
+/** A number in plain digits. A value of the wrong kind (string or not) is kept as JSON, which breaks the rule. */
 function textOf(value: unknown, isString: boolean): string {
   if (value === undefined || value === null) return '';
   if (isString && typeof value === 'string') return value;

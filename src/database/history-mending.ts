@@ -3,7 +3,7 @@ import type { Client } from 'pg';
 /** Shorter than an update waits for a lock, so that none fails that has to wait behind this. */
 export const LOCK_WITHIN_MS = 400;
 
-/** For who moves or removes rows of the history: one at a time. */
+/** Only one session at a time moves or removes rows of the history. */
 export const HISTORY_LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('inventory history', 0))`;
 
 const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')::regclass`;

@@ -27,7 +27,7 @@ export interface ApiRequest extends Request {
   keyId: string | undefined;
   /** What had been committed when the guard let the request in. */
   snapshot: Snapshot;
-  /** What is wrong with the framing or the time of the body; an `error` event tells whoever reads it. */
+  /** The fault in the framing or the time of the body; an `error` event tells its reader. */
   bodyFault: ApiError | undefined;
   /** Whether the client waits for `100 Continue` before it sends the body. */
   awaitsContinue: boolean | undefined;
@@ -41,7 +41,7 @@ export interface ApiRequest extends Request {
 /** Of the caller's `X-Request-Id`s, those that are taken over. */
 export const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** The request with its context. Whoever asks first makes it, and needs nothing but the request. */
+/** The request with its context, which is created on first use. */
 export function inContext(incoming: IncomingMessage): ApiRequest {
   const request = incoming as ApiRequest;
   if ((request.arrivedAt as number | undefined) === undefined) {
@@ -74,7 +74,7 @@ const MAX_HEADERS = 64;
 export const MAX_TARGET_LENGTH = 2_048;
 
 const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
-/** Of `http://host/path`, what is before the path. */
+/** The part of `http://host/path` before the path. */
 const ORIGIN = /^https?:\/\/[^/?\\]+(?=[/?]|$)/i;
 /** All methods of the service. */
 const ALLOW = { Allow: 'GET, HEAD, OPTIONS, PATCH' };

@@ -13,7 +13,7 @@ import { sendError, writeHead } from './responses.js';
 export class InventoryExpressAdapter extends ExpressAdapter {
   /** While it drains, a response closes its connection, unless others wait behind it. */
   drain?: Drain;
-  /** Express tries routes in the order in which they were added: what is asked for seldom comes behind the rest. */
+  /** Adds the routes that are seldom requested. Express tries routes in the order in which they were added. */
   addLastRoutes?: () => void;
 
   constructor(private readonly limits: Limits) {

@@ -59,7 +59,7 @@ function afterResponse(response: ServerResponse, act: () => void): void {
   else response.prependOnceListener('finish', act);
 }
 
-/** The head was good, so the request gets its own response; whoever reads its body learns what is wrong with that. */
+/** The head was valid, so the request gets its own response. The reader of the body gets the fault. */
 function failBody(request: ApiRequest, response: ServerResponse, fault: ApiError): void {
   response.shouldKeepAlive = false;
   request.bodyFault = fault;

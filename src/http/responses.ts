@@ -52,7 +52,7 @@ function closeBehindBody(response: ServerResponse): void {
   if (request.endsAt !== undefined) response.shouldKeepAlive &&= request.socket.bytesRead === request.endsAt;
   if (request.complete) return;
   const { 'content-length': length, 'transfer-encoding': coding, expect } = request.headers;
-  // Who expects "100 Continue" may send the body or not after this response; only the end of the connection tells.
+  // A client that expects "100 Continue" may still send the body after this response; only the end of the connection tells.
   const isSmall = coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
   if (!isSmall) response.shouldKeepAlive = false;
 }

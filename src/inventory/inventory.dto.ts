@@ -13,7 +13,7 @@ export const PET_ID_SCHEMA = {
   example: 1,
 } as const;
 
-/** A stock entry. `petId` is an int64, of which a JavaScript number could not keep every digit. */
+/** A stock entry. `petId` is an int64; a JavaScript number could not keep all its digits. */
 @ApiSchema({ description: 'The stock of one pet.' })
 export class InventoryItem {
   @ApiProperty({ ...PET_ID_SCHEMA, description: 'Identifier of the animal that this entry tracks.' })

@@ -20,7 +20,7 @@ import { StockList } from './stock-list.js';
 export interface QuantityUpdate {
   readonly petId: bigint;
   readonly quantity: number;
-  /** The item tags of which one has to hold, or null when none is asked for. */
+  /** The pet must have one of these item tags; null if any state will do. */
   readonly ifMatch: readonly string[] | null;
   /** The author of the change in the history. */
   readonly changedBy: string;

@@ -91,7 +91,7 @@ function end(response: Response, { chunks }: Body): void {
   response.end(chunks.at(-1), 'latin1');
 }
 
-/** By weak comparison, as RFC 9110 section 13.1.2 has it. A malformed field is as good as none. */
+/** By weak comparison, as RFC 9110 section 13.1.2 has it. A malformed field is ignored. */
 function isKnown(list: StockList, field: string): boolean {
   const tags = entityTags(field);
   return tags === '*' || (tags?.some((tag) => list.hasTag(tag.opaque)) ?? false);

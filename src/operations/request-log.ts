@@ -77,7 +77,7 @@ function traceIdOf(traceparent: string | readonly string[] | undefined): string 
   return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;
 }
 
-/** What the client, or a proxy, claims: the last five, which the nearest proxies wrote, and only what is an address. */
+/** The last five claims of the client or its proxies; the nearest proxies wrote these. Only addresses count. */
 function claimedAddresses(forwardedFor: string | readonly string[] | undefined): string | undefined {
   if (forwardedFor === undefined) return undefined;
   const claims = String(forwardedFor).split(',').slice(-5);
