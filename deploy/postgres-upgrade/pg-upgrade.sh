@@ -2,7 +2,9 @@
 # Moves the database to a new major version of PostgreSQL on the same machine.
 #
 # Run it as the server's account, in a folder where that account may write. OLD_BIN and NEW_BIN are the folders of the
-# programs, OLD_DATA and NEW_DATA those of the data; ADMIN_URL is the address of a superuser.
+# programs, OLD_DATA and NEW_DATA those of the data; ADMIN_URL is the address of a superuser. The service may keep running: it
+# responds with 503 while the server is down. Afterwards, copy your changes of postgresql.conf and create standbys anew. Do not
+# change the service's version at the same time. Until the next update, you can go back by starting the old server.
 set -eu
 # The new cluster needs the encoding, the locale and the checksums of the old one; from 18 on, checksums are the default.
 "$NEW_BIN/initdb" --pgdata="$NEW_DATA" --username=postgres --encoding=UTF8 --locale=C --no-data-checksums

@@ -2,6 +2,10 @@
 # First step of a move by logical replication: copies the stock, its history and the keys to the new server and keeps the copy
 # current. The service goes on with the old server. switch.sh is the second step.
 #
+# The old server needs wal_level = logical (a restart). The new server must reach it, and needs the role inventory and an empty
+# database that this role owns. Start new processes of the service on the new server afterwards: they are not ready until switch.sh
+# lets their role log in. Do not change the service's version at the same time.
+#
 # OLD_ADMIN_URL and NEW_ADMIN_URL lead to the service's database as a superuser other than the service's role, which is called
 # inventory here. NEW_DATABASE_URL is the service's own address of the new server.
 set -eu

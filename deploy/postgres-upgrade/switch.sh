@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Second step of a move by logical replication: closes the old server and opens the new one. The variables are those of
-# replicate.sh.
+# replicate.sh. Stop the old processes of the service afterwards. Until the last line, `ALTER ROLE inventory LOGIN` on the old server
+# is the way back.
 set -eu
 # The old server is closed before the new one opens, so that nobody reads an old list.
 psql "$OLD_ADMIN_URL" -v ON_ERROR_STOP=1 -c 'ALTER ROLE inventory NOLOGIN'
