@@ -66,7 +66,8 @@ async function* measureSide(
 }
 
 function measureHere(side: Side, scenario: Scenario, database: BenchDatabase): Promise<Measurement> {
-  const onlyReads = ['list', 'unchanged'].includes(scenario.kind) && scenario.updatesPerSecond === 0;
+  const onlyReads =
+    ['list', 'unchanged'].includes(scenario.kind) && scenario.updatesPerSecond + scenario.petsPerSecond === 0;
   if (!onlyReads) database.expectWrites();
   return measure(side, scenario, database, side);
 }

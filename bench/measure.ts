@@ -28,7 +28,7 @@ export interface Measurement {
  * How long a process gets each kind of request before that is measured: at first until V8 has compiled the code that runs
  * most, then only until caches and connections are warm again.
  */
-export const WARM_UP_SECONDS = { first: 4, later: 1 };
+export const WARM_UP_SECONDS = { first: 4, long: 30, later: 1 };
 
 /** Connections for the updates beside, so that one that waits for its response does not hold up those that are due. */
 const WRITERS = 8;
@@ -40,7 +40,7 @@ export async function measure(
   database: BenchDatabase,
   writtenTo: Side,
 ): Promise<Measurement> {
-  const { kind, connections, seconds, updatesPerSecond: perSecond, commitsPerSecond } = scenario;
+  const { kind, connections, seconds, updatesPerSecond: perSecond, commitsPerSecond, petsPerSecond } = scenario;
   const headers: Record<string, string> = { Authorization: `Bearer ${keys.good}` };
   if (scenario.gzip) headers['Accept-Encoding'] = 'gzip';
   if (kind === 'unchanged') headers['If-None-Match'] = await etagOf(side);
@@ -53,11 +53,12 @@ export async function measure(
       perSecond > 0 ? load({ ...writes, seconds, perSecond }) : undefined,
     ]);
 
-  await using tenant = commitsPerSecond > 0 ? commitBeside(database, commitsPerSecond) : undefined;
+  const bySql = commitsPerSecond + petsPerSecond > 0;
+  await using tenant = bySql ? writeBeside(database, commitsPerSecond, petsPerSecond) : undefined;
   forgetPeakMemory(side.pid);
   // At that rate the code that writes would be warm after minutes only.
-  if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds(writtenTo, 'update') });
-  const [warmUp] = await run(warmUpSeconds(side, kind));
+  if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds(writtenTo, 'update', false) });
+  const [warmUp] = await run(warmUpSeconds(side, kind, scenario.longWarmUp));
   for (const { pid } of tenant ? [] : new Set([side, writtenTo])) await untilIdle(pid);
   const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
   const [result, updates] = await run(seconds);
@@ -79,25 +80,30 @@ export async function measure(
   };
 }
 
-function warmUpSeconds(side: Side, kind: Scenario['kind']): number {
-  const seconds = side.warmFor.has(kind) ? WARM_UP_SECONDS.later : WARM_UP_SECONDS.first;
+function warmUpSeconds(side: Side, kind: Scenario['kind'], isLong: boolean): number {
+  const first = isLong ? WARM_UP_SECONDS.long : WARM_UP_SECONDS.first;
+  const seconds = side.warmFor.has(kind) ? WARM_UP_SECONDS.later : first;
   side.warmFor.add(kind);
   return seconds;
 }
 
-/** What another tenant of the same server does: transactions in a database of its own. */
-function commitBeside(database: BenchDatabase, perSecond: number): AsyncDisposable {
+/** Transactions of another tenant of the server, in a database of its own; or pets that come and go past the service. */
+function writeBeside(database: BenchDatabase, commitsPerSecond: number, petsPerSecond: number): AsyncDisposable {
   const url = new URL(database.url);
-  url.pathname = 'template1';
-  const tenant = new Pool({ connectionString: url.href, max: 1 });
-  const commits = atSteadyRate(
-    perSecond,
-    () => void tenant.query('SELECT pg_current_xact_id()').catch(() => undefined),
-  );
+  if (petsPerSecond === 0) url.pathname = 'template1';
+  const client = new Pool({ connectionString: url.href, max: 1 });
+  const query = (sql: string) => void client.query(sql).catch(() => undefined);
+  let pet = 10_000_000;
+  const writes = atSteadyRate(commitsPerSecond + petsPerSecond, () => {
+    if (petsPerSecond === 0) query('SELECT pg_current_xact_id()');
+    else if (pet++ % 2 === 0) query(`INSERT INTO inventory_item VALUES (${pet}, 1, 'sold')`);
+    else query('DELETE FROM inventory_item WHERE pet_id BETWEEN 10000000 AND 20000000');
+  });
   return {
     async [Symbol.asyncDispose]() {
-      commits.stop();
-      await tenant.end();
+      writes.stop();
+      await client.query('DELETE FROM inventory_item WHERE pet_id BETWEEN 10000000 AND 20000000');
+      await client.end();
     },
   };
 }

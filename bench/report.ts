@@ -3,7 +3,7 @@ import type { OperatorFigures } from './operators.ts';
 import type { Results, ScenarioResults } from './results.ts';
 import type { Scenario } from './scenarios.ts';
 import { labelOf } from './sides.ts';
-import { digits, isQuietList, linesOf, verdicts, withInterval, type Line } from './summary.ts';
+import { digits, fastifyVerdicts, isQuietList, linesOf, verdicts, withInterval, type Line } from './summary.ts';
 
 /** The programs of the page's main table. */
 const COMPARED = ['service', 'fastify', 'nest'] as const;
@@ -30,6 +30,7 @@ export function report(results: Results): string {
     goals: goals(results),
     comparison: comparison(results),
     firstWarmUp: warmUpSeconds.first,
+    longWarmUp: warmUpSeconds.long,
     laterWarmUp: warmUpSeconds.later,
     pgbenchClients: pgbenchClients ?? 'no',
   };
@@ -67,18 +68,16 @@ function bold(text: string, isMissed: boolean): string {
 /** The scenarios with a goal against Fastify, and what operators ask first: a column for each program. */
 function comparison({ scenarios, operators = [] }: Results): string {
   const rates = scenarios.flatMap((found) => {
-    const goal = found.scenario.targets.find(({ against }) => against === 'fastify')?.atLeast;
-    if (goal === undefined) return [];
+    const goals = fastifyVerdicts(found);
+    if (goals.every((goal) => goal === undefined)) return [];
     const lines = COMPARED.map((program) => linesOf(found).find(({ contender }) => contender === program));
     const cells = lines.map((line) => (line ? `${digits(line.requestsPerSecond)} (${digits(line.p99Ms)})` : '–'));
-    const ratio = lines[1]?.ratio;
-    return [
-      [found.scenario.title, ...cells, ratio ? bold(withInterval(ratio), ratio.median < goal) : '–', String(goal)],
-    ];
+    const judged = goals.map((goal) => (goal ? `${bold(goal.found, !goal.reached)} (${goal.wanted})` : ''));
+    return [[found.scenario.title, ...cells, ...judged]];
   });
   const row = (title: string, figures: (found: OperatorFigures) => number[]) => {
     const cells = COMPARED.map((program) => operators.find(({ side }) => side === program));
-    return [title, ...cells.map((found) => (found ? figures(found).map(digits).join(', ') : '–')), '', ''];
+    return [title, ...cells.map((found) => (found ? figures(found).map(digits).join(', ') : '–')), '', '', ''];
   };
   const asked = [
     row('start to ready, ms', ({ coldStartMs }) => [coldStartMs]),
@@ -86,7 +85,8 @@ function comparison({ scenarios, operators = [] }: Results): string {
     row('p99 at 50/s: list of 1,000 pets, update, ms', ({ listP99Ms, updateP99Ms }) => [listP99Ms, updateP99Ms]),
   ];
   const rows = [...rates, ...(operators.length === 0 ? [] : asked)];
-  const head = ['requests/s (p99, ms)', 'this service', 'Fastify + pg', 'NestJS + Prisma', 'service / Fastify', 'goal'];
+  const programs = ['this service', 'Fastify + pg', 'NestJS + Prisma'];
+  const head = ['requests/s (p99, ms)', ...programs, 'requests (goal)', 'CPU (goal)', 'p99 (goal)'];
   return table(head, rows);
 }
 

@@ -1,6 +1,6 @@
 // npm run bench -- [--quick] [--only <part of a scenario's name>] [--report] [--replicas <rounds>]
 import { execFileSync } from 'node:child_process';
-import { existsSync, symlinkSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { projectFolder } from '../dev/build.ts';
@@ -33,10 +33,10 @@ if (options.report) {
   console.log(tables(results));
   await writeReport(results);
 } else if (options.replicas !== undefined) {
-  build();
+  npm('run', '--silent', 'build');
   await compareReplicas(Number(options.replicas));
 } else {
-  build();
+  npm('run', '--silent', 'build');
   await measureAll(options);
 }
 
@@ -64,18 +64,8 @@ async function measureAll({ only, quick }: { only?: string; quick: boolean }): P
   };
   console.log(`\n${tables(results)}`);
   if (only || quick) return;
-  await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits, 1)}\n`);
+  await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits)}\n`);
   await writeReport(results);
-}
-
-function build(): void {
-  npm('run', '--silent', 'build');
-  npm('exec', '--', 'tsc', '-p', 'bench/peers');
-  // The compiled sources look for these where they are beside src/.
-  for (const name of ['package.json', 'prisma']) {
-    const link = new URL(`dist/${name}`, import.meta.url);
-    if (!existsSync(link)) symlinkSync(`../../${name}`, link);
-  }
 }
 
 async function writeReport(results: Results): Promise<void> {

@@ -1,11 +1,17 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { accessSync, constants, cpSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** As the Dockerfile has it: what requests leave behind is looked through less often (docs/operations.md, Memory). */
 export const SEMI_SPACE = '--max-semi-space-size=64';
 
 export const projectFolder = join(import.meta.dirname, '..');
+
+/** Takes settings from `.env`, which Docker Compose reads, too. The environment's own count more. */
+export function loadEnvFile(): void {
+  const file = join(projectFolder, '.env');
+  if (existsSync(file)) process.loadEnvFile(file);
+}
 
 /**
  * What `npm run build` does, in a tenth of a second when nothing has changed. It tells on stderr, for stdout may be data.
@@ -14,6 +20,11 @@ export const projectFolder = join(import.meta.dirname, '..');
  */
 export function buildIfStale(): void {
   if (!existsSync(join(projectFolder, 'dist/main.js'))) {
+    try {
+      accessSync(projectFolder, constants.W_OK);
+    } catch {
+      throw new Error(`${projectFolder} is read-only for this user; the first build writes to it`);
+    }
     console.error('Building, a few seconds the first time …');
     rmSync(join(projectFolder, 'dist/.tsbuildinfo'), { force: true }); // it would say that all is built
   }

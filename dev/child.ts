@@ -1,4 +1,4 @@
-import { spawn, type SpawnOptions } from 'node:child_process';
+import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:os';
 
@@ -19,6 +19,16 @@ export async function startChild(
 ) {
   const child = spawn(program, args, { ...options, detached: true });
   await once(child, 'spawn');
+  endWithUs(child, lastSignal, throwawayFolder);
+  /** Settles when it is gone, with its exit code, or 128 and the signal's number, as shells count. */
+  const ended = once(child, 'exit').then(
+    () => child.exitCode ?? 128 + constants.signals[child.signalCode ?? 'SIGKILL'],
+  );
+  return { process: child, ended };
+}
+
+/** The same for a program that was started `detached`. */
+export function endWithUs(child: ChildProcess, lastSignal: 'INT' | 'TERM' | 'KILL', throwawayFolder = ''): void {
   const script = 'cat; kill -$1 -$0; kill -CONT -$0; if [ -n "$2" ]; then sleep 1; rm -rf "$2"; fi';
   const guard = spawn('/bin/sh', ['-c', script, String(child.pid), lastSignal, throwawayFolder], {
     detached: true,
@@ -26,10 +36,5 @@ export async function startChild(
   });
   guard.on('error', () => undefined); // Windows has no such shell
   guard.unref();
-  /** Settles when it is gone, with its exit code, or 128 and the signal's number, as shells count. */
-  const ended = once(child, 'exit').then(() => {
-    guard.kill('SIGKILL'); // the id may be given to another program now
-    return child.exitCode ?? 128 + constants.signals[child.signalCode ?? 'SIGKILL'];
-  });
-  return { process: child, ended };
+  child.once('exit', () => guard.kill('SIGKILL')); // the id may be given to another program now
 }

@@ -44,6 +44,9 @@ export type EmbeddedPostgres = Awaited<ReturnType<typeof startPostgres>>;
 export async function startPostgres(folder: string, options: PostgresOptions = {}) {
   const { binaries = postgresBinaries() } = options;
   makeFolder(folder, (unfinished) => createCluster(binaries, unfinished));
+  if (!existsSync(join(folder, 'data'))) {
+    throw new Error(`${folder} has lost its folder "data"; put it back, or remove ${folder} to start afresh`);
+  }
   const deadline = Date.now() + handoverTimeoutMs;
   for (;;) {
     const port = options.port ?? (await freePort());

@@ -2,10 +2,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { applyMigrations } from '../src/database/migrations.ts';
-import { buildIfStale, projectFolder } from './build.ts';
+import { buildIfStale, loadEnvFile, projectFolder } from './build.ts';
 import { runningProjectDatabase, startProjectDatabase } from './project-database.ts';
 
 /* `npm run inventory -- …` on DATABASE_URL, or else on the database of `npm start`, which need not be running. */
+loadEnvFile();
 let interrupt = (): void => process.exit(130);
 process.on('SIGINT', () => interrupt());
 try {

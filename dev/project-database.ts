@@ -1,17 +1,34 @@
 import { hash, randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { projectFolder } from './build.ts';
-import { runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
+import { isAlive, runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
 
 /** What `npm start` keeps between two starts. Removing the folder starts afresh. */
 const dataFolder = join(projectFolder, '.data');
 const serverFolder = join(dataFolder, 'postgres');
+const addressFile = join(dataFolder, 'address');
 
-/** Starts the project's own PostgreSQL. Its `url` names the project's database, made when it was missing. */
+/**
+ * Starts the project's own PostgreSQL. Its `url` names the project's database, made when it was missing.
+ *
+ * @throws in one line that names what is in the way
+ */
 export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
-  const server = await startPostgres(serverFolder);
+  if (statSync(dataFolder, { throwIfNoEntry: false })?.isDirectory() === false) {
+    throw new Error(
+      `${dataFolder} is a file; npm start keeps its database in a folder of this name: remove or rename it`,
+    );
+  }
+  const server = await startPostgres(serverFolder).catch((error: unknown) => {
+    const { code = '', syscall = '', message, path, dest = path } = error as NodeJS.ErrnoException & { dest?: string };
+    const isReadOnly = ['EACCES', 'EPERM', 'EROFS'].includes(code) && !syscall.startsWith('spawn');
+    if (isReadOnly) throw new Error(`${dest} cannot be written: ${message}`);
+    const [pid, address] = existsSync(addressFile) ? readFileSync(addressFile, 'utf8').split(' ') : [];
+    const isRunning = runningPostgres(serverFolder) && isAlive(Number(pid));
+    throw isRunning ? new Error(`npm start is already running at ${address} (process ${pid})`) : error;
+  });
   const administration = urlWithoutTls(server.url, 'postgres');
   const found = await query(administration, `SELECT FROM pg_database WHERE datname = 'inventory'`);
   if (found.length === 0) await query(administration, 'CREATE DATABASE inventory');
@@ -24,15 +41,26 @@ export function runningProjectDatabase(): string | undefined {
   return url && urlWithoutTls(url);
 }
 
+/** Where this process serves, for a second `npm start` to say. */
+export function noteAddress(address: string): void {
+  writeFileSync(addressFile, `${process.pid} ${address}`);
+}
+
 /** It listens to this machine alone, and speaks no TLS, whatever PGSSLMODE says. */
 function urlWithoutTls(url: string, database = 'inventory'): string {
   return `${url.replace(/postgres$/, database)}?sslmode=disable`;
 }
 
+/** As BOOTSTRAP_API_KEY has it. */
+const SHORTEST_KEY = 32;
+
 /** A key that stays the same from start to start until it is revoked; its file is readable by its owner alone. */
 export async function demoKey(url: string): Promise<string> {
   const file = join(dataFolder, 'demo-api-key');
   const kept = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+  if (kept && kept.length < SHORTEST_KEY) {
+    throw new Error(`${file} has fewer than ${SHORTEST_KEY} characters; remove it to get a new key`);
+  }
   const ended = `key_sha256 = '\\x${hash('sha256', kept)}' AND (revoked_at IS NOT NULL OR expires_at <= now())`;
   if (kept && (await query(url, `SELECT FROM api_key WHERE ${ended}`)).length === 0) return kept;
   const key = `demo-${randomBytes(24).toString('hex')}`;

@@ -2,22 +2,25 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { API_PREFIX } from '../src/http/limits.ts';
-import { SEMI_SPACE, buildIfStale, projectFolder } from './build.ts';
+import { API_PREFIX } from '../src/settings.ts';
+import { SEMI_SPACE, buildIfStale, loadEnvFile, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';
-import { demoKey, firstPet, startProjectDatabase } from './project-database.ts';
+import { demoKey, firstPet, noteAddress, startProjectDatabase } from './project-database.ts';
 
 /*
  * `npm start`: all that a fresh clone needs in order to serve. With DATABASE_URL it is that database, brought to the newest
  * schema and otherwise left alone; without it, a PostgreSQL of the project's own with demo stock and a demo key.
  * `--watch` builds and restarts on every change.
  */
+const { BOOTSTRAP_API_KEY: keyOfShell } = process.env;
+loadEnvFile();
 const { DATABASE_URL, BOOTSTRAP_API_KEY = '', PORT = '3000', HOST = '0.0.0.0' } = process.env;
 const isWatched = process.argv.includes('--watch');
 const nest = ['node_modules/@nestjs/cli/bin/nest.js', 'start', '--watch', '--watchAssets', '--preserveWatchOutput'];
 const program = isWatched ? [...nest, '--no-shell', '--exec', process.execPath] : [SEMI_SPACE, 'dist/main.js'];
 
+let isStopping = false;
 let stop = (): void => process.exit(130); // what was started so far does not outlive this process
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop());
 if (process.env['npm_lifecycle_event']) {
@@ -46,7 +49,9 @@ async function start(): Promise<number> {
 
   const port = await freePort(Number(PORT), HOST).catch((error: unknown) => {
     const { code = '', message } = error as NodeJS.ErrnoException;
-    throw new Error(`${message}; set ${['EADDRNOTAVAIL', 'ENOTFOUND'].includes(code) ? 'HOST' : 'PORT'} to another`);
+    throw new Error(
+      `${message}; set ${['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN'].includes(code) ? 'HOST' : 'PORT'} to another`,
+    );
   });
   const service = await startChild([process.execPath, ...program], 'TERM', {
     cwd: projectFolder,
@@ -54,17 +59,22 @@ async function start(): Promise<number> {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   stop = () => {
+    isStopping = true;
     service.process.kill('SIGTERM');
     if (isWatched) setTimeout(stop, 500).unref(); // while Nest starts the service anew, it has nobody to pass the first one to
   };
   const host = ['', '0.0.0.0', '::'].includes(HOST) ? 'localhost' : HOST.includes(':') ? `[${HOST}]` : HOST;
+  const address = `http://${host}:${port}`;
+  if (database) noteAddress(address);
   const shownKey = database ? key : key && '$BOOTSTRAP_API_KEY';
-  void announce(`http://${host}:${port}`, shownKey, await firstPet(url));
+  void announce(address, shownKey, await firstPet(url));
 
   const lost = database?.ended.then(() => {
     throw new Error('The embedded PostgreSQL ended by itself; .data/postgres/log may say why. Start again to recover.');
   });
   const code = await Promise.race(lost ? [service.ended, lost] : [service.ended]);
+  const { signalCode } = service.process;
+  if (signalCode && !isStopping) console.error(`The service was ended by ${signalCode}, from outside.`);
   await database?.stop();
   return code;
 }
@@ -88,10 +98,14 @@ async function announce(address: string, key: string, pet = '<petId>'): Promise<
   Make a key, with the same DATABASE_URL:
     KEY=$(npm run --silent inventory -- keys create --name me)
 `;
+  const takeKey = `
+  Take the key from .env:
+    . ./.env
+`;
   console.log(`
   API         ${address}/${API_PREFIX}
   Swagger UI  ${address}/docs
-${key ? '' : makeKey}
+${key ? '' : makeKey}${key === '$BOOTSTRAP_API_KEY' && !keyOfShell ? takeKey : ''}
   List the stock:
     curl -H "Authorization: Bearer ${key || '$KEY'}" ${list}
 

@@ -21,9 +21,7 @@ describe(`two services under fault (FAULTS_SEED=${SEED})`, { timeout: 60_000 }, 
     ['keep every promise through one fault after the other', 'every-fault'],
     ['lose no request to SIGTERM', 'sigterm'],
     ['answer hostile pipelines in order, and keep nothing of them', 'hostile-pipelines'],
-    ['finds requests of one connection served beside each other', 'control-parallel-pipelines'],
     ['tell what became of each update when TLS is damaged', 'damaged-tls'],
-    ['finds a service that reads errors by their code', 'control-read-by-code'],
     ['write once what is repeated until it is answered', 'repeated-updates'],
   ])('%s', async (_, name) => {
     const notes: string[] = [];

@@ -26,7 +26,7 @@ export interface Accepted {
 /** Fills a store with `among` pets, each with its number as its quantity. @returns `count` of them, evenly spread */
 export async function fillStock(database: Database, count: number, among = count): Promise<Map<number, number>> {
   await database.sql(
-    `INSERT INTO inventory_item SELECT n, n, 'available' FROM generate_series(1, ${among}) n ORDER BY n`,
+    `INSERT INTO inventory_item (pet_id, quantity, status) SELECT n, n, 'available' FROM generate_series(1, ${among}) n ORDER BY n`,
   );
   await database.sql('VACUUM ANALYZE inventory_item');
   const petIds = Array.from({ length: count }, (_, index) => Math.floor(((index + 1) * among) / count));

@@ -2,7 +2,6 @@ import { ABUSE } from './scenarios/abuse.ts';
 import { CERTIFICATES } from './scenarios/certificates.ts';
 import { DAMAGE } from './scenarios/damage.ts';
 import { sigterm } from './scenarios/drain.ts';
-import { EXHAUSTION } from './scenarios/exhaustion.ts';
 import { INTERRUPTIONS } from './scenarios/interruptions.ts';
 import { MEMORY } from './scenarios/memory.ts';
 import { OUTAGES } from './scenarios/outage.ts';
@@ -20,7 +19,6 @@ export const SCENARIOS: Scenarios = {
   ...DAMAGE,
   ...CERTIFICATES,
   ...OUTAGES,
-  ...EXHAUSTION,
   sigterm,
   ...OVERLOAD,
   ...ABUSE,
@@ -30,11 +28,9 @@ export const SCENARIOS: Scenarios = {
   ...MEMORY,
 };
 
-/** Not in a medium run: they take more than a minute, or find what `npm test` or another control finds, too. */
+/** Not in a medium run: they take more than a minute, or find what `npm test` finds, too. */
 export const LEFT_OUT_OF_MEDIUM: readonly string[] = [
   'every-fault',
-  'control-full-log-disk',
-  'control-taken-connections',
   'control-renewed-certificates',
   'small-container',
   'control-small-container',

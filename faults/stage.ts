@@ -45,11 +45,16 @@ export interface StageOptions {
   readonly tls?: boolean | string;
   /** Environment variables of the services beside those they need. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Options of Node.js for the services, after those that an operator gives. */
+  readonly nodeOptions?: readonly string[];
   /** What starts the services, as {@link ServiceProcess} takes it. */
   readonly launcher?: readonly string[];
   /** The bound on every answer, where it is not the run's. */
   readonly answerWithinMs?: number;
 }
+
+/** Memory that a process holds is told from what it has not collected yet: of that there is then hardly any. */
+export const SMALL_YOUNG_GENERATION = ['--max-semi-space-size=4'];
 
 const HOPELESS_AFTER_MS = 10_000;
 const UNCAUGHT = /"msg":"(uncaughtException|unhandledRejection)"/g;
@@ -80,7 +85,8 @@ export class Stage {
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
-    const { pets = 100, among = pets, services = 2, proxied = false, tls = false, settings, launcher = [] } = options;
+    const { pets = 100, among = pets, services = 2, proxied = false, tls = false, settings } = options;
+    const { launcher = [], nodeOptions = [] } = options;
     if (tls === true && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
     const database = await createDatabaseOn(world.postgres.url);
     const stock = await fillStock(database, pets, among);
@@ -97,7 +103,10 @@ export class Stage {
         if (tls === true && !url.search) url.search = '?sslmode=require';
         if (typeof tls === 'string') [url.hostname, url.search] = ['localhost', tls];
         const needed = { LOG_LEVEL: 'error', DATABASE_URL: url.href, BOOTSTRAP_API_KEY: stage.apiKey };
-        const service = await ServiceProcess.onFreePort({ ...needed, ...settings }, { name: `service ${n}`, launcher });
+        const service = await ServiceProcess.onFreePort(
+          { ...needed, ...settings },
+          { name: `service ${n}`, launcher, nodeOptions },
+        );
         stage.defer(() => service.kill());
         stage.services.push(service);
         service.start();
@@ -193,12 +202,6 @@ export class Stage {
       atMost('slowest recovery from a fault', this.slowestRecoveryMs, world.size.recoveryWithinMs, 'ms'),
     ];
   }
-}
-
-/** Settings of a service that is wrong on purpose: in a file of `dist/`, `wrong` takes the place of the text `right`. */
-export function madeWrong(file: string, right: string, wrong: string): Record<string, string> {
-  const preloaded = new URL('made-wrong.ts', import.meta.url).href;
-  return { NODE_OPTIONS: `--import ${preloaded}`, MADE_WRONG: JSON.stringify([file, right, wrong]) };
 }
 
 export function atMost(what: string, measured: number, bound: number, unit = ''): Figure {

@@ -1,12 +1,11 @@
-import { type DynamicModule, Global, type MiddlewareConsumer, Module, type NestModule } from '@nestjs/common';
+import { type DynamicModule, Global, Module, type OnModuleInit } from '@nestjs/common';
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
-import type { Express } from 'express';
+import type { Response } from 'express';
 import { AuthModule } from './auth/auth.module.js';
 import { DatabaseModule } from './database/prisma.service.js';
 import { Settings } from './settings.js';
 import { ErrorFilter } from './http/error.filter.js';
-import { InventoryExpressAdapter } from './http/express.adapter.js';
-import { exactIntegers, setCommonHeaders } from './http/responses.js';
+import { replyByWriteHead } from './http/responses.js';
 import { InventoryModule } from './inventory/inventory.module.js';
 import { OperationsModule } from './operations/operations.module.js';
 
@@ -17,18 +16,14 @@ import { OperationsModule } from './operations/operations.module.js';
   providers: [{ provide: APP_FILTER, useClass: ErrorFilter }],
   exports: [Settings],
 })
-export class AppModule implements NestModule {
+export class AppModule implements OnModuleInit {
   constructor(private readonly host: HttpAdapterHost) {}
 
   static with(settings: Settings): DynamicModule {
     return { module: AppModule, providers: [{ provide: Settings, useValue: settings }] };
   }
 
-  /** What our own adapter does by itself, and more quickly, an application with Nest's gets from a middleware. */
-  configure(consumer: MiddlewareConsumer): void {
-    const { httpAdapter } = this.host;
-    if (httpAdapter instanceof InventoryExpressAdapter) return;
-    httpAdapter.getInstance<Express>().set('json replacer', exactIntegers);
-    consumer.apply(setCommonHeaders).forRoutes('{*path}');
+  onModuleInit(): void {
+    replyByWriteHead(this.host.httpAdapter.getInstance<{ response: Response }>());
   }
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/env node
 import './node-version.js';
+import { fstatSync, readSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { constants } from 'node:os';
+import { constants, devNull } from 'node:os';
 import { Command, CommanderError } from 'commander';
+import { hasUnconfirmedCommit } from './commands/connection.js';
 import { addExport } from './commands/export.js';
-import { describeFailure } from './commands/failure.js';
+import { describeFailure } from './errors/error-text.js';
 import { addHistory } from './commands/history.js';
 import { addImport } from './commands/import.js';
 import { addKeys } from './commands/keys.js';
@@ -30,6 +32,7 @@ process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   console.error(`error: standard output cannot be written: ${message}`);
   process.exit(FAILED);
 });
+if (isClosed(process.stdout)) process.stdout.write = () => process.stdout.emit('error', new Error('it is closed'));
 
 process.stderr.on('error', () => undefined); // nobody has to read it
 
@@ -52,5 +55,18 @@ try {
   } else {
     console.error(`error: ${describeFailure(error)}`);
     process.exitCode = FAILED;
+  }
+}
+if (hasUnconfirmedCommit) {
+  console.error('error: committed here, but not confirmed by the synchronous standby: a failover may lose it');
+  process.exitCode = FAILED;
+}
+
+/** Where a stream was closed by the caller, Node.js has the null device, and unlike a shell opens it for reading, too. */
+function isClosed({ fd }: { fd: number }): boolean {
+  try {
+    return fstatSync(fd).rdev === statSync(devNull).rdev && readSync(fd, Buffer.alloc(1)) === 0;
+  } catch {
+    return false;
   }
 }

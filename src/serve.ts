@@ -28,7 +28,8 @@ export async function serve(): Promise<Stop> {
     return stop;
   } catch (error) {
     const { message, syscall } = error as NodeJS.ErrnoException;
-    const advice = syscall === 'listen' ? '; set PORT, or HOST, to another' : '';
+    const settings = { listen: 'PORT, or HOST,', getaddrinfo: 'HOST' }[syscall ?? ''];
+    const advice = settings === undefined ? '' : `; set ${settings} to another`;
     process.stderr.write(`inventory: ${message.replaceAll('\n', '\ninventory: ')}${advice}\n`);
     process.exit(1); // what was begun before the failure would keep the process alive
   }

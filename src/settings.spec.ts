@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
 import { describe, expect, it } from 'vitest';
+import { connectionConfig } from './database/connection-config.js';
 import { readSettings, SETTINGS } from './settings.js';
-import { Failure } from './errors/failure.js';
+import { Failure } from './errors/error-text.js';
 
 const DATABASE_URL = 'postgresql://user:secret@db.example/inventory';
 const WITHOUT_PASSWORD = 'postgresql://user@db.example/inventory';
@@ -61,20 +63,58 @@ describe('readSettings', () => {
     expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
   });
 
-  it('takes the mode of TLS from PGSSLMODE where the address has none', () => {
-    const read = (address: string, PGSSLMODE: string) =>
-      readSettings({ DATABASE_URL: address, PGSSLMODE }).DATABASE_URL;
-    expect(read(DATABASE_URL, 'require')).toBe(`${DATABASE_URL}?sslmode=require`);
-    expect(read(`${DATABASE_URL}?sslmode=disable`, 'require')).toBe(`${DATABASE_URL}?sslmode=disable`);
-    expect(() => read(DATABASE_URL, 'allow')).toThrow(
-      /^DATABASE_URL must have one of these as sslmode.*\(given by PGSSLMODE\)$/,
-    );
-    const socket = 'postgresql://me@%2Frun%2Fpostgresql/db';
-    expect(read(socket, 'require')).toBe(socket);
+  it('takes the host and the mode of TLS from PGHOST and PGSSLMODE where the address has none', () => {
+    const read = (address: string) =>
+      readSettings({ DATABASE_URL: address, PGHOST: 'other', PGSSLMODE: 'require' }).DATABASE_URL;
+    expect(read(DATABASE_URL)).toBe(`${DATABASE_URL}?sslmode=require`);
+    expect(read(`${DATABASE_URL}?sslmode=disable`)).toBe(`${DATABASE_URL}?sslmode=disable`);
+    expect(read('postgresql:///db?port=1')).toBe('postgresql:///db?port=1&host=other&sslmode=require');
   });
 
   it('names every fault at once', () => {
     expect(() => readSettings({ PORT: 'x', LOG_LEVEL: 'loud' })).toThrow(/DATABASE_URL.*\nPORT.*\nLOG_LEVEL/);
+  });
+});
+
+/** Each cell is what psql 15 did, but for TCP without TLS: psql prefers TLS where no mode is given, and takes `allow` and `prefer`. */
+describe('TLS by form of address and mode', () => {
+  const modes = ['', 'disable', 'allow', 'prefer', 'require', 'verify-full', 'verify_full', 'REQUIRE'];
+  const TCP = ['none', 'none', 'refused', 'refused', 'encrypted', 'verified', 'refused', 'refused'];
+  const SOCKET = ['none', 'none', 'none', 'none', 'none', 'none', 'refused', 'refused'];
+
+  it.each([
+    ['postgresql://me@db.example/db', undefined, TCP],
+    ['postgresql://me@db.example:5432/db', '/run/postgresql', TCP],
+    ['postgresql:///db?host=db.example', '/run/postgresql', TCP],
+    ['postgresql:///db?host=%64b.example', undefined, TCP],
+    ['postgresql://me@%2Frun%2Fpostgresql/db?host=db.example', undefined, TCP],
+    ['postgresql://me@127.0.0.1/db?options=-c%20a=/b', undefined, TCP],
+    ['postgresql:///db', 'db.example', TCP],
+    ['postgresql:///db?host=/run/a&host=db.example', undefined, TCP],
+    ['postgresql:///db?host=%2Frun%2Fpostgresql', 'db.example', SOCKET],
+    ['postgresql:///db?host=/run/postgresql', undefined, SOCKET],
+    ['postgresql://me@%2frun%2fpostgresql/db', 'db.example', SOCKET],
+    ['postgresql://db.example/db?host=/run/postgresql', undefined, SOCKET],
+    ['postgresql:///db?host=', '/run/postgresql', SOCKET],
+    ['postgresql:///db', '/run/postgresql', SOCKET],
+  ])('of %s with PGHOST=%s', (address, PGHOST, expected) => {
+    const judge = (source: Record<string, string>) => {
+      try {
+        const { DATABASE_URL } = readSettings({ ...source, ...(PGHOST !== undefined && { PGHOST }) });
+        const { ssl } = connectionConfig(DATABASE_URL, 'test', {});
+        return ssl === false
+          ? 'none'
+          : (ssl as ConnectionOptions).rejectUnauthorized === false
+            ? 'encrypted'
+            : 'verified';
+      } catch (error) {
+        expect((error as Error).message).toMatch(/^DATABASE_URL must have one of these as sslmode/);
+        return 'refused';
+      }
+    };
+    const query = (mode: string) => (mode === '' ? '' : `${address.includes('?') ? '&' : '?'}sslmode=${mode}`);
+    expect(modes.map((mode) => judge({ DATABASE_URL: address + query(mode) }))).toEqual(expected);
+    expect(modes.map((PGSSLMODE) => judge({ DATABASE_URL: address, PGSSLMODE }))).toEqual(expected);
   });
 });
 

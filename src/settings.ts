@@ -1,7 +1,10 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { readText, tlsOptions } from './database/tls.ts';
-import { Failure } from './errors/failure.ts';
+import { Failure } from './errors/error-text.ts';
 import { LIMITS } from './http/limits.ts';
+
+/** The version segment of the base address (docs/interface.md, section 9). Nobody sets it. */
+export const API_PREFIX = 'v1';
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
@@ -26,6 +29,8 @@ function postgresUrl(text: string): string {
   // A password with one of these as it is ends too early: what follows is taken for a host, a port, a path or a query.
   const isCut = /^[^/]*\/\/[^/?#]*[/?#].*@/.test(text);
   if (!isCut && /^[^/]*\/\/(?:[^/?#]*@)?[^/?#@]*,/.test(text)) throw new Error('must name one host');
+  const [, port] = /^[^/]*\/\/(?:[^/?#]*@)?[^/?#@]*:(\d+)(?:[/?#]|$)/.exec(text) ?? [];
+  if (!isCut && Number(port) > 65_535) throw new Error('must name a port up to 65535');
   if (isCut || !isDecodable(text) || !URL.canParse(text)) {
     throw new Error('must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25');
   }
@@ -82,6 +87,7 @@ export const SETTINGS = {
   RATE_LIMIT_PER_MINUTE: setting('Requests a minute, by key and process; 0 is no limit', '0', integer(0, 100_000_000)),
   CORS_ORIGINS: setting('Origins whose pages may call the service, separated by commas', '', originList),
   DOCS: setting('Whether Swagger UI and the OpenAPI document are served: on, off', 'on', oneOf('on', 'off')),
+  FAST: setting('Whether lists are kept and updates share statements: on, off', 'on', oneOf('on', 'off')),
   DATABASE_POOL_SIZE: setting('Connections besides the two for key checks and updates', '4', integer(1, 100)),
   // Less than a whole request may take to arrive, so that a slow database is never taken for a slow client.
   REQUEST_DEADLINE_MS: setting(
@@ -99,7 +105,12 @@ export const SETTINGS = {
 };
 
 export type SettingName = keyof typeof SETTINGS;
-type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+
+/** The settings' values, by the names that the settings have outside. */
+export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+
+/** By this NestJS knows what to inject as {@link Settings}. */
+export const Settings = class Settings {};
 
 /**
  * Reads and checks all settings. Nothing else reads `process.env`.
@@ -108,7 +119,7 @@ type Values = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Nam
  */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
-  const texts: typeof source = { ...source, DATABASE_URL: withSslMode(source['DATABASE_URL'], source['PGSSLMODE']) };
+  const texts: typeof source = { ...source, DATABASE_URL: withEnvironment(source) };
   const values: Record<string, unknown> = {};
   for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
     const text = texts[name] ?? fallback;
@@ -116,23 +127,25 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
       if (text === undefined) throw new Error('is required');
       values[name] = read(text);
     } catch (error) {
-      const isGivenMode = name === 'DATABASE_URL' && text !== source[name];
+      const isGivenMode = name === 'DATABASE_URL' && text !== source[name] && source['PGSSLMODE'];
       faults.push(`${name} ${(error as Error).message}${isGivenMode ? ' (given by PGSSLMODE)' : ''}`);
     }
   }
   if (faults.length > 0) throw new Failure(faults.join('\n'));
-  const settings = Object.assign(new Settings(), values);
+  const settings = values as Settings;
   const { DATABASE_URL, DATABASE_PASSWORD_FILE: password } = settings;
-  if (password !== undefined) Object.assign(settings, { DATABASE_URL: withPassword(DATABASE_URL, password) });
-  return settings;
+  return password === undefined ? settings : { ...settings, DATABASE_URL: withPassword(DATABASE_URL, password) };
 }
 
-/** As libpq has it, PGSSLMODE counts where the address has no mode and is not that of a socket. */
-function withSslMode(databaseUrl: string | undefined, mode: string | undefined): string | undefined {
-  if (databaseUrl === undefined || !mode || /[?&]sslmode=/.test(databaseUrl)) return databaseUrl;
-  const isSocket = /(?:\/\/(?:[^/]*@)?|[?&]host=)(?:\/|%2f)/i.test(databaseUrl);
-  if (isSocket) return databaseUrl;
-  return `${databaseUrl}${databaseUrl.includes('?') ? '&' : '?'}sslmode=${encodeURIComponent(mode)}`;
+/** As libpq has it, PGHOST and PGSSLMODE count where the address has no host and no mode. An empty one counts as none. */
+function withEnvironment(source: Readonly<Record<string, string | undefined>>): string | undefined {
+  const { DATABASE_URL: address, PGHOST: host, PGSSLMODE: mode } = source;
+  if (address === undefined || !URL.canParse(address)) return address;
+  const { hostname, searchParams } = new URL(address);
+  const given = new URLSearchParams();
+  if (host && !hostname && !searchParams.get('host')) given.set('host', host);
+  if (mode && !searchParams.has('sslmode')) given.set('sslmode', mode);
+  return given.size === 0 ? address : `${address}${address.includes('?') ? '&' : '?'}${given.toString()}`;
 }
 
 function withPassword(databaseUrl: string, password: string): string {
@@ -142,6 +155,3 @@ function withPassword(databaseUrl: string, password: string): string {
   url.searchParams.set('password', password); // not url.password: an address without a host cannot have one
   return url.href;
 }
-
-/** The settings' values, by the names that the settings have outside. A class so that NestJS can inject it. */
-export class Settings extends (Object as unknown as new () => Values) {}

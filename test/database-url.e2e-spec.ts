@@ -98,14 +98,27 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
     expect(await service.terminate()).toBe(0);
   });
 
-  it('is missed in one line, and no connection that wants it stays open', async () => {
-    const stderr =
-      'error: the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none\n';
+  it('is missed in one line, the same for readiness, commands and requests, and no connection that wants it stays open', async () => {
+    const line = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
     for (const args of [['migrate'], ...EACH_LAYER]) {
-      expect(await inventory(withoutPassword(), args)).toEqual({ code: 1, stdout: '', stderr });
+      expect(await inventory(withoutPassword(), args)).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: `error: ${line}\n`,
+      });
     }
     const service = await startServe(withoutPassword());
-    await vi.waitFor(() => expect(service.log).toContain('not ready: SASL'), 10_000);
+    await expectTold(service, `not ready: ${line}`);
+    const headers = { authorization: `Bearer ${'x'.repeat(40)}` };
+    expect((await fetch(`${service.url}/v1/inventory`, { headers })).status).toBe(503);
+    expect(await service.line(({ status }) => status === 503)).toMatchObject({
+      code: 'service_unavailable',
+      err: {
+        type: 'NotApplied',
+        message: line,
+        cause: { cause: { message: expect.stringContaining('SASL') as string } },
+      },
+    });
     const opened = service.openDescriptors();
     await pause(3_000); // six tries
     expect(service.openDescriptors()).toBeLessThan(opened + 3);

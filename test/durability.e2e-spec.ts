@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { CSV_HEADER, IMPORT_CSV, inventory } from './commands/inventory-command.ts';
 import type { Database } from './support/database.ts';
 import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
 import { type TestService, startService, startServiceOfTest } from './support/service.ts';
@@ -100,6 +101,32 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
     expect(await unconfirmed).toBe('outcome_unknown');
     await findStandby();
+    await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
+  });
+
+  it('lets no command end well whose commit the standby did not confirm', async () => {
+    const run = (args: readonly string[], input?: string) => inventory(replicated.primary.url, args, input);
+    const created = await run(['keys', 'create', '--name', 'till']);
+    const id = /^key (\S+)/.exec(created.stderr)?.[1] ?? '';
+    await loseStandby();
+    const key = /^psk_\w+\n$/;
+    for (const [args, stdout] of [
+      [['keys', 'create', '--name', 'shop'], key],
+      [['keys', 'rotate', id], key],
+      [['keys', 'revoke', id], /^$/],
+      [['history', 'prune', '--before', '0s'], /^$/],
+      [[...IMPORT_CSV, '--quiet'], /^$/],
+    ] as const) {
+      const finished = run(args, `${CSV_HEADER}1,7,sold\n`);
+      await expect.poll(held).toHaveLength(1);
+      await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+      const { code, stderr, ...shown } = await finished;
+      expect({ args, code, ...shown }).toEqual({ args, code: 1, stdout: expect.stringMatching(stdout) as string });
+      expect(stderr).toMatch(/(^|\n)error: committed here, but not confirmed by the synchronous standby: .+\n$/);
+    }
+    await findStandby();
+    const rows = await onPrimary('SELECT id FROM api_key WHERE revoked_at IS NOT NULL');
+    expect(rows).toEqual([{ id }]);
     await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
   });
 

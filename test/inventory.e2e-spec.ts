@@ -1,15 +1,14 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Controller, Get, type INestApplication } from '@nestjs/common';
-import { Test, type TestingModuleBuilder } from '@nestjs/testing';
+import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { AppModule } from '../src/app.module.ts';
-import { ListCache } from '../src/inventory/list-cache.ts';
-import { QuantityUpdates } from '../src/inventory/quantity-updates.ts';
+import { InventoryExpressAdapter } from '../src/http/express.adapter.ts';
+import { LIMITS } from '../src/http/limits.ts';
 import { readSettings } from '../src/settings.ts';
 import { type Database, createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
-import { PlainList, PlainUpdates } from './support/plain-inventory.ts';
 
 /*
  * The published interface, section by section of docs/interface.md, asked of the module as @nestjs/testing starts it.
@@ -33,14 +32,14 @@ let database: Database;
 let app: INestApplication;
 let port: number;
 
-async function start(change = (testing: TestingModuleBuilder) => testing): Promise<void> {
+async function start(FAST: string, adapter?: InventoryExpressAdapter): Promise<void> {
   database = await createDatabase();
-  const settings = readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY, LOG_LEVEL: 'silent' });
-  const testing = Test.createTestingModule({
-    imports: [AppModule.with(settings)],
-    controllers: [ForgottenController],
-  });
-  app = (await change(testing).compile()).createNestApplication({ logger: false });
+  const settings = readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY, LOG_LEVEL: 'silent', FAST });
+  const module = Test.createTestingModule({ imports: [AppModule.with(settings)], controllers: [ForgottenController] });
+  const testing = await module.compile();
+  app = adapter
+    ? testing.createNestApplication(adapter, { bodyParser: false, logger: false })
+    : testing.createNestApplication({ logger: false });
   await app.listen(0, '127.0.0.1');
   ({ port } = (app.getHttpServer() as Server).address() as AddressInfo);
   await vi.waitFor(async () => expect((await request('GET', '/health/ready')).status).toBe(200), 10_000);
@@ -59,14 +58,12 @@ function error(status: number, code: string) {
   return { status, text: expect.stringMatching(`^{"code":"${code}","message":"[^"]+","status":${status}}$`) as string };
 }
 
-const plain = (testing: TestingModuleBuilder) =>
-  testing.overrideProvider(ListCache).useClass(PlainList).overrideProvider(QuantityUpdates).useClass(PlainUpdates);
-
 describe.each([
-  ['with the list cache and the batched updates', undefined],
-  ['with a plain provider for each of them', plain],
-])('%s', (_, change) => {
-  beforeAll(() => start(change));
+  ['the plain service', 'off', undefined],
+  ['the fast service', 'on', undefined],
+  ['the fast service on the adapter of production', 'on', new InventoryExpressAdapter(LIMITS)],
+])('%s', (_, fast, adapter) => {
+  beforeAll(() => start(fast, adapter));
   beforeEach(() =>
     database.sql(`DELETE FROM inventory_item;
       INSERT INTO inventory_item (pet_id, quantity, status) VALUES (9007199254740993, 12, 'available'), (-3, 0, 'sold')`),

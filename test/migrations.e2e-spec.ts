@@ -1,13 +1,27 @@
 import { hash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { pathToFileURL } from 'node:url';
 import type { Client } from 'pg';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
-import { Failure } from '../src/errors/failure.js';
+import { Failure } from '../src/errors/error-text.js';
 import { createDatabase, type Database } from './support/database.ts';
+import { startServiceOfTest } from './support/service.ts';
 
 const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
 const first = String(names[0]);
+const later = '99990101000000_later';
+
+/** The project's migrations, and one that comes after them. */
+function folderWithLater(): URL {
+  const folder = mkdtempSync(`${tmpdir()}/inventory-migrations-`);
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  cpSync('prisma/migrations', folder, { recursive: true });
+  mkdirSync(`${folder}/${later}`);
+  writeFileSync(`${folder}/${later}/migration.sql`, 'ALTER TABLE inventory_item ADD note text');
+  return pathToFileURL(`${folder}/`);
+}
 
 describe('migrations', () => {
   let database: Database;
@@ -84,13 +98,23 @@ describe('migrations', () => {
     await expect(applyMigrations(database.url)).rejects.toThrow(`migration ${first} is marked as failed`);
   });
 
-  it('of a newer version in the database do not stop an older one', async () => {
+  it('are those of the folder, and of a newer version in the database do not stop an older one', async () => {
     await applyMigrations(database.url);
-    await client.query(
-      `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at) VALUES ('1', 'x', '99990101000000_later', now())`,
-    );
+    expect(await applyMigrations(database.url, folderWithLater())).toEqual([later]);
+    expect(await rows('SELECT note FROM inventory_item')).toEqual([]);
     expect(await applyMigrations(database.url)).toEqual([]);
     expect(await pendingMigrations(rows)).toEqual([]);
+  });
+
+  it('are refused over the tables of a version before 1.0.0', async () => {
+    await applyMigrations(database.url);
+    await client.query(`UPDATE _prisma_migrations SET migration_name = '20261120000000_inventory'`);
+    await expect(applyMigrations(database.url)).rejects.toThrow(
+      new Failure(
+        'this database was made by a version before 1.0.0, which cannot be upgraded; export the stock with that version, and import it into a new database with this one',
+      ),
+    );
+    expect(await register('migration_name')).toEqual([{ migration_name: '20261120000000_inventory' }]);
   });
 
   describe('beside a transaction that has changed stock and goes on', () => {
@@ -108,14 +132,11 @@ describe('migrations', () => {
     beforeEach(migrateAndAddPets);
 
     it('wait for its end without an update that fails', async () => {
-      const last = String(names.at(-1));
-      await client.query(`ALTER TABLE stock_change DROP COLUMN idempotency_key, DROP COLUMN if_match_sha256`);
-      await client.query(`DELETE FROM _prisma_migrations WHERE migration_name = $1`, [last]);
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
-      const applied = applyMigrations(database.url);
+      const applied = applyMigrations(database.url, folderWithLater());
       const failed = await failedUpdates(3_000);
       await client.query('COMMIT');
-      expect([failed, await applied]).toEqual([0, [last]]);
+      expect([failed, await applied]).toEqual([0, [later]]);
     });
 
     it('give up switching the trigger that sees replication before an update fails', async () => {
@@ -178,5 +199,45 @@ describe('migrations', () => {
       await applyMigrations(database.url);
       expect(await next()).toBe(5_001);
     });
+  });
+});
+
+describe('the statements of 1.0.0 on the newest schema, beside the newest service', () => {
+  it.each(['update', 'update-with-keys'])('keep the history whole and the lists right: %s', async (update) => {
+    const service = await startServiceOfTest();
+    await service.stock([1, 5], [2, 6]);
+    const old = await service.database.session();
+    onTestFinished(() => old.end());
+    const run = async (statement: string, ...values: (string | null)[]) => {
+      const text = readFileSync(`test/statements-1.0.0/${statement}.sql`, 'utf8');
+      return (await old.query<unknown[]>({ text, values, rowMode: 'array' })).rows;
+    };
+    const before = (await service.list()).text;
+    const digest = hash('sha256', service.key);
+    const [[life, transactions, digestOfKey, , scopes, failure] = []] = await run('key-check', `{"\\\\x${digest}"}`);
+    expect([digestOfKey, scopes, failure]).toEqual([digest, 'inventory:read inventory:write metrics:read', null]);
+    const [[, witness, items, next] = []] = await run('next-items', String(life), '-9223372036854775808');
+    expect([items, next]).toEqual([`,${before.slice(1, -1)}`, null]);
+
+    const key = update === 'update' ? 'NULL' : 'once';
+    const columns = ['{0}', '{1}', '{7}', '{NULL}', '{t}', '{NULL}', '{key:old}', '{request}', `{${key}}`];
+    const lastMs = '9000000000000000';
+    expect(await run(update, ...columns, lastMs, '1000')).toEqual([[0, 'done', 'available', 5]]);
+    expect((await service.update(1, 8)).status).toBe(200);
+
+    const item = '{"petId":1,"quantity":8,"status":"available"}';
+    expect((await service.list()).text).toBe(`[${item},{"petId":2,"quantity":6,"status":"available"}]`);
+    expect((await run('changes', String(transactions), String(life)))[0]?.slice(1)).toEqual([
+      witness,
+      [{ petId: '1', item }],
+    ]);
+    const history = await service.sql(
+      `SELECT quantity_before, quantity_after, changed_by LIKE 'key:%' AS by_key FROM stock_change WHERE pet_id = 1 ORDER BY id`,
+    );
+    expect(history.map((change) => Object.values(change))).toEqual([
+      [null, 5, false],
+      [5, 7, true],
+      [7, 8, true],
+    ]);
   });
 });

@@ -1,7 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { openStore, type Store } from './commands/store.ts';
-import { type TestService, startServiceOfTest } from './support/service.ts';
+import { createDatabase } from './support/database.ts';
+import { hasPooler, startPooler } from './support/pooler.ts';
+import { type TestService, startService, startServiceOfTest } from './support/service.ts';
 
 /** What an operator, or a tool of his, may have set on the role or the database. */
 const HOSTILE: readonly (readonly string[])[] = [
@@ -101,4 +104,42 @@ describe('with foreign settings on the database', () => {
       expect(JSON.parse((await list).text)).toHaveLength(2);
     },
   );
+});
+
+/** As in the first part, as far as PgBouncer carries a setting from one session to another. */
+const CARRIED = HOSTILE.flat().filter((setting) => /^(client_encoding|DateStyle|TimeZone|standard_conf)/.test(setting));
+
+describe.skipIf(!hasPooler())('behind a PgBouncer that swaps sessions, with nothing set', () => {
+  it.each([
+    ['the defaults', []],
+    ['foreign settings on the database', CARRIED],
+  ])('serves right lists and verdicts, and reads only changes: %s', async (_, settings) => {
+    const database = await createDatabase();
+    const alter = `ALTER DATABASE ${new URL(database.url).pathname.slice(1)}`;
+    for (const setting of settings) await database.sql(`${alter} SET ${setting}`);
+    const pooler = await startPooler(database.url, 3);
+    onTestFinished(() => pooler.stop());
+    const pooled = await startService({ databaseUrl: pooler.url });
+    const another = await startService({ databaseUrl: pooler.url, key: pooled.key });
+    const direct = await startService({ databaseUrl: database.url, key: pooled.key });
+    const services = [pooled, another, direct];
+    const pets = Array.from({ length: 30 }, (_, at) => at);
+    await direct.stock(...pets.map((petId) => [petId, 0] as const));
+    for (const service of services) await service.list();
+    const caches = services.map((service) => service.app.get(InventoryService).counts);
+    const readings = caches.map((cache) => cache.readings);
+    for (let round = 1; round <= 20; round++) {
+      const updates = pets.map((petId) => (services[(petId + round) % 3] ?? direct).update(petId, round));
+      const conditional = direct.update(1, 5, [['If-Match', '"sold-7"']]);
+      expect((await Promise.all(updates)).map(({ status }) => status)).toEqual(pets.map(() => 200));
+      expect([(await conditional).status, (await pooled.update(99, 1)).status]).toEqual([412, 404]);
+      const items = pets.map((petId) => ({ petId, quantity: round, status: 'available' }));
+      // Several at once, so that the pooler spreads them over its sessions.
+      for (const list of await Promise.all([...services, ...services].map((service) => service.list())))
+        expect(JSON.parse(list.text)).toEqual(items);
+    }
+    expect(caches.map((cache) => cache.readings)).toEqual(readings);
+    for (const service of services.toReversed()) await service.stop();
+    await database.drop();
+  });
 });

@@ -1,11 +1,22 @@
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, spawnSync, type SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { isAlive } from '../dev/embedded-postgres.ts';
+import { serverAccount } from '../dev/postgres-binaries.ts';
 import { applyMigrations } from '../src/database/migrations.ts';
 import { createDatabase } from './support/database.ts';
 
@@ -22,7 +33,6 @@ const printedCommands = new RegExp(
 
 describe('npm start', { timeout: 60_000 }, () => {
   let project: string;
-  const processes: ChildProcess[] = [];
 
   // A copy as fresh as a clone, so that the developer's own store and build are left alone.
   beforeAll(() => {
@@ -32,16 +42,17 @@ describe('npm start', { timeout: 60_000 }, () => {
     symlinkSync(resolve('node_modules'), join(project, 'node_modules'));
   });
   afterAll(() => {
-    for (const process of processes) process.kill('SIGKILL');
     rmSync(project, { recursive: true, force: true });
   });
 
-  function start(settings: NodeJS.ProcessEnv = {}) {
+  function start(settings: NodeJS.ProcessEnv = {}, account: SpawnOptions = {}) {
     const child = spawn(process.execPath, ['dev/start.ts'], {
+      ...account,
+      stdio: 'pipe',
       cwd: project,
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', HOST: '127.0.0.1', ...settings },
     });
-    processes.push(child);
+    onTestFinished(() => void child.kill('SIGKILL')); // what it started ends with it
     let output = '';
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));
     return {
@@ -68,6 +79,16 @@ describe('npm start', { timeout: 60_000 }, () => {
   function postmaster(): number {
     return Number(readFileSync(join(project, '.data/postgres/data/postmaster.pid'), 'utf8').split('\n')[0]);
   }
+
+  // Root may write everywhere, so the test then runs it as the account that PostgreSQL has.
+  const canRead = spawnSync('test', ['-r', resolve('node_modules/pg')], { ...serverAccount }).status === 0;
+  it.runIf(canRead)('says that its folder is read-only', async () => {
+    chmodSync(project, 0o555);
+    onTestFinished(() => chmodSync(project, 0o755));
+    const started = start({}, { ...serverAccount });
+    expect(await started.exitCode).toBe(1);
+    expect(started.output()).toBe(`${project} is read-only for this user; the first build writes to it\n`);
+  });
 
   it('builds, serves the demo stock, and prints commands that work', async () => {
     const started = start();
@@ -101,9 +122,8 @@ describe('npm start', { timeout: 60_000 }, () => {
 
     const second = start();
     expect(await second.exitCode).toBe(1);
-    expect(second.output()).toBe(
-      `another process is already using the database in ${join(project, '.data/postgres')} (PostgreSQL is process ${postmaster()})\n`,
-    );
+    const address = /API +(\S+)\/v1/.exec(started.output())?.[1] ?? '';
+    expect(second.output()).toBe(`npm start is already running at ${address} (process ${started.process.pid})\n`);
     expect((await list()).status).toBe(200);
     started.process.kill('SIGINT');
     expect(await started.exitCode).toBe(0);
@@ -127,19 +147,38 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(await started.exitCode).toBe(0);
   });
 
-  it('ends when its database is gone, and says so', async () => {
-    const started = start();
-    await ready(started);
+  it('ends when its database or its service is gone, and says so', async () => {
+    const first = start();
+    await ready(first);
     process.kill(postmaster(), 'SIGKILL');
-    expect(await started.exitCode).toBe(1);
-    expect(started.output()).toContain('The embedded PostgreSQL ended by itself');
+    expect(await first.exitCode).toBe(1);
+    expect(first.output()).toContain('The embedded PostgreSQL ended by itself');
+
+    const second = start();
+    await ready(second);
+    const service = execFileSync('pgrep', ['-P', String(second.process.pid), '-f', 'dist/main.js'], {
+      encoding: 'utf8',
+    });
+    process.kill(Number(service), 'SIGKILL');
+    expect(await second.exitCode).toBe(137);
+    expect(second.output()).toMatch(/\nThe service was ended by SIGKILL, from outside\.\n$/);
   });
 
-  it('uses the database of DATABASE_URL, migrated and without demo stock or key', async () => {
+  it('uses the database of DATABASE_URL, migrated and without demo stock or key, and reads .env', async () => {
     const database = await createDatabase({ migrated: false });
     const BOOTSTRAP_API_KEY = 'a-bootstrap-key-of-enough-characters';
-    const started = start({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
+    const settings = { DATABASE_URL: database.url, BOOTSTRAP_API_KEY, HOST: 'the.environment.counts.more' };
+    const file = join(project, '.env');
+    writeFileSync(
+      file,
+      Object.entries(settings)
+        .map(([name, value]) => `${name}='${value}'\n`)
+        .join(''),
+    );
+    onTestFinished(() => rmSync(file));
+    const started = start();
     await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 50_000);
+    expect(started.output()).toContain('\n    . ./.env\n');
     const address = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
     const answer = await fetch(address, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
     expect(await answer.text()).toBe('[]');
@@ -161,6 +200,10 @@ describe('npm start', { timeout: 60_000 }, () => {
       ],
       [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535'],
       [
+        { DATABASE_URL: 'postgresql://nobody:x@127.0.0.1:70000/nothing' },
+        'error: DATABASE_URL must name a port up to 65535',
+      ],
+      [
         { DATABASE_URL: 'postgresql://nobody:x@127.0.0.1:1/nothing' },
         'error: the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1; check DATABASE_URL',
       ],
@@ -170,5 +213,29 @@ describe('npm start', { timeout: 60_000 }, () => {
       expect(started.output()).toBe(`${line}\n`);
     }
     occupant.close();
+  });
+
+  it('ends with one line when its .data is damaged', async () => {
+    const data = join(project, '.data');
+    const [key, server] = [join(data, 'demo-api-key'), join(data, 'postgres')];
+    const shown = async () => {
+      const started = start();
+      expect(await started.exitCode).toBe(1);
+      return started.output();
+    };
+    writeFileSync(key, 'short');
+    expect(await shown()).toBe(`${key} has fewer than 32 characters; remove it to get a new key\n`);
+    renameSync(join(server, 'data'), join(project, 'lost'));
+    expect(await shown()).toBe(
+      `${server} has lost its folder "data"; put it back, or remove ${server} to start afresh\n`,
+    );
+    rmSync(data, { recursive: true });
+    writeFileSync(data, '');
+    expect(await shown()).toBe(
+      `${data} is a file; npm start keeps its database in a folder of this name: remove or rename it\n`,
+    );
+    rmSync(data);
+    symlinkSync(process.platform === 'darwin' ? '/System' : '/sys/kernel', data); // nobody may make a folder there
+    expect(await shown()).toMatch(/^\S+\/\.data\/postgres\S* cannot be written: E.+\n$/);
   });
 });

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FAULTS } from '../faults.ts';
 import { quantile } from '../measures.ts';
-import { atMost, Stage, type Scenarios } from '../stage.ts';
+import { atMost, SMALL_YOUNG_GENERATION, Stage, type Scenarios } from '../stage.ts';
 
 const WARM_UP_MS = 3_000;
 
@@ -22,7 +22,7 @@ export const SOAK: Scenarios = {
   /** Load for minutes, with a fault every now and then. */
   soak: async (world) => {
     const { random, size } = world;
-    await using stage = await Stage.open(world, { proxied: true });
+    await using stage = await Stage.open(world, { proxied: true, nodeOptions: SMALL_YOUNG_GENERATION });
     const { service: survivor } = stage;
     const load = stage.startLoad({ thinkTimeMs: 20 });
     await sleep(WARM_UP_MS);

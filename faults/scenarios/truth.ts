@@ -1,6 +1,10 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadOptions } from '../load.ts';
-import { atMost, found, madeWrong, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
+import { atMost, found, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
 
 /** Enough that some of the repeated lists are out of date, however busy the machine is. */
 const STALE_REQUESTS = 2_000;
@@ -12,19 +16,39 @@ export const TRUTH: Scenarios = {
   /** A list that takes longer to read than a request to be let in: a request must not join a reading that began before it. */
   'long-list': (world) => undisturbed(world, 5_000, { workers: 16, updateShare: 0.8 }, world.size.requests / 20),
 
-  /** A control: services that give out a list again for 20 ms, as a cache with a time-to-live does, must be found out. */
+  /** A control: a cache with a time-to-live before a service must be found out. */
   'control-stale-list': async (world) => {
-    const right = 'const kept = this.#keptAt(snapshot);';
-    const wrong = `const isFresh = Date.now() < this.freshUntil;
-      if (!isFresh) this.freshUntil = Date.now() + 20;
-      const kept = isFresh ? this.#kept?.list : this.#keptAt(snapshot);`;
-    await using stage = await Stage.open(world, { settings: madeWrong('inventory/list-cache.js', right, wrong) });
-    stage.startLoad();
+    await using stage = await Stage.open(world, { services: 1 });
+    const cache = staleCache(stage.service.url).listen(0, '127.0.0.1');
+    await once(cache, 'listening');
+    stage.defer(() => cache.close());
+    const { port } = cache.address() as AddressInfo;
+    stage.startLoad({ targets: [{ name: 'cache', port, killedAt: -Infinity }] });
     const { evidence } = stage;
     while (evidence.requests < STALE_REQUESTS) await sleep(50);
     return found(await stage.verdict(), 'violations');
   },
 };
+
+/** Passes everything on to a service, and gives out each list thirty times: a time-to-live, but the same on a busy machine. */
+function staleCache(url: string): Server {
+  let given = 0;
+  let kept = Promise.resolve(new Response());
+  async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = '', headers } = request;
+    const body = await text(request);
+    const ask = () =>
+      fetch(`${url}${request.url ?? ''}`, {
+        method,
+        headers: { ...(headers as Record<string, string>), 'if-none-match': '', 'accept-encoding': 'identity' },
+        ...(body && { body }),
+      });
+    if (method === 'GET' && given++ % 30 === 0) kept = ask();
+    const answer = method === 'GET' ? (await kept).clone() : await ask();
+    response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
+  }
+  return createServer((request, response) => void pass(request, response));
+}
 
 async function undisturbed(
   world: World,

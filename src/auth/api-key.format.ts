@@ -1,7 +1,8 @@
 import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { KEY_PREFIX } from '../http/api-request.js';
 
+/** What every API key begins with. */
+const KEY_PREFIX = 'psk_';
 const SECRET_LENGTH = 42; // 250 bits: each base62 character carries 5.95
 const CHECKSUM_LENGTH = 6; // 62^6 is more than 2^32
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -14,6 +15,13 @@ const ID_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 export function makeKey(): string {
   const body = KEY_PREFIX + randomText(BASE62, SECRET_LENGTH);
   return body + checksum(body);
+}
+
+const MOST_OF_A_KEY = new RegExp(`${KEY_PREFIX}[0-9A-Za-z]{32}`);
+
+/** Whether most of an API key is in a text, which is then never written down. */
+export function holdsKey(text: string): boolean {
+  return MOST_OF_A_KEY.test(text);
 }
 
 /** What the database stores instead of the key. */

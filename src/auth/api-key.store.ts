@@ -1,5 +1,5 @@
 import type { ApiKey, PrismaClient } from '../generated/prisma/client.js';
-import { Failure } from '../errors/failure.js';
+import { Failure } from '../errors/error-text.js';
 import { makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
 import { SCOPES } from './scopes.js';
 

@@ -33,7 +33,7 @@ export class AuthGuard implements CanActivate {
     const http = context.switchToHttp();
     const request = inContext(http.getRequest<Request>());
     request.deadline = request.arrivedAt + this.settings.REQUEST_DEADLINE_MS;
-    const { keyId = '', scopes, snapshot } = await this.bearer.authenticate(request);
+    const { keyId = '', scopes, snapshot } = await this.bearer.authenticate(request, needed);
     request.snapshot = snapshot;
     this.rateLimit.charge(keyId, http.getResponse<Response>());
     if (needed === undefined) throw insufficient(ERRORS.forbidden.message);

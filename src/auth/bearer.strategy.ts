@@ -3,10 +3,11 @@ import { Injectable } from '@nestjs/common';
 import type { Request } from 'express';
 import type { StrategyCreated } from 'passport';
 import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
-import { ApiError, unavailable } from '../errors/api-error.js';
+import { ApiError } from '../errors/api-error.js';
 import { type ApiRequest, headerValues } from '../http/api-request.js';
 import { Settings } from '../settings.js';
 import { type CheckedKey, KeyCheck } from './key-check.js';
+import type { Scope } from './scopes.js';
 
 export const REALM = 'inventory';
 
@@ -15,6 +16,7 @@ type Bearer = Strategy<VerifyFunctionWithRequest>;
 /** What the strategy is shown: the header alone, for it would take a token from the query or the body, too. */
 interface Presented extends Request {
   readonly context: ApiRequest;
+  readonly needed: Scope | undefined;
 }
 
 /** passport-http-bearer's strategy, by passport's contract (`success`, `fail`, `error`) but without its framework. */
@@ -25,11 +27,12 @@ export class BearerStrategy {
   constructor(keyCheck: KeyCheck, { BOOTSTRAP_API_KEY: bootstrapKey }: Settings) {
     const bootstrapDigest = bootstrapKey && hash('sha256', bootstrapKey);
     this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, (presented, token, done) => {
-      const { context } = presented as Presented;
+      const { context, needed } = presented as Presented;
+      const check = needed === 'metrics:read' ? 'checkReader' : 'check';
       const digest = hash('sha256', token);
-      keyCheck.check(digest, context.deadline).then((key) => {
+      keyCheck[check](digest, context.deadline).then((key) => {
         if (key.failure === 'unknown_key' && digest === bootstrapDigest && !keyCheck.isPrepared) {
-          done(unavailable('The key is not stored yet.'));
+          done(new ApiError('service_unavailable', 'The key is not stored yet.'));
           return;
         }
         context.keyId = key.keyId;
@@ -39,8 +42,8 @@ export class BearerStrategy {
     });
   }
 
-  /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or `service_unavailable` */
-  authenticate(request: ApiRequest): Promise<CheckedKey> {
+  /** @throws ApiError `unauthorized` with a challenge (RFC 6750 section 3), or what the key check failed with */
+  authenticate(request: ApiRequest, needed: Scope | undefined): Promise<CheckedKey> {
     const [authorization, ...others] = headerValues(request, 'authorization');
     return new Promise((resolve, reject) => {
       const attempt = Object.create(this.#strategy) as StrategyCreated<Bearer>;
@@ -54,7 +57,7 @@ export class BearerStrategy {
         reject(new ApiError('unauthorized', undefined, headers));
       };
       if (others.length > 0) attempt.fail();
-      else attempt.authenticate({ headers: { authorization }, context: request } as Presented);
+      else attempt.authenticate({ headers: { authorization }, context: request, needed } as Presented);
     });
   }
 }

@@ -1,9 +1,11 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Batcher } from '../database/batcher.js';
 import { mayReadAgain, readFailure } from '../database/database-failure.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { untilDeadline } from '../database/deadline.js';
-import { arrayLiteral, Session, SNAPSHOT, type Snapshot } from '../database/session.js';
+import { SNAPSHOT, type Snapshot } from '../database/snapshot.js';
+import { StatementConnection, arrayLiteral } from '../database/statement-connection.js';
 import { Settings } from '../settings.js';
 import type { AuthFailure } from '../http/api-request.js';
 import { KEY_STATE } from './api-key.store.js';
@@ -19,6 +21,10 @@ export interface CheckedKey {
   readonly snapshot: Snapshot;
 }
 
+/** How long a reader of metrics waits for the database, and how long its last answer serves in the place of the next. */
+const READER_WAITS_MS = 250;
+const READER_SERVES_MS = 3_600_000;
+
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MS = 600_000;
 
@@ -32,7 +38,7 @@ const CHECK_KEYS = `
     LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
 
 type KeyRow = readonly [
-  session: string | null,
+  life: string | null,
   transactions: string,
   digest: string | null,
   keyId: string,
@@ -42,14 +48,17 @@ type KeyRow = readonly [
 
 /**
  * The one round trip that every request makes: is its key good now, and has anything been committed since.
- * No key is remembered from one request to the next: a revocation holds at once, whichever process a request gets to.
+ * No key is remembered from one request to the next, but for {@link KeyCheck.checkReader}: a revocation holds at once, whichever
+ * process a request gets to.
  */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
   /** Whether the database has all migrations and the bootstrap key; until then that key is as unknown as a wrong one. */
   isPrepared = false;
-  readonly #session: Session;
+  readonly #connection: StatementConnection;
   readonly #batcher: Batcher<string, CheckedKey>;
+  /** Keys that have read metrics; `until` is on the clock of `performance.now()`. */
+  readonly #readers = new Map<string, { readonly key: CheckedKey; readonly until: number }>();
   /** When this process last tried to note the use of a key, on the clock of `performance.now()`. */
   readonly #notedAt = new Map<string, number>();
 
@@ -57,7 +66,7 @@ export class KeyCheck implements OnApplicationShutdown {
     settings: Settings,
     private readonly prisma: PrismaService,
   ) {
-    this.#session = new Session(settings, 'key check');
+    this.#connection = new StatementConnection(settings, 'key check');
     this.#batcher = new Batcher((digests) => this.#checkAll(digests), {
       name: 'key_check',
       maxCalls: 1_000,
@@ -67,12 +76,27 @@ export class KeyCheck implements OnApplicationShutdown {
 
   /**
    * @param digest SHA-256 of the presented key in lower-case hexadecimal
-   * @throws ApiError `service_unavailable`
+   * @throws NotApplied when the database does not say
    */
   check(digest: string, deadline: number): Promise<CheckedKey> {
     return untilDeadline(deadline, mayReadAgain, () => this.#batcher.call(digest, deadline)).catch((error: unknown) => {
       throw readFailure(error);
     });
+  }
+
+  /**
+   * The same for a reader of metrics: where the database does not answer, a key serves that it found good within the last hour.
+   * So an outage is seen. An answer that comes later still ends that.
+   */
+  checkReader(digest: string, deadline: number): Promise<CheckedKey> {
+    const known = this.#readers.get(digest);
+    const checked = this.check(digest, deadline).then((key) => {
+      if (key.failure === undefined) this.#readers.set(digest, { key, until: performance.now() + READER_SERVES_MS });
+      else this.#readers.delete(digest);
+      return key;
+    });
+    if (known === undefined || known.until < performance.now()) return checked;
+    return Promise.race([checked, pause(READER_WAITS_MS).then(() => known.key)]).catch(() => known.key);
   }
 
   /** Resolves when the database answers such a statement, however many requests wait, and fails as that does. */
@@ -81,14 +105,14 @@ export class KeyCheck implements OnApplicationShutdown {
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.#session.close();
+    await this.#connection.close();
   }
 
   async #checkAll(digests: readonly string[]): Promise<CheckedKey[]> {
     const values = [arrayLiteral(Array.from(new Set(digests), (digest) => `\\x${digest}`))];
-    const rows = await this.#session.run<KeyRow>({ sql: CHECK_KEYS, values });
-    const [[session, transactions] = [null, '']] = rows;
-    const snapshot = { session, transactions };
+    const rows = await this.#connection.run<KeyRow>({ sql: CHECK_KEYS, values });
+    const [[life, transactions] = [null, '']] = rows;
+    const snapshot = { life, transactions };
     const unknown: CheckedKey = { failure: 'unknown_key', keyId: undefined, scopes: [], snapshot };
     const known = new Map<string, CheckedKey>();
     for (const [, , digest, keyId, scopes, failure] of rows) {

@@ -1,10 +1,16 @@
 import type pg from 'pg';
-import { connectionConfig, cut, openConnection, schemaOf } from '../database/connection-config.js';
+import {
+  connectionConfig,
+  cut,
+  openConnection,
+  type Prepare,
+  schemaOf,
+  UNCONFIRMED_COMMIT,
+} from '../database/connection-config.js';
 import { pendingMigrations } from '../database/migrations.js';
-import { Failure } from '../errors/failure.js';
+import { Failure, NOT_NEWEST } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';
-import { NOT_NEWEST } from './failure.js';
 
 /** For what answers at once; the long statements of import, export and history set their own. */
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
@@ -12,9 +18,18 @@ const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_
 /** A client may be slow to send what it imports, so its transactions have no bound. */
 const settings = { idle_in_transaction_session_timeout: '0' };
 
+/** Whether PostgreSQL has told a connection of this command that its commit did not wait for the synchronous standby. */
+export let hasUnconfirmedCommit = false;
+
+const listen: Prepare = (client) => {
+  client.on('notice', ({ routine }) => (hasUnconfirmedCommit ||= routine === UNCONFIRMED_COMMIT));
+  return Promise.resolve();
+};
+
 /** Runs work on one database connection of its own. */
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = await openConnection(connectionConfig(readSettings().DATABASE_URL, command, bounds, settings));
+  const { DATABASE_URL } = readSettings();
+  const client = await openConnection(connectionConfig(DATABASE_URL, command, bounds, settings, listen));
   try {
     return await work(client);
   } finally {
@@ -41,7 +56,7 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
   ]);
   const { DATABASE_URL } = readSettings();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
-  const config = { ...connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout }, settings), max: 1 };
+  const config = connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout, max: 1 }, settings, listen);
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaOf(DATABASE_URL) }) });
   try {
     return await work(prisma);

@@ -1,26 +1,26 @@
 import type { Client } from 'pg';
 import { HISTORY_LOCK } from '../database/history-mending.js';
+import { stateList } from '../inventory/stock-item.js';
 import { MIN_PET_ID } from '../inventory/stock.limits.js';
 
 const statementTimeoutMs = 30 * 60_000;
 
 const findBrokenChains = `
   WITH link AS (
-    SELECT pet_id, quantity_after, status_after,
+    SELECT pet_id, ${stateList('#_after')},
            lead(id) OVER chain IS NULL AS last,
            lag(id) OVER chain IS NOT NULL
-             AND (quantity_before, status_before)
-                 IS DISTINCT FROM (lag(quantity_after) OVER chain, lag(status_after) OVER chain) AS unlinked
+             AND (${stateList('#_before')}) IS DISTINCT FROM (${stateList('lag(#_after) OVER chain')}) AS unlinked
       FROM stock_change WINDOW chain AS (PARTITION BY pet_id ORDER BY id)),
   pet AS (
     SELECT pet_id, true AS recorded, sum(unlinked::int) AS gaps,
-           max(quantity_after) FILTER (WHERE last) AS quantity, max(status_after) FILTER (WHERE last) AS status
+           ${stateList('max(#_after) FILTER (WHERE last) AS #')}
       FROM link GROUP BY pet_id),
   judged AS (
     SELECT pet_id, array_remove(ARRAY[
              CASE WHEN recorded IS NULL THEN 'has no history' END,
              CASE WHEN gaps > 0 THEN gaps || ' of its changes do not begin where the one before ended' END,
-             CASE WHEN recorded AND (pet.quantity, pet.status) IS DISTINCT FROM (item.quantity, item.status)
+             CASE WHEN recorded AND (${stateList('pet.#')}) IS DISTINCT FROM (${stateList('item.#')})
                   THEN 'its last change does not end in its present stock' END], NULL) AS faults
       FROM pet FULL JOIN inventory_item item USING (pet_id))
   SELECT (SELECT count(*)::integer FROM judged) AS pets, (count(pet_id) OVER ())::integer AS broken, pet_id, faults

@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
-import { Failure } from '../errors/failure.js';
-import { describeFailure } from './failure.js';
+import { Failure, describeFailure } from '../errors/error-text.js';
 
 /** Ids in one reading, not rows: a bound that holds whatever plan PostgreSQL makes. */
 const WINDOW = 10_000n;

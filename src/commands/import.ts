@@ -2,12 +2,12 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
 import type { Client } from 'pg';
+import { Failure, describeFailure } from '../errors/error-text.js';
+import { MEMBERS } from '../inventory/stock-item.js';
 import { withNewestSchema } from './connection.js';
-import { Failure } from '../errors/failure.js';
-import { describeFailure } from './failure.js';
 import { printJson, withoutControls } from './output.js';
 import { showProgress } from './progress.js';
-import { type Format, FORMATS, formatOf, readStockFile } from './stock-file.js';
+import { END_MARK, type Format, FORMATS, formatOf, openStockFile } from './stock-file.js';
 import { compareIncoming, loadRows, mergeIncoming, refuseProblems, type Summary } from './stock-merge.js';
 import { readers } from './stock-rows.js';
 
@@ -42,13 +42,22 @@ export function addImport(program: Command): void {
     .action(showImport);
 }
 
+const NAMES = MEMBERS.map(({ name }) => name);
+
 const details = `
 Formats:
-  csv     a header with petId, quantity and status in any order, then a line for each pet
+  csv     a header with ${NAMES.join(', ')} in any order, then a line for each pet
   ndjson  {"petId":1,"quantity":5,"status":"available"} on each line (.ndjson, .jsonl)
   json    an array of such objects, of at most 100 million characters; the other two can have any length
-petId is any int64, quantity 0 to 2147483647, status available, pending or sold. Other names, and a petId that is there
-twice, are refused: the first 20 problems are told by line, or by item of an array, and nothing is written.
+
+Each pet:
+${MEMBERS.map(({ name, rule }) => `  ${name}: ${rule}\n`).join('')}  Other names, and a petId that is there twice, are refused: the first 20 problems are told by line, or by item of an array,
+  and nothing is written.
+
+The end:
+  Every line of csv and ndjson ends with a line break. The last line of a file may do without if it cannot have been longer.
+  From standard input, "--missing remove" wants "${END_MARK}" as the last line, which "inventory export --end-mark" writes:
+  a transfer that was cut would remove what it lost. An array has its bracket.
 
 While it runs:
   The list shows the old stock until the import is done, then the new one. While it writes, setting the quantity of a pet
@@ -57,7 +66,7 @@ While it runs:
 Examples:
   inventory import stock.csv
   inventory import stock.ndjson.gz --missing remove --dry-run
-  inventory export | ssh elsewhere inventory import - --format csv
+  inventory export --end-mark | ssh elsewhere inventory import - --format csv --missing remove
 `;
 
 async function showImport(name: string, options: ImportOptions): Promise<void> {
@@ -81,33 +90,34 @@ export async function importStock(name: string, options: ImportOptions): Promise
   if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
   const removes = options.missing === 'remove';
   const progress = showProgress(options.quiet === true);
-  let committing = false;
+  let interrupted = 'interrupted: nothing was changed';
   const tellInterrupted = () => {
     progress.stop();
-    console.error(committing ? UNSURE : 'interrupted: nothing was changed');
+    console.error(interrupted);
   };
   process.once('exit', tellInterrupted);
   try {
     return await withNewestSchema('import', async (client) => {
-      const text = readStockFile(name, (share) => progress.tell({ share }));
-      let pets = 0;
+      const { text, isRegular } = await openStockFile(name, (share) => (progress.share = share));
+      const ending = isRegular ? 'whole line' : removes ? 'mark' : 'line break';
       const csv = async function* () {
-        for await (const rows of readers[format](text)) {
-          pets += rows.length;
-          progress.tell({ pets });
+        for await (const rows of readers[format](text, ending)) {
+          progress.pets += rows.length;
           yield rows.join('');
         }
       };
       await loadRows(client, csv());
-      progress.tell({ stage: 'checking' });
+      progress.stage = 'checking';
       await refuseProblems(client, format === 'json' ? 'item' : 'line');
-      if (pets === 0 && removes) throw new Failure('the file has no pet; it would remove them all');
-      progress.tell({ stage: dryRun ? 'comparing' : 'writing' });
+      if (progress.pets === 0 && removes) throw new Failure('the file has no pet; it would remove them all');
+      progress.stage = dryRun ? 'comparing' : 'writing';
       if (dryRun) return await compareIncoming(client, removes);
       // A file's name may be longer than what may be stored.
       const summary = await mergeIncoming(client, removes, `command:import ${withoutControls(by).slice(0, 200)}`);
-      committing = true;
+      progress.stage = 'committing';
+      interrupted = UNSURE;
       await commit(client);
+      interrupted = 'interrupted after the commit: the import is done';
       return summary;
     });
   } finally {

@@ -1,28 +1,20 @@
-import { Presets, SingleBar } from 'cli-progress';
+const SHOWN_EVERY_MS = 2_000;
 
-const SHOWN_AFTER_MS = 2_000;
-
-/** Tells on standard error how far a long import has come: a person by a bar, a log by a line every two seconds. */
+/** Tells on standard error how far an import has come: a terminal in one line, a log by a line every two seconds. */
 export function showProgress(quiet: boolean) {
-  const state = { stage: 'reading', pets: 0, share: 0 };
-  const bar = new SingleBar(
-    {
-      format: process.stderr.isTTY ? ' {bar} {percentage}% | {pets} pets | {stage}' : '{stage}: {pets} pets',
-      noTTYOutput: true,
-      clearOnComplete: true,
-    },
-    Presets.shades_classic,
-  );
-  const start = quiet ? undefined : setTimeout(() => bar.start(1, state.share, state), SHOWN_AFTER_MS);
-  return {
-    /** @param news the share is 0 to 1 of the file */
-    tell(news: Partial<typeof state>): void {
-      Object.assign(state, news);
-      bar.update(state.share, state);
-    },
-    stop(): void {
-      clearTimeout(start);
-      bar.stop();
-    },
-  };
+  const startedAt = performance.now();
+  const progress = { stage: 'reading', pets: 0, share: 0, stop };
+  const [start, end] = process.stderr.isTTY ? ['\r', '\x1b[K'] : ['', '\n'];
+  const timer = quiet ? undefined : setInterval(show, SHOWN_EVERY_MS);
+  function show(): void {
+    const { stage, pets, share } = progress;
+    const read = stage === 'reading' && share > 0 ? ` (${Math.floor(100 * share)} %)` : '';
+    const seconds = Math.round((performance.now() - startedAt) / 1_000);
+    process.stderr.write(`${start}${stage}: ${pets} pets${read}, ${seconds} s${end}`);
+  }
+  function stop(): void {
+    clearInterval(timer);
+    if (process.stderr.isTTY) process.stderr.write(start + end);
+  }
+  return progress;
 }

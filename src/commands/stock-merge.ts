@@ -1,7 +1,8 @@
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { pipeline } from 'node:stream/promises';
-import { Failure } from '../errors/failure.js';
+import { Failure } from '../errors/error-text.js';
+import { MEMBERS, stateList } from '../inventory/stock-item.js';
 
 /** What an import did, or with `--dry-run` would do; counts of pets. */
 export type Summary = Record<'added' | 'changed' | 'unchanged' | 'removed', number>;
@@ -26,7 +27,8 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
     SET LOCAL statement_timeout = 0;
     SET LOCAL work_mem = '64MB';
     DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
-    CREATE TEMP TABLE incoming (place bigint, fault text COLLATE "C", pet_id bigint, quantity integer, status pet_status)
+    CREATE TEMP TABLE incoming (place bigint, fault text COLLATE "C",
+      ${MEMBERS.map(({ column, type }) => `${column} ${type}`).join(', ')})
       ON COMMIT DROP`);
   await pipeline(csv, client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
   await client.query(`SET LOCAL statement_timeout = ${statementTimeoutMs}; ANALYZE incoming`);
@@ -53,12 +55,14 @@ export async function refuseProblems(client: Client, unit: 'line' | 'item'): Pro
   throw new Failure([...told, `${total} problem${total === 1 ? '' : 's'} in the file; nothing was written`].join('\n'));
 }
 
+const DIFFERS = `((${stateList('i.#')}) IS DISTINCT FROM (${stateList('file.#')}))`;
+
 /** What {@link mergeIncoming} would do, without a lock or a write. */
 export async function compareIncoming(client: Client, removes: boolean): Promise<Summary> {
   const { rows } = await client.query<Summary>(`
     SELECT (count(*) FILTER (WHERE i.pet_id IS NULL))::integer AS added,
-           (count(*) FILTER (WHERE (i.quantity, i.status) <> (file.quantity, file.status)))::integer AS changed,
-           (count(*) FILTER (WHERE (i.quantity, i.status) = (file.quantity, file.status)))::integer AS unchanged,
+           (count(*) FILTER (WHERE i.pet_id = file.pet_id AND ${DIFFERS}))::integer AS changed,
+           (count(*) FILTER (WHERE i.pet_id = file.pet_id AND NOT ${DIFFERS}))::integer AS unchanged,
            (count(*) FILTER (WHERE file.pet_id IS NULL))::integer AS removed
       FROM incoming AS file ${removes ? 'FULL' : 'LEFT'} JOIN inventory_item i USING (pet_id)`);
   const [summary] = rows as [Summary];
@@ -86,28 +90,28 @@ export async function mergeIncoming(client: Client, removes: boolean, changedBy:
  */
 const merge = `
   WITH old AS MATERIALIZED (
-    SELECT i.pet_id, i.quantity AS quantity_before, i.status AS status_before, file.quantity, file.status
+    SELECT i.pet_id, ${stateList('i.# AS #_before')}, ${stateList('file.#')}
       FROM inventory_item i JOIN incoming file USING (pet_id)
-     WHERE (i.quantity, i.status) <> (file.quantity, file.status)
+     WHERE ${DIFFERS}
      ORDER BY i.pet_id
        FOR NO KEY UPDATE OF i),
   changed AS (
-    UPDATE inventory_item i SET quantity = old.quantity, status = old.status FROM old WHERE i.pet_id = old.pet_id),
+    UPDATE inventory_item i SET ${stateList('# = old.#')} FROM old WHERE i.pet_id = old.pet_id),
   added AS (
-    INSERT INTO inventory_item (pet_id, quantity, status)
-    SELECT pet_id, quantity, status FROM incoming file
+    INSERT INTO inventory_item (pet_id, ${stateList()})
+    SELECT pet_id, ${stateList()} FROM incoming file
      WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id)
      ORDER BY pet_id
-    RETURNING pet_id, quantity, status),
+    RETURNING pet_id, ${stateList()}),
   removed AS (
     DELETE FROM inventory_item i WHERE $2 AND NOT EXISTS (SELECT FROM incoming file WHERE file.pet_id = i.pet_id)
-    RETURNING pet_id, quantity, status),
+    RETURNING pet_id, ${stateList()}),
   recorded AS (
-    INSERT INTO stock_change (pet_id, quantity_before, status_before, quantity_after, status_after, changed_at, changed_by)
+    INSERT INTO stock_change (pet_id, ${stateList('#_before')}, ${stateList('#_after')}, changed_at, changed_by)
     SELECT change.*, statement_timestamp(), $1
       FROM (TABLE old
-            UNION ALL SELECT pet_id, NULL, NULL, quantity, status FROM added
-            UNION ALL SELECT pet_id, quantity, status, NULL, NULL FROM removed) AS change)
+            UNION ALL SELECT pet_id, ${stateList('NULL')}, ${stateList()} FROM added
+            UNION ALL SELECT pet_id, ${stateList()}, ${stateList('NULL')} FROM removed) AS change)
   SELECT added, changed, file - added - changed AS unchanged, removed
     FROM (SELECT count(*)::integer AS file FROM incoming) AS f, (SELECT count(*)::integer AS added FROM added) AS a,
          (SELECT count(*)::integer AS changed FROM old) AS c, (SELECT count(*)::integer AS removed FROM removed) AS r`;

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Batcher } from './batcher.js';
-import { DeadlinePassed, TooManyWaiting } from './database-failure.js';
+import { TooManyWaiting } from './database-failure.js';
+import { DeadlinePassed } from './deadline.js';
 
 const NEVER = Number.POSITIVE_INFINITY;
 

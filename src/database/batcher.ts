@@ -1,5 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
-import { DeadlinePassed, TooManyWaiting } from './database-failure.js';
+import { TooManyWaiting } from './database-failure.js';
+import { DeadlinePassed } from './deadline.js';
 
 /** Told at the end of every batch. */
 export interface BatchEnd {

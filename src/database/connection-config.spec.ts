@@ -1,36 +1,35 @@
-import { readFileSync } from 'node:fs';
+import type { ClientBase } from 'pg';
 import { describe, expect, it } from 'vitest';
-import { SESSION_SETTINGS, connectionConfig, schemaOf } from './connection-config.js';
+import { connectionConfig, schemaOf } from './connection-config.js';
 
 const bounds = { statement_timeout: 1_500 };
 
+/** What a session of the address is told first. */
+async function firstStatement(url: string): Promise<string> {
+  let told = '';
+  const client = { query: (sql: string) => Promise.resolve((told = sql)) };
+  await connectionConfig(url, 'list', bounds).onConnect(client as unknown as ClientBase);
+  return told;
+}
+
 describe('connectionConfig', () => {
-  it('keeps what the URL asks for, and has the last word where both ask', () => {
+  it('keeps what the URL asks for, and has the last word where both ask', async () => {
     const url =
       'postgresql://me:p%40ss@db:5433/stock?sslmode=require&options=-c%20work_mem%3D8MB&statement_timeout=1&application_name=x';
-    const options = /^-c work_mem=8MB -c default_transaction_isolation=read\\ committed /;
-    expect(connectionConfig(url, 'list', bounds)).toMatchObject({
-      connectionString: 'postgresql://me:p%40ss@db:5433/stock',
+    const config = connectionConfig(url, 'list', bounds);
+    expect(config).toMatchObject({
+      connectionString: 'postgresql://me:p%40ss@db:5433/stock?options=-c+work_mem%3D8MB',
       ssl: { rejectUnauthorized: false },
-      options: expect.stringMatching(options) as string,
-      statement_timeout: 1_500,
       application_name: 'inventory list',
     });
+    expect(config).not.toHaveProperty('statement_timeout'); // a startup parameter, which a pooler refuses
+    expect(await firstStatement(url)).toMatch(/^SET statement_timeout = '1500';/);
   });
 
-  it('looks for the tables where the URL says, or in public', () => {
-    expect(connectionConfig('postgresql://db/stock', 'list', bounds).options).toContain('-c search_path="public"');
+  it('looks for the tables where the URL says, or in public', async () => {
+    expect(await firstStatement('postgresql://db/stock')).toContain(`SET search_path = 'public';`);
     const url = 'postgresql://db/stock?schema=pet%20store';
     expect(schemaOf(url)).toBe('pet store');
-    expect(connectionConfig(url, 'list', bounds).options).toContain('-c search_path="pet\\ store"');
-  });
-});
-
-describe('pooled-role.sql', () => {
-  it('gives the sessions of a pooler the same settings', () => {
-    const sql = readFileSync(new URL('../../deploy/scale/pooled-role.sql', import.meta.url), 'utf8');
-    for (const [name, value] of Object.entries(SESSION_SETTINGS)) {
-      expect(sql).toContain(`ALTER ROLE inventory_pooled SET ${name} = '${value}';`);
-    }
+    expect(await firstStatement(url)).toContain(`SET search_path = 'pet store';`);
   });
 });

@@ -4,7 +4,7 @@ import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /**
  * What the statements rely on, whatever `postgresql.conf`, the database or the role say. docs/decisions/session-settings.md
- * has why each is here and why others are not; deploy/scale/pooled-role.sql says the same to a pooler's sessions.
+ * has why each is here and why others are not, and what becomes of them behind a pooler.
  */
 export const SESSION_SETTINGS = {
   default_transaction_isolation: 'read committed',
@@ -22,12 +22,18 @@ export const SESSION_SETTINGS = {
   tcp_keepalives_count: '3',
 };
 
-/** A session cannot begin with these: PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
-const PREPARE = `
+/** PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
+const CONDITIONAL_SETTINGS = `
   SELECT CASE WHEN current_setting('transaction_timeout', true) <> '0'
               THEN set_config('transaction_timeout', '0', false) END,
          CASE current_setting('synchronous_commit') WHEN 'off'
               THEN set_config('synchronous_commit', 'on', false) END`;
+
+/**
+ * The function of PostgreSQL that tells, by a notice, of a commit that did not wait for its synchronous standby. Its words
+ * depend on the server's language.
+ */
+export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
 /** How a new connection is made ready before anything else uses it. */
 export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
@@ -58,24 +64,32 @@ export function connectionConfig(
   prepare?: Prepare,
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
-  const ssl = tlsOptions(databaseUrl);
-  const all = { ...SESSION_SETTINGS, search_path: `"${schemaOf(databaseUrl)}"`, ...settings };
+  const ssl = tlsOptions(databaseUrl); // always told, or the driver would look into the environment
+  // The driver would send these two as startup parameters, which a pooler refuses.
+  const { statement_timeout, lock_timeout, ...boundsOfDriver } = bounds;
   const own = {
     application_name: `inventory ${name}`,
-    options: [
-      url.searchParams.get('options') ?? '',
-      ...Object.entries(all).map(([setting, value]) => `-c ${setting}=${value.replaceAll(/[\\ ]/g, '\\$&')}`),
-    ].join(' '),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    ...(ssl !== undefined && { ssl }),
-    ...bounds,
+    ssl,
+    ...boundsOfDriver,
+  };
+  const all = {
+    statement_timeout: String(Number(statement_timeout ?? 0)), // first of all, because the one of the role holds until then
+    lock_timeout: String(lock_timeout ?? 0),
+    ...SESSION_SETTINGS,
+    search_path: schemaOf(databaseUrl),
+    ...settings,
   };
   // What the driver finds in the URL counts more for it than what it is told here.
-  for (const option of [...Object.keys(own), ...TLS_PARAMETERS]) url.searchParams.delete(option);
+  for (const option of [...Object.keys(own), 'statement_timeout', 'lock_timeout', ...TLS_PARAMETERS]) {
+    url.searchParams.delete(option);
+  }
+  const sets = Object.entries(all).map(([setting, value]) => `SET ${setting} = ${pg.escapeLiteral(value)}`);
+  const firstStatement = [...sets, CONDITIONAL_SETTINGS].join(';');
   const onConnect = async (client: pg.ClientBase): Promise<void> => {
     try {
-      await client.query(PREPARE);
+      await client.query(firstStatement);
       await prepare?.(client);
     } catch (error) {
       cut(client); // an orderly end could wait for ever

@@ -5,10 +5,9 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { postgresBinaries } from '../../dev/postgres-binaries.js';
 import { Prisma } from '../generated/prisma/client.js';
-import { ApiError } from '../errors/api-error.js';
 import {
-  DeadlinePassed,
   NotApplied,
+  OutcomeUnknown,
   TooManyWaiting,
   UnconfirmedCommit,
   outcomeOf,
@@ -16,6 +15,7 @@ import {
   readFailure,
   writeFailure,
 } from './database-failure.js';
+import { DeadlinePassed } from './deadline.js';
 
 const databaseError = (code: string) => Object.assign(new pg.DatabaseError('secret', 0, 'error'), { code });
 const socket = (code: string) => Object.assign(new Error('secret'), { code, syscall: 'connect', errno: -1 });
@@ -86,23 +86,29 @@ describe('the table of SQLSTATEs', () => {
   });
 });
 
-describe('the answer', () => {
+describe('a failure', () => {
   it.each([
-    ['a failed read, even when a write would be in doubt,', readFailure, '57P01', 'service_unavailable'],
-    ['a write in doubt', writeFailure, '57P01', 'outcome_unknown'],
-    ['a write that surely failed', writeFailure, '53100', 'service_unavailable'],
-  ])('to %s has its code and when to come again', (_, failure, sqlstate, code) => {
-    expect(failure(databaseError(sqlstate))).toMatchObject({ code, headers: { 'Retry-After': '1' } });
+    ['of a read, even where a write would be in doubt,', readFailure, '57P01', NotApplied],
+    ['of a write in doubt', writeFailure, '57P01', OutcomeUnknown],
+    ['of a write that surely failed', writeFailure, '53100', NotApplied],
+  ])('%s comes to an outcome in words, with its cause', (_, failure, sqlstate, outcome) => {
+    const cause = databaseError(sqlstate);
+    expect(failure(cause)).toEqual(new outcome(`secret (${sqlstate})`, { cause }));
   });
 
-  it('says nothing of what the database said', () => {
-    for (const error of [databaseError('53100'), databaseError('57P01'), socket('ECONNREFUSED')]) {
-      expect((writeFailure(error) as ApiError).body()).not.toContain('secret');
-    }
+  it('is told by the failure that a deadline ended', () => {
+    const ended = Object.assign(new DeadlinePassed(false), { cause: new NotApplied('another session holds the row') });
+    expect(readFailure(ended)).toMatchObject({ message: 'another session holds the row', cause: ended });
   });
 
-  it('leaves a bug as it is', () => {
+  it('stays as it is where it says all, or is a bug', () => {
+    const crowd = new TooManyWaiting();
     const bug = new TypeError();
-    expect([readFailure(bug), writeFailure(bug)]).toEqual([bug, bug]);
+    expect([readFailure(crowd), writeFailure(crowd), readFailure(bug), writeFailure(bug)]).toEqual([
+      crowd,
+      crowd,
+      bug,
+      bug,
+    ]);
   });
 });

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { Prisma } from '../generated/prisma/client.js';
-import { outcomeUnknown, unavailable } from '../errors/api-error.js';
+import { describeFailure } from '../errors/error-text.js';
+import { DeadlinePassed } from './deadline.js';
 
 /** A failure that surely left no trace in the database. */
 export class NotApplied extends Error {}
@@ -10,17 +11,16 @@ export class TooManyWaiting extends NotApplied {
   override message = 'too many calls wait for the database';
 }
 
-/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
-export class DeadlinePassed extends Error {
-  constructor(readonly sent: boolean) {
-    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
-  }
-}
-
 /** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
 export class UnconfirmedCommit extends Error {
   override message = 'the commit is not confirmed by the synchronous standby';
 }
+
+/** A rule that somebody added to the database refuses the value. Nothing was written. */
+export class RefusedValue extends Error {}
+
+/** A write that may or may not have taken place. */
+export class OutcomeUnknown extends Error {}
 
 /** What a failed statement means: surely without effect; it may have committed; a fault of this program. */
 export type Outcome = 'not_applied' | 'unknown' | 'program_fault';
@@ -93,14 +93,29 @@ export function mayReadAgain(error: unknown): boolean {
   return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
 }
 
-/** The response when writing failed. */
-export function writeFailure(error: unknown): unknown {
-  return outcomeOf(error) === 'unknown' ? outcomeUnknown(error) : readFailure(error);
+/** Data exceptions, broken constraints, views with a check option, and what functions raise. */
+const CLASSES_OF_REFUSALS = ['22', '23', '44', 'P0'];
+
+/** Whether a rule of the database refused what was to be written. Nothing of the statement took effect. */
+export function isRefusedValue(error: unknown): boolean {
+  const sqlstate = sqlstateOf(error) ?? '';
+  return CLASSES_OF_REFUSALS.includes(sqlstate.slice(0, 2)) && outcomeOfSqlstate(sqlstate) === 'program_fault';
 }
 
-/** The response when reading failed: reading has no outcome to be unsure of. */
+/**
+ * What a failed write comes to, in words for the operator.
+ *
+ * @returns RefusedValue, NotApplied or OutcomeUnknown with the failure as its cause; a fault of this program as it is
+ */
+export function writeFailure(error: unknown): unknown {
+  if (isRefusedValue(error)) return new RefusedValue(describeFailure(error), { cause: error });
+  if (outcomeOf(error) !== 'unknown') return readFailure(error);
+  return new OutcomeUnknown(describeFailure(error), { cause: error });
+}
+
+/** The same for reading, which leaves no trace: it has no outcome to be unsure of. */
 export function readFailure(error: unknown): unknown {
-  if (outcomeOf(error) === 'program_fault') return error;
-  if (!(error instanceof TooManyWaiting)) return unavailable(undefined, error);
-  return unavailable('The service is handling as many requests as it can; nothing was written.', error);
+  const isTold = error instanceof NotApplied && error.cause === undefined;
+  if (isTold || outcomeOf(error) === 'program_fault') return error;
+  return new NotApplied(describeFailure(error), { cause: error });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { untilDeadline } from './deadline.js';
+import { DeadlinePassed, untilDeadline } from './deadline.js';
 
 const always = () => true;
 
@@ -16,6 +16,16 @@ describe('untilDeadline', () => {
     const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
     await expect(untilDeadline(startedAt + 200, always, attempt)).rejects.toThrow(/^attempt [2-9]/);
     expect(performance.now() - startedAt).toBeLessThan(400);
+  });
+
+  it('tells what kept the attempts before the one that the deadline ended', async () => {
+    const failures = [new Error('first'), new Error('second'), new DeadlinePassed(false)];
+    const attempt = () => Promise.reject(failures.shift() ?? new Error('one too many'));
+    const again = (failure: unknown) => !(failure instanceof DeadlinePassed);
+    await expect(untilDeadline(performance.now() + 5_000, again, attempt)).rejects.toMatchObject({
+      message: 'deadline passed before a statement was sent',
+      cause: { message: 'second' },
+    });
   });
 
   it('does not repeat what must not be repeated', async () => {

@@ -23,12 +23,35 @@ export function leastTimeToSend(deadlineMs: number): number {
   return boundsOfRequest(deadlineMs).lock_timeout + 0.04 * deadlineMs;
 }
 
+/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
+export class DeadlinePassed extends Error {
+  readonly sent: boolean;
+
+  constructor(sent: boolean) {
+    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
+    this.sent = sent;
+  }
+}
+
+/** What some work comes to, or {@link DeadlinePassed}. The work itself goes on, and has bounds of its own. */
+export async function byDeadline<T>(deadline: number, work: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new DeadlinePassed(true)), deadline - performance.now());
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 250;
 
 /**
  * Repeats an attempt, with growing pauses (half of each random, so that callers spread out), for as long as its deadline
  * leaves time for another. A deadline is on the clock of `performance.now()`, here and everywhere.
+ *
+ * An attempt that the deadline ends does not tell what kept the ones before it: their last failure is its cause.
  *
  * @param again whether this failure may be followed by another attempt
  */
@@ -37,10 +60,13 @@ export async function untilDeadline<T>(
   again: (failure: unknown) => boolean,
   attempt: () => Promise<T>,
 ): Promise<T> {
+  let answered: unknown;
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
     try {
       return await attempt();
     } catch (failure) {
+      if (failure instanceof DeadlinePassed) failure.cause ??= answered;
+      else answered = failure;
       const waitMs = pauseMs * (0.5 + Math.random() / 2);
       if (!again(failure) || performance.now() + waitMs >= deadline) throw failure;
       await pause(waitMs);

@@ -3,12 +3,12 @@ import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 // With their own extensions: what a developer's machine runs has this file from its source.
 import { connectionConfig, openConnection } from './connection-config.ts';
-import { Failure } from '../errors/failure.ts';
+import { Failure } from '../errors/error-text.ts';
 import { untilDeadline } from './deadline.ts';
 import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
 
 // Two levels up from src/database and from dist/database alike.
-const migrationsFolder = new URL('../../prisma/migrations/', import.meta.url);
+const projectMigrations = new URL('../../prisma/migrations/', import.meta.url);
 
 const lockTimeoutMs = 60_000;
 const migrationTimeoutMs = 15 * 60_000;
@@ -37,18 +37,20 @@ const createRegister = `
   )`;
 
 /**
- * Brings a database to the newest schema: applies, in order of their names, the migrations in `prisma/migrations` that it
- * lacks, and sets right what replication left wrong in the history. Any number of processes may call this at once; one works
- * and the others wait for it, at most 60 s.
+ * Brings a database to the newest schema: applies, in order of their names, the migrations that it lacks, and sets right what
+ * replication left wrong in the history. Any number of processes may call this at once; one works and the others wait for it,
+ * at most 60 s.
  *
  * A migration and its row in `_prisma_migrations` are one transaction, so one that fails or is interrupted can simply be run
  * again. Migrations in the database that are not in the folder are left alone: an earlier version must be able to start.
  *
  * @param connectionString of a role that may change the schema
+ * @param folder of the migrations, each in a folder of its own; those of this project by default
  * @returns names of the migrations that this call applied
- * @throws {Failure} when an earlier one is marked as failed, was edited after it was applied, or fails now
+ * @throws {Failure} when the database is of a version before 1.0.0; when an earlier migration is marked as failed or was edited
+ *   after it was applied; when one fails now
  */
-export async function applyMigrations(connectionString: string): Promise<string[]> {
+export async function applyMigrations(connectionString: string, folder = projectMigrations): Promise<string[]> {
   const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds, settings));
   try {
     await client.query(`SELECT pg_advisory_lock(${prismaLockKey})`).catch((error: unknown) => {
@@ -56,7 +58,7 @@ export async function applyMigrations(connectionString: string): Promise<string[
       throw isLockTimeout(error) ? new Failure(why, { cause: error }) : error;
     });
     await client.query(createRegister);
-    const pending = await refuseOrList(client);
+    const pending = await refuseOrList(client, folder);
     for (const migration of pending) await apply(client, migration);
     await mendHistory(client);
     return pending.map(({ name }) => name);
@@ -67,7 +69,7 @@ export async function applyMigrations(connectionString: string): Promise<string[
 
 /** Asks, by whatever connection `query` runs on, which migrations a database still lacks; cheap enough for a readiness probe. */
 export async function pendingMigrations(query: (sql: string) => Promise<unknown>): Promise<string[]> {
-  const names = await migrationNames();
+  const names = await migrationNames(projectMigrations);
   const [register] = (await query(`SELECT to_regclass('_prisma_migrations') IS NOT NULL AS "exists"`)) as [
     { exists: boolean },
   ];
@@ -79,21 +81,22 @@ export async function pendingMigrations(query: (sql: string) => Promise<unknown>
   return names.filter((name) => !applied.has(name));
 }
 
-async function migrationNames(): Promise<string[]> {
-  const entries = await readdir(migrationsFolder, { withFileTypes: true });
+async function migrationNames(folder: URL): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true });
   const folders = entries.filter((entry) => entry.isDirectory());
   return folders.map(({ name }) => name).sort();
 }
 
 type Migration = Awaited<ReturnType<typeof readMigration>>;
 
-async function readMigration(name: string) {
-  const bytes = await readFile(new URL(`${name}/migration.sql`, migrationsFolder));
+async function readMigration(folder: URL, name: string) {
+  const bytes = await readFile(new URL(`${name}/migration.sql`, folder));
   return { name, sql: bytes.toString(), checksum: hash('sha256', bytes) };
 }
 
-async function refuseOrList(client: Client): Promise<Migration[]> {
-  const migrations = await Promise.all((await migrationNames()).map(readMigration));
+async function refuseOrList(client: Client, folder: URL): Promise<Migration[]> {
+  const names = await migrationNames(folder);
+  const migrations = await Promise.all(names.map((name) => readMigration(folder, name)));
   const { rows } = await client.query<{ migration_name: string; checksum: string; finished: boolean }>(
     `SELECT migration_name, checksum, finished_at IS NOT NULL AS finished
      FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
@@ -105,6 +108,11 @@ async function refuseOrList(client: Client): Promise<Migration[]> {
     );
   }
   const checksums = new Map(rows.map((row) => [row.migration_name, row.checksum]));
+  if (checksums.size > 0 && !checksums.has(names[0] ?? '')) {
+    throw new Failure(
+      'this database was made by a version before 1.0.0, which cannot be upgraded; export the stock with that version, and import it into a new database with this one',
+    );
+  }
   const edited = migrations.find(({ name, checksum }) => (checksums.get(name) ?? checksum) !== checksum);
   if (edited) {
     throw new Failure(

@@ -4,7 +4,8 @@ import type pg from 'pg';
 import { Settings } from '../settings.js';
 import { PrismaClient } from '../generated/prisma/client.js';
 import { schemaOf } from './connection-config.js';
-import { createPool, statementName } from './session.js';
+import { createPool } from './connection-pool.js';
+import { statementName } from './statement-connection.js';
 
 /** The ordinary Prisma client, for everything that is not on every request's path. */
 @Injectable()

@@ -2,33 +2,39 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, createSecureContext } from 'node:tls';
 
-/** Not `allow` and `prefer`: they may do without encryption, which the driver never does. */
 const MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
+/** They may do without encryption, which the driver never does; for a socket, which has none, they are as good as any. */
+const MODES_OF_SOCKETS = ['allow', 'prefer', ...MODES];
 const FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
 
 /** Of a connection string; {@link tlsOptions} takes no others that begin with `ssl`. */
 export const TLS_PARAMETERS: readonly string[] = ['sslmode', ...Object.keys(FILES)];
 
 /**
- * What a connection string asks of TLS, as libpq (psql, pg_dump) understands it; the driver's own reading differs.
+ * What a connection string asks of TLS, as libpq (psql, pg_dump) understands it; the driver's own reading differs. Over a
+ * socket there is none, whatever the mode.
  *
- * @returns for the driver, which reads the files anew for each connection; `undefined` when the string asks nothing
+ * @returns for the driver, which reads the files anew for each connection; `false` for none
  * @throws naming the rule that is broken, in words that follow the setting's name
  */
-export function tlsOptions(databaseUrl: string): ConnectionOptions | false | undefined {
-  const parameters = new Map(new URL(databaseUrl).searchParams);
+export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
+  const { hostname, searchParams } = new URL(databaseUrl);
+  const parameters = new Map(searchParams);
   const foreign = [...parameters.keys()].find((name) => name.startsWith('ssl') && !TLS_PARAMETERS.includes(name));
   if (foreign) throw new Error(`must ask for TLS by ${TLS_PARAMETERS.join(', ')}, not by ${foreign}`);
 
   const mode = parameters.get('sslmode');
   const root = parameters.get('sslrootcert');
   const hasPair = parameters.has('sslcert');
+  const host = parameters.get('host') ?? ''; // it counts more than the one in front, for libpq and for the driver
+  const isSocket = (host === '' ? decodeURIComponent(hostname) : host).startsWith('/');
+  if (mode !== undefined && !(isSocket ? MODES_OF_SOCKETS : MODES).includes(mode))
+    throw new Error(`must have one of these as sslmode: ${MODES.join(', ')}`);
+  if (isSocket || mode === 'disable') return false;
   if (mode === undefined) {
     if (root || hasPair) throw new Error('must have an sslmode, such as verify-full, beside its certificates');
-    return undefined;
+    return false;
   }
-  if (!MODES.includes(mode)) throw new Error(`must have one of these as sslmode: ${MODES.join(', ')}`);
-  if (mode === 'disable') return false;
   const isSystems = root === 'system'; // the authorities that Node.js trusts by itself
   if (isSystems && mode !== 'verify-full') throw new Error('must have sslmode=verify-full for sslrootcert=system');
   if (!root && mode === 'verify-ca') throw new Error('must have an sslrootcert for sslmode=verify-ca');
@@ -78,32 +84,4 @@ export function readText(path: string, failure: string): string {
     const [, why] = /^[A-Z]+: ([^,]+)/.exec((cause as Error).message) ?? []; // ENOENT: no such file or directory, open '…'
     throw new Error(`${failure}: ${why}`, { cause });
   }
-}
-
-/** Of Node.js, the driver and PostgreSQL, as any layer passes them on. */
-const FAILURES: readonly (readonly [RegExp, string])[] = [
-  [
-    /self-signed certificate|unable to (get|verify) .*(certificate|issuer)|certificate signature failure/,
-    'no authority in its sslrootcert vouches for the certificate of the server',
-  ],
-  [
-    /Hostname\/IP does not match certificate's altnames: (?:Host: |IP: )?(.*?)[ :`]*$/m,
-    "its host is not the one of the server's certificate: $1",
-  ],
-  [/certificate has expired|certificate is not yet valid/, "the server's $&"],
-  [/server does not support SSL connections/, 'its sslmode asks for TLS, which the server does not speak'],
-  [/no pg_hba\.conf entry .*no encryption/, 'the server wants TLS of this client: add sslmode=verify-full'],
-  [
-    /requires a valid client certificate|alert (certificate required|unknown ca|bad certificate)/,
-    'the server wants a client certificate that it knows: check sslcert and sslkey',
-  ],
-];
-
-/** What to say of a connection that failed because of TLS; `undefined` when the cause was another. */
-export function tlsFailure(message: string): string | undefined {
-  for (const [pattern, words] of FAILURES) {
-    const [found] = pattern.exec(message) ?? [];
-    if (found !== undefined) return `no TLS with the database of DATABASE_URL: ${found.replace(pattern, words)}`;
-  }
-  return undefined;
 }

@@ -1,3 +1,11 @@
+export interface ErrorKind {
+  readonly status: number;
+  /** What it usually says. */
+  readonly message: string;
+  /** When to try again, where the error does not say it itself: in the time that a restarted database usually needs. */
+  readonly retryAfterSeconds?: number;
+}
+
 /**
  * Every `code` with its status and what it usually says. Codes are part of the interface: none is renamed, removed or given
  * another status within version 1. A message is for people and may change.
@@ -25,13 +33,15 @@ export const ERRORS = {
   service_unavailable: {
     status: 503,
     message: 'The database cannot be used at the moment; nothing was written.',
+    retryAfterSeconds: 1,
   },
   /** The write may or may not have happened. */
   outcome_unknown: {
     status: 503,
     message:
       'The update may or may not have happened: repeat it unchanged if it has an Idempotency-Key, otherwise read the stock.',
+    retryAfterSeconds: 1,
   },
-} as const satisfies Readonly<Record<string, { readonly status: number; readonly message: string }>>;
+} as const satisfies Readonly<Record<string, ErrorKind>>;
 
 export type ErrorCode = keyof typeof ERRORS;

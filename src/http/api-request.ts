@@ -1,21 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, OutgoingHttpHeader } from 'node:http';
+import { type ExecutionContext, createParamDecorator } from '@nestjs/common';
 import type { Request } from 'express';
-import type { Snapshot } from '../database/session.js';
+import { holdsKey } from '../auth/api-key.format.js';
+import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
 
 /** Why a request was not let in. For the log alone: the caller learns no more than whether it has sent a key. */
 export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
 export type AuthFailure = (typeof AUTH_FAILURES)[number];
-
-/** What every API key begins with. */
-export const KEY_PREFIX = 'psk_';
-const KEY = new RegExp(`${KEY_PREFIX}[0-9A-Za-z]{32}`);
-
-/** Whether most of an API key is in a text, which is then never written down. */
-export function holdsKey(text: string): boolean {
-  return KEY.test(text);
-}
 
 /** A request with its context: what the service knows of it. */
 export interface ApiRequest extends Request {
@@ -23,6 +16,11 @@ export interface ApiRequest extends Request {
   id: string;
   /** When its turn came on its connection, on the clock of `performance.now()`, like {@link deadline}. */
   arrivedAt: number;
+  /**
+   * Where it ends among the bytes of its connection, if it offers another protocol (`Upgrade: h2c`): what one read brings
+   * behind it is lost to Node.js, so the connection is kept only where nothing has come.
+   */
+  endsAt: number | undefined;
   /** Until when it may wait for the database; set by the guard, and put off by the time that its body takes to come. */
   deadline: number;
   /** Public id of the presented key, where the database knows it. */
@@ -55,6 +53,11 @@ export function inContext(incoming: IncomingMessage): ApiRequest {
   }
   return request;
 }
+
+/** A parameter: the field of that name, given in lower case. Unlike Nest's `@Headers` it takes pipes, and documents nothing. */
+export const RequestHeader = createParamDecorator(
+  (name: string, context: ExecutionContext) => context.switchToHttp().getRequest<ApiRequest>().headers[name],
+);
 
 /** All values of a header as they were sent; of most headers `headers` has the first one or all joined. */
 export function headerValues({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>, name: string): string[] {

@@ -1,5 +1,6 @@
 import { HttpException, NotFoundException, PayloadTooLargeException } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
+import { NotApplied, OutcomeUnknown, TooManyWaiting } from '../database/database-failure.js';
 import { ApiError } from '../errors/api-error.js';
 import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 import { asApiError } from './error.filter.js';
@@ -16,6 +17,23 @@ describe('an ApiError', () => {
       expect(JSON.parse(new ApiError(code as ErrorCode, 'm').body())).toEqual({ code, message: 'm', status });
     }
   });
+});
+
+describe("a database's failure", () => {
+  it.each([
+    [new NotApplied('secret'), 'service_unavailable', ERRORS.service_unavailable.message],
+    [
+      new TooManyWaiting(),
+      'service_unavailable',
+      'The service is handling as many requests as it can; nothing was written.',
+    ],
+    [new OutcomeUnknown('secret'), 'outcome_unknown', ERRORS.outcome_unknown.message],
+  ])(
+    '%s leaves with a code and when to come again, without its text and with it as the cause',
+    (cause, code, message) => {
+      expect(asApiError(cause)).toMatchObject({ code, message, headers: { 'Retry-After': '1' }, cause });
+    },
+  );
 });
 
 describe('anything else', () => {

@@ -1,5 +1,6 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter } from '@nestjs/common';
 import type { Response } from 'express';
+import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from '../database/database-failure.js';
 import { ApiError } from '../errors/api-error.js';
 import { sendError } from './responses.js';
 import { ERRORS, type ErrorCode } from '../errors/error-code.js';
@@ -12,9 +13,17 @@ export class ErrorFilter implements ExceptionFilter {
   }
 }
 
-/** An ApiError is meant for the client. Of anything else, a framework's refusal or a fault of ours, only the status is told. */
+const CROWDED = 'The service is handling as many requests as it can; nothing was written.';
+
+const REFUSED_VALUE = 'A rule of the database refuses this update: nothing was written.';
+
+/** An ApiError is meant for the client, and the database's outcomes have codes. Of anything else only the status is told. */
 export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
+  const message = thrown instanceof TooManyWaiting ? CROWDED : undefined;
+  if (thrown instanceof NotApplied) return new ApiError('service_unavailable', message, {}, thrown);
+  if (thrown instanceof RefusedValue) return new ApiError('validation_failed', REFUSED_VALUE, {}, thrown);
+  if (thrown instanceof OutcomeUnknown) return new ApiError('outcome_unknown', undefined, {}, thrown);
   const { status } = Object(thrown) as { readonly status?: unknown };
   if (typeof status !== 'number' || status < 400 || status >= 500) {
     return new ApiError('internal_error', undefined, {}, thrown);

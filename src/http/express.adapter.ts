@@ -7,7 +7,7 @@ import type { Drain } from './drain.js';
 import type { Limits } from './limits.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
-import { exactIntegers, sendError, setCommonHeaders, writeHead } from './responses.js';
+import { sendError, writeHead } from './responses.js';
 
 /** Express and the Node.js server under it, told what this service wants of them. */
 export class InventoryExpressAdapter extends ExpressAdapter {
@@ -54,9 +54,8 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         connectionsCheckingInterval: 1_000,
       },
       inTurn((request, response) => {
-        // What comes in one packet with another protocol's request and behind it is lost to the parser.
-        const isLast = request.method === 'CONNECT' || request.headers.upgrade !== undefined;
-        if (isLast || (this.drain?.isDraining && !othersWait(request))) response.shouldKeepAlive = false;
+        if (request.method === 'CONNECT' || (this.drain?.isDraining && !othersWait(request)))
+          response.shouldKeepAlive = false;
         // In front of Express, which answers some request targets with a page of its own before any middleware.
         const fault = validateHead(inContext(request));
         if (fault) sendError(response, fault);
@@ -67,27 +66,15 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     // A client that has sent all it wants to send may say so, and still gets its response.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.timeout = limits.stalledMs;
+    server.maxConnections = limits.connections;
     server.on('connection', (socket) => Object.assign(socket, { destroySoon: closeGently }));
     answerParserErrors(server);
     answerExpectations(server);
     this.setHttpServer(server);
   }
 
-  /** Writes what a handler has returned: an object as JSON in one go, the rest as Express does. */
-  override reply(response: Response, body: unknown, status = response.statusCode): unknown {
-    if (typeof body !== 'object' || body === null) {
-      setCommonHeaders(response.req, response);
-      return super.reply(response, body, status) as unknown;
-    }
-    const text = JSON.stringify(body, exactIntegers);
-    const length = Buffer.byteLength(text);
-    const headers = { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': length };
-    return writeHead(response, status, headers).end(text, length === text.length ? 'latin1' : 'utf8');
-  }
-
   /** After all routes: tells a path that is not there from a method that is not. */
   override setNotFoundHandler(): this {
-    this.use(setCommonHeaders);
     this.addLastRoutes?.();
     this.use(notFound);
     return this;

@@ -1,8 +1,7 @@
-/** The version segment of the base address (docs/interface.md, section 9). */
-export const API_PREFIX = 'v1';
-
-/** How long a connection may take over what, in milliseconds. Nobody has to tune them; tests shorten them. */
+/** What connections may take: times in milliseconds, and their number. Nobody has to tune them; tests lower them. */
 export const LIMITS = {
+  /** Connections at once. More are closed as they come: 512 MiB carry these at their worst, and no more. */
+  connections: 2_500,
   /** Receiving the head of a request. */
   headMs: 5_000,
   /** Receiving a whole request. */

@@ -6,7 +6,7 @@ import type { ApiRequest } from './api-request.js';
 const LINGER_MS = 500;
 
 /** Requests of a connection. Each takes some 2 KiB, though 24 bytes may be all that was sent. */
-export const MOST_WAITING = 128;
+export const MOST_WAITING = 8;
 
 /** What Node.js tells its parser of a message that begins another protocol, so that it reads no further. */
 const NO_MORE_HTTP = 2;
@@ -19,7 +19,7 @@ export interface Connection extends Socket {
   /** The bytes read when the last request began that did not have to wait. */
   begunAt?: number;
   /** Of Node.js, as long as it reads this connection. */
-  parser?: { onIncoming: () => number } | null;
+  parser?: { onIncoming: () => number; getCurrentBuffer(): Buffer | undefined } | null;
 }
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void;
@@ -35,6 +35,7 @@ export function inTurn(serve: Serve): Serve {
   return (request, response) => {
     const socket: Connection = request.socket;
     socket.lastRequest = Object.assign(request, { res: response }) as ApiRequest;
+    if (request.headers.upgrade !== undefined) socket.lastRequest.endsAt = endOf(request);
     response.on('close', forget);
     if (response.socket && isFirstOfRead(socket)) {
       serve(request, response);
@@ -57,6 +58,14 @@ export function inTurn(serve: Serve): Serve {
     if (response.socket) begin();
     else response.once('socket', begin);
   };
+}
+
+/** Not a number where that cannot be told: it has chunks, or its head has not come alone and in one piece. */
+function endOf({ socket, headers }: IncomingMessage): number {
+  const read = (socket as Connection).parser?.getCurrentBuffer() ?? Buffer.alloc(0);
+  const bodyAt = read.indexOf('\r\n\r\n') + 4;
+  if (headers['transfer-encoding'] !== undefined || bodyAt < 4 || /^\s/.test(read.toString('latin1', 0, 1))) return NaN;
+  return socket.bytesRead - (read.length - bodyAt) + Number(headers['content-length'] ?? 0);
 }
 
 /** Of what one read has brought one request is begun at once, or a pipeline would keep everybody else waiting. */

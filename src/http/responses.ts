@@ -1,8 +1,9 @@
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { Response } from 'express';
 import type { ApiError } from '../errors/api-error.js';
 import { inContext } from './api-request.js';
 
-/** What every response has, beside `X-Request-Id`. Swagger UI has a content security policy of its own. */
+/** What every response has, beside `X-Request-Id`. The files of Swagger UI have a content security policy of their own. */
 export const SECURITY_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -11,14 +12,6 @@ export const SECURITY_HEADERS = {
 
 /** Unread request bodies up to here are taken and dropped, so that the connection can be kept. */
 const DROPPED_BODY_BYTES = 1_024;
-
-/** A middleware that sets the headers of every response, for those that others write. */
-export function setCommonHeaders(request: IncomingMessage, response: ServerResponse, next?: () => void): void {
-  response.setHeader('X-Request-Id', inContext(request).id);
-  for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.setHeader(name, value);
-  closeBehindBody(response);
-  next?.();
-}
 
 /** Writes the head of a response in one go: setting its headers one by one costs three times as much. */
 export function writeHead(response: ServerResponse, status: number, own: OutgoingHttpHeaders): ServerResponse {
@@ -53,14 +46,30 @@ export function sendError(response: ServerResponse, error: ApiError): void {
   writeHead(response, error.status, errorHeaders(error, body)).end(body);
 }
 
-/** A body that is not here yet, and that nobody will ask for, is not waited for. */
+/** A body that is not here yet, and that nobody will ask for, is not waited for; nor is what the parser has lost. */
 function closeBehindBody(response: ServerResponse): void {
-  const request = response.req;
+  const request = inContext(response.req);
+  if (request.endsAt !== undefined) response.shouldKeepAlive &&= request.socket.bytesRead === request.endsAt;
   if (request.complete) return;
   const { 'content-length': length, 'transfer-encoding': coding, expect } = request.headers;
   // Who expects "100 Continue" may send the body or not after this response; only the end of the connection tells.
   const isSmall = coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
   if (!isSmall) response.shouldKeepAlive = false;
+}
+
+/** Makes Express write what handlers return with the headers of every response, and an object as JSON in one go. */
+export function replyByWriteHead({ response }: { response: Response }): void {
+  const { send } = response;
+  response.json = function (body) {
+    const text = JSON.stringify(body, exactIntegers);
+    const length = Buffer.byteLength(text);
+    writeHead(this, this.statusCode, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': length });
+    return this.end(text, length === text.length ? 'latin1' : 'utf8');
+  };
+  response.send = function (body) {
+    closeBehindBody(this);
+    return Reflect.apply(send, this.set({ 'X-Request-Id': inContext(this.req).id, ...SECURITY_HEADERS }), [body]);
+  };
 }
 
 /** A replacer for `JSON.stringify`: a bigint becomes a number with all its digits. */

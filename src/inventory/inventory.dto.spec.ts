@@ -5,13 +5,14 @@ import type { Response } from 'express';
 import { describe, expect, it } from 'vitest';
 import { InventoryUpdate } from './inventory.dto.js';
 import type { ApiRequest } from '../http/api-request.js';
-import { readJson, validation } from '../http/parameters.js';
+import { readJson } from '../http/json-body.js';
+import { bodyValidation } from '../http/validation.pipe.js';
 
 async function read(body: string): Promise<InventoryUpdate> {
   const headers = { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) };
   const request = Object.assign(Readable.from([Buffer.from(body)]), { headers, rawHeaders: [] });
   const object = await readJson(request as unknown as ApiRequest, {} as Response);
-  return (await validation.transform(object, { type: 'custom', metatype: InventoryUpdate })) as InventoryUpdate;
+  return (await bodyValidation.transform(object, { type: 'custom', metatype: InventoryUpdate })) as InventoryUpdate;
 }
 
 /** Among them one in twelve is an integer in range that is not written as one, such as 150e-1. */

@@ -1,6 +1,7 @@
 import { ApiProperty, ApiSchema, type ApiSchemaOptions } from '@nestjs/swagger';
 import { IsInt, Max, Min } from 'class-validator';
 import { PetStatus } from '../generated/prisma/enums.js';
+import { ITEM } from './stock-item.js';
 import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from './stock.limits.js';
 
 /** The bounds are bigints, so that the document can give every digit of them. */
@@ -35,7 +36,7 @@ export function itemTag({ quantity, status }: Pick<InventoryItem, 'quantity' | '
 }
 
 /** One message for every way to break the rule. */
-export const QUANTITY_RULE = `quantity must be an integer from 0 to ${MAX_QUANTITY}`;
+export const QUANTITY_RULE = `quantity must be ${ITEM.quantity.rule}`;
 const RULE = { message: QUANTITY_RULE };
 
 /** The body of an update (docs/interface.md, section 2). */

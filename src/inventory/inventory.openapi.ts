@@ -2,7 +2,7 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiBody, ApiExtension, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import { lacksScope } from '../auth/scopes.js';
 import { ERRORS } from '../errors/error-code.js';
-import { BODY_TOO_LARGE } from '../http/parameters.js';
+import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './inventory.dto.js';
 import { ENTITY_TAG_LIST, IDEMPOTENCY_KEY, IF_MATCH_RULE } from './inventory.pipes.js';

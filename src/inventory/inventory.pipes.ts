@@ -1,6 +1,6 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
-import { holdsKey } from '../http/api-request.js';
+import { holdsKey } from '../auth/api-key.format.js';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */

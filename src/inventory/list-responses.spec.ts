@@ -9,12 +9,12 @@ import { PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
 /** A list that shares no piece with one of another quantity. */
 function listOf(pieces: number, quantity: number): StockList {
   const pets = Array.from({ length: pieces * PETS_PER_PIECE }, (_, petId) => petId);
-  return new StockList(Piece.cut(`[${pets.map((petId) => `{"petId":${petId},"quantity":${quantity}}`).join(',')}`));
+  return new StockList(Piece.cut(`,${pets.map((petId) => `{"petId":${petId},"quantity":${quantity}}`).join(',')}`));
 }
 
 it.each([
   ['one long list at a time, and sends another as it is meanwhile', 100, null],
-  ['short ones beside each other', 30, 'gzip'],
+  ['short ones beside each other', 20, 'gzip'],
 ])('compresses %s', async (_, pieces, codingOfOther) => {
   const responses = new ListResponses();
   const lists = [listOf(pieces, 1), listOf(pieces, 2)];

@@ -1,9 +1,15 @@
 import { hash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { exactIntegers } from '../http/responses.js';
+import type { InventoryItem } from './inventory.dto.js';
 import { constants, crc32, deflateRaw, deflateRawSync } from 'node:zlib';
 
-/** Every process cuts the list at the same places, so the entity tag depends on the content alone. */
+/** On average. */
 export const PETS_PER_PIECE = 1_024;
+
+/** As many pieces as are checked for gzip in one turn of the event loop. */
+const PIECES_PER_TURN = 64;
 
 /** Content codings of the list; the first is for a client that takes any. */
 export const CODINGS = ['gzip', 'identity'] as const;
@@ -24,65 +30,120 @@ export interface Body {
 /** A body up to this long is one text, which leaves in one write with the head before it. */
 const LONGEST_TEXT_BYTES = 16_384;
 
+const OPEN = Buffer.from('[');
+const COMMA = Buffer.from(',');
 const CLOSE = Buffer.from(']');
 
-/** RFC 1952: the header of a member without a name or a time. */
-const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
+const deflatePart = { finishFlush: constants.Z_SYNC_FLUSH };
+/** RFC 1952: the header of a member without a name or a time. Then the bracket. */
+const GZIP_OPEN = Buffer.concat([
+  Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]),
+  deflateRawSync(OPEN, deflatePart),
+]);
+const DEFLATED_COMMA = deflateRawSync(COMMA, deflatePart);
 const LAST_BLOCK = deflateRawSync(CLOSE);
 
-const BEFORE_PET_ID = '{"petId":';
+/** An item begins so, and nothing else: in the text of a member the quotes are escaped. */
+const ITEM_START = '{"petId":';
 const deflateAsync = promisify(deflateRaw);
 
-/** Consecutive items, each with the bracket or comma before it. Lists share the pieces that they have in common. */
+/**
+ * Whether a pet begins a piece: one of {@link PETS_PER_PIECE} does, by its id alone. So every process cuts a list alike, and
+ * a pet that comes or goes changes one piece, or splits or joins two. All digits count, by the finaliser of murmur3, so that
+ * regular ids spread.
+ */
+function beginsPiece(petId: string): boolean {
+  return ((mixed(Number(petId.slice(-9))) ^ mixed(Number(petId.slice(0, -9)))) & (PETS_PER_PIECE - 1)) === 0;
+}
+
+function mixed(number: number): number {
+  let bits = Math.imul(number ^ (number >>> 16), 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+  return bits ^ (bits >>> 16);
+}
+
+/** Consecutive items, each with a comma before it. Lists share the pieces that they have in common. */
 export class Piece {
   readonly firstPet: bigint;
   readonly hash: Buffer;
   #deflated: Promise<Buffer> | undefined;
 
   constructor(readonly bytes: Buffer) {
-    this.firstPet = BigInt(bytes.toString('latin1', 1 + BEFORE_PET_ID.length, bytes.indexOf(',', 1)));
+    this.firstPet = this.#petAt(0);
     this.hash = hash('sha256', bytes, 'buffer');
   }
 
-  /** Cuts items, each with what comes before it. */
+  /** @param items each with a comma before it */
   static cut(items: string): Piece[] {
     const pieces: Piece[] = [];
-    for (let from = 0, to = 0; from < items.length; from = to) {
-      for (let pets = 0; pets < PETS_PER_PIECE && to < items.length; pets++) to = items.indexOf('}', to) + 1;
-      pieces.push(new Piece(Buffer.from(items.slice(from, to), 'latin1')));
+    let from = 0;
+    for (let item = items.indexOf(ITEM_START, 2); item !== -1; item = items.indexOf(ITEM_START, item + 1)) {
+      const digits = item + ITEM_START.length;
+      if (!beginsPiece(items.slice(digits, items.indexOf(',', digits)))) continue;
+      pieces.push(new Piece(Buffer.from(items.slice(from, item - 1))));
+      from = item - 1;
     }
+    if (items !== '') pieces.push(new Piece(Buffer.from(items.slice(from))));
     return pieces;
   }
 
-  /** As {@link StockList.with}. */
-  with(changes: readonly ChangedPet[]): Piece | undefined {
+  /** Its items after changes in ascending order of their pets. */
+  with(changes: readonly ChangedPet[]): Buffer {
     const parts: Buffer[] = [];
     let from = 0;
     for (const { petId, item } of changes) {
-      const start = this.bytes.indexOf(`${BEFORE_PET_ID}${petId},`, from, 'latin1');
-      if (start === -1 && item === null) continue; // added and removed since
-      if (start === -1 || item === null) return undefined;
-      parts.push(this.bytes.subarray(from, start), Buffer.from(item, 'latin1'));
-      from = this.bytes.indexOf('}', start) + 1;
+      const at = this.#placeOf(BigInt(petId));
+      parts.push(this.bytes.subarray(from, at));
+      if (item !== null) parts.push(COMMA, Buffer.from(item));
+      from = this.#placeOf(BigInt(petId) + 1n);
     }
-    return new Piece(Buffer.concat([...parts, this.bytes.subarray(from)]));
+    return Buffer.concat([...parts, this.bytes.subarray(from)]);
+  }
+
+  /** Where the first item begins that is not of an earlier pet. */
+  #placeOf(petId: bigint): number {
+    let low = 0;
+    for (let high = this.bytes.length; low < high;) {
+      const middle = (low + high) >>> 1;
+      const at = this.#nextItem(middle);
+      if (at < high && this.#petAt(at) < petId) low = at + 1;
+      else high = middle;
+    }
+    return this.#nextItem(low);
+  }
+
+  #nextItem(from: number): number {
+    const start = this.bytes.indexOf(ITEM_START, from + 1, 'latin1');
+    return start === -1 ? this.bytes.length : start - 1;
+  }
+
+  #petAt(item: number): bigint {
+    const digits = item + 1 + ITEM_START.length;
+    return BigInt(this.bytes.toString('latin1', digits, this.bytes.indexOf(',', digits)));
   }
 
   get isDeflated(): boolean {
     return this.#deflated !== undefined;
   }
 
-  /** As raw deflate data up to a byte boundary, without a last block. Made beside the event loop when first asked for. */
+  /**
+   * As raw deflate data up to a byte boundary, without a last block; {@link DEFLATED_COMMA} comes first. Made beside the event
+   * loop when first asked for.
+   */
   deflated(): Promise<Buffer> {
-    this.#deflated ??= deflateAsync(this.bytes, { finishFlush: constants.Z_SYNC_FLUSH }).catch((error: unknown) => {
+    this.#deflated ??= this.#deflate().catch((error: unknown) => {
       this.#deflated = undefined; // no memory now may be some later
       throw error;
     });
     return this.#deflated;
   }
+
+  async #deflate(): Promise<Buffer> {
+    return Buffer.concat([DEFLATED_COMMA, await deflateAsync(this.bytes.subarray(1), deflatePart)]);
+  }
 }
 
-const NO_STOCK = new Piece(Buffer.from('['));
+const NO_ITEMS = new Piece(Buffer.alloc(0));
 
 /** The whole stock as bytes, shared by every response that sends them. */
 export class StockList {
@@ -92,35 +153,49 @@ export class StockList {
   readonly #hash: string;
   #gzip: Promise<Body> | undefined;
 
-  /** @param pieces of {@link PETS_PER_PIECE} pets each but for the last */
   constructor(pieces: readonly Piece[]) {
-    this.pieces = pieces.length === 0 ? [NO_STOCK] : pieces;
-    const chunks = [...this.pieces.map(({ bytes }) => bytes), CLOSE];
+    this.pieces = pieces.length === 0 ? [NO_ITEMS] : pieces;
+    const chunks = [OPEN, ...this.pieces.map(({ bytes }, at) => (at === 0 ? bytes.subarray(1) : bytes)), CLOSE];
     const body = bodyOf(chunks);
+    // Any bytes pass through latin1 as they are.
     this.plain =
       body.length > LONGEST_TEXT_BYTES ? body : { ...body, chunks: [Buffer.concat(chunks).toString('latin1')] };
     this.#hash = hash('sha256', Buffer.concat(this.pieces.map((piece) => piece.hash)), 'base64url').slice(0, 27);
   }
 
+  /** The list of these items, which are in ascending order of their pets. */
+  static of(items: readonly InventoryItem[]): StockList {
+    const text = JSON.stringify(items, exactIntegers).slice(0, -1);
+    return new StockList(items.length === 0 ? [] : Piece.cut(text));
+  }
+
   /**
-   * The list with some items in the place of those of the same pets; the other pieces are shared.
+   * The list after changes; the pieces that they do not touch are shared.
    *
    * @param changes in ascending order of their pets
-   * @returns nothing when a pet is new or gone, which moves what comes after it from piece to piece
    */
-  with(changes: readonly ChangedPet[]): StockList | undefined {
-    const pieces = [...this.pieces];
-    for (const [at, changesOfPiece] of Map.groupBy(changes, ({ petId }) => this.#pieceOf(BigInt(petId)))) {
-      const piece = pieces[at]?.with(changesOfPiece);
-      if (!piece) return undefined;
-      pieces[at] = piece;
+  with(changes: readonly ChangedPet[]): StockList {
+    if (changes.length === 0) return this;
+    const changesOfPieces = Map.groupBy(changes, ({ petId }) => this.#pieceOf(BigInt(petId)));
+    const pieces: Piece[] = [];
+    for (const [at, piece] of this.pieces.entries()) {
+      const changesOfPiece = changesOfPieces.get(at);
+      const items = changesOfPiece ? piece.with(changesOfPiece) : piece.bytes;
+      // Where a pet that begins a piece may have come or gone, the piece is cut again, and with the one before it.
+      if (changesOfPiece?.some(({ petId }) => beginsPiece(petId))) {
+        pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + items.toString()));
+      } else if (items.length > 0) pieces.push(changesOfPiece ? new Piece(items) : piece);
     }
     return new StockList(pieces);
   }
 
   /** Length of the pieces that another list does not have. */
   bytesNotIn(other: StockList): number {
-    return this.pieces.reduce((sum, piece, at) => (piece === other.pieces[at] ? sum : sum + piece.bytes.length), 0);
+    let at = 0;
+    return this.pieces.reduce((sum, piece) => {
+      while ((other.pieces[at]?.firstPet ?? piece.firstPet) < piece.firstPet) at++;
+      return other.pieces[at] === piece ? sum : sum + piece.bytes.length;
+    }, 0);
   }
 
   /** The entity tag of the list in a coding, unquoted. */
@@ -148,11 +223,13 @@ export class StockList {
   }
 
   async #compress(): Promise<Body> {
-    const chunks: Buffer[] = [GZIP_HEADER];
-    let checksum = 0;
-    for (const piece of this.pieces) {
-      chunks.push(await piece.deflated());
-      checksum = crc32(piece.bytes, checksum);
+    const chunks: Buffer[] = [GZIP_OPEN];
+    let checksum = crc32(OPEN);
+    for (const [at, piece] of this.pieces.entries()) {
+      if (at % PIECES_PER_TURN === PIECES_PER_TURN - 1) await nextTurn();
+      const deflated = await piece.deflated();
+      chunks.push(at === 0 ? deflated.subarray(DEFLATED_COMMA.length) : deflated);
+      checksum = crc32(at === 0 ? piece.bytes.subarray(1) : piece.bytes, checksum);
     }
     const trailer = Buffer.alloc(8);
     trailer.writeUInt32LE(crc32(CLOSE, checksum));

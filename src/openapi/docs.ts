@@ -1,7 +1,10 @@
+import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
+import { dirname, extname } from 'node:path';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import type { Response } from 'express';
+import type { Request, Response } from 'express';
+import { writeHead } from '../http/responses.js';
 import { describeApi } from './document.js';
 
 const PAGE = `${import.meta.dirname}/page`;
@@ -16,8 +19,15 @@ const FILES = {
   '/docs/favicon-32x32.png': `${SWAGGER_UI}/favicon-32x32.png`,
 };
 
+const MEDIA_TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.png': 'image/png',
+};
+
 /** The page loads and calls nothing but its own origin, over plain http too. */
-const FILE_HEADERS = {
+const PAGE_HEADERS = {
   'Content-Security-Policy':
     "default-src 'none';script-src 'self';style-src 'self';img-src 'self' data:;connect-src 'self';" +
     "base-uri 'none';form-action 'none';frame-ancestors 'none'",
@@ -29,21 +39,31 @@ export function serveDocs(app: NestExpressApplication): void {
   const router = app.getHttpAdapter().getInstance();
   let document: ReturnType<typeof describeApi> | undefined;
   for (const form of ['json', 'yaml'] as const) {
-    router.get(`/openapi.${form}`, (_request, response) => {
-      response.type(`application/${form}`).send((document ??= describeApi(app))[form]);
+    let send: ReturnType<typeof sender> | undefined;
+    router.get(`/openapi.${form}`, (request, response) => {
+      send ??= sender(Buffer.from((document ??= describeApi(app))[form]), `application/${form}; charset=utf-8`);
+      send(request, response);
     });
   }
   for (const path of ['/', '/docs/']) {
-    router.get(path, (_request, response) => {
-      response.redirect('/docs');
+    router.get(path, (_request, response: Response) => {
+      writeHead(response, 302, { Location: '/docs', 'Content-Length': 0 }).end();
     });
   }
   for (const [path, file] of Object.entries(FILES)) {
-    router.get(path, ({ headers }, response: Response) => {
-      delete headers['if-match']; // is for stock: Express would answer it, by 412
-      delete headers['if-unmodified-since'];
-      // Wherever the service is installed: a folder above may be a hidden one.
-      response.sendFile(file, { dotfiles: 'allow', acceptRanges: false, headers: FILE_HEADERS });
-    });
+    router.get(path, sender(readFileSync(file), MEDIA_TYPES[extname(file)] ?? '', PAGE_HEADERS));
   }
+}
+
+/** Sends the same bytes to everybody: a client that does not read them holds none of its own. */
+function sender(bytes: Buffer, mediaType: string, headers = {}) {
+  const caching = { 'Cache-Control': 'public, no-cache', ETag: `"${hash('sha256', bytes, 'base64url')}"` };
+  return (request: Request, response: Response): void => {
+    if (request.headers['if-none-match']?.includes(caching.ETag)) {
+      writeHead(response, 304, { ...headers, ...caching }).end();
+      return;
+    }
+    const content = { 'Content-Type': mediaType, 'Content-Length': bytes.length };
+    writeHead(response, 200, { ...headers, ...caching, ...content }).end(bytes);
+  };
 }

@@ -2,8 +2,8 @@ import type { INestApplication } from '@nestjs/common';
 import { type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import { stringify } from 'yaml';
 import { API_KEY_SCHEME } from '../auth/auth.guard.js';
-import { API_PREFIX } from '../http/limits.js';
 import { exactIntegers } from '../http/responses.js';
+import { API_PREFIX } from '../settings.js';
 import { COMMON_HEADERS } from './response-docs.js';
 
 const DESCRIPTION = `Stock levels of the animals in a pet store: read them all, set them one by one.

@@ -3,7 +3,7 @@ import { Injectable, type LoggerService } from '@nestjs/common';
 import { type LogFn, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
 import { Settings } from '../settings.js';
-import { describeError } from './error-text.js';
+import { describeError } from '../errors/error-text.js';
 import { terminalOptions } from './log-terminal.js';
 
 /** Many lines are written at once. While nobody reads standard output they wait in memory, up to `maxLength` bytes. */
@@ -62,15 +62,16 @@ export class Log implements LoggerService {
   }
 }
 
-let millisecond = 0;
-let timestamp = '';
+let second = 0;
+let upToSecond = '';
 
-/** As pino's own, kept for a millisecond: many lines share one, and writing a date takes a third of the time of a line. */
+/** As pino's own. Writing a date takes a third of the time of a line, so what lines of the same second share is kept. */
 function isoTime(): string {
   const now = Date.now();
-  if (now !== millisecond) {
-    millisecond = now;
-    timestamp = `,"time":"${new Date(now).toISOString()}"`;
+  const presentSecond = Math.floor(now / 1_000);
+  if (presentSecond !== second) {
+    second = presentSecond;
+    upToSecond = `,"time":"${new Date(second * 1_000).toISOString().slice(0, -4)}`;
   }
-  return timestamp;
+  return `${upToSecond}${String(now - second * 1_000).padStart(3, '0')}Z"`;
 }

@@ -5,8 +5,7 @@ import { type BatchEnd, batchEnds } from '../database/batcher.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 import { AUTH_FAILURES, type ApiRequest } from '../http/api-request.js';
-import { ListCache } from '../inventory/list-cache.js';
-import { QuantityUpdates } from '../inventory/quantity-updates.js';
+import { InventoryService } from '../inventory/inventory.service.js';
 import { Log } from './log.js';
 
 /** Seconds. Finer below 5 ms than is usual, for that is where this service's responses are. */
@@ -49,19 +48,19 @@ export class Metrics implements OnApplicationShutdown {
   );
   readonly #batchFailures = this.#counter('inventory_round_trip_failures_total', 'Round trips that failed.', 'trip');
 
-  constructor({ pool }: PrismaService, list: ListCache, updates: QuantityUpdates, log: Log) {
+  constructor({ pool }: PrismaService, { counts }: InventoryService, log: Log) {
     collectDefaultMetrics({ register: this.registry });
     this.#read(Gauge, 'http_server_active_requests', 'Requests under way.', () => this.activeRequests);
-    this.#read(Counter, 'inventory_list_readings_total', 'Times the whole stock was read.', () => list.readings);
-    this.#read(Counter, 'inventory_list_patches_total', 'Times only its changes were read.', () => list.patches);
-    this.#read(Counter, 'inventory_list_reuses_total', 'Requests served from the kept list.', () => list.reuses);
-    this.#read(Gauge, 'inventory_list_bytes', 'Length of the last list, not compressed.', () => list.bytes);
+    this.#read(Counter, 'inventory_list_readings_total', 'Times the whole stock was read.', () => counts.readings);
+    this.#read(Counter, 'inventory_list_patches_total', 'Times only its changes were read.', () => counts.patches);
+    this.#read(Counter, 'inventory_list_reuses_total', 'Requests served from the kept list.', () => counts.reuses);
+    this.#read(Gauge, 'inventory_list_bytes', 'Length of the last list, not compressed.', () => counts.listBytes);
     const busy = () => pool.totalCount - pool.idleCount;
     this.#read(Gauge, 'inventory_database_pool_busy', 'Connections of the pool in use.', busy);
     this.#read(Gauge, 'inventory_database_pool_idle', 'Connections of the pool not in use.', () => pool.idleCount);
     this.#read(Gauge, 'inventory_database_pool_waiting', 'Calls that wait for the pool.', () => pool.waitingCount);
     const held = 'Commits given up that wait for a synchronous standby, of all processes, as last seen by this one.';
-    this.#read(Gauge, 'inventory_held_commits', held, () => updates.heldCommits);
+    this.#read(Gauge, 'inventory_held_commits', held, () => counts.heldCommits);
     this.#read(Counter, 'inventory_log_lines_dropped_total', 'Log lines lost as nobody read them.', () => log.dropped);
     const buildInfo = { name: 'inventory_build_info', help: 'Always 1.', labelNames: ['version'] };
     new Gauge({ ...buildInfo, registers: [this.registry] }).set({ version }, 1);

@@ -2,7 +2,7 @@ import { Controller, Get, Header, Res } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { Public, RequireScope } from '../auth/auth.guard.js';
-import { unavailable } from '../errors/api-error.js';
+import { ApiError } from '../errors/api-error.js';
 import { Metrics } from './metrics.js';
 import { Readiness } from './readiness.js';
 
@@ -29,7 +29,7 @@ export class OperationsController {
   @Header('Cache-Control', 'no-store')
   async ready(): Promise<typeof OK> {
     const obstacle = await this.readiness.obstacle();
-    if (obstacle !== undefined) throw unavailable(obstacle);
+    if (obstacle !== undefined) throw new ApiError('service_unavailable', obstacle);
     return OK;
   }
 

@@ -2,18 +2,17 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { bootstrapKey } from '../auth/api-key.store.js';
 import { KeyCheck } from '../auth/key-check.js';
-import { DeadlinePassed, sqlstateOf } from '../database/database-failure.js';
+import { sqlstateOf } from '../database/database-failure.js';
 import { pendingMigrations } from '../database/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { tlsFailure } from '../database/tls.js';
+import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
 import { Drain } from '../http/drain.js';
 import { Settings } from '../settings.js';
-import { describeError } from './error-text.js';
 import { Log } from './log.js';
 
 /** No such table, no such function: what takes the place of those that are gone may lack migrations and the bootstrap key. */
 const MISSING = ['42P01', '42883'];
-const PREPARE_AGAIN_AFTER_MS = 500;
+const CHECK_AGAIN_AFTER_MS = 500;
 
 /** Shorter than any probe's own patience, and long for a database that is well. */
 const CHECKED_WITHIN_MS = 1_000;
@@ -24,6 +23,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   /** What the log has last; `null` before that. */
   #logged: string | null | undefined = null;
   #check: Promise<string | undefined> | undefined;
+  #isWatching = false;
   #isStopped = false;
 
   constructor(
@@ -36,7 +36,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
 
   /** Not awaited: the service starts without a database and gets ready by itself when it comes. */
   onApplicationBootstrap(): void {
-    void this.#prepare();
+    void this.#watch();
   }
 
   onApplicationShutdown(): void {
@@ -47,41 +47,49 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   async obstacle(): Promise<string | undefined> {
     if (this.drain.isDraining) return 'The service is shutting down.';
     if (!this.keyCheck.isPrepared) return 'The service has not found its database, with all migrations, yet.';
-    // One at a time: probes that come meanwhile share it.
-    this.#check ??= this.#findFailure().finally(() => (this.#check = undefined));
-    const failure = await this.#check;
-    this.#logChange(failure);
-    return failure && 'The database cannot be used at the moment.';
+    if ((await this.#findFailure()) === undefined) return undefined;
+    void this.#watch();
+    return 'The database cannot be used at the moment.';
   }
 
-  async #findFailure(): Promise<string | undefined> {
-    try {
-      await this.keyCheck.isAnswered(performance.now() + CHECKED_WITHIN_MS);
-      return undefined;
-    } catch (error) {
-      if (MISSING.includes(sqlstateOf(error) ?? '')) void this.#prepare();
-      return reasonOf(error);
+  /** Until the service is ready, so that the log says when it is, whether or not anybody probes. */
+  async #watch(): Promise<void> {
+    if (this.#isWatching) return;
+    this.#isWatching = true;
+    while (!this.#isStopped && (await this.#findFailure()) !== undefined) {
+      await pause(CHECK_AGAIN_AFTER_MS, undefined, { ref: false });
     }
+    this.#isWatching = false;
+  }
+
+  /** One at a time: probes that come meanwhile share it. */
+  #findFailure(): Promise<string | undefined> {
+    this.#check ??= this.#judge().finally(() => (this.#check = undefined));
+    return this.#check;
+  }
+
+  async #judge(): Promise<string | undefined> {
+    let failure: string | undefined;
+    try {
+      if (!this.keyCheck.isPrepared) await this.#prepare();
+      else await this.keyCheck.isAnswered(performance.now() + CHECKED_WITHIN_MS);
+    } catch (error) {
+      if (MISSING.includes(sqlstateOf(error) ?? '')) this.keyCheck.isPrepared = false;
+      failure = describeFailure(error);
+    }
+    this.#logChange(failure);
+    return failure;
   }
 
   async #prepare(): Promise<void> {
     const { BOOTSTRAP_API_KEY } = this.settings;
-    this.keyCheck.isPrepared = false;
-    while (!this.keyCheck.isPrepared && !this.#isStopped) {
-      try {
-        const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
-        if (pending.length > 0) throw new Error(`migrations are pending: ${pending.join(', ')}`);
-        if (BOOTSTRAP_API_KEY !== undefined) {
-          const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
-          if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);
-        }
-        this.keyCheck.isPrepared = true;
-        this.#logChange(undefined);
-      } catch (error) {
-        this.#logChange(reasonOf(error));
-        await pause(PREPARE_AGAIN_AFTER_MS, undefined, { ref: false });
-      }
+    const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
+    if (pending.length > 0) throw new Failure(NOT_NEWEST);
+    if (BOOTSTRAP_API_KEY !== undefined) {
+      const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
+      if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);
     }
+    this.keyCheck.isPrepared = true;
   }
 
   /** Not at every attempt or probe: what keeps the service from its database may last for hours. */
@@ -91,12 +99,4 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     if (obstacle === undefined) this.log.info('ready');
     else this.log.warn(`not ready: ${obstacle}`);
   }
-}
-
-/** In one line, and without secrets. */
-function reasonOf(error: unknown): string {
-  if (error instanceof DeadlinePassed) return `the database does not answer within ${CHECKED_WITHIN_MS / 1_000} s`;
-  const { message, cause } = describeError(error);
-  const text = cause?.message ?? message;
-  return tlsFailure(text) ?? text.trim().replaceAll(/\s+/g, ' ');
 }

@@ -65,7 +65,7 @@ export class RequestLog {
         durationMs: Math.round(durationMs * 1_000) / 1_000,
         bytes: length === undefined ? undefined : Number(length),
         aborted: response.writableFinished ? undefined : true,
-        err: status >= 500 && failure instanceof Error ? (failure.cause ?? failure) : undefined,
+        err: failure instanceof Error ? (failure.cause ?? (status >= 500 ? failure : undefined)) : undefined,
       },
       'request',
     );

@@ -88,7 +88,7 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
     expect(await page.title()).toBe('Pet store inventory');
 
     expect(await list(page)).toEqual({ status: '401', body: containing('"unauthorized"') });
-    await authorize(page, service.key);
+    await authorize(page, `  Bearer ${service.key}\t`);
     expect(await list(page)).toEqual({ status: '200', body: containing('"petId": 9223372036854775807,') });
     await page.locator(`${LIST} .live-responses-table`).scrollIntoViewIfNeeded();
     if (PICTURES) await page.screenshot({ path: `${PICTURES}/swagger-ui-${screen.name}-list.png` });
@@ -97,6 +97,18 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
       status: '200',
       body: '{\n  "petId": 9223372036854775807,\n  "quantity": 8,\n  "status": "pending"\n}',
     });
+    // A petId that cannot be sent: the response before goes, and the field says why.
+    for (const [petId, reason] of [
+      ['abc', 'Value must be an integer'],
+      ['', 'Required field is not provided'],
+    ] as const) {
+      expect((await update(page, '1', 12)).status).toBe('200');
+      await page.locator('[data-param-name="petId"] input').fill(petId);
+      await page.locator('[data-param-name="petId"] input').blur();
+      await page.locator(`${UPDATE} .execute`).click();
+      expect(await page.locator('[data-param-name="petId"] .field-error').innerText()).toBe(reason);
+      expect(await page.locator(`${UPDATE} .live-responses-table`).count()).toBe(0);
+    }
     for (const [quantity, ifMatch, status, text] of [
       [-1, '', '400', '"validation_failed"'],
       [1, '"sold-0"', '412', '"precondition_failed"'],

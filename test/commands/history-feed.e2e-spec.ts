@@ -219,7 +219,7 @@ describe('inventory history --follow', () => {
       server.freeze();
       await vi.waitUntil(() => follower.errors !== '', { timeout: STALLED_MS }).finally(() => server.thaw());
       expect(follower.errors).toBe(
-        'the database cannot be reached: it did not answer in time; check DATABASE_URL; waiting for it\n',
+        'the database did not answer in time; check DATABASE_URL and the database; waiting for it\n',
       );
       await server.database.sql(`DELETE FROM inventory_item WHERE pet_id = 1000001`);
       await follower.prints(2);

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import type { Client } from 'pg';
@@ -5,8 +6,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startService, type TestService } from '../support/service.ts';
 import {
   CSV_HEADER,
+  EXPORT_FAILED,
   IMPORT_CSV,
   inventory,
+  inventoryCommand,
   outcomeOf,
   sessionsOf,
   startInventory,
@@ -91,10 +94,11 @@ describe('an import under load', () => {
     await release();
   });
 
-  it('gives up in one line when someone holds a pet for too long', async () => {
+  it('shows the time while it waits for a pet that someone holds, and gives up in one line', async () => {
     expect(await load(7)).toEqual(DONE);
     const release = await service.database.lockRow(0);
-    expect(await load(8)).toEqual({ code: 1, stdout: '', stderr: HELD });
+    const held = await inventory(url, IMPORT_CSV, stockOf(8));
+    expect(held).toEqual({ code: 1, stdout: '', stderr: `writing: ${PETS} pets, 2 s\n${HELD}` });
     await release();
     expect(await listed()).toEqual({ 7: PETS });
   });
@@ -154,9 +158,13 @@ describe('inventory export', () => {
     expect((await compared).stderr).toContain(`0 added, 0 changed, ${PETS} unchanged, 0 removed`);
   });
 
-  it('gives up in one line, and writes nothing, when that transaction does not end', async () => {
+  it('gives up in one line, and says that it failed, when that transaction does not end', async () => {
     const rewriter = await rewriteStock();
-    expect(await inventory(url, ['export', '--format', 'json'])).toEqual({ code: 1, stdout: '', stderr: HELD });
+    expect(await inventory(url, ['export', '--format', 'json'])).toEqual({
+      code: 1,
+      stdout: EXPORT_FAILED,
+      stderr: HELD,
+    });
     await rewriter.end();
   });
 
@@ -165,5 +173,15 @@ describe('inventory export', () => {
     child.stdout.destroy();
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
     expect([child.exitCode, stderr]).toEqual([0, '']);
+  });
+
+  it.each([
+    ['>&-', { status: 1, stderr: 'error: standard output cannot be written: it is closed\n' }],
+    ['> /dev/null', { status: 0, stderr: '' }],
+  ])('notices whether anybody can read it: %s', (outlet, outcome) => {
+    const { command, args } = inventoryCommand();
+    const script = `'${command}' '${args.join()}' export ${outlet}`;
+    const env = { DATABASE_URL: url };
+    expect(spawnSync('sh', ['-c', script], { env, encoding: 'utf8' })).toMatchObject(outcome);
   });
 });

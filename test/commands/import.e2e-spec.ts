@@ -2,16 +2,27 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { importStock } from '../../src/commands/import.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
-import { CSV_HEADER, IMPORT_CSV, inventory, outcomeOf, startInventory, untilSessionOf } from './inventory-command.ts';
+import {
+  CSV_HEADER,
+  END_MARK,
+  IMPORT_CSV,
+  inventory,
+  outcomeOf,
+  startInventory,
+  untilSessionOf,
+} from './inventory-command.ts';
 import { malformedFiles } from './malformed-stock.ts';
 import { openStore, type Store } from './store.ts';
 
 const OLD =
   '-9223372036854775808,0,sold\n7,12,available\n9007199254740993,3,pending\n9223372036854775807,2147483647,available\n';
+
+const MISSING = `the end mark is missing: pets that were lost on the way would be removed; nothing was written
+Write the data with "inventory export --end-mark", or add "# end" as its last line once it is complete`;
 
 let store: Store;
 let folder: string;
@@ -38,7 +49,7 @@ async function file(name: string, content: string | Buffer): Promise<string> {
 }
 
 function importCsv(pets: string, ...options: string[]) {
-  return store.inventoryReading(CSV_HEADER + pets, ...IMPORT_CSV, ...options);
+  return store.inventoryReading(`${CSV_HEADER}${pets}\n${END_MARK}`, ...IMPORT_CSV, ...options);
 }
 
 describe('inventory import', () => {
@@ -105,7 +116,7 @@ describe('inventory import', () => {
 
   it('reads BOM, CRLF, quotes, empty lines and numbers as JSON writes them', async () => {
     const done = { code: 0, stdout: '', stderr: '' };
-    const csv = `\ufeff"petId",quantity,"status"\r\n\r\n"1",2,sold\r\n3,"4","pending"`;
+    const csv = `\ufeff"petId",quantity,"status"\r\n\r\n"1",2,sold\r\n3,"4","pending"\r\n# end\r\n`;
     expect(await store.inventoryReading(csv, ...IMPORT_CSV, '--missing', 'remove', '--quiet')).toEqual(done);
     expect(await store.stock()).toBe('1,2,sold\n3,4,pending\n');
 
@@ -114,16 +125,66 @@ describe('inventory import', () => {
     expect(await store.stock()).toBe('1,200,sold\n3,0,pending\n');
   });
 
+  it('removes nothing after a transfer that was cut, wherever it was cut', async () => {
+    // More than the buffers of an export hold.
+    await store.sql(`SET session_replication_role = replica; -- without history, which would take long
+      INSERT INTO inventory_item SELECT 9000000000000000000 + n, 2147000000 + n, 'available' FROM generate_series(1, 400000) n;
+      RESET session_replication_role`);
+    const stock = await store.stock();
+    const removing = [...IMPORT_CSV, '--missing', 'remove', '--quiet'];
+    for (const cut of ['pg_terminate_backend', 'pg_cancel_backend', 'SIGTERM'] as const) {
+      const exporting = startInventory(store.url, ['export', '--end-mark']);
+      onTestFinished(() => void exporting.kill('SIGKILL'));
+      await untilSessionOf('export', store.database, `wait_event = 'ClientWrite'`); // nobody reads
+      if (cut === 'SIGTERM') exporting.kill(cut);
+      else await store.sql(`SELECT ${cut}(pid) FROM pg_stat_activity WHERE application_name = 'inventory export'`);
+      const exported = await outcomeOf(exporting);
+      expect(exported).toMatchObject(
+        {
+          SIGTERM: { code: 143, stderr: 'interrupted: the export is not complete\n' },
+          pg_terminate_backend: { code: 1, stdout: expect.stringMatching(/\n# failed\n$/) as string },
+          pg_cancel_backend: {
+            code: 1,
+            stdout: expect.stringMatching(/\n# failed\n$/) as string,
+            stderr: 'error: the database cut the statement off: it took too long, or somebody cancelled it\n',
+          },
+        }[cut],
+      );
+      const imported = await store.inventoryReading(exported.stdout, ...removing);
+      expect({ cut, ...imported }).toMatchObject({ cut, code: 1, stderr: expect.stringContaining(MISSING) as string });
+    }
+    const { stdout } = await store.inventory('export', '--end-mark');
+    expect(stdout).toBe(CSV_HEADER + stock + END_MARK);
+    const lines = stdout.slice(0, -END_MARK.length);
+    expect(await store.inventoryReading(lines, ...removing)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `error: ${MISSING}\n`,
+    });
+    expect(await store.stock()).toBe(stock);
+  });
+
   it('says what is wrong with a file that cannot be read', async () => {
     const none = join(folder, 'none.csv');
     const cut = await file('cut.csv.gz', gzipSync(CSV_HEADER + OLD).subarray(0, 40));
     const plain = await file('plain.csv.gz', CSV_HEADER + OLD);
+    const packed = await file('packed.csv', gzipSync(CSV_HEADER + OLD));
+    const wide = await file('wide.csv', Buffer.from(`\ufeff${CSV_HEADER}${OLD}`, 'utf16le'));
+    const plainWide = await file('plain-wide.csv', Buffer.from(CSV_HEADER + OLD, 'utf16le'));
+    const semicolons = await file('semicolons.csv', (CSV_HEADER + OLD).replaceAll(',', ';'));
     const nameless = 'the name does not tell the format; add --format csv, --format ndjson, --format json';
     for (const [path, message] of [
-      [none, `there is no file ${none}`],
+      [none, `${none} cannot be read: ENOENT: no such file or directory, stat '${none}'`],
       ['stock.xlsx', nameless],
-      [cut, `${cut} is not sound gzip: unexpected end of file`],
-      [plain, `${plain} is not sound gzip: incorrect header check`],
+      [cut, `${cut} cannot be read: unexpected end of file`],
+      [plain, `${plain} cannot be read: incorrect header check`],
+      [
+        packed,
+        `${packed} cannot be read: it seems to be packed by gzip; unpack it, or give it a name that ends in .gz`,
+      ],
+      [wide, `${wide} cannot be read: it seems to be UTF-16; save it as UTF-8`],
+      [plainWide, `${plainWide} cannot be read: it seems to be UTF-16; save it as UTF-8`],
+      [semicolons, 'line 1: the fields seem to be separated by ";"; use commas'],
     ] as const) {
       expect(await store.inventory('import', path)).toEqual({ code: 1, stdout: '', stderr: `error: ${message}\n` });
     }
@@ -151,12 +212,12 @@ describe('inventory import', () => {
       `{"petId":6,"quantity":[1],"status":"\\u001b[2J\\u009b${'x'.repeat(50)}"}`,
       `{"petId":7,"quantity":null}`,
     ];
-    const { stderr } = await store.inventoryReading(items.join('\n'), 'import', '-', '--format', 'ndjson');
+    const { stderr } = await store.inventoryReading(`${items.join('\n')}\n`, 'import', '-', '--format', 'ndjson');
     expect(stderr.split('\n').slice(0, -2)).toEqual([
       'error: line 1: petId must be an integer from -9223372036854775808 to 9223372036854775807, in plain digits, not "5"',
       'line 2: quantity must be an integer from 0 to 2147483647, not "[1]" (pet 6)',
       `line 2: status must be one of available, pending, sold, not "\\u001b[2J\ufffd${'x'.repeat(35)}…" (pet 6)`,
-      'line 3: quantity must be an integer from 0 to 2147483647, not "null" (pet 7)',
+      'line 3: quantity is missing (pet 7)',
       'line 3: status is missing (pet 7)',
     ]);
   });

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
+import { MEMBERS } from '../../src/inventory/stock-item.ts';
 import type { Database } from '../support/database.ts';
 
 const CLI = join(import.meta.dirname, '../../dist/cli.js');
@@ -12,7 +13,10 @@ const NODE_COMPILE_CACHE = join(tmpdir(), 'inventory-compile-cache');
 
 /** Arguments for an import from standard input. */
 export const IMPORT_CSV = ['import', '-', '--format', 'csv'];
-export const CSV_HEADER = 'petId,quantity,status\n';
+export const CSV_HEADER = `${MEMBERS.map(({ name }) => name).join()}\n`;
+export const END_MARK = '# end\n';
+/** How an export ends that fails. */
+export const EXPORT_FAILED = '\n# failed\n';
 
 export interface Outcome {
   readonly code: number | null;

@@ -67,7 +67,7 @@ describe('inventory keys create', () => {
 });
 
 describe('a key that nobody could read', () => {
-  it.each(['> /dev/full', '| true'])('is told to be revoked: %s', async (outlet) => {
+  it.each(['> /dev/full', '| true', '>&-'])('is told to be revoked: %s', async (outlet) => {
     const { command, args } = inventoryCommand();
     const script = `set -o pipefail; '${command}' '${args.join()}' keys create --name unread ${outlet}`;
     const env = { DATABASE_URL: store.url };

@@ -1,3 +1,4 @@
+import { stateList } from '../../src/inventory/stock-item.ts';
 import { createDatabase } from '../support/database.ts';
 import { inventory } from './inventory-command.ts';
 
@@ -28,14 +29,14 @@ export async function openStore() {
 
     /** All pets as CSV, by SQL rather than by the command. */
     async stock(): Promise<string> {
-      const pets = `SELECT concat_ws(',', pet_id, quantity, status) || E'\\n' AS line FROM inventory_item ORDER BY pet_id`;
+      const pets = `SELECT concat_ws(',', pet_id, ${stateList()}) || E'\\n' AS line FROM inventory_item ORDER BY pet_id`;
       return (await lines(pets)).join('');
     },
 
     /** The history in short: each pet, what it was, what it became, by whom. */
     changes: () =>
       lines(
-        `SELECT concat_ws(' ', pet_id, quantity_before, status_before, '>', quantity_after, status_after, changed_by) AS line
+        `SELECT concat_ws(' ', pet_id, ${stateList('#_before')}, '>', ${stateList('#_after')}, changed_by) AS line
            FROM stock_change ORDER BY pet_id, id`,
       ),
 

@@ -76,14 +76,17 @@ export async function docker(...args: string[]): Promise<string> {
   return (await run('docker', args, { maxBuffer: 1 << 26 })).stdout.trim();
 }
 
-/** Waits until an address answers 200. @throws when it does not within a minute */
+/** What a dozen containers may take on a machine that does other things, too. */
+const PATIENCE = { timeout: 120_000, interval: 100 };
+
+/** Waits until an address answers 200. */
 export async function becomesReady(url: string): Promise<void> {
   const isReady = async () => expect((await fetch(url)).status).toBe(200);
-  await vi.waitFor(isReady, { timeout: 60_000, interval: 100 });
+  await vi.waitFor(isReady, PATIENCE);
 }
 
-/** Waits until Docker finds a container healthy. @throws when it does not within half a minute */
+/** Waits until Docker finds a container healthy. */
 export async function becomesHealthy(container: string): Promise<void> {
   const health = () => docker('inspect', '--format', '{{.State.Health.Status}}', container);
-  await vi.waitFor(async () => expect(await health()).toBe('healthy'), { timeout: 30_000, interval: 200 });
+  await vi.waitFor(async () => expect(await health()).toBe('healthy'), PATIENCE);
 }

@@ -50,7 +50,7 @@ describe('two replicas behind a balancer and a pooler in transaction mode', () =
       expect(await docker('inspect', '--format', '{{.State.ExitCode}}', replica)).toBe('0');
       await docker('start', replica);
       await becomesHealthy(replica);
-      await sleep(1_500); // the balancer's next look at it
+      await sleep(3_000); // the balancer looks at it every second
     }
     await judge(run, 'service_unavailable', 'outcome_unknown');
     expect([run.evidence.lostConnections, run.load.refusedConnections]).toEqual([0, 0]);
@@ -64,28 +64,15 @@ describe('two replicas behind a balancer and a pooler in transaction mode', () =
     if (service === 'replica') balanced.killedAt = performance.now() + 1_000;
     await docker('kill', container);
     await docker('start', container);
-    await sleep(4_000);
+    await sleep(2_000); // what was answered before has come
     const before = run.evidence.answered('200');
-    await sleep(1_000);
-    expect(run.evidence.answered('200')).toBeGreaterThan(before);
+    await expect.poll(() => run.evidence.answered('200'), { timeout: 60_000 }).toBeGreaterThan(before);
     await judge(run);
   });
 });
 
-describe('the pool', () => {
-  it('gives every session the bounds of the role, since a client cannot set its own', async () => {
-    const program = `
-      const { default: pg } = await import('pg');
-      const client = new pg.Client({ connectionString: process.env.DATABASE_URL, statement_timeout: 1, lock_timeout: 1 });
-      await client.connect();
-      const names = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'];
-      const { rows } = await client.query('SELECT current_setting(n) AS s FROM unnest($1::text[]) n', [names]);
-      console.log(rows.map((row) => row.s).join(' '));
-      await client.end();`;
-    expect((await project.exec('replica', 'node', '--input-type=module', '-e', program)).trim()).toBe('30s 500ms 5s');
-  });
-
-  it('lets its role neither change the schema nor remove stock or history', async () => {
+describe('the pooled role', () => {
+  it('can neither change the schema nor remove stock or history', async () => {
     const [row] = await database.sql<{ may: string }>(
       `SELECT concat_ws(',', has_schema_privilege('inventory_pooled', 'public', 'CREATE'),
               has_table_privilege('inventory_pooled', 'inventory_item', 'INSERT, DELETE, TRUNCATE'),

@@ -22,8 +22,8 @@ const HOSTILE: Readonly<Record<string, string>> = {
   'invalid UTF-8': '\x80'.repeat(1024),
 };
 
-/** A busy machine's other programs are not in it, for CPU time is measured. */
-const BUDGET_MICROSECONDS = 1_000;
+/** How many good bodies a hostile one may cost. A busy machine's other programs are not in it, for CPU time is measured. */
+const MOST_GOOD_BODIES = 2;
 const ROUNDS = 20;
 
 let service: TestService;
@@ -47,13 +47,13 @@ async function cpuMicroseconds(body: string): Promise<number> {
   return costs.sort((a, b) => a - b)[ROUNDS / 4] ?? Infinity;
 }
 
-it('a hostile body costs less than a millisecond more than a good one, client included', async () => {
-  await cpuMicroseconds(FIVE); // compiles what the others use
+it('a hostile body costs no more than a few good ones, client included', async () => {
+  for (const body of [FIVE, ...Object.values(HOSTILE)]) await cpuMicroseconds(body); // compiles what they use
   const good = await cpuMicroseconds(FIVE);
   const dear: Record<string, number> = {};
   for (const [name, body] of Object.entries(HOSTILE)) {
-    const extra = (await cpuMicroseconds(body)) - good;
-    if (extra > BUDGET_MICROSECONDS) dear[name] = extra;
+    const goodBodies = (await cpuMicroseconds(body)) / good;
+    if (goodBodies > MOST_GOOD_BODIES) dear[name] = goodBodies;
   }
   expect(dear).toEqual({});
 });

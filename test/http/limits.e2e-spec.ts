@@ -101,6 +101,29 @@ describe.concurrent('a connection', () => {
   });
 });
 
+describe('connections', () => {
+  it('beyond the most that there may be are closed as they come', async () => {
+    const own = await startService({ limits: { connections: 2 } });
+    onTestFinished(() => own.stop());
+    const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];
+    for (const connection of kept) expect((await connection.answer()).status).toBe(200);
+    expect(await (await open(listBytes(own.key), own)).closed()).toBe('');
+    for (const connection of kept) expect((await connection.send(listBytes(own.key)).answer()).status).toBe(200);
+  });
+
+  it('that do not read the documentation hold no copy of it', async () => {
+    const script = 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n';
+    const before = process.memoryUsage();
+    const connections = await Promise.all(Array.from({ length: 200 }, () => open('')));
+    for (const connection of connections) connection.pause();
+    for (const connection of connections) connection.send(script);
+    await pause(300);
+    const { external, arrayBuffers } = process.memoryUsage();
+    for (const connection of connections) connection.destroy();
+    expect(external + arrayBuffers - before.external - before.arrayBuffers).toBeLessThan(200 * 32_768); // a file of 1.4 MB
+  });
+});
+
 describe('a body that is too large', () => {
   it.each([
     ['Content-Length: 1000000000\r\n', ''],

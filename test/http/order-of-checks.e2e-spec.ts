@@ -51,6 +51,16 @@ const FAULTS: [name: string, expected: WholeAnswer, add: (update: GoodUpdate) =>
   ['If-Match', refused.precondition('"available-7"'), ({ headers }) => headers.set('If-Match', '"available-8"')],
 ];
 
+/** Any of these may be told first, or a fault of the body. */
+const BESIDE_THE_BODY = ['petId', 'form of If-Match', 'Idempotency-Key'];
+const OF_THE_STOCK = ['pet', 'If-Match'];
+
+function withFaults(isThere: (name: string, at: number) => boolean): GoodUpdate {
+  const update = new GoodUpdate();
+  for (const [, , add] of FAULTS.filter(([name], at) => isThere(name, at)).reverse()) add(update);
+  return update;
+}
+
 async function send({ method, target, headers, body }: GoodUpdate): Promise<WholeAnswer> {
   return whole(await ask(service.port, { method, target, headers: [...headers], body: Buffer.from(body, 'latin1') }));
 }
@@ -61,10 +71,16 @@ describe('PATCH /v1/inventory/:petId, order of the checks', () => {
   });
 
   it.each(FAULTS)('tells of this fault where all later ones are there too: %s', async (name, expected) => {
-    const update = new GoodUpdate();
     const first = FAULTS.findIndex(([each]) => each === name);
-    for (const [, , add] of FAULTS.slice(first).reverse()) add(update);
+    const isFree = BESIDE_THE_BODY.includes(name);
+    const update = withFaults((each, at) => at === first || (isFree ? OF_THE_STOCK.includes(each) : at > first));
     expect(await send(update)).toEqual(expected);
+  });
+
+  it('tells one fault where the path, the headers and the body have one each', async () => {
+    const faults = [...BESIDE_THE_BODY, 'media type'];
+    const answers = FAULTS.filter(([name]) => faults.includes(name)).map(([, answer]) => answer);
+    expect(answers).toContainEqual(await send(withFaults((name) => faults.includes(name))));
   });
 
   it('changes nothing by a refused request', async () => {

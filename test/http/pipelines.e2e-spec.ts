@@ -79,8 +79,8 @@ describe('pipelined requests of one connection', () => {
 
   it('may be more than that in all', async () => {
     const connection = await send('');
-    for (let n = 0; n < 3 * 100; n++) {
-      if (n % 100 === 0) connection.send(NOT_THERE.repeat(100));
+    for (let n = 0; n < 10 * MOST_WAITING; n++) {
+      if (n % MOST_WAITING === 0) connection.send(NOT_THERE.repeat(MOST_WAITING));
       expect((await connection.answer()).headers['connection']).toBe('keep-alive');
     }
   });
@@ -117,7 +117,7 @@ describe('pipelined requests of one connection', () => {
     const unlock = await lockPet();
     const connection = await send(update(1, 7));
     const rest = update(2, 8);
-    for (let n = 0; n < 50; n++) {
+    for (let n = 0; n < MOST_WAITING; n++) {
       connection.send(n === 0 ? rest.slice(0, -1) : `}${rest.slice(0, -1)}`);
       await pause(5);
     }
@@ -125,7 +125,7 @@ describe('pipelined requests of one connection', () => {
     connection.send('}');
     await unlock();
     expect(whole(await connection.answer())).toEqual(updated('1', 7));
-    for (let n = 0; n < 50; n++) expect(whole(await connection.answer())).toEqual(updated('2', 8));
+    for (let n = 0; n < MOST_WAITING; n++) expect(whole(await connection.answer())).toEqual(updated('2', 8));
   });
 
   it('are not begun when the client has gone before their turn', async () => {

@@ -63,7 +63,8 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     await expect.poll(() => checks, { timeout: 5_000 }).not.toEqual([]);
     await pause(500); // another batch would end by now
     batchEnds.unsubscribe(count);
-    expect(checks).toEqual([1]);
+    expect(new Set(checks)).toEqual(new Set([1])); // the probes' and those of the service itself, each alone
+    expect(checks.length).toBeLessThan(5);
   });
 
   it('is not ready while the database is frozen and more requests wait than may', async () => {
@@ -95,10 +96,13 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     await pause(1_500);
     await applyMigrations(database.url);
     await service.becomesReady();
-    const pending = service.lines().filter(({ msg }) => String(msg).startsWith('not ready: migrations are pending'));
-    // Not one for each attempt; but the migrations may be seen to become fewer.
-    expect(pending.length).toBeGreaterThan(0);
-    expect(new Set(pending.map(({ msg }) => msg)).size).toBe(pending.length);
+    await expect
+      .poll(() => service.lines().map(({ level, msg }) => `${String(level)} ${String(msg)}`))
+      .toEqual([
+        'info listening',
+        'warn not ready: the database has no inventory tables, or not the newest; run "inventory migrate" first',
+        'info ready',
+      ]);
     expect(await probe(service.url, 'ready')).toEqual(OK);
     await service.kill();
     await database.drop();

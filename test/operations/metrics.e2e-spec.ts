@@ -1,7 +1,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { listBytes } from '../http/raw-requests.ts';
 import { Connection, ask, sendRaw } from '../support/http-client.ts';
+import { startFaultyPostgres } from '../support/postgres-server.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 const REQUESTS = 'http_server_request_duration_seconds_count';
@@ -149,21 +150,62 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
 
   it('has every name and label that the dashboard and the alert rules use', async () => {
     await Promise.all([send('GET', '/v1/inventory', bearer()), sendRaw(service.port, 'nonsense\r\n\r\n')]);
-    const known = new Map<string, Set<string>>();
-    for (const [, name = '', labels = ''] of (await exposition()).matchAll(/^(\w+)(?:\{(.*)\})? /gm)) {
-      const names = known.get(name) ?? new Set(['job', 'instance']); // which Prometheus adds
-      for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) names.add(label);
-      known.set(name, names);
-    }
-    const selectors = ['grafana', 'prometheus'].flatMap((folder) => selectorsIn(`deploy/${folder}/`));
-    expect(selectors.length).toBeGreaterThan(30);
-    for (const [selector, name = '', labels = ''] of selectors) {
-      const asked = [...labels.matchAll(/(\w+)\s*(?:=|!)/g)].map(([, label]) => label);
-      expect([...(known.get(name) ?? [])], selector).toEqual(expect.arrayContaining(asked));
-      expect(known.has(name), selector).toBe(true);
-    }
+    expectSeriesInUse(await exposition());
   });
 });
+
+describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
+  it.each(['freezes', 'ends'])(
+    'keeps what is shown and alerted on coming, at once, to a key known good: it %s',
+    async (how) => {
+      const postgres = await startFaultyPostgres();
+      const service = await startService({ databaseUrl: postgres.url });
+      onTestFinished(async () => {
+        await service.stop().catch(() => undefined); // its own connection was cut
+        await postgres.remove();
+      });
+      await service.addKey('reads-metrics', { scopes: ['metrics:read'] });
+      const scrape = (key: string) =>
+        ask(service.port, { target: '/metrics', headers: { Authorization: `Bearer ${key}` } });
+      expect((await scrape('reads-metrics')).status).toBe(200);
+      expect((await service.list()).status).toBe(200);
+      await sendRaw(service.port, 'nonsense\r\n\r\n');
+
+      if (how === 'freezes') postgres.freeze();
+      else await postgres.stop();
+      expect((await service.list()).status).toBe(503);
+      const startedAt = performance.now();
+      const { status, text } = await scrape('reads-metrics');
+      expect([status, performance.now() - startedAt < 1_000]).toEqual([200, true]);
+      expectSeriesInUse(text);
+      expect(text).toMatch(/^http_server_request_duration_seconds_count\{.*status="503"\} 1$/m);
+      expect((await scrape(service.key)).status).toBe(503); // good, too, but it has read no metrics here
+
+      if (how === 'freezes') postgres.thaw();
+      else await postgres.restart();
+      await expect.poll(async () => (await service.list()).status, { timeout: 10_000 }).toBe(200);
+      await service.database.sql(`UPDATE api_key SET revoked_at = now() WHERE scopes = '{metrics:read}'`);
+      expect((await scrape('reads-metrics')).status).toBe(401);
+    },
+  );
+});
+
+/** The names and labels that the dashboard and the alert rules use are all there. */
+function expectSeriesInUse(exposition: string): void {
+  const known = new Map<string, Set<string>>();
+  for (const [, name = '', labels = ''] of exposition.matchAll(/^(\w+)(?:\{(.*)\})? /gm)) {
+    const names = known.get(name) ?? new Set(['job', 'instance']); // which Prometheus adds
+    for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) names.add(label);
+    known.set(name, names);
+  }
+  const selectors = ['grafana', 'prometheus'].flatMap((folder) => selectorsIn(`deploy/${folder}/`));
+  expect(selectors.length).toBeGreaterThan(30);
+  for (const [selector, name = '', labels = ''] of selectors) {
+    const asked = [...labels.matchAll(/(\w+)\s*(?:=|!)/g)].map(([, label]) => label);
+    expect([...(known.get(name) ?? [])], selector).toEqual(expect.arrayContaining(asked));
+    expect(known.has(name), selector).toBe(true);
+  }
+}
 
 /** What asks for a metric of ours in the files of a folder, with its name and its labels. */
 function selectorsIn(folder: string): RegExpExecArray[] {

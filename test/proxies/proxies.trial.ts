@@ -9,30 +9,36 @@ import * as raw from '../http/raw-requests.ts';
 import { createDatabase, type Database } from '../support/database.ts';
 import { type Answer, Connection, ask } from '../support/http-client.ts';
 import { ServiceProcess } from '../support/service-process.ts';
+import { listText } from '../support/stock.ts';
 import { type Changes, type Proxy, type ProxyName, configuration, isInstalled, startProxy } from './proxy.ts';
 
 const KEY = 'k'.repeat(40);
-const LIST = '[{"petId":1,"quantity":5,"status":"available"}]';
+const LIST = listText([1, 5]);
 /** A whole request, behind each row and as the body of some, where nobody may take it for one. */
 const HIDDEN = 'GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n';
 
+/** Requests of which a proxy and the service could think that they end at different places. */
+const AMBIGUOUS = [
+  'a space before the colon',
+  'a bare CR in a value',
+  'a folded header',
+  'two lengths',
+  'a list of lengths',
+  'length and chunks',
+  'chunks and length',
+  'chunks not last',
+  'two codings',
+  'a coding in HTTP/1.0',
+];
 type Row = [name: string, pieces: string[]];
+const heads = new Map([...raw.MALFORMED_HEADS, ...raw.REFUSED_HEADS].map(([name, bytes]) => [name, bytes]));
 const update = (headers: string, body: string) => raw.updateBytes(KEY, headers, body);
+const unread = update(`Expect: 100-continue\r\nContent-Length: ${HIDDEN.length}\r\n`, '').replace('/1 ', '/x ');
 const ROWS: Row[] = [
-  ...[...raw.MALFORMED_HEADS, ...raw.REFUSED_HEADS, ...raw.LARGE_HEADS].map(([name, bytes]): Row => [name, [bytes]]),
-  ...raw.MALFORMED_BODIES.map(([name, body]): Row => [name, [update(raw.CHUNKED, body)]]),
-  ...raw.GARBAGE.map((bytes): Row => [bytes.slice(0, 7), [update('Content-Length: 14\r\n', raw.FIVE) + bytes]]),
-  ...[['petId', '/1 ', '/x '] as const, ...raw.REFUSED_BEFORE_BODY].flatMap(([name, from, to]) =>
-    ['', 'Expect: 100-continue\r\n'].flatMap((expectation): Row[] => {
-      const head = update(`${expectation}Content-Length: ${HIDDEN.length}\r\n`, '').replace(from, to);
-      const body = HIDDEN.padEnd(name === 'size' ? 2_000 : 0);
-      const row = `refused for ${name}${expectation && ', expecting 100'}`;
-      return [
-        [`${row}, body at once`, [head + body]],
-        [`${row}, body later`, [head, body]],
-      ];
-    }),
-  ),
+  ...AMBIGUOUS.map((name): Row => [name, [heads.get(name) ?? expect.fail(name)]]),
+  ['a chunk longer than it says', [update(raw.CHUNKED, `5\r\n${raw.FIVE}\r\n0\r\n\r\n`)]],
+  ['refused before its body, which comes at once', [unread + HIDDEN]],
+  ['refused before its body, which comes later', [unread, HIDDEN]],
 ];
 
 let database: Database;
@@ -44,7 +50,7 @@ let change = (bytes: string): string => bytes;
 
 beforeAll(async () => {
   database = await createDatabase();
-  await database.sql(`INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 5, 'available')`);
+  await database.stock([1, 5]);
   service = await ServiceProcess.running({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY });
   wire = await listening((near) => {
     connections++;
@@ -212,6 +218,13 @@ describe.runIf(isInstalled('nginx'))('nginx, when a replica is a machine that is
 
   it('sends the update to another', async () => {
     expect(await statuses([])).toEqual([200, 200]);
+  });
+
+  it('logs the method of an update that it answers itself', async () => {
+    const proxy = await startProxy('nginx', 1); // where nothing listens
+    onTestFinished(() => proxy.stop());
+    expect((await setQuantity(proxy.port)).status).toBe(503);
+    await expect.poll(() => proxy.log()).toContain(' PATCH 503 ');
   });
 
   it('is seen to fail it where it may not', async () => {

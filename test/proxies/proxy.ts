@@ -85,9 +85,9 @@ export async function startProxy(name: ProxyName, upstreamPort: number, changes:
     port,
     /** Ids of the requests that were sent to the service. */
     passedOn(): string[] {
-      const log = name === 'nginx' ? readFileSync(join(folder, 'log'), 'utf8') : output;
-      return Array.from(log.matchAll(passedOn), ([, id = '']) => id);
+      return Array.from(this.log().matchAll(passedOn), ([, id = '']) => id);
     },
+    log: () => (name === 'nginx' ? readFileSync(join(folder, 'log'), 'utf8') : output),
     async stop(): Promise<void> {
       child.process.kill('SIGTERM');
       await child.ended;

@@ -1,5 +1,7 @@
 import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
+import type { PetStatus } from '../../src/generated/prisma/enums.ts';
 import type { Answer } from './http-client.ts';
+import { itemText } from './stock.ts';
 
 /** An answer without what differs from one to the next or belongs to the connection: such answers are compared whole. */
 export type WholeAnswer = ReturnType<typeof whole>;
@@ -29,16 +31,16 @@ export function refusal(code: ErrorCode, message: string, headers: Readonly<Reco
 }
 
 /** The answer to an update that was made. */
-export function updated(petId: string, quantity: number, status = 'available'): WholeAnswer {
+export function updated(petId: string, quantity: number, status: PetStatus = 'available'): WholeAnswer {
   return answer(
     200,
     { ...JSON_BODY, 'cache-control': 'no-store', etag: `"${status}-${quantity}"` },
-    `{"petId":${petId},"quantity":${quantity},"status":"${status}"}`,
+    itemText(petId, quantity, status),
   );
 }
 
 /** The answer to an update that had been made before. */
-export function replayed(petId: string, quantity: number, status = 'available'): WholeAnswer {
+export function replayed(petId: string, quantity: number, status: PetStatus = 'available'): WholeAnswer {
   const { headers, ...first } = updated(petId, quantity, status);
   return { ...first, headers: { ...headers, 'idempotent-replayed': 'true' } };
 }
@@ -97,6 +99,7 @@ export const refused = {
   notObject: refusal('validation_failed', 'The body must be a JSON object.'),
   unknownMember: (member: string) => refusal('validation_failed', `${member} is not a member of the body.`),
   quantity: refusal('validation_failed', 'quantity must be an integer from 0 to 2147483647.'),
+  rule: refusal('validation_failed', 'A rule of the database refuses this update: nothing was written.'),
   malformed: refusal('bad_request', 'The request is not well-formed HTTP/1.1.'),
   httpVersion: refusal('bad_request', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.'),
   noHost: refusal('bad_request', 'Exactly one Host header is required.'),

@@ -1,6 +1,8 @@
 import { hash, randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import { applyMigrations } from '../../src/database/migrations.ts';
+import { type Pet, stockStatement } from './stock.ts';
+import { atTestEnd } from './test-end.ts';
 
 /** A PostgreSQL database past the service. */
 export class Database {
@@ -35,6 +37,11 @@ export class Database {
     await client.connect();
     if (begun.length > 0) await client.query(`BEGIN; ${begun.join(';')}`);
     return client;
+  }
+
+  /** Adds pets, or sets those that are there. */
+  async stock(...pets: readonly Pet[]): Promise<void> {
+    await this.sql(...stockStatement(pets));
   }
 
   /** Stores a key, for lists and updates unless `columns` of its row say otherwise. */
@@ -81,17 +88,19 @@ export class Database {
   /** Removes it, cutting whatever sessions it still has. */
   async drop(): Promise<void> {
     const name = new URL(this.url).pathname.slice(1);
-    await new Database(this.serverUrl).sql(`DROP DATABASE ${name} WITH (FORCE)`);
+    await new Database(this.serverUrl).sql(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
   }
 }
 
 /**
- * A migrated database without pets or keys, of the test file's own: some 30 ms. Call it in `beforeAll`, `drop` it in
- * `afterAll`. `{ migrated: false }` gives an empty one.
+ * A migrated database without pets or keys: some 30 ms. Called in a test it is dropped at the test's end; called in
+ * `beforeAll`, `drop` it in `afterAll`. `{ migrated: false }` gives an empty one.
  */
 export async function createDatabase({ migrated = true } = {}): Promise<Database> {
   const { inject } = await import('vitest');
-  return createOn(inject('postgresUrl'), migrated ? inject('templateDatabase') : 'template0');
+  const database = await createOn(inject('postgresUrl'), migrated ? inject('templateDatabase') : 'template0');
+  await atTestEnd(() => database.drop());
+  return database;
 }
 
 /** A migrated database on a server that has no template. */

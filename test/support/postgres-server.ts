@@ -9,6 +9,7 @@ import { serverAccount } from '../../dev/postgres-binaries.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
 import { createCertificate, type Certificate } from './certificate.ts';
 import { Database } from './database.ts';
+import { atTestEnd } from './test-end.ts';
 
 const wantsTls = process.env['TEST_DATABASE_TLS'] === 'verify-full';
 
@@ -59,7 +60,7 @@ export type FaultyPostgres = Awaited<ReturnType<typeof startFaultyPostgres>>;
 
 /**
  * A PostgreSQL server of a test's own with a migrated, empty store, durable like a real one, to be hurt. It takes about a
- * second. Call `remove` in `afterAll`.
+ * second. Started in a test it does not outlive that; started in `beforeAll`, `remove` it in `afterAll`.
  *
  * @param start `startPostgres`, for a server that knows nothing of TLS whatever TEST_DATABASE_TLS says
  */
@@ -80,11 +81,18 @@ export async function startFaultyPostgres(start = startTestServer) {
     await server.ended;
     clearInterval(waiting);
   }
-  /** By a signal: it may let nobody in at the moment. */
+  /** By a signal: it may let nobody in at the moment. It reads its files before it takes another connection. */
   async function reload(): Promise<void> {
+    const reloads = () => readFileSync(join(folder, 'log'), 'utf8').split('received SIGHUP').length;
+    const before = reloads();
     process.kill(server.pid, 'SIGHUP');
-    await pause(500);
+    while (reloads() === before) await pause(10);
   }
+  async function remove(): Promise<void> {
+    await crash().catch(() => undefined); // it may be down already
+    rmSync(folder, { recursive: true, force: true });
+  }
+  await atTestEnd(remove);
   return {
     /** For DATABASE_URL. The same through every crash and restart. */
     url,
@@ -126,10 +134,7 @@ export async function startFaultyPostgres(start = startTestServer) {
       await reload();
     },
     /** Ends it, whatever its state, and removes its data. */
-    async remove(): Promise<void> {
-      await crash().catch(() => undefined); // it may be down already
-      rmSync(folder, { recursive: true, force: true });
-    },
+    remove,
   };
 }
 

@@ -3,8 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { SEMI_SPACE } from '../../dev/build.ts';
+import { endWithUs } from '../../dev/child.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { ask } from './http-client.ts';
+import { atTestEnd } from './test-end.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
@@ -42,9 +44,15 @@ export class ServiceProcess {
     this.ended.catch(() => undefined);
   }
 
-  /** @param settings its whole environment but for where it listens */
+  /**
+   * One that is made in a test does not outlive it.
+   *
+   * @param settings its whole environment but for where it listens
+   */
   static async onFreePort(settings: NodeJS.ProcessEnv, options: Options = {}): Promise<ServiceProcess> {
-    return new ServiceProcess(await freePort(), settings, options);
+    const service = new ServiceProcess(await freePort(), settings, options);
+    await atTestEnd(() => service.kill());
+    return service;
   }
 
   /** The same, started and ready. */
@@ -65,18 +73,17 @@ export class ServiceProcess {
     const [program = '', ...args] = this.command;
     const child = spawn(program, args, {
       env: { NODE_ENV: 'production', ...this.settings, ...listen },
+      detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text: string) => (this.log += text));
     }
     this.child = child;
-    const endWithUs = () => child.kill('SIGKILL');
-    process.on('exit', endWithUs);
+    endWithUs(child, 'KILL');
     this.ended = new Promise((resolve) => {
       let at = 0;
       child.on('exit', () => {
-        process.off('exit', endWithUs);
         at = performance.now();
       });
       child.on('close', (code, signal) => resolve({ code, signal, at }));

@@ -2,16 +2,18 @@ import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { Server } from 'node:http';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { expect, onTestFinished, vi } from 'vitest';
+import { expect, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { readSettings, type SettingName } from '../../src/settings.ts';
 import { LIMITS, type Limits } from '../../src/http/limits.ts';
 import { watchContract } from './contract.ts';
 import { Database, createDatabase } from './database.ts';
 import { type HeaderLines, ask } from './http-client.ts';
+import { type Pet, stockStatement } from './stock.ts';
+import { atTestEnd } from './test-end.ts';
 
-/** A pet's row; ids as text or bigint where a JavaScript number would round them. */
-type Pet = readonly [petId: number | bigint | string, quantity: number, status?: 'available' | 'pending' | 'sold'];
+/** False in the project `plain`, which holds the plain service to the same promises. */
+export const IS_FAST = process.env['FAST'] !== 'off';
 
 interface Options {
   /** Those that differ from their defaults; the log is silent unless `LOG_LEVEL` says otherwise. */
@@ -29,12 +31,21 @@ interface Options {
 /** The real service on a real port of 127.0.0.1, in this process. */
 export type TestService = Awaited<ReturnType<typeof startService>>;
 
-/** Starts the service and waits until it is ready: some 300 ms. Call it in `beforeAll`, `stop` it in `afterAll`. */
+/**
+ * Starts the service and waits until it is ready: some 300 ms. Called in a test it stops at the test's end; called in
+ * `beforeAll`, `stop` it in `afterAll`.
+ */
 export async function startService(options: Options = {}) {
   const { settings = {}, limits = {}, databaseUrl, key = randomBytes(32).toString('hex'), prepare } = options;
   const database = databaseUrl === undefined ? await createDatabase() : new Database(databaseUrl);
   const app = await createApp(
-    readSettings({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: key, LOG_LEVEL: 'silent', ...settings }),
+    readSettings({
+      DATABASE_URL: database.url,
+      BOOTSTRAP_API_KEY: key,
+      LOG_LEVEL: 'silent',
+      FAST: IS_FAST ? 'on' : 'off',
+      ...settings,
+    }),
     { ...LIMITS, ...limits },
   );
   await prepare?.(app);
@@ -54,6 +65,16 @@ export async function startService(options: Options = {}) {
   ): Promise<Row[]> {
     return (await client.query<Row>(statement, [...args])).rows;
   }
+  let stopped: Promise<void> | undefined;
+  async function stopOnce(): Promise<void> {
+    server.closeAllConnections();
+    await app.close();
+    await client.end();
+    if (databaseUrl === undefined) await database.drop();
+    if (breaches.length > 0) throw new Error(`not as openapi.json says:\n${breaches.join('\n')}`);
+  }
+  const stop = () => (stopped ??= stopOnce());
+  await atTestEnd(stop);
   return {
     /** Such as `http://127.0.0.1:45678`, without a path. */
     url: `http://127.0.0.1:${port}`,
@@ -78,12 +99,7 @@ export async function startService(options: Options = {}) {
       }),
     /** Adds pets past the service, or sets those that are there. */
     async stock(...pets: readonly Pet[]): Promise<void> {
-      await sql(
-        `INSERT INTO inventory_item (pet_id, quantity, status)
-         SELECT * FROM unnest($1::bigint[], $2::int[], $3::pet_status[])
-         ON CONFLICT (pet_id) DO UPDATE SET quantity = excluded.quantity, status = excluded.status`,
-        [pets.map(([petId]) => String(petId)), pets.map((pet) => pet[1]), pets.map((pet) => pet[2] ?? 'available')],
-      );
+      await sql(...stockStatement(pets));
     },
     /** Stores a key past the service, for lists and updates unless `columns` of its row say otherwise. */
     addKey: database.addKey.bind(database),
@@ -92,19 +108,9 @@ export async function startService(options: Options = {}) {
      *
      * @throws when an answer was not as the OpenAPI document says
      */
-    async stop(): Promise<void> {
-      server.closeAllConnections();
-      await app.close();
-      await client.end();
-      if (databaseUrl === undefined) await database.drop();
-      if (breaches.length > 0) throw new Error(`not as openapi.json says:\n${breaches.join('\n')}`);
-    },
+    stop,
   };
 }
 
-/** The same for one test, which stops it at its end. */
-export async function startServiceOfTest(options?: Options): Promise<TestService> {
-  const service = await startService(options);
-  onTestFinished(() => service.stop());
-  return service;
-}
+/** For what only a test may start, never a hook. */
+export const startServiceOfTest = startService;

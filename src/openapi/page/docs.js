@@ -60,8 +60,31 @@ function tagOf(name) {
   return status && `"${status}-${quantity}"`;
 }
 
+const withBareKey = (scheme) => ({ ...scheme, value: scheme.value.trim().replace(/^bearer\s+/i, '') });
+
 function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
   return {
+    statePlugins: {
+      auth: {
+        wrapActions: {
+          /** A key is often pasted with the word before it or with blanks around it. */
+          authorize: (original) => (schemes) =>
+            original(Object.fromEntries(Object.entries(schemes).map(([name, scheme]) => [name, withBareKey(scheme)]))),
+        },
+      },
+      spec: {
+        wrapActions: {
+          /** Called when Execute sends nothing because a field is wrong: the response before must not read as this one's. */
+          clearValidateParams:
+            (original, { specActions }) =>
+            ([path, method]) => {
+              specActions.clearResponse(path, method);
+              specActions.clearRequest(path, method);
+              return original([path, method]);
+            },
+        },
+      },
+    },
     wrapComponents: {
       /** HighlightCode copies and saves the text as it came; what it shows of it is for SyntaxHighlighter to say. */
       responseBody: (Original) => (props) => {
@@ -86,13 +109,16 @@ function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
       },
       /** Swagger UI resolves an operation some time after it opens; pressed before, Execute would stay disabled. */
       execute: (Original) => (props) => props.operation.size > 0 && h(Original, props),
-      /** The field of a conditional header offers the tag that holds at the moment. */
+      /** The field of a conditional header offers the tag that holds at the moment. A wrong field says why. */
       JsonSchema_string:
         (Original, { specSelectors }) =>
         (props) => {
           const petId = specSelectors.parameterValues(['/inventory/{petId}', 'patch']).get('path.petId');
           const tag = tagOf({ 'If-None-Match': 'inventory', 'If-Match': petId }[props.description]);
-          if (!tag || props.disabled) return h(Original, props);
+          const errors = [...(props.errors ?? [])].map((error, key) =>
+            h('p', { className: 'field-error', key }, error),
+          );
+          if (!tag || props.disabled) return h(Fragment, null, h(Original, props), errors);
           const take = { type: 'button', className: 'btn current-tag', onClick: () => props.onChange(tag) };
           return h(Fragment, null, h(Original, { ...props, description: tag }), h('button', take, `Use ${tag}`));
         },

@@ -1,8 +1,8 @@
 import createClient from 'openapi-fetch';
 import type { paths } from '../generated/typescript/openapi-typescript.js';
-import { key, report, url } from './outcome.js';
 
-const client = createClient<paths>({ baseUrl: url, headers: { Authorization: `Bearer ${key}` } });
+const { INVENTORY_URL: baseUrl = '', INVENTORY_KEY: key = '' } = process.env;
+const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${key}` } });
 
 const { data: list } = await client.GET('/inventory');
 const path = { petId: 1 };
@@ -19,12 +19,14 @@ const { error } = await client.PATCH('/inventory/{petId}', {
 if (!list || !updated || !repeated) throw new Error('the list or an update failed');
 if (!error || !changed) throw new Error('an update that cannot be went through');
 
-report({
-  list,
-  updated,
-  repeated,
-  replayed: response.headers.get('Idempotent-Replayed'),
-  changed: changed.code,
-  code: error.code,
-  status: error.status,
-});
+console.log(
+  JSON.stringify({
+    list,
+    updated,
+    repeated,
+    replayed: response.headers.get('Idempotent-Replayed'),
+    changed: changed.code,
+    code: error.code,
+    status: error.status,
+  }),
+);

@@ -1,0 +1,74 @@
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { Failure } from '../errors/error-text.js';
+import { END_MARK } from './stock-file.js';
+import { type Ending, readers } from './stock-rows.js';
+
+const CSV = 'petId,quantity,status\n-12,5678,sold\n8,40,available\n';
+const FILES = {
+  csv: [
+    CSV,
+    'status,petId,quantity\nsold,-12,5678\navailable,8,40\n',
+    'status,quantity,petId\nsold,5678,-12\nsold,40,81\n',
+  ],
+  ndjson: ['{"petId":-12,"quantity":5678,"status":"sold"}\n{"petId":8,"quantity":40,"status":"available"}\n'],
+  json: ['[\n {"petId":-12,"quantity":5678,"status":"sold"}\n,{"petId":8,"quantity":40,"status":"available"}\n]'],
+};
+const CASES = Object.entries(FILES).flatMap(([format, texts]) =>
+  texts.map((text) => [format as keyof typeof FILES, text] as const),
+);
+
+/** What an import would take for the pets of a text, or undefined when it refuses the text. */
+async function petsOf(format: keyof typeof FILES, text: string, ending: Ending): Promise<string[] | undefined> {
+  try {
+    const parts = Readable.from([text.slice(0, 9), text.slice(9)]);
+    const rows = (await Readable.from(readers[format](parts, ending)).toArray()).flat() as string[];
+    const fault = rows.find((row) => !/^\d+,,/.test(row));
+    return fault === undefined ? rows : undefined;
+  } catch (error) {
+    expect(error).toBeInstanceOf(Failure);
+    return undefined;
+  }
+}
+
+describe.each(CASES)('%s that is cut: %j', (format, text) => {
+  const cuts = (whole: string) => Array.from({ length: whole.length }, (_, at) => whole.slice(0, at));
+
+  it('is refused wherever it was cut when an end mark is wanted', async () => {
+    const whole = format === 'json' ? text : `${text}${END_MARK}\n`;
+    expect(await petsOf(format, whole, 'mark')).toHaveLength(2);
+    for (const cut of cuts(whole)) expect([cut, await petsOf(format, cut, 'mark')]).toEqual([cut, undefined]);
+  });
+
+  it('gives no pet another stock than its own, from a pipe or a file', async () => {
+    const pets = (await petsOf(format, text, 'line break')) ?? [];
+    expect(pets).toHaveLength(2);
+    for (const ending of ['line break', 'whole line'] as const) {
+      for (const cut of cuts(text)) {
+        for (const pet of (await petsOf(format, cut, ending)) ?? [])
+          expect([cut, pets]).toEqual([cut, expect.arrayContaining([pet])]);
+      }
+    }
+  });
+});
+
+describe('the last line of a file', () => {
+  it.each([
+    [CSV, true],
+    ['quantity,status,petId\n5678,sold,9', false],
+    ['petId,status,quantity\n7,sold,5678', false],
+    ['petId,status,quantity\n7,sold,"5678"', true],
+    ['petId,status,quantity\n7,sold,2147483647', true],
+    ['petId,status,quantity\n7,sold,0', true],
+  ])('may do without a line break only if it cannot have been longer: %j', async (text, isTaken) => {
+    expect((await petsOf('csv', text, 'line break')) !== undefined).toBe(text === CSV);
+    expect((await petsOf('csv', text.trimEnd(), 'whole line')) !== undefined).toBe(isTaken);
+  });
+
+  it.each([`${CSV}${END_MARK}\n9,1,sold\n`, `${CSV}${END_MARK}\n${END_MARK}\n`, `${CSV}# failed\n`])(
+    'is nothing behind the end mark, and no failure: %j',
+    async (text) => {
+      expect(await petsOf('csv', text, 'whole line')).toBeUndefined();
+    },
+  );
+});

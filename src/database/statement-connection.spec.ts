@@ -1,0 +1,10 @@
+import { describe, expect, it } from 'vitest';
+import { statementName } from './statement-connection.js';
+
+describe('statementName', () => {
+  // A pooler gives the sessions of one process to another: what they call a statement must be the same.
+  it('depends on nothing but the text', () => {
+    expect(statementName({ sql: 'SELECT 2' })).toBe('inventory_ebbb5b332060a3ede7047bd7528883b0');
+    expect(statementName({ sql: 'SELECT 1' })).not.toBe(statementName({ sql: 'SELECT 2' }));
+  });
+});

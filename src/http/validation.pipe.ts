@@ -1,0 +1,39 @@
+import { type ArgumentMetadata, ValidationPipe } from '@nestjs/common';
+import { ApiError } from '../errors/api-error.js';
+
+/** Takes an object that has what its class declares, and nothing else. */
+class BodyValidationPipe extends ValidationPipe {
+  /** @throws ApiError `validation_failed` */
+  override async transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw new ApiError('validation_failed', 'The body must be a JSON object.');
+    }
+    // Nest's pipe drops members in silence whose names every object inherits.
+    const inherited = Object.keys(value).find((name) => name === 'prototype' || name in Object.prototype);
+    if (inherited !== undefined) throw notAMember(inherited);
+    return super.transform(value, metadata);
+  }
+}
+
+export const bodyValidation = new BodyValidationPipe({
+  whitelist: true,
+  forbidNonWhitelisted: true,
+  transform: true,
+  stopAtFirstError: true,
+  validateCustomDecorators: true,
+  exceptionFactory(faults) {
+    const unknown = faults.find(({ constraints }) => constraints?.['whitelistValidation'] !== undefined);
+    if (unknown) return notAMember(unknown.property);
+    const [rule = ''] = faults.flatMap(({ constraints }) => Object.values(constraints ?? {}));
+    return new ApiError('validation_failed', `${rule}.`);
+  },
+});
+
+function notAMember(name: string): ApiError {
+  return new ApiError('validation_failed', `${safeName(name)} is not a member of the body.`);
+}
+
+/** A member's name when it is an ordinary one; input is not echoed. */
+export function safeName(name: string): string {
+  return /^[A-Za-z_$][\w$.-]{0,30}$/.test(name) ? name : 'A member';
+}

@@ -1,0 +1,108 @@
+import type { ClientBase } from 'pg';
+import { Batcher } from '../../database/batcher.js';
+import { NotApplied, isRefusedValue } from '../../database/database-failure.js';
+import { boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
+import { StatementConnection } from '../../database/statement-connection.js';
+import type { Settings } from '../../settings.js';
+import type { InventoryService, QuantityUpdate, UpdateOutcome } from '../inventory.service.js';
+import { type UpdatedRow, updateStatement } from './update-statement.js';
+
+const MOST_PER_STATEMENT = 500;
+
+/** With so many held commits updates are refused: each more would pin another of PostgreSQL's connections. */
+const MOST_HELD = 4;
+
+/** Sessions of updates that wait for a standby, long after the service has given them up; and the database's clock. */
+const HELD_AND_NOW = `
+  SELECT count(*)::int AS held, extract(epoch FROM clock_timestamp()) * 1000 AS now FROM pg_stat_activity
+   WHERE application_name = 'inventory updates' AND usename = session_user AND datname = current_database()
+     AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
+
+/** In the place of a result, where an update of a batch fails and others do not. */
+class Failure {
+  constructor(readonly reason: unknown) {}
+}
+
+/** Sets quantities, the updates that arrive during a database round trip together in the next. */
+export class QuantityUpdates {
+  readonly #connection: StatementConnection;
+  readonly #batcher: Batcher<QuantityUpdate, UpdatedRow | Failure>;
+  readonly #queryTimeoutMs: number;
+  /** What the database's clock is ahead of `performance.now()`, as of the session's beginning. */
+  #clockAheadMs = 0;
+
+  /** @param counts of which `heldCommits` is what it was when a session of updates last began */
+  constructor(
+    settings: Settings,
+    private readonly counts: InventoryService['counts'],
+  ) {
+    this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
+    this.#connection = new StatementConnection(settings, 'updates', (client) => this.#prepare(client));
+    this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
+      name: 'updates',
+      maxCalls: MOST_PER_STATEMENT,
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
+      open: () => this.#connection.open(),
+      notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
+      inHalves: true,
+      // Of several updates of a pet each is recorded after the one before, as if that took place for sure. One that has a
+      // precondition or a key may not, so it is the only one of its pet.
+      order: ({ petId, ifMatch, idempotencyKey }) => ({
+        key: petId,
+        exclusive: ifMatch !== null || idempotencyKey !== null,
+      }),
+    });
+  }
+
+  /** Resolves after the commit. */
+  async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+    const outcome = await this.#apply(update, deadline);
+    // The refusal may come of this key's first use, committed after the statement's snapshot: the next statement sees it.
+    const mayBeKnown = outcome.outcome === 'precondition_failed' || outcome.outcome === 'absent';
+    return mayBeKnown && update.idempotencyKey !== null ? this.#apply(update, deadline) : outcome;
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close();
+  }
+
+  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+    const result = await this.#batcher.call(update, deadline);
+    if (result instanceof Failure) throw result.reason;
+    const [, outcome, status, present] = result;
+    if (outcome === 'busy') throw new NotApplied('someone else holds the row, or took the key a moment ago');
+    if (outcome === 'absent' || outcome === 'key_reused') return { outcome };
+    const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
+    return { outcome, item: { petId: update.petId, quantity, status } };
+  }
+
+  /** Looks at the database's clock, and refuses while commits are held: PostgreSQL keeps their processes without a client. */
+  async #prepare(client: ClientBase): Promise<void> {
+    const { rows } = await client.query<{ held: number; now: string }>(HELD_AND_NOW, [this.#queryTimeoutMs]);
+    const [{ held, now } = { held: 0, now: '0' }] = rows;
+    this.counts.heldCommits = held;
+    this.#clockAheadMs = Number(now) - performance.now();
+    if (held >= MOST_HELD) throw new Error('sessions that were given up still wait for the synchronous standby');
+  }
+
+  /**
+   * A value that a rule of the database refuses fails the whole statement, which is then surely rolled back. So the updates
+   * go again in halves, and in the end it fails alone.
+   */
+  async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdatedRow | Failure)[]> {
+    const givenUpAt = Math.min(deadline, performance.now() + this.#queryTimeoutMs);
+    const lastMs = givenUpAt + this.#clockAheadMs;
+    try {
+      return await this.#connection.run(updateStatement(updates, lastMs, this.#queryTimeoutMs));
+    } catch (error) {
+      if (!isRefusedValue(error) || updates.length === 1) throw error;
+    }
+    const middle = Math.ceil(updates.length / 2);
+    const results: (UpdatedRow | Failure)[] = [];
+    for (const half of [updates.slice(0, middle), updates.slice(middle)]) {
+      const allFail = (reason: unknown) => half.map(() => new Failure(reason));
+      results.push(...(await this.#run(half, deadline).catch(allFail)));
+    }
+    return results;
+  }
+}

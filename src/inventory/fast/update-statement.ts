@@ -1,0 +1,146 @@
+import { type Statement, arrayLiteral } from '../../database/statement-connection.js';
+import type { PetStatus } from '../../generated/prisma/enums.js';
+import type { QuantityUpdate } from '../inventory.service.js';
+import { type ChainedUpdate, chainUpdates } from './update-chain.js';
+
+/** What the statement says of an update. `busy`: someone else holds the pet's row or took the key a moment ago. */
+export type UpdatedRow = readonly [
+  n: string,
+  outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused' | 'absent' | 'busy',
+  status: PetStatus,
+  present: string,
+];
+
+interface Column {
+  readonly name: string;
+  readonly type: string;
+  readonly of: (chained: ChainedUpdate) => string | number | bigint | boolean | null;
+}
+
+/** What the statement is told of every update. */
+const PLAIN_COLUMNS: readonly Column[] = [
+  { name: 'pet_id', type: 'bigint', of: ({ update }) => update.petId },
+  { name: 'quantity', type: 'int', of: ({ update }) => update.quantity },
+  { name: 'changed_by', type: 'text', of: ({ update }) => update.changedBy },
+  { name: 'request_id', type: 'text', of: ({ update }) => update.requestId },
+];
+const ALL_COLUMNS: readonly Column[] = [
+  ...PLAIN_COLUMNS,
+  { name: 'quantity_before', type: 'int', of: ({ quantityBefore }) => quantityBefore },
+  { name: 'is_last', type: 'bool', of: ({ isLast }) => isLast },
+  { name: 'if_match', type: 'text', of: ({ update }) => update.ifMatch?.join(' ') ?? null },
+  { name: 'idempotency_key', type: 'text', of: ({ update }) => update.idempotencyKey },
+];
+
+/** `plain`: no update has a condition or a key, and no pet is there twice. `keyed`: an update has a key. */
+type Kind = 'plain' | 'full' | 'keyed';
+
+const columnsOf = (kind: Kind) => (kind === 'plain' ? PLAIN_COLUMNS : ALL_COLUMNS);
+
+const IF_MATCH_SHA256 = `sha256(convert_to(if_match, 'UTF8'))`;
+
+/**
+ * All updates of a batch: lock what can be had at once, take the updates whose precondition holds, write the last of each
+ * pet and a history row for every one. It never waits for a row, so deadlocks cannot arise.
+ *
+ * `inventory.recorded_in` makes the table's own history trigger stand aside. Two other settings make the commit durable, and
+ * tell when no standby confirmed it: here and not in the session, which a pooler may swap. The last one bounds the wait for
+ * the bytes that commit, which a network may never bring. It cuts no wait for a standby; PostgreSQL 15 and 16 do not know it.
+ *
+ * Each pet is locked by its own id: a row that has changed since the snapshot is locked as it is now, if it still meets the
+ * condition, and one that was given another pet's id would meet that of any id of the batch. Absent pets are looked up by a
+ * scalar subquery, for PostgreSQL may plan EXISTS as a scan of the whole table.
+ *
+ * A pet that is there twice is locked once: a lock that comes free in between would break the chain of its history.
+ *
+ * Where an update has a key, `known` are those that the history already has under theirs, and the pet is written only if
+ * the history row found its place in the unique index. So a key takes effect once, even when its first use was committed
+ * after this statement's snapshot. Two statements insert keys in the same order, or they could deadlock. The message makes
+ * the commit wait for a standby: a response from the history promises as much as the first.
+ */
+function sqlOf(kind: Kind, isSingle: boolean): string {
+  const columns = columnsOf(kind);
+  const updates = isSingle
+    ? `(SELECT ${columns.map(({ name, type }, at) => `$${at + 1}::${type} AS ${name}`).join(', ')}, 1 AS n) AS updates`
+    : `unnest(${columns.map(({ type }, at) => `$${at + 1}::${type}[]`).join(', ')})
+        WITH ORDINALITY AS updates (${columns.map(({ name }) => name).join(', ')}, n)`;
+  const [lastMs, timeoutMs] = [`$${columns.length + 1}::float8`, `$${columns.length + 2}`];
+  const lock = `LATERAL (SELECT quantity, status FROM inventory_item AS item WHERE item.pet_id = asked.pet_id
+                  FOR NO KEY UPDATE SKIP LOCKED) AS item`;
+  const ifFull = (sql: string) => (kind === 'plain' ? '' : sql);
+  const ifKeyed = (sql: string) => (kind === 'keyed' ? sql : '');
+  return `
+  WITH settings AS MATERIALIZED (
+    SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
+           CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
+           CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+           CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+                THEN set_config('transaction_timeout', ${timeoutMs}, true) END
+  ), asked AS (
+    SELECT updates.* FROM settings CROSS JOIN ${updates} WHERE statement_timestamp() < to_timestamp(${lastMs} / 1000)
+  ), ${ifKeyed(`known AS MATERIALIZED (
+    SELECT n, status_after, quantity_after, pg_logical_emit_message(true, 'inventory', 'replay'),
+           (change.pet_id, quantity_after, if_match_sha256)
+             IS NOT DISTINCT FROM (asked.pet_id, quantity, ${IF_MATCH_SHA256}) AS is_same
+      FROM asked JOIN stock_change AS change USING (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL
+  ), `)}${ifFull(`locked AS MATERIALIZED (
+    SELECT asked.pet_id, item.quantity, status FROM asked, ${lock} WHERE is_last
+  ), `)}judged AS MATERIALIZED (
+    SELECT asked.*, item.quantity AS present, item.status, item.status IS NOT NULL
+           ${ifFull(`AND (if_match IS NULL OR item.status || '-' || item.quantity = ANY (string_to_array(if_match, ' ')))`)} AS holds
+      FROM asked LEFT JOIN ${kind === 'plain' ? `${lock} ON true` : `locked AS item USING (pet_id)`}
+           ${ifKeyed('WHERE n NOT IN (SELECT n FROM known)')}
+  ), recorded AS (
+    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, request_id
+           ${ifKeyed(', idempotency_key, if_match_sha256')})
+    SELECT pet_id, ${kind === 'plain' ? 'present' : 'coalesce(quantity_before, present)'}, quantity, status, status, changed_by, request_id
+           ${ifKeyed(`, idempotency_key, CASE WHEN idempotency_key IS NOT NULL THEN ${IF_MATCH_SHA256} END`)}
+      FROM judged WHERE holds ORDER BY ${ifKeyed('idempotency_key || changed_by, ')} n
+    ${ifKeyed(`ON CONFLICT (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING pet_id`)}
+  ), changed AS (
+    UPDATE inventory_item AS item SET quantity = judged.quantity
+      FROM judged WHERE item.pet_id = judged.pet_id AND holds ${ifFull('AND is_last')}
+                    ${ifKeyed('AND item.pet_id IN (SELECT pet_id FROM recorded)')}
+  )
+  SELECT n, CASE WHEN holds THEN ${kind === 'keyed' ? `CASE WHEN pet_id IN (SELECT pet_id FROM recorded) THEN 'done' ELSE 'busy' END` : `'done'`}
+                 WHEN present IS NOT NULL THEN 'precondition_failed'
+                 WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
+                 ELSE 'absent' END, status, present FROM judged
+  ${ifKeyed(`UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, status_after, quantity_after FROM known`)}
+  ORDER BY n`;
+}
+
+const SQL = {
+  plain: { single: sqlOf('plain', true), several: sqlOf('plain', false) },
+  full: { single: sqlOf('full', true), several: sqlOf('full', false) },
+  keyed: { single: sqlOf('keyed', true), several: sqlOf('keyed', false) },
+};
+
+/** Each kind costs PostgreSQL less than the next one: docs/decisions/batched-updates.md has how much. */
+function kindOf(updates: readonly QuantityUpdate[]): Kind {
+  if (updates.some(({ idempotencyKey }) => idempotencyKey !== null)) return 'keyed';
+  const hasConditions = updates.some(({ ifMatch }) => ifMatch !== null);
+  return hasConditions || new Set(updates.map(({ petId }) => petId)).size < updates.length ? 'full' : 'plain';
+}
+
+/**
+ * @param lastMs by the database's clock, in milliseconds since 1970: read later than this it does nothing and has no rows
+ * @param timeoutMs how long its transaction may last before it is committed
+ */
+export function updateStatement(updates: readonly QuantityUpdate[], lastMs: number, timeoutMs: number): Statement {
+  const kind = kindOf(updates);
+  const isSingle = updates.length === 1;
+  const chained = chainUpdates(updates);
+  const values = columnsOf(kind).map(({ of }) => {
+    const column = chained.map(of);
+    return isSingle ? textOf(column[0]) : arrayLiteral(column);
+  });
+  return {
+    sql: SQL[kind][isSingle ? 'single' : 'several'],
+    values: [...values, String(lastMs), String(timeoutMs)],
+  };
+}
+
+function textOf(value: ReturnType<Column['of']> | undefined): string | null {
+  return value === null || value === undefined ? null : String(value);
+}

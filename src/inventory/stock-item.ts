@@ -1,0 +1,70 @@
+import { PetStatus } from '../generated/prisma/enums.js';
+import type { InventoryItem } from './inventory.dto.js';
+import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from './stock.limits.js';
+
+/** How JSON has a value: whether as a string, and how SQL writes it between two parts of a text literal. */
+interface Notation {
+  readonly isString: boolean;
+  readonly write: (value: string) => string;
+}
+const NUMBER: Notation = { isString: false, write: (value) => `' || ${value} || '` };
+/** Of characters that JSON does not escape. */
+const WORD: Notation = { isString: true, write: (value) => `"' || ${value} || '"` };
+
+interface Member {
+  /** In inventory_item; stock_change has it with `_before` and with `_after`. */
+  readonly column: string;
+  /** In SQL. */
+  readonly type: string;
+  readonly json: Notation;
+  /** The rule in words: the member must be … */
+  readonly rule: string;
+  /** Whether a text follows the rule. A member that may be empty may be left out, and is then null. */
+  readonly holds: (text: string) => boolean;
+}
+
+const STATUSES = Object.keys(PetStatus);
+
+/** The members of an item, in the order in which lists and exports write them. */
+export const ITEM = {
+  petId: {
+    column: 'pet_id',
+    type: 'bigint',
+    json: NUMBER,
+    rule: `an integer from ${MIN_PET_ID} to ${MAX_PET_ID}, in plain digits`,
+    holds: isPetId,
+  },
+  quantity: {
+    column: 'quantity',
+    type: 'integer',
+    json: NUMBER,
+    rule: `an integer from 0 to ${MAX_QUANTITY}`,
+    holds: (text) => /^(0|[1-9]\d{0,9})$/.test(text) && Number(text) <= MAX_QUANTITY,
+  },
+  status: {
+    column: 'status',
+    type: 'pet_status',
+    json: WORD,
+    rule: `one of ${STATUSES.join(', ')}`,
+    holds: (text) => STATUSES.includes(text),
+  },
+} as const satisfies Readonly<Record<keyof InventoryItem, Member>>;
+
+export const MEMBERS: readonly (Member & { readonly name: string })[] = Object.entries(ITEM).map(([name, member]) => ({
+  name,
+  ...member,
+}));
+
+/** What an item says of its pet: all members but the petId. */
+export const STATE = MEMBERS.filter(({ name }) => name !== 'petId');
+
+/** A list for SQL: the form once for each member of the state, whose column takes the place of each `#`. */
+export function stateList(form = '#'): string {
+  return STATE.map(({ column }) => form.replaceAll('#', column)).join(', ');
+}
+
+/** SQL for an item as JSON. @param row what the statement calls the row of inventory_item */
+export function itemJson(row: string): string {
+  const members = MEMBERS.map(({ name, column, json }) => `"${name}":${json.write(`${row}.${column}`)}`);
+  return `'{${members.join(',')}}'`;
+}

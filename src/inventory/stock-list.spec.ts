@@ -1,0 +1,86 @@
+import { gunzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
+import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
+
+/** The item of a pet, with what a member of text could contain. */
+const item = (petId: bigint, n: number) => `{"petId":${petId},"note":${JSON.stringify(`ü{"petId":9}], ${n}`)}}`;
+
+type Items = ReadonlyMap<bigint, string>;
+const inOrder = (items: Items) =>
+  [...items].sort(([one], [another]) => (one < another ? -1 : 1)).map(([, text]) => text);
+const listOf = (items: Items) =>
+  new StockList(
+    Piece.cut(
+      inOrder(items)
+        .map((text) => `,${text}`)
+        .join(''),
+    ),
+  );
+const stock = (count: number, id: (n: bigint) => bigint) =>
+  new Map(Array.from({ length: count }, (_, n) => [id(BigInt(n)), item(id(BigInt(n)), 0)]));
+
+const bodyOf = ({ chunks }: StockList['plain']) =>
+  Buffer.concat(chunks.map((chunk) => Buffer.from(chunk as string, 'latin1')));
+
+describe('StockList', () => {
+  it.each<[string, (n: bigint) => bigint]>([
+    ['in sequence', (n) => n],
+    ['multiples of ten', (n) => n * 10n],
+    ['multiples of 1,024', (n) => n * 1_024n],
+    ['multiples of a milliard', (n) => n * 1_000_000_000n],
+    ['multiples of 2^40', (n) => n << 40n],
+    ['at the lower end', (n) => MIN_PET_ID + n],
+    ['at the upper end', (n) => MAX_PET_ID - n],
+    ['times and counters', (n) => (1_790_000_000_000n + n) << 12n],
+  ])('has pieces of some 1,024 pets: ids %s', (_, id) => {
+    const { pieces } = listOf(stock(200_000, id));
+    expect(200_000 / pieces.length).toBeGreaterThan(PETS_PER_PIECE * 0.8);
+    expect(200_000 / pieces.length).toBeLessThan(PETS_PER_PIECE * 1.25);
+    expect(Math.max(...pieces.map(({ bytes }) => bytes.length))).toBeLessThan(15 * 50 * PETS_PER_PIECE);
+  });
+
+  it('is after any changes the list that is written at once, with its tags and gzip', async () => {
+    const first = listOf(stock(20_000, (n) => n)).pieces.map(({ firstPet }) => firstPet);
+    const petId = fc.oneof(
+      fc.constantFrom(...first.slice(0, 12)), // these split and join pieces
+      fc.bigInt(-20n, 20n),
+      fc.bigInt(MIN_PET_ID, MAX_PET_ID),
+      fc.constantFrom(MIN_PET_ID, MIN_PET_ID + 1n, MAX_PET_ID - 1n, MAX_PET_ID),
+      fc.nat(19).map((digits) => 10n ** BigInt(Math.min(digits, 18))),
+      fc.nat(62).map((bits) => 1n << BigInt(bits)),
+    );
+    const change = fc.tuple(petId, fc.option(fc.nat(99), { freq: 1 }));
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.array(change, { maxLength: 8 }), { maxLength: 8 }), async (steps) => {
+        const items = stock(5, (n) => n * 7n);
+        let list = listOf(items);
+        for (const step of steps) {
+          const before = list;
+          const changes = [...new Map(step)].sort(([one], [another]) => (one < another ? -1 : 1));
+          for (const [id, n] of changes) {
+            if (n === null) items.delete(id);
+            else items.set(id, item(id, n));
+          }
+          list = before.with(changes.map(([id]) => ({ petId: String(id), item: items.get(id) ?? null })));
+          const text = `[${inOrder(items).join()}]`;
+          expect(bodyOf(list.plain).toString()).toBe(text);
+          expect(list.plain.length).toBe(Buffer.byteLength(text));
+          expect(list.tag('identity')).toBe(listOf(items).tag('identity'));
+          expect(gunzipSync(bodyOf(await list.gzip())).toString()).toBe(text);
+          expect(list.bytesNotIn(list)).toBe(0);
+          if (changes.length === 0) expect(list).toBe(before);
+        }
+      }),
+      { numRuns: 300, endOnFailure: true },
+    );
+  });
+
+  it('shares all pieces but the one that a new pet is in', () => {
+    const list = listOf(stock(20_000, (n) => n * 2n));
+    const after = list.with([{ petId: '7777', item: item(7777n, 1) }]);
+    expect(after.pieces.filter((piece) => !list.pieces.includes(piece))).toHaveLength(1);
+    expect(after.bytesNotIn(list)).toBeLessThan(after.plain.length / 4);
+  });
+});

@@ -1,0 +1,43 @@
+  WITH settings AS MATERIALIZED (
+    SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
+           set_config('client_min_messages', 'warning', true),
+           CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+           CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+                THEN set_config('transaction_timeout', $11, true) END
+  ), asked AS MATERIALIZED (
+    SELECT asked.* FROM settings,
+      unnest($1::int[], $2::bigint[], $3::int[], $4::int[], $5::bool[], $6::text[], $7::text[], $8::text[], $9::text[])
+        AS asked (n, pet_id, quantity, quantity_before, is_last, if_match, changed_by, request_id, idempotency_key)
+     WHERE extract(epoch FROM statement_timestamp()) * 1000 < $10::numeric
+  ), known AS MATERIALIZED (
+    SELECT n, status_after, quantity_after, pg_logical_emit_message(true, 'inventory', 'replay'),
+           (change.pet_id, quantity_after, if_match_sha256)
+             IS NOT DISTINCT FROM (asked.pet_id, quantity, sha256(convert_to(if_match, 'UTF8'))) AS is_same
+      FROM asked JOIN stock_change AS change USING (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL
+  ), locked AS MATERIALIZED (
+    SELECT wanted.pet_id, quantity, status FROM (SELECT DISTINCT pet_id FROM asked) AS wanted,
+      LATERAL (SELECT quantity, status FROM inventory_item AS item WHERE item.pet_id = wanted.pet_id
+                  FOR NO KEY UPDATE SKIP LOCKED) AS item
+  ), judged AS MATERIALIZED (
+    SELECT asked.*, locked.quantity AS present, locked.status,
+           locked.quantity IS NOT NULL
+             AND (if_match IS NULL OR locked.status || '-' || locked.quantity = ANY (string_to_array(if_match, ' '))) AS holds
+      FROM asked LEFT JOIN locked USING (pet_id) WHERE n NOT IN (SELECT n FROM known)
+  ), recorded AS (
+    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, request_id
+           , idempotency_key, if_match_sha256)
+    SELECT pet_id, coalesce(quantity_before, present), quantity, status, status, changed_by, request_id
+           , idempotency_key, CASE WHEN idempotency_key IS NOT NULL THEN sha256(convert_to(if_match, 'UTF8')) END
+      FROM judged WHERE holds ORDER BY idempotency_key || changed_by,  n
+    ON CONFLICT (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING pet_id
+  ), changed AS (
+    UPDATE inventory_item AS item SET quantity = judged.quantity
+      FROM judged WHERE item.pet_id = judged.pet_id AND is_last AND holds
+                    AND item.pet_id IN (SELECT pet_id FROM recorded)
+  )
+  SELECT n, CASE WHEN holds THEN CASE WHEN pet_id IN (SELECT pet_id FROM recorded) THEN 'done' ELSE 'busy' END
+                 WHEN present IS NOT NULL THEN 'precondition_failed'
+                 WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
+                 ELSE 'absent' END, status, present FROM judged
+  UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, status_after, quantity_after FROM known
+  ORDER BY n
