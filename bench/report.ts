@@ -1,13 +1,12 @@
 import { readFileSync } from 'node:fs';
+import type { OperatorFigures } from './operators.ts';
 import type { Results, ScenarioResults } from './results.ts';
 import type { Scenario } from './scenarios.ts';
 import { labelOf } from './sides.ts';
-import { digits, isQuietList, linesOf, shares, verdicts, withInterval, type Line, type Verdict } from './summary.ts';
+import { digits, fastifyVerdicts, isQuietList, linesOf, verdicts, withInterval, type Line } from './summary.ts';
 
-/** Of the two ideas that the peer "NestJS + Prisma" does without. */
-const IDEAS_LINES = ['list-cache', 'stock-list', 'quantity-updates', 'update-statement', 'update-chain']
-  .map((name) => readFileSync(new URL(`../src/inventory/${name}.ts`, import.meta.url), 'utf8').split('\n').length - 1)
-  .reduce((sum, lines) => sum + lines);
+/** The programs of the page's main table. */
+const COMPARED = ['service', 'fastify', 'nest'] as const;
 
 const groups: readonly [heading: string, belongs: (scenario: Scenario) => boolean][] = [
   ['Lists, nothing written meanwhile', isQuietList],
@@ -19,7 +18,7 @@ const groups: readonly [heading: string, belongs: (scenario: Scenario) => boolea
   ['Updates', ({ kind }) => kind === 'update' || kind === 'hot'],
 ];
 
-/** The whole of docs/performance.md: page.md with what was found in its `{{…}}`. */
+/** The text of docs/performance.md: page.md with the results in its `{{…}}`. */
 export function report(results: Results): string {
   const { machine, startedAt, minutes, postgresVersion, pgbenchClients, warmUpSeconds } = results;
   const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
@@ -29,24 +28,19 @@ export function report(results: Results): string {
     machine: `${machine.processor}, ${machine.cores} cores, ${machine.memoryGb} GB, Linux ${machine.kernel}, load ${digits(machine.loadAtStart)} at the start`,
     versions: [`PostgreSQL ${postgresVersion}`, ...versions].join(', '),
     goals: goals(results),
-    shares: sharesTable(results),
-    operators: operatorsTable(results),
-    figures: figures(results),
-    ideasLines: IDEAS_LINES,
+    comparison: comparison(results),
     firstWarmUp: warmUpSeconds.first,
     longWarmUp: warmUpSeconds.long,
     laterWarmUp: warmUpSeconds.later,
-    limit: pgbenchClients
-      ? `pgbench sends the peers' update with its history row from ${pgbenchClients} clients, the number at which it was fastest of 8, 16, 32 and 64, without HTTP, keys or JSON.`
-      : 'pgbench was not installed, so that limit is missing.',
+    pgbenchClients: pgbenchClients ?? 'no',
   };
   const page = readFileSync(new URL('page.md', import.meta.url), 'utf8').replaceAll('](../docs/', '](');
   return page.replaceAll(/{{(\w+)}}/g, (_, name: string) => String(found[name]));
 }
 
-/** What is told on the terminal: the tables alone. */
+/** All tables, for the terminal. */
 export function tables(results: Results): string {
-  const all = [figures(results), sharesTable(results), operatorsTable(results), goals(results)];
+  const all = [figures(results), comparison(results), goals(results)];
   return all.filter((table) => table !== '').join('\n\n');
 }
 
@@ -63,32 +57,36 @@ function figures(results: Results): string {
 }
 
 function goals(results: Results): string {
-  return verdictTable(['this service', 'wanted', 'measured', 'reached'], verdicts(results));
+  const rows = verdicts(results).map(({ what, wanted, found, reached }) => [what, wanted, bold(found, !reached)]);
+  return table(['other goals', 'goal', 'measured'], rows);
 }
 
-function sharesTable(results: Results): string {
-  return verdictTable(['lists/s of this service', 'wanted', 'share of the same without', 'reached'], shares(results));
+function bold(text: string, isMissed: boolean): string {
+  return isMissed ? `**${text}**` : text;
 }
 
-function verdictTable(head: readonly string[], found: readonly Verdict[]): string {
-  const told = (reached?: boolean) => (reached === undefined ? '' : reached ? 'yes' : '**no**');
-  const rows = found.map(({ what, wanted, found, reached }) => [what, wanted, found, told(reached)]);
-  return table(head, rows);
-}
-
-function operatorsTable({ operators = [] }: Results): string {
-  const head = [
-    'program',
-    'cold start to ready, ms',
-    'memory idle, MB',
-    'after one list of 10,000, MB',
-    'list of 1,000 at 50/s, p99 ms',
-    'update at 50/s, p99 ms',
+/** The scenarios with a goal against Fastify, and what operators ask first: a column for each program. */
+function comparison({ scenarios, operators = [] }: Results): string {
+  const rates = scenarios.flatMap((found) => {
+    const goals = fastifyVerdicts(found);
+    if (goals.every((goal) => goal === undefined)) return [];
+    const lines = COMPARED.map((program) => linesOf(found).find(({ contender }) => contender === program));
+    const cells = lines.map((line) => (line ? `${digits(line.requestsPerSecond)} (${digits(line.p99Ms)})` : '–'));
+    const judged = goals.map((goal) => (goal ? `${bold(goal.found, !goal.reached)} (${goal.wanted})` : ''));
+    return [[found.scenario.title, ...cells, ...judged]];
+  });
+  const row = (title: string, figures: (found: OperatorFigures) => number[]) => {
+    const cells = COMPARED.map((program) => operators.find(({ side }) => side === program));
+    return [title, ...cells.map((found) => (found ? figures(found).map(digits).join(', ') : '–')), '', '', ''];
+  };
+  const asked = [
+    row('start to ready, ms', ({ coldStartMs }) => [coldStartMs]),
+    row('memory idle, after a list of 10,000 pets, MB', ({ idleMb, afterListMb }) => [idleMb, afterListMb]),
+    row('p99 at 50/s: list of 1,000 pets, update, ms', ({ listP99Ms, updateP99Ms }) => [listP99Ms, updateP99Ms]),
   ];
-  const rows = operators.map(({ side, ...found }) => [
-    labelOf(side),
-    ...[found.coldStartMs, found.idleMb, found.afterListMb, found.listP99Ms, found.updateP99Ms].map(digits),
-  ]);
+  const rows = [...rates, ...(operators.length === 0 ? [] : asked)];
+  const programs = ['this service', 'Fastify + pg', 'NestJS + Prisma'];
+  const head = ['requests/s (p99, ms)', ...programs, 'requests (goal)', 'CPU (goal)', 'p99 (goal)'];
   return table(head, rows);
 }
 

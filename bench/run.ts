@@ -18,7 +18,7 @@ const { values: options } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
-    /** Measures nothing: writes the report and the plots of the last full run anew. */
+    /** Measures nothing: prints all figures of the last full run, and writes its page and its plot anew. */
     report: { type: 'boolean', default: false },
     /** Measures two replicas beside one instead. */
     replicas: { type: 'string' },
@@ -29,12 +29,14 @@ const resultsFile = new URL('results/full.json', import.meta.url);
 if (!existsSync(new URL('node_modules', import.meta.url))) npm('ci', '--prefix', 'bench', '--no-audit', '--no-fund');
 
 if (options.report) {
-  await writeReport(JSON.parse(await readFile(resultsFile, 'utf8'), nullToNaN) as Results);
+  const results = JSON.parse(await readFile(resultsFile, 'utf8'), nullToNaN) as Results;
+  console.log(tables(results));
+  await writeReport(results);
 } else if (options.replicas !== undefined) {
-  build();
+  npm('run', '--silent', 'build');
   await compareReplicas(Number(options.replicas));
 } else {
-  build();
+  npm('run', '--silent', 'build');
   await measureAll(options);
 }
 
@@ -66,14 +68,10 @@ async function measureAll({ only, quick }: { only?: string; quick: boolean }): P
   await writeReport(results);
 }
 
-function build(): void {
-  npm('run', '--silent', 'build');
-}
-
 async function writeReport(results: Results): Promise<void> {
-  const { plots } = await import('./plots.ts');
+  const { plot } = await import('./plot.ts');
   const docs = new URL('../docs/', import.meta.url);
-  for (const [name, svg] of Object.entries(await plots(results))) await writeFile(new URL(name, docs), svg);
+  await writeFile(new URL('performance.svg', docs), await plot(results));
   await writeFile(new URL('performance.md', docs), report(results));
 }
 

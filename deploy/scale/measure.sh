@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Requests per second at each of the given base addresses, and the CPU time that each container of a compose project spends on one.
+# Prints the requests per second at each base address, and the CPU time per request of each container of a compose project.
 #
 #   API_KEY=… deploy/scale/measure.sh <project> list 8 http://127.0.0.1:3000 http://127.0.0.1:8080
 #   API_KEY=… deploy/scale/measure.sh <project> update 64 …          sets random pets of 1 to PETS (default 100)
 #
-# Needs wrk and curl. Takes the addresses in turn, ROUNDS (default 5) of SECONDS_EACH (default 3) after one to warm up, each a line.
-# On a machine that has other work the rates say little; the CPU time of a request says much the same as on a quiet one.
+# Needs wrk and curl. After a round of warm-up, it measures the addresses in turn, in ROUNDS (default 5) of SECONDS_EACH (default 3).
+# Other work on the machine changes the rates a lot, the CPU time of a request only a little.
 set -euo pipefail
 project=$1 operation=$2 connections=$3
 shift 3
@@ -22,7 +22,7 @@ end
 LUA
 fi
 
-# The CPU time that each container has used so far, in nanoseconds, after the given sign.
+# Prints the CPU time of each container so far, in nanoseconds, with the given sign.
 cpu_times() {
   docker ps --filter "label=com.docker.compose.project=$project" --format '{{.ID}} {{.Label "com.docker.compose.service"}}' |
     while read -r id service; do

@@ -1,5 +1,5 @@
--- The role that replicas behind the pooler use; run by psql as a superuser, or as an owner with CREATEROLE, any number of times.
--- It may do what serving requests needs and nothing else: no DDL, no deleting, no editing of history.
+-- Creates the role that the service uses behind a pooler. Run it by psql as a superuser, or as an owner with CREATEROLE. You can
+-- repeat it. The role may only do what requests need: it cannot change the schema, remove pets, or change the history.
 \set QUIET on
 SELECT 'CREATE ROLE inventory_pooled LOGIN' WHERE to_regrole('inventory_pooled') IS NULL \gexec
 ALTER ROLE inventory_pooled PASSWORD :'password';
@@ -10,7 +10,7 @@ GRANT SELECT, INSERT, DELETE ON unrecorded_change TO inventory_pooled;
 GRANT SELECT, INSERT, UPDATE ON api_key TO inventory_pooled;
 GRANT SELECT ON _prisma_migrations TO inventory_pooled;
 
--- Advice: the service bounds each statement itself. These bounds also end what a lost client has left in a session of the pool.
+-- Advice: the service bounds its statements itself. These bounds also end what a lost client left in a session of the pool.
 ALTER ROLE inventory_pooled SET statement_timeout = '30s';
 ALTER ROLE inventory_pooled SET lock_timeout = '500ms'; -- a fifth of REQUEST_DEADLINE_MS
 ALTER ROLE inventory_pooled SET idle_in_transaction_session_timeout = '5s';

@@ -1,5 +1,5 @@
 #!/bin/sh
-# PgBouncer reads its settings and passwords from files only; these live in the container alone.
+# PgBouncer reads its settings and passwords only from files. These files are in the container only.
 set -eu
 umask 077
 password=$(printf %s "${POOLED_PASSWORD:?is not set}" | sed 's/"/""/g')

@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -388,7 +388,7 @@ describe('inventory history cursor', () => {
   });
 });
 
-describe.skipIf(spawnSync('jq', ['--version']).error)('the recipes of docs/operations.md', () => {
+describe.skipIf(spawnSync('jq', ['--version']).error)('the scripts of deploy/feed', () => {
   it(
     'call a webhook and send mail on low stock, and go on where they were after a kill',
     { timeout: 90_000 },
@@ -418,31 +418,29 @@ describe.skipIf(spawnSync('jq', ['--version']).error)('the recipes of docs/opera
         MAIL_TO: 'store@example.test',
       };
       const docs = await readFile('docs/operations.md', 'utf8');
-      const startRecipe = (title: string) => {
-        const [, recipe = ''] = /```sh\n(.*?)```/s.exec(docs.slice(docs.indexOf(title))) ?? [];
-        return spawn('sh', ['-c', recipe], { cwd: folder, detached: true, env });
-      };
+      const start = (...command: string[]) => spawn('sh', command, { cwd: folder, detached: true, env });
       const file = (name: string) => readFileSync(join(folder, name), 'utf8');
       /** Kills it once it has dealt with the change. */
-      const runUpTo = async (id: number, title: string) => {
-        const recipe = startRecipe(title);
+      const runUpTo = async (id: number, script: string) => {
+        const recipe = start(resolve('deploy/feed', script));
         await vi.waitUntil(() => file('last-id') === `${id}\n`, { timeout: STALLED_MS });
         process.kill(-(recipe.pid ?? 0), 'SIGKILL');
         await once(recipe, 'close');
       };
 
       await store.sql(`INSERT INTO inventory_item VALUES (7, 6, 'available')`);
-      await once(startRecipe('To start from'), 'close');
+      const [, fromNow = ''] = /^To start from.*?```sh\n(.*?)```/ms.exec(docs) ?? [];
+      await once(start('-c', fromNow), 'close');
       expect([file('last-id'), file('stock.csv')]).toEqual(['1\n', `${CSV_HEADER}7,6,available\n`]);
       await store.sql('UPDATE inventory_item SET quantity = 5');
-      await runUpTo(2, 'A webhook.');
+      await runUpTo(2, 'webhook.sh');
       await store.sql('UPDATE inventory_item SET quantity = 4');
-      await runUpTo(3, 'A webhook.');
+      await runUpTo(3, 'webhook.sh');
       expect(received).toEqual([5, 4]);
 
       await writeFile(join(folder, 'last-id'), '1\n');
       await store.sql('UPDATE inventory_item SET quantity = 3');
-      await runUpTo(4, 'Mail when');
+      await runUpTo(4, 'low-stock-mail.sh');
       expect(file('mails')).toBe('Pet 7 is down to 4.\n');
       receiver.close();
       await rm(folder, { recursive: true });

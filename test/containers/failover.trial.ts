@@ -177,7 +177,7 @@ describe('the primary is replaced, no acknowledged update is lost, and answers i
   });
 });
 
-/** A row of the table in docs/deployment.md. */
+/** One row; docs/deployment.md shows some of its columns. */
 function report({ name }: Kind, rounds: readonly Round[]): void {
   const sum = (of: (round: Round) => number) => rounds.reduce((total, round) => total + of(round), 0);
   const answered = (kind: string) => sum(({ evidence }) => evidence.answered(kind));

@@ -54,7 +54,7 @@ function bringPrograms(): void {
 const commit = (message: string) =>
   `git add -A && git -c user.name=trial -c user.email=trial@example.invalid commit -qm '${message}'`;
 
-/** Runs lines of the documents; where compose is no plugin of docker, by the command that came before it. */
+/** Runs lines of the documents and the scripts; where compose is no plugin of docker, by the command that came before it. */
 async function bash(lines: string, cwd = clone): Promise<string> {
   const [command = '', ...rest] = composeCommand;
   const old = `docker() { if [ "$1" = compose ]; then shift; ${command} "$@"; else command docker "$@"; fi; }\n`;
@@ -62,6 +62,11 @@ async function bash(lines: string, cwd = clone): Promise<string> {
   const env = { ...process.env, ...settings };
   const { stdout } = await run('bash', ['-c', script], { cwd, env, maxBuffer: 1 << 26 });
   return stdout;
+}
+
+/** A script of deploy/compose/, exactly as it stands there. */
+function script(name: string): string {
+  return readFileSync(join(clone, 'deploy/compose', name), 'utf8');
 }
 
 /** The shell lines under a heading of docs/operations.md, exactly as they stand there. */
@@ -108,7 +113,7 @@ describe('with compose', { timeout: 240_000 }, () => {
 
   it('goes on as before when what is to be restored is no backup', async () => {
     const before = await stock();
-    const unsound = recipe('Restore that backup').replaceAll('inventory.dump', 'README.md');
+    const unsound = script('restore.sh').replaceAll('inventory.dump', 'README.md');
     await expect(bash(unsound)).rejects.toThrow('archive');
     expect(await stock()).toBe(before);
   });
@@ -129,7 +134,7 @@ describe('with compose', { timeout: 240_000 }, () => {
   async function restoredAfter(before: string, change: () => Promise<unknown>): Promise<void> {
     await change();
     await becomesReady(`${url}/health/ready`);
-    expect(await bash(recipe('Restore that backup'))).toContain('pets is whole');
+    expect(await bash(script('restore.sh'))).toContain('pets is whole');
     await becomesReady(`${url}/health/ready`);
     expect(await stock()).toBe(before);
     for (const quantity of [1, 4710]) await setQuantity(quantity);
@@ -148,7 +153,7 @@ describe('with compose', { timeout: 240_000 }, () => {
 
   it('changes the password of the database', async () => {
     const before = await stock();
-    await bash(recipe('Change the password of the database'));
+    await bash(script('change-password.sh'));
     await becomesReady(`${url}/health/ready`);
     expect(await stock()).toBe(before);
     const former = 'DATABASE_URL=postgresql://inventory:inventory@postgres/inventory';

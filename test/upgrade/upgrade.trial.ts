@@ -34,7 +34,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Runs lines of docs/operations.md. @returns what they wrote to standard output */
+/** Runs lines of a script. @returns what they wrote to standard output */
 async function bash(lines: string, variables: NodeJS.ProcessEnv, account: object = {}): Promise<string> {
   const inventory = `inventory() { '${process.execPath}' '${process.cwd()}/dist/cli.js' "$@"; }`;
   const env = { ...process.env, ...variables, PATH: `${NEW_BIN}:${process.env['PATH']}` };
@@ -42,10 +42,9 @@ async function bash(lines: string, variables: NodeJS.ProcessEnv, account: object
   return (await promisify(execFile)('bash', ['-c', `set -eu\n${inventory}\n${lines}`], options)).stdout;
 }
 
-/** The shell blocks under a heading of docs/operations.md, exactly as they stand there. */
-function runbook(heading: string): string[] {
-  const [, section = ''] = readFileSync('docs/operations.md', 'utf8').split(`\n### ${heading}\n`);
-  return [...(section.split(/^##/m)[0] ?? '').matchAll(/^```sh\n([^]*?)^```$/gm)].map(([, block = '']) => block);
+/** A script of deploy/postgres-upgrade/, exactly as it stands there. */
+function script(name: string): string {
+  return readFileSync(join('deploy/postgres-upgrade', name), 'utf8');
 }
 
 async function service(name: string, databaseUrl: string): Promise<ServiceProcess> {
@@ -109,8 +108,7 @@ describe('PostgreSQL is replaced by a later one under load; nothing is lost, dou
     await becomeReady(services);
     const judge = await loadOn(database, services);
     await sleep(3_000);
-    const [steps = ''] = runbook('By pg_upgrade');
-    await asServer(steps);
+    await asServer(script('pg-upgrade.sh'));
     await judge(30_000);
     expect((await database.sql('SHOW server_version'))[0]?.['server_version']).toMatch(/^18/);
     await verify(url);
@@ -136,7 +134,6 @@ describe('PostgreSQL is replaced by a later one under load; nothing is lost, dou
     if (!old || !fresh) throw new Error('two servers are needed');
     await applyMigrations(old.serviceUrl);
     await fresh.database.sql(`DO $$BEGIN FOR i IN 1..20000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END$$`);
-    const [prepare = '', change = ''] = runbook('By logical replication');
     const admins = { OLD_ADMIN_URL: old.adminUrl, NEW_ADMIN_URL: fresh.adminUrl };
     const variables = { ...admins, NEW_DATABASE_URL: fresh.serviceUrl };
     const former = [await service('old one', old.serviceUrl), await service('old two', old.serviceUrl)];
@@ -145,10 +142,10 @@ describe('PostgreSQL is replaced by a later one under load; nothing is lost, dou
     // Clients that ask all four, ready or not: a stale list would be seen.
     const judge = await loadOn(old.database, [...former, ...later]);
     await sleep(2_000);
-    await bash(prepare, variables);
+    await bash(script('replicate.sh'), variables);
     for (const each of later) each.start();
     for (const each of later) await vi.waitFor(async () => expect(await each.health('ready')).toBe(503), 20_000);
-    await bash(change, variables);
+    await bash(script('switch.sh'), variables);
     await judge(5_000, fresh.database);
     for (const each of later) expect(await each.health('ready')).toBe(200);
     for (const each of former) expect(await each.health('ready')).toBe(503);
