@@ -7,12 +7,11 @@ const WINDOW = 10_000n;
 const FIRST_PAUSE_MS = 10;
 /** Less than one statement a second while nothing changes. */
 const LONGEST_PAUSE_MS = 1_100;
-const LONGEST_SETTLE_PAUSE_MS = 200;
 
 /**
- * Every change of every writer behind `after` once, in the order of the ids, up to the newest of now or, with `follow`,
- * without end: what fails after it has worked is said once and tried again. Without `after` it begins with about
- * the latest `limit` changes. docs/decisions/change-feed.md proves that nothing is missed.
+ * Every change of every writer behind `after`, each once, by rising id. It ends with the newest one; with `follow` it goes on
+ * and waits while the database is away. Without `after` it begins with about the latest `limit` changes.
+ * docs/decisions/change-feed.md proves that it misses none.
  */
 export async function* readChanges(
   prisma: PrismaClient,
@@ -45,9 +44,8 @@ export async function* readChanges(
 }
 
 /**
- * Waits until nobody can commit a change up to the newest one any more: who reads the stock after this has all up to it.
- * PREPARE TRANSACTION hands a session's locks on to another name, `-1/…`: when a session is gone, every prepared transaction
- * may be its own.
+ * Waits until nobody can commit a change up to the newest one any more. PREPARE TRANSACTION hands a session's locks on to
+ * another name, `-1/…`: when a session is gone, every prepared transaction may be its own.
  */
 export async function settled(prisma: PrismaClient, last = 0n) {
   const view = await look(prisma);
@@ -55,7 +53,7 @@ export async function settled(prisma: PrismaClient, last = 0n) {
   if (newest < last)
     throw new Failure(`there is no change ${last}, the newest is ${newest}: was the database restored?`);
   let open = newest > last ? view.writers : [];
-  for (let pauseMs = 2; open.length > 0; pauseMs = Math.min(2 * pauseMs, LONGEST_SETTLE_PAUSE_MS)) {
+  for (let pauseMs = 2; open.length > 0; pauseMs = Math.min(2 * pauseMs, 200)) {
     await pause(pauseMs);
     const { writers } = await look(prisma);
     const isPrepared = (writer: string) => writer.startsWith('-1/');

@@ -102,7 +102,9 @@ async function feed(options: ShowOptions): Promise<void> {
 function cells(change: StockChange): string[] {
   const { id, petId, changedAt, changedBy, requestId } = change;
   const [before, after] = ['Before', 'After'].map((when) => {
-    const values = STATE.map(({ name }) => (change as Readonly<Record<string, unknown>>)[name + when]);
+    const values = STATE.map(
+      ({ name }) => (change as Readonly<Record<string, unknown>>)[name + when] as string | number | null,
+    );
     return values.filter((value) => value !== null).join(' ') || 'absent';
   }) as [string, string];
   return [String(id), String(petId), changedAt.toISOString(), before, after, changedBy, requestId ?? '-'];

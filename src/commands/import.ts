@@ -69,20 +69,21 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
  */
 export async function importStock(name: string, options: ImportOptions): Promise<Summary> {
   const { format = formatOf(name), dryRun, by = `${userName()}@${hostname()} ${basename(name)}` } = options;
-  if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
+  const rowsOf = format && readers[format];
+  if (!rowsOf) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
   const removes = options.missing === 'remove';
   const isFile = name !== '-' && statSync(name, { throwIfNoEntry: false })?.isFile();
   let stage = 'reading';
   let pets = 0;
   let interrupted = 'interrupted: nothing was changed';
-  async function* csv(rowsOf: (typeof readers)[Format]) {
+  const csv = async function* () {
     for await (const rows of rowsOf(readStockFile(name), isFile ? 'whole line' : removes ? 'mark' : 'line break')) {
       pets += rows.length;
       yield rows.join('');
     }
-  }
+  };
   async function work(client: Client): Promise<Summary> {
-    await loadRows(client, csv(readers[format as Format]));
+    await loadRows(client, csv());
     stage = 'checking';
     await refuseProblems(client, format === 'json' ? 'item' : 'line');
     if (pets === 0 && removes) throw new Failure('the file has no pet; it would remove them all');

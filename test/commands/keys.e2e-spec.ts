@@ -71,7 +71,7 @@ describe('a key that nobody could read', () => {
   function shell(line: string) {
     const { command, args } = inventoryCommand();
     const script = `set -o pipefail; inventory() { '${command}' '${args.join()}' "$@"; }; ${line}`;
-    const { status, stderr } = spawnSync('bash', ['-c', script], {
+    const { status, stderr } = spawnSync('bash', ['--norc', '-c', script], {
       env: { DATABASE_URL: store.url },
       encoding: 'utf8',
     });
