@@ -2,6 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
 import { Failure, describeFailure } from '../errors/error-text.js';
 
+/** Only the service compares it. */
+export const UNTOLD = { ifMatchSha256: true } as const;
+export type Change = Omit<StockChange, keyof typeof UNTOLD>;
+
 /** Ids in one reading, not rows: a bound that holds whatever plan PostgreSQL makes. */
 const WINDOW = 10_000n;
 const FIRST_PAUSE_MS = 10;
@@ -16,7 +20,7 @@ const LONGEST_PAUSE_MS = 1_100;
 export async function* readChanges(
   prisma: PrismaClient,
   { after, limit, follow = false }: { after?: bigint; limit: number; follow?: boolean },
-): AsyncGenerator<StockChange[]> {
+): AsyncGenerator<Change[]> {
   let last = after;
   let isAway: boolean | undefined; // undefined until it has answered
   let pauseMs = FIRST_PAUSE_MS;
@@ -63,9 +67,9 @@ export async function settled(prisma: PrismaClient, last = 0n) {
   return view;
 }
 
-async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promise<StockChange[]> {
+async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promise<Change[]> {
   const where = { id: { gt: last, lte: upTo } };
-  const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' } });
+  const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' }, omit: UNTOLD });
   const { pruned } = await look(prisma); // after them, so that what was pruned before is known
   if (pruned <= last) return changes;
   throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; begin anew with "inventory history cursor"`);

@@ -1,12 +1,11 @@
 import { type Command, Option } from 'commander';
 import { once } from 'node:events';
-import type { StockChange } from '../generated/prisma/client.js';
 import { STATE } from '../inventory/stock-item.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withNewestSchema, withPrisma } from './connection.js';
 import { Failure } from '../errors/error-text.js';
 import { verifyHistory, pruneBefore } from './history-chain.js';
-import { readChanges, settled } from './history-feed.js';
+import { type Change, readChanges, settled, UNTOLD } from './history-feed.js';
 import { DATE_TIME_FORM, reader, readPast } from './option-values.js';
 import { printJson, printTable, withoutControls } from './output.js';
 
@@ -77,7 +76,7 @@ export function addHistory(program: Command): void {
 async function show(petId: bigint | undefined, { since, limit, json }: ShowOptions): Promise<void> {
   const where = { ...(petId !== undefined && { petId }), ...(since && { changedAt: { gte: since } }) };
   const changes = await withPrisma('history', (prisma) =>
-    prisma.stockChange.findMany({ where, orderBy: { id: 'desc' }, take: limit + 1 }),
+    prisma.stockChange.findMany({ where, orderBy: { id: 'desc' }, take: limit + 1, omit: UNTOLD }),
   );
   if (changes.splice(limit).length > 0) console.error('there are older changes; --limit shows more of them');
   if (json) printJson(changes);
@@ -99,7 +98,7 @@ async function feed(options: ShowOptions): Promise<void> {
   });
 }
 
-function cells(change: StockChange): string[] {
+function cells(change: Change): string[] {
   const { id, petId, changedAt, changedBy, requestId } = change;
   const [before, after] = ['Before', 'After'].map((when) => {
     const values = STATE.map(
