@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 import './node-version.js';
-import { fstatSync, readSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { constants, devNull } from 'node:os';
+import { constants } from 'node:os';
 import { Command, CommanderError } from 'commander';
 import { hasUnconfirmedCommit } from './commands/connection.js';
 import { addExport } from './commands/export.js';
@@ -12,9 +11,6 @@ import { addImport } from './commands/import.js';
 import { addKeys } from './commands/keys.js';
 import { addMigrate } from './commands/migrate.js';
 
-const FAILED = 1;
-const WRONG_USE = 2;
-
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 const program = new Command('inventory')
@@ -22,18 +18,13 @@ const program = new Command('inventory')
   .version(version)
   .exitOverride()
   .showSuggestionAfterError()
-  .addHelpText(
-    'after',
-    '\nExit codes: 0 done, 1 failed, 2 wrong use.\nEvery command explains itself: inventory help keys, inventory keys create --help\n',
-  );
+  .addHelpText('after', '\nExit codes: 0 done, 1 failed, 2 wrong use.');
 
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE') process.exit(0); // whoever reads has had enough, as "head" does
   console.error(`error: standard output cannot be written: ${message}`);
-  process.exit(FAILED);
+  process.exit(1);
 });
-if (isClosed(process.stdout)) process.stdout.write = () => process.stdout.emit('error', new Error('it is closed'));
-
 process.stderr.on('error', () => undefined); // nobody has to read it
 
 // Process 1 of a container is not even ended by a signal that it does not listen for. The exit code is as shells count.
@@ -41,32 +32,16 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => process.exit(128 + constants.signals[signal]));
 }
 
-addMigrate(program);
-addKeys(program);
-addImport(program);
-addExport(program);
-addHistory(program);
+for (const add of [addMigrate, addKeys, addImport, addExport, addHistory]) add(program);
 
 try {
   await program.parseAsync();
 } catch (error) {
-  if (error instanceof CommanderError) {
-    process.exitCode = error.exitCode === 0 ? 0 : WRONG_USE; // commander has said what is wrong
-  } else {
-    console.error(`error: ${describeFailure(error)}`);
-    process.exitCode = FAILED;
-  }
+  const isUse = error instanceof CommanderError; // commander has said what is wrong
+  if (!isUse) console.error(`error: ${describeFailure(error)}`);
+  process.exitCode = !isUse ? 1 : error.exitCode === 0 ? 0 : 2;
 }
 if (hasUnconfirmedCommit) {
   console.error('error: committed here, but not confirmed by the synchronous standby: a failover may lose it');
-  process.exitCode = FAILED;
-}
-
-/** Where a stream was closed by the caller, Node.js has the null device, and unlike a shell opens it for reading, too. */
-function isClosed({ fd }: { fd: number }): boolean {
-  try {
-    return fstatSync(fd).rdev === statSync(devNull).rdev && readSync(fd, Buffer.alloc(1)) === 0;
-  } catch {
-    return false;
-  }
+  process.exitCode = 1;
 }

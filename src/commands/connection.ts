@@ -12,13 +12,13 @@ import { Failure, NOT_NEWEST } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';
 
-/** For what answers at once; the long statements of import, export and history set their own. */
+/** The long statements of import, export and history set their own. */
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
 
 /** A client may be slow to send what it imports, so its transactions have no bound. */
 const settings = { idle_in_transaction_session_timeout: '0' };
 
-/** Whether PostgreSQL has told a connection of this command that its commit did not wait for the synchronous standby. */
+/** Whether a commit of this command did not wait for the synchronous standby. */
 export let hasUnconfirmedCommit = false;
 
 const listen: Prepare = (client) => {
@@ -39,7 +39,7 @@ export async function withConnection<T>(command: string, work: (client: pg.Clien
   }
 }
 
-/** The same for what writes stock or history: on an older schema it would break the history without a word. */
+/** The same for what writes stock or history: on an older schema this would break the history. */
 export function withNewestSchema<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   return withConnection(command, async (client) => {
     const pending = await pendingMigrations(async (sql) => (await client.query<object>(sql)).rows);
@@ -48,7 +48,7 @@ export function withNewestSchema<T>(command: string, work: (client: pg.Client) =
   });
 }
 
-/** Runs work on a Prisma client, which is loaded only now: most commands start faster without it. */
+/** Runs work on a Prisma client. It is loaded only now: the other commands start faster without it. */
 export async function withPrisma<T>(command: string, work: (prisma: PrismaClient) => Promise<T>): Promise<T> {
   const [{ PrismaClient }, { PrismaPg }] = await Promise.all([
     import('../generated/prisma/client.js'),

@@ -3,8 +3,6 @@ import { HISTORY_LOCK } from '../database/history-mending.js';
 import { stateList } from '../inventory/stock-item.js';
 import { MIN_PET_ID } from '../inventory/stock.limits.js';
 
-const statementTimeoutMs = 30 * 60_000;
-
 const findBrokenChains = `
   WITH link AS (
     SELECT pet_id, ${stateList('#_after')},
@@ -28,11 +26,11 @@ const findBrokenChains = `
    ORDER BY pet_id LIMIT 1000`;
 
 /**
- * Counts the pets, and those whose history does not lead to their present stock, with the faults of the first thousand of
- * these. One statement, hence one snapshot. The first row of a pet may begin with any stock: those before may be pruned.
+ * Counts the pets, and those whose history does not lead to their present stock. Tells the faults of a thousand of these.
+ * The first row of a pet may begin with any stock, because the rows before it may be pruned.
  */
 export async function verifyHistory(client: Client) {
-  await client.query(`SET statement_timeout = ${statementTimeoutMs}; SET work_mem = '96MB'`);
+  await client.query(`SET statement_timeout = '30min'; SET work_mem = '96MB'`);
   const { rows } = await client.query<{ pets: number; broken: number; pet_id: string | null; faults: string[] }>(
     findBrokenChains,
   );
@@ -41,8 +39,8 @@ export async function verifyHistory(client: Client) {
 }
 
 /**
- * $1 the time; $2, $3 the row after which to go on. A row with a key answers repetitions of its update for a day. The newest
- * row is found by LIMIT and rows are deleted by their place: a planner without statistics would join the whole table.
+ * $1 the time; $2, $3 the row after which to go on. A row with a key answers repetitions of its update for a day. LIMIT and
+ * ctid keep a planner without statistics from joining the whole table.
  */
 const pruneSlice = `
   WITH slice AS MATERIALIZED (
@@ -61,9 +59,8 @@ const pruneSlice = `
   SELECT pet_id, id, (SELECT count(*)::integer FROM old) AS deleted FROM slice ORDER BY pet_id DESC, id DESC LIMIT 1`;
 
 /**
- * Deletes history rows older than a time, in batches that are each a short transaction. Of each pet it takes rows from the
- * beginning of the chain only, for a later row can have an earlier time, and never the newest: what remains links up, even
- * when this is interrupted.
+ * Deletes history rows older than a time, in short transactions. Of each pet it takes rows from the beginning of the chain
+ * only, because a later row can have an earlier time, and never the newest. So the rest always links up.
  */
 export async function pruneBefore(client: Client, before: Date): Promise<number> {
   let deleted = 0;

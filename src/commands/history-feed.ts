@@ -2,22 +2,25 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
 import { Failure, describeFailure } from '../errors/error-text.js';
 
+/** Only the service compares it. */
+export const UNTOLD = { ifMatchSha256: true } as const;
+export type Change = Omit<StockChange, keyof typeof UNTOLD>;
+
 /** Ids in one reading, not rows: a bound that holds whatever plan PostgreSQL makes. */
 const WINDOW = 10_000n;
 const FIRST_PAUSE_MS = 10;
 /** Less than one statement a second while nothing changes. */
 const LONGEST_PAUSE_MS = 1_100;
-const LONGEST_SETTLE_PAUSE_MS = 200;
 
 /**
- * Every change of every writer behind `after` once, in the order of the ids, up to the newest of now or, with `follow`,
- * without end: what fails after it has worked is said once and tried again. Without `after` it begins with about
- * the latest `limit` changes. docs/decisions/change-feed.md proves that nothing is missed.
+ * Every change of every writer behind `after`, each once, by rising id. It ends with the newest one; with `follow` it goes on
+ * and waits while the database is away. Without `after` it begins with about the latest `limit` changes.
+ * docs/decisions/change-feed.md proves that it misses none.
  */
 export async function* readChanges(
   prisma: PrismaClient,
   { after, limit, follow = false }: { after?: bigint; limit: number; follow?: boolean },
-): AsyncGenerator<StockChange[]> {
+): AsyncGenerator<Change[]> {
   let last = after;
   let isAway: boolean | undefined; // undefined until it has answered
   let pauseMs = FIRST_PAUSE_MS;
@@ -45,9 +48,8 @@ export async function* readChanges(
 }
 
 /**
- * Waits until nobody can commit a change up to the newest one any more: who reads the stock after this has all up to it.
- * PREPARE TRANSACTION hands a session's locks on to another name, `-1/…`: when a session is gone, every prepared transaction
- * may be its own.
+ * Waits until nobody can commit a change up to the newest one any more. PREPARE TRANSACTION hands a session's locks on to
+ * another name, `-1/…`: when a session is gone, every prepared transaction may be its own.
  */
 export async function settled(prisma: PrismaClient, last = 0n) {
   const view = await look(prisma);
@@ -55,7 +57,7 @@ export async function settled(prisma: PrismaClient, last = 0n) {
   if (newest < last)
     throw new Failure(`there is no change ${last}, the newest is ${newest}: was the database restored?`);
   let open = newest > last ? view.writers : [];
-  for (let pauseMs = 2; open.length > 0; pauseMs = Math.min(2 * pauseMs, LONGEST_SETTLE_PAUSE_MS)) {
+  for (let pauseMs = 2; open.length > 0; pauseMs = Math.min(2 * pauseMs, 200)) {
     await pause(pauseMs);
     const { writers } = await look(prisma);
     const isPrepared = (writer: string) => writer.startsWith('-1/');
@@ -65,9 +67,9 @@ export async function settled(prisma: PrismaClient, last = 0n) {
   return view;
 }
 
-async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promise<StockChange[]> {
+async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promise<Change[]> {
   const where = { id: { gt: last, lte: upTo } };
-  const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' } });
+  const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' }, omit: UNTOLD });
   const { pruned } = await look(prisma); // after them, so that what was pruned before is known
   if (pruned <= last) return changes;
   throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; begin anew with "inventory history cursor"`);

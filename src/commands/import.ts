@@ -1,16 +1,19 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
+import { statSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
 import type { Client } from 'pg';
 import { Failure, describeFailure } from '../errors/error-text.js';
 import { MEMBERS } from '../inventory/stock-item.js';
 import { withNewestSchema } from './connection.js';
+import { whileInterruptible } from './interruption.js';
+import { lineReader } from './option-values.js';
 import { printJson, withoutControls } from './output.js';
-import { showProgress } from './progress.js';
-import { END_MARK, type Format, FORMATS, formatOf, openStockFile } from './stock-file.js';
+import { END_MARK, type Format, FORMATS, formatOf, readStockFile } from './stock-file.js';
 import { compareIncoming, loadRows, mergeIncoming, refuseProblems, type Summary } from './stock-merge.js';
 import { readers } from './stock-rows.js';
 
+const SHOWN_EVERY_MS = 2_000;
 const UNSURE = 'interrupted during the commit: "inventory history" tells whether it happened';
 
 interface ImportOptions {
@@ -34,7 +37,7 @@ export function addImport(program: Command): void {
         .choices(['keep', 'remove'])
         .default('keep'),
     )
-    .option('--by <who>', 'who imports what, for the history (default: user@host and the name of the file)', readSigner)
+    .option('--by <who>', 'the author in the history (default: user@host and the name of the file)', lineReader(200))
     .option('--dry-run', 'check the file and say what would change, without changing it')
     .option('--quiet', 'no progress and no summary, only errors')
     .option('--json', 'the summary as JSON on standard output')
@@ -42,32 +45,11 @@ export function addImport(program: Command): void {
     .action(showImport);
 }
 
-const NAMES = MEMBERS.map(({ name }) => name);
-
 const details = `
-Formats:
-  csv     a header with ${NAMES.join(', ')} in any order, then a line for each pet
-  ndjson  {"petId":1,"quantity":5,"status":"available"} on each line (.ndjson, .jsonl)
-  json    an array of such objects, of at most 100 million characters; the other two can have any length
-
-Each pet:
-${MEMBERS.map(({ name, rule }) => `  ${name}: ${rule}\n`).join('')}  Other names, and a petId that is there twice, are refused: the first 20 problems are told by line, or by item of an array,
-  and nothing is written.
-
-The end:
-  Every line of csv and ndjson ends with a line break. The last line of a file may do without if it cannot have been longer.
-  From standard input, "--missing remove" wants "${END_MARK}" as the last line, which "inventory export --end-mark" writes:
-  a transfer that was cut would remove what it lost. An array has its bracket.
-
-While it runs:
-  The list shows the old stock until the import is done, then the new one. While it writes, setting the quantity of a pet
-  that the file changes is answered 503 and can be repeated; other pets can be set all the while. Imports take turns.
-
-Examples:
-  inventory import stock.csv
-  inventory import stock.ndjson.gz --missing remove --dry-run
-  inventory export --end-mark | ssh elsewhere inventory import - --format csv --missing remove
-`;
+csv has a header, and json is an array of objects such as those that ndjson has in each line. Each pet has:
+${MEMBERS.map(({ name, rule }) => `  ${name}: ${rule}\n`).join('')}
+From standard input, "--missing remove" wants "${END_MARK}" as the last line, against transfers that were cut:
+  inventory export --end-mark | ssh elsewhere inventory import - --format csv --missing remove`;
 
 async function showImport(name: string, options: ImportOptions): Promise<void> {
   const { dryRun = false, quiet, json } = options;
@@ -87,42 +69,44 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
  */
 export async function importStock(name: string, options: ImportOptions): Promise<Summary> {
   const { format = formatOf(name), dryRun, by = `${userName()}@${hostname()} ${basename(name)}` } = options;
-  if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
+  const rowsOf = format && readers[format];
+  if (!rowsOf) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
   const removes = options.missing === 'remove';
-  const progress = showProgress(options.quiet === true);
+  const isFile = name !== '-' && statSync(name, { throwIfNoEntry: false })?.isFile();
+  let stage = 'reading';
+  let pets = 0;
   let interrupted = 'interrupted: nothing was changed';
-  const tellInterrupted = () => {
-    progress.stop();
-    console.error(interrupted);
+  const csv = async function* () {
+    for await (const rows of rowsOf(readStockFile(name), isFile ? 'whole line' : removes ? 'mark' : 'line break')) {
+      pets += rows.length;
+      yield rows.join('');
+    }
   };
-  process.once('exit', tellInterrupted);
+  async function work(client: Client): Promise<Summary> {
+    await loadRows(client, csv());
+    stage = 'checking';
+    await refuseProblems(client, format === 'json' ? 'item' : 'line');
+    if (pets === 0 && removes) throw new Failure('the file has no pet; it would remove them all');
+    stage = dryRun ? 'comparing' : 'writing';
+    if (dryRun) return compareIncoming(client, removes);
+    // A file's name may be longer than what may be stored.
+    const summary = await mergeIncoming(client, removes, `command:import ${withoutControls(by).slice(0, 200)}`);
+    stage = 'committing';
+    interrupted = UNSURE;
+    await commit(client);
+    interrupted = 'interrupted after the commit: the import is done';
+    return summary;
+  }
+  const startedAt = performance.now();
+  const show = () => console.error(`${stage}: ${pets} pets, ${Math.round((performance.now() - startedAt) / 1_000)} s`);
+  const timer = options.quiet ? undefined : setInterval(show, SHOWN_EVERY_MS);
   try {
-    return await withNewestSchema('import', async (client) => {
-      const { text, isRegular } = await openStockFile(name, (share) => (progress.share = share));
-      const ending = isRegular ? 'whole line' : removes ? 'mark' : 'line break';
-      const csv = async function* () {
-        for await (const rows of readers[format](text, ending)) {
-          progress.pets += rows.length;
-          yield rows.join('');
-        }
-      };
-      await loadRows(client, csv());
-      progress.stage = 'checking';
-      await refuseProblems(client, format === 'json' ? 'item' : 'line');
-      if (progress.pets === 0 && removes) throw new Failure('the file has no pet; it would remove them all');
-      progress.stage = dryRun ? 'comparing' : 'writing';
-      if (dryRun) return await compareIncoming(client, removes);
-      // A file's name may be longer than what may be stored.
-      const summary = await mergeIncoming(client, removes, `command:import ${withoutControls(by).slice(0, 200)}`);
-      progress.stage = 'committing';
-      interrupted = UNSURE;
-      await commit(client);
-      interrupted = 'interrupted after the commit: the import is done';
-      return summary;
-    });
+    return await whileInterruptible(
+      () => console.error(interrupted),
+      () => withNewestSchema('import', work),
+    );
   } finally {
-    process.off('exit', tellInterrupted);
-    progress.stop();
+    clearInterval(timer);
   }
 }
 
@@ -135,11 +119,6 @@ async function commit(client: Client): Promise<void> {
     if (outcomeOf(error) !== 'unknown') throw error;
     throw new Failure(`${describeFailure(error)}\n${UNSURE}`, { cause: error });
   }
-}
-
-function readSigner(text: string): string {
-  if (!/^[^\p{Cc}]{1,200}$/u.test(text)) throw new InvalidArgumentError('It must have 1 to 200 printable characters.');
-  return text;
 }
 
 function userName(): string {

@@ -1,11 +1,14 @@
+import { fstatSync, readSync, statSync } from 'node:fs';
+import { devNull } from 'node:os';
 import { exactIntegers } from '../http/responses.js';
+import { Failure } from '../errors/error-text.js';
 
-/** JSON with every int64 as exact digits, as a JavaScript number would round it; with `indent` 0 on one line. */
+/** JSON with every int64 as exact digits; with `indent` 0 on one line. */
 export function printJson(value: unknown, indent = 2): void {
   console.log(JSON.stringify(value, exactIntegers, indent));
 }
 
-/** A plain table without lines, for people; programs ask for JSON. No text in it can end its line or turn it round. */
+/** A plain table without lines. No text in it can end its line or turn it round. */
 export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
   const table = [head, ...rows].map((row) => row.map(withoutControls));
   const widths = head.map((_, column) => table.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0));
@@ -13,6 +16,11 @@ export function printTable(head: readonly string[], rows: readonly (readonly str
     const cells = row.map((cell, column) => cell.padEnd(widths[column] ?? 0));
     console.log(cells.join('  ').trimEnd());
   }
+}
+
+/** To the second, in UTC. */
+export function showDateTime(dateTime: Date | null): string {
+  return dateTime === null ? '-' : dateTime.toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
 /** Text from outside, made harmless for terminals and short. JSON that is text already stays as it is. */
@@ -24,4 +32,17 @@ export function quote(text: string): string {
 /** Line breaks of every kind, control and format characters, which could steer a terminal, replaced. */
 export function withoutControls(text: string): string {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
+}
+
+/**
+ * For commands whose output is their result. Where the caller closed standard output, Node.js opens the null device for
+ * reading and writing; a shell opens it for writing only.
+ */
+export function refuseClosedOutput(): void {
+  const { fd } = process.stdout;
+  let isClosed = false;
+  try {
+    isClosed = fstatSync(fd).rdev === statSync(devNull).rdev && readSync(fd, Buffer.alloc(1)) === 0;
+  } catch {} // it cannot be read
+  if (isClosed) throw new Failure('standard output is closed; nothing was done');
 }

@@ -1,5 +1,4 @@
 import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { Failure } from '../errors/error-text.js';
@@ -18,37 +17,26 @@ export const END_MARK = '# end';
 export const FAILED_MARK = '# failed';
 
 /**
- * Opens a file of stock, or standard input when the name is `-`; a name that ends in `.gz` is unpacked on the way.
+ * The text of a file of stock in UTF-8, or of standard input when the name is `-`. A name that ends in `.gz` is unpacked.
  *
- * @param tellShare is told how much has been read, 0 to 1; 0 where the size is not known: standard input and pipes
- * @returns its text, which is UTF-8, and whether it comes from a regular file
  * @throws Failure when it cannot be read
  */
-export async function openStockFile(name: string, tellShare: (share: number) => void) {
-  function refuse(error: unknown): never {
+export async function* readStockFile(name: string): AsyncGenerator<string> {
+  const packed = name === '-' ? process.stdin : createReadStream(name, { highWaterMark: 256 * 1024 });
+  const isPacked = name.toLowerCase().endsWith('.gz');
+  const decoder = new TextDecoder(); // takes a BOM away
+  let isFirst = true;
+  try {
+    const content: AsyncIterable<Buffer> = isPacked ? pipeline(packed, createGunzip(), () => undefined) : packed;
+    for await (const chunk of content) {
+      if (isFirst) refuseForeign(chunk);
+      isFirst = false;
+      yield decoder.decode(chunk, { stream: true });
+    }
+  } catch (error) {
     throw new Failure(`${name === '-' ? 'standard input' : name} cannot be read: ${(error as Error).message}`);
   }
-  const file = name === '-' ? undefined : await stat(name).catch(refuse);
-  async function* read(): AsyncGenerator<string> {
-    const size = file?.size ?? 0;
-    const packed = file ? createReadStream(name, { highWaterMark: 256 * 1024 }) : process.stdin;
-    const isPacked = name.toLowerCase().endsWith('.gz');
-    const content = isPacked ? pipeline(packed, createGunzip(), () => undefined) : packed;
-    const decoder = new TextDecoder(); // takes a BOM away
-    let isFirst = true;
-    try {
-      for await (const chunk of content as AsyncIterable<Buffer>) {
-        if (isFirst) refuseForeign(chunk);
-        isFirst = false;
-        tellShare(size > 0 ? packed.bytesRead / size : 0);
-        yield decoder.decode(chunk, { stream: true });
-      }
-    } catch (error) {
-      refuse(error);
-    }
-    yield decoder.decode();
-  }
-  return { text: read(), isRegular: file?.isFile() ?? false };
+  yield decoder.decode();
 }
 
 /** Once, instead of a problem for each line. */

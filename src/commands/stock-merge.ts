@@ -4,21 +4,13 @@ import { pipeline } from 'node:stream/promises';
 import { Failure } from '../errors/error-text.js';
 import { MEMBERS, stateList } from '../inventory/stock-item.js';
 
-/** What an import did, or with `--dry-run` would do; counts of pets. */
+/** Counts of pets. */
 export type Summary = Record<'added' | 'changed' | 'unchanged' | 'removed', number>;
 
-const SHOWN_PROBLEMS = 20;
-
-/** Imports take turns; one may wait this long for the one before it. */
-const importLockTimeoutMs = 60_000;
-/** Another session may hold a row that changes for this long. */
-const rowLockTimeoutMs = 3_000;
-const statementTimeoutMs = 30 * 60_000;
-
 /**
- * Begins the transaction and sends a file's rows, in CSV, into a temporary table; nothing of the stock is touched or locked.
- * Work memory is for the sorts of a million pets. The connection check, which not every platform has, lets go of all locks
- * soon after this process is killed. A file may come slowly, so only what comes after it has a bound on its time.
+ * Begins the transaction and sends a file's rows, in CSV, into a temporary table. Nothing of the stock is locked. Where the
+ * platform has the connection check, it frees all locks soon after this process is killed. A file may come slowly, so the
+ * bound on time begins after it.
  */
 export async function loadRows(client: Client, csv: AsyncIterable<string>): Promise<void> {
   await client.query(`
@@ -31,7 +23,7 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
       ${MEMBERS.map(({ column, type }) => `${column} ${type}`).join(', ')})
       ON COMMIT DROP`);
   await pipeline(csv, client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
-  await client.query(`SET LOCAL statement_timeout = ${statementTimeoutMs}; ANALYZE incoming`);
+  await client.query(`SET LOCAL statement_timeout = '30min'; ANALYZE incoming`);
 }
 
 /** Duplicates have a sort of their own: a join would cost seconds with a million pets. */
@@ -43,16 +35,15 @@ const findProblems = `
       FROM (SELECT place, min(place) OVER (PARTITION BY pet_id) AS first_place FROM incoming WHERE pet_id IS NOT NULL) AS pet
      WHERE place > first_place)
   SELECT $1 || ' ' || place || ': ' || fault AS text, (count(*) OVER ())::integer AS total
-    FROM problem ORDER BY place, fault LIMIT ${SHOWN_PROBLEMS}`;
+    FROM problem ORDER BY place, fault LIMIT 20`;
 
 /** @throws Failure with the first problems of the file and the count of all */
 export async function refuseProblems(client: Client, unit: 'line' | 'item'): Promise<void> {
   const { rows } = await client.query<{ text: string; total: number }>(findProblems, [unit]);
-  const total = rows[0]?.total ?? 0;
-  if (total === 0) return;
-  const told = rows.map(({ text }) => text);
-  if (total > rows.length) told.push(`… and ${total - rows.length} more`);
-  throw new Failure([...told, `${total} problem${total === 1 ? '' : 's'} in the file; nothing was written`].join('\n'));
+  const [first] = rows;
+  if (!first) return;
+  const told = rows.map(({ text }) => text).join('\n');
+  throw new Failure(`${told}\nproblems in the file, all together: ${first.total}; nothing was written`);
 }
 
 const DIFFERS = `((${stateList('i.#')}) IS DISTINCT FROM (${stateList('file.#')}))`;
@@ -70,14 +61,14 @@ export async function compareIncoming(client: Client, removes: boolean): Promise
 }
 
 /**
- * Makes the stock what the file says and writes one history row for each pet that really changes; other rows are not
- * touched. Readers are never blocked. A writer of a pet that changes waits for this transaction's end, others do not.
+ * Makes the stock what the file says, with a history row for each pet that changes. Other rows are not touched. Readers
+ * never wait; a writer waits only for a pet that changes.
  */
 export async function mergeIncoming(client: Client, removes: boolean, changedBy: string): Promise<Summary> {
   await client.query(`
-    SET LOCAL lock_timeout = ${importLockTimeoutMs};
+    SET LOCAL lock_timeout = '1min'; -- imports take turns
     SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0));
-    SET LOCAL lock_timeout = ${rowLockTimeoutMs};
+    SET LOCAL lock_timeout = '3s';
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
   const { rows } = await client.query<Summary>(merge, [changedBy, removes]);
   const [summary] = rows as [Summary];
@@ -85,8 +76,8 @@ export async function mergeIncoming(client: Client, removes: boolean, changedBy:
 }
 
 /**
- * A row to be changed is locked first, so that "before" is what a writer who came in between has left, and history ids rise
- * in the order of the changes. Pets are added in the order of their ids, so that lists find them on disk in that order.
+ * Locks each row before it reads its old state and takes history ids, because another writer may come in between. Adds
+ * pets by id, so that lists find them on disk in that order.
  */
 const merge = `
   WITH old AS MATERIALIZED (
@@ -113,5 +104,5 @@ const merge = `
             UNION ALL SELECT pet_id, ${stateList('NULL')}, ${stateList()} FROM added
             UNION ALL SELECT pet_id, ${stateList()}, ${stateList('NULL')} FROM removed) AS change)
   SELECT added, changed, file - added - changed AS unchanged, removed
-    FROM (SELECT count(*)::integer AS file FROM incoming) AS f, (SELECT count(*)::integer AS added FROM added) AS a,
-         (SELECT count(*)::integer AS changed FROM old) AS c, (SELECT count(*)::integer AS removed FROM removed) AS r`;
+    FROM (SELECT (SELECT count(*)::integer FROM incoming) AS file, (SELECT count(*)::integer FROM added) AS added,
+                 (SELECT count(*)::integer FROM old) AS changed, (SELECT count(*)::integer FROM removed) AS removed) AS n`;

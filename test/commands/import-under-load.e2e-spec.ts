@@ -176,7 +176,7 @@ describe('inventory export', () => {
   });
 
   it.each([
-    ['>&-', { status: 1, stderr: 'error: standard output cannot be written: it is closed\n' }],
+    ['>&-', { status: 1, stderr: 'error: standard output is closed; nothing was done\n' }],
     ['> /dev/null', { status: 0, stderr: '' }],
   ])('notices whether anybody can read it: %s', (outlet, outcome) => {
     const { command, args } = inventoryCommand();

@@ -67,14 +67,34 @@ describe('inventory keys create', () => {
 });
 
 describe('a key that nobody could read', () => {
-  it.each(['> /dev/full', '| true', '>&-'])('is told to be revoked: %s', async (outlet) => {
+  /** Runs a line of a shell in which `inventory` is the command. */
+  function shell(line: string) {
     const { command, args } = inventoryCommand();
-    const script = `set -o pipefail; '${command}' '${args.join()}' keys create --name unread ${outlet}`;
-    const env = { DATABASE_URL: store.url };
-    const { status, stderr } = spawnSync('bash', ['-c', script], { env, encoding: 'utf8' });
+    const script = `set -o pipefail; inventory() { '${command}' '${args.join()}' "$@"; }; ${line}`;
+    const { status, stderr } = spawnSync('bash', ['--norc', '-c', script], {
+      env: { DATABASE_URL: store.url },
+      encoding: 'utf8',
+    });
+    return { status, stderr };
+  }
+
+  it.each(['> /dev/full', '| true'])('is told to be revoked: %s', async (outlet) => {
+    const { status, stderr } = shell(`inventory keys create --name unread ${outlet}`);
     const id = (await stored('unread')).at(-1)?.id;
     expect(status).toBe(1);
     expect(stderr).toContain(`error: key ${id} was not delivered, and cannot be shown again: revoke it\n`);
+  });
+
+  it('is not made where standard output is closed; commands whose exit code is the answer do without it', async () => {
+    const id = await create('--name', 'closed');
+    const refused = { status: 1, stderr: 'error: standard output is closed; nothing was done\n' };
+    // `<>` opens the null device as Node.js and Python do for a child whose output is to be ignored.
+    for (const outlet of ['>&-', '1<> /dev/null']) {
+      expect(shell(`inventory keys create --name closed ${outlet}`)).toEqual(refused);
+      expect(shell(`inventory keys rotate ${id} ${outlet}`)).toEqual(refused);
+      expect(shell(`inventory keys list ${outlet}`)).toEqual({ status: 0, stderr: '' });
+    }
+    expect(await stored('closed')).toMatchObject([{ id, state: 'live', ends_in_s: null }]);
   });
 });
 

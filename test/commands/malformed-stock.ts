@@ -16,6 +16,7 @@ type Fault = readonly [problem: string, ...spoilt: Spoilt[]];
 const PET_ID_RULE = `petId must be ${ITEM.petId.rule}`;
 const QUANTITY_RULE = `quantity must be ${ITEM.quantity.rule}`;
 const STATUS_RULE = `status must be ${ITEM.status.rule}`;
+const HEADER_RULE = 'the header must be petId,quantity,status, in any order';
 const QUOTE_RULE = 'has a quote that does not stand around a whole field';
 const NOT_JSON = 'is not valid JSON';
 const TWICE = 'has a member twice';
@@ -32,9 +33,7 @@ const CSV_FAULTS: Fault[] = [
   ['petId is missing', { petId: '' }],
   ['quantity is missing', { quantity: '' }],
   ['status is missing', { status: '' }],
-  ['has 4 fields where the header has 3', '5,5,sold,'],
-  ['has 2 fields where the header has 3', '5,5'],
-  ['has 1 field where the header has 3', '5;5;sold'],
+  ['must have 3 fields', '5,5,sold,', '5,5', '5;5;sold'],
   [QUOTE_RULE, '"5"5,5,sold', '5"5,5,sold', '"5,5,sold', '5,"5"",sold'],
   [QUANTITY_RULE, '5,"5""",sold'],
 ];
@@ -64,15 +63,11 @@ const ITEM_FAULTS: Fault[] = [
 ];
 
 const WHOLE_FAULTS: MalformedFile[] = [
-  { format: 'csv', text: '', problem: 'line 1: the header petId,quantity,status is missing' },
-  { format: 'csv', text: '5,5,sold\n', problem: 'line 1: column petId is missing in the header' },
-  { format: 'csv', text: 'petId,quantity\n5,5\n', problem: 'line 1: column status is missing in the header' },
-  {
-    format: 'csv',
-    text: 'petId,petId,quantity,status\n',
-    problem: 'line 1: column petId is there twice in the header',
-  },
-  { format: 'csv', text: 'petId,quantity,status,name\n', problem: 'line 1: column "name" is unknown' },
+  { format: 'csv', text: '', problem: HEADER_RULE },
+  { format: 'csv', text: '5,5,sold\n', problem: HEADER_RULE },
+  { format: 'csv', text: 'petId,quantity\n5,5\n', problem: HEADER_RULE },
+  { format: 'csv', text: 'petId,petId,quantity,status\n', problem: HEADER_RULE },
+  { format: 'csv', text: 'petId,quantity,status,name\n', problem: HEADER_RULE },
   { format: 'ndjson', text: '5,5,sold\n', problem: 'line 1: is not valid JSON' },
   { format: 'json', text: '', problem: 'the file is not valid JSON' },
   { format: 'json', text: '[\n', problem: 'the file is not valid JSON' },

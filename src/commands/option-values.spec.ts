@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readDateTime, readDuration } from './date-time.js';
+import { readDateTime, readDuration } from './option-values.js';
 
 describe('a duration', () => {
   it.each([
@@ -32,17 +32,10 @@ describe('a date or time', () => {
     expect(readDateTime(text, direction, now).toISOString()).toBe(expected);
   });
 
-  it.each(['', '2027-02-29', '2027-13-01', '2027-1-1', '2027-01-31T08:00', '2027-01-31T25:00Z'])(
-    '%j is none',
-    (text) => {
-      expect(() => readDateTime(text, 1, now)).toThrow('It must be ');
-    },
-  );
-
-  it.each(['0000-01-01', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'])(
-    '%s is in a year that PostgreSQL does not read',
-    (text) => {
-      expect(() => readDateTime(text, 1, now)).toThrow('It must lie in the years 1 to 9999.');
-    },
-  );
+  it.each([
+    ...['', '2027-02-29', '2027-13-01', '2027-1-1', '2027-01-31T08:00', '2027-01-31T25:00Z'],
+    ...['0000-01-01', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'], // in a year that PostgreSQL does not read
+  ])('%j is none', (text) => {
+    expect(() => readDateTime(text, 1, now)).toThrow('It must be ');
+  });
 });

@@ -1,0 +1,48 @@
+import { InvalidArgumentError } from 'commander';
+
+const UNIT_MS: Readonly<Record<string, number>> = { s: 1e3, m: 60e3, h: 3_600e3, d: 86_400e3, w: 7 * 86_400e3 };
+const LONGEST_MS = 10_000 * 86_400e3;
+
+export const DURATION_FORM = '30s, 15m, 12h, 30d or 4w';
+export const DATE_TIME_FORM = `a duration such as ${DURATION_FORM}, or an ISO date such as 2027-01-31 or 2027-01-31T12:00:00Z`;
+
+/** Makes a reader of an option's value. @param rule what the value must do */
+export function reader<T>(rule: string, holds: (text: string) => boolean, convert: (text: string) => T) {
+  return (text: string): T => {
+    if (!holds(text)) throw new InvalidArgumentError(`It must ${rule}.`);
+    return convert(text);
+  };
+}
+
+export function lineReader(longest: number) {
+  const pattern = new RegExp(`^[^\\p{Cc}]{1,${longest}}$`, 'u');
+  return reader(`have 1 to ${longest} printable characters`, (text) => pattern.test(text), String);
+}
+
+/** The milliseconds of a value like `12h`, at most ten thousand days. */
+export const readDuration = reader(`be ${DURATION_FORM}`, (text) => durationOf(text) <= LONGEST_MS, durationOf);
+
+function durationOf(text: string): number {
+  const [, count, unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
+  return Number(count) * (UNIT_MS[unit] ?? NaN);
+}
+
+export const readPast = (text: string) => readDateTime(text, -1);
+export const readFuture = (text: string) => readDateTime(text, 1);
+
+/** A duration from now, forward or back, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its zone. */
+export function readDateTime(text: string, direction: 1 | -1, now = new Date()): Date {
+  const isDuration = /^\d+[a-z]$/.test(text);
+  const dateTime = isDuration ? new Date(now.getTime() + direction * readDuration(text)) : dateTimeOf(text);
+  if (direction === 1 ? dateTime > now : dateTime <= now) return dateTime;
+  throw new InvalidArgumentError(`It must lie in the ${direction === 1 ? 'future' : 'past'}.`);
+}
+
+function dateTimeOf(text: string): Date {
+  const [, date] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
+  const dateTime = new Date(text);
+  // PostgreSQL reads the years 1 to 9999. Date would take 31 February for 3 March.
+  const isSound = !Number.isNaN(dateTime.getTime()) && /^(?!0000)\d{4}-/.test(dateTime.toISOString());
+  if (date && isSound && new Date(date).toISOString().startsWith(date)) return dateTime;
+  throw new InvalidArgumentError(`It must be ${DATE_TIME_FORM}.`);
+}
