@@ -131,15 +131,14 @@ export class Piece {
    * loop when first asked for.
    */
   deflated(): Promise<Buffer> {
-    this.#deflated ??= this.#deflate().catch((error: unknown) => {
-      this.#deflated = undefined; // no memory now may be some later
-      throw error;
-    });
+    this.#deflated ??= deflateAsync(this.bytes.subarray(1), deflatePart).then(
+      (items) => Buffer.concat([DEFLATED_COMMA, items]),
+      (error: unknown) => {
+        this.#deflated = undefined; // a later attempt may get the memory
+        throw error;
+      },
+    );
     return this.#deflated;
-  }
-
-  async #deflate(): Promise<Buffer> {
-    return Buffer.concat([DEFLATED_COMMA, await deflateAsync(this.bytes.subarray(1), deflatePart)]);
   }
 }
 
