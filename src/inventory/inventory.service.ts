@@ -16,23 +16,23 @@ import type { Prisma } from '../generated/prisma/client.js';
 import { type InventoryItem, itemTag } from './inventory.dto.js';
 import { StockList } from './stock-list.js';
 
-/** One update as asked for. */
 export interface QuantityUpdate {
   readonly petId: bigint;
   readonly quantity: number;
-  /** The pet must have one of these item tags; null if any state will do. */
+  /** The item must have one of these tags; null when the client asks for none. */
   readonly ifMatch: readonly string[] | null;
   /** The author of the change in the history. */
   readonly changedBy: string;
-  /** The author's name for this update, under which it takes place once, or null. */
+  /** The update takes place once under this key of its author. */
   readonly idempotencyKey: string | null;
   readonly requestId: string;
 }
 
-/** Nothing was written but for `done`. The item is as the update made it, or as it is where the precondition failed. */
+/** Only `done` has written. The item is the update's result, or the present one where the precondition failed. */
 export type UpdateOutcome =
   | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
-  | { readonly outcome: 'key_reused' | 'absent' };
+  | { readonly outcome: 'key_reused' }
+  | { readonly outcome: 'absent' };
 
 /** The stock by Prisma alone: read as a whole, set pet by pet. `fast/` gives the same answers with less work. */
 @Injectable()
@@ -64,24 +64,15 @@ export class InventoryService {
    * @throws ApiError `not_found`, `idempotency_key_reused` or `precondition_failed`; NotApplied, OutcomeUnknown
    */
   async setQuantity(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome & { item: InventoryItem }> {
-    // What surely had no effect is tried again; what may have been committed never is.
+    // An update that may have been committed is never repeated.
     const again = (failure: unknown) => outcomeOf(failure) === 'not_applied' && !(failure instanceof TooManyWaiting);
-    const result = await untilDeadline(deadline, again, () => this.attempt(update, deadline)).catch(
-      (error: unknown) => {
-        throw writeFailure(error);
-      },
-    );
-    switch (result.outcome) {
-      case 'key_reused':
-        throw new ApiError('idempotency_key_reused');
-      case 'absent':
-        throw new ApiError('not_found');
-      case 'precondition_failed':
-        throw new ApiError('precondition_failed', undefined, { ETag: `"${itemTag(result.item)}"` });
-      case 'done':
-      case 'replayed':
-        return result;
-    }
+    const attempts = untilDeadline(deadline, again, () => this.attempt(update, deadline));
+    const result = await attempts.catch((error: unknown) => Promise.reject(writeFailure(error) as Error));
+    if (result.outcome === 'key_reused') throw new ApiError('idempotency_key_reused');
+    if (result.outcome === 'absent') throw new ApiError('not_found');
+    if (result.outcome === 'precondition_failed')
+      throw new ApiError('precondition_failed', undefined, { ETag: `"${itemTag(result.item)}"` });
+    return result;
   }
 
   protected async readList(_snapshot: Snapshot, deadline: number): Promise<StockList> {
@@ -91,6 +82,8 @@ export class InventoryService {
   }
 
   protected async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+    const leftMs = Math.max(1, deadline - performance.now());
+    const bounds = { maxWait: leftMs, timeout: leftMs };
     let isCommitting = false as boolean;
     let isGivenUp = false as boolean;
     const transaction = this.prisma.$transaction(async (tx) => {
@@ -98,7 +91,7 @@ export class InventoryService {
       if (isGivenUp) throw new DeadlinePassed(true); // and so it is rolled back
       isCommitting = true;
       return outcome;
-    }, boundsOfTransaction(deadline));
+    }, bounds);
     try {
       return await byDeadline(deadline, transaction);
     } catch (error) {
@@ -109,12 +102,6 @@ export class InventoryService {
   }
 }
 
-/** Prisma's own: beside them hold those of the connection (`boundsOfRequest`). */
-function boundsOfTransaction(deadline: number) {
-  const leftMs = Math.max(1, deadline - performance.now());
-  return { maxWait: leftMs, timeout: leftMs };
-}
-
 async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<UpdateOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId } = update;
   // The history row that is written here names the key and the request: the table's trigger writes none.
@@ -123,7 +110,7 @@ async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Pr
            CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`;
   const known = await firstUse(tx, update);
   if (known) return known;
-  // Without a wait, which would keep a connection from others: a row that somebody else holds is tried again.
+  // A wait would hold a connection: the service tries a locked row again instead.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
     SELECT pet_id AS "petId", quantity, status FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE NOWAIT`;
   if (!item) return (await firstUse(tx, update)) ?? { outcome: 'absent' };
@@ -140,7 +127,7 @@ async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Pr
   return { outcome: 'done', item: { petId, quantity, status } };
 }
 
-/** What came of the update that used the key first; undefined where there is no key, or none that is committed. */
+/** The outcome of the committed update that used the key first. */
 async function firstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,
@@ -150,7 +137,7 @@ async function firstUse(
   if (!first?.statusAfter) return undefined;
   const isSame = first.petId === petId && first.quantityAfter === quantity;
   if (!isSame || !sameBytes(first.ifMatchSha256, sha256Of(ifMatch))) return { outcome: 'key_reused' };
-  // The commit then waits for a standby as that of the first use did: the response promises as much.
+  // The commit waits for a standby, as the commit of the first use did.
   await tx.$executeRaw`SELECT pg_logical_emit_message(true, 'inventory', 'replay')`;
   return { outcome: 'replayed', item: { petId, quantity, status: first.statusAfter } };
 }

@@ -31,8 +31,10 @@ export class ListResponses {
       writeHead(response, 304, headers(preferred)).end();
       return;
     }
-    const coding = preferred === 'gzip' && this.#mayCompress(list) ? 'gzip' : 'identity';
-    const body = coding === 'identity' ? list.plain : await this.#compress(list);
+    const pieces = list.piecesToDeflate;
+    const mayCompress = pieces === 0 || this.#deflating === 0 || this.#deflating + pieces <= MOST_DEFLATING;
+    const coding = preferred === 'gzip' && mayCompress ? 'gzip' : 'identity';
+    const body = coding === 'identity' ? list.plain : await this.#compress(list, pieces);
     writeHead(response, 200, {
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': body.length,
@@ -43,12 +45,7 @@ export class ListResponses {
     if (response.socket?.writableLength && !response.destroyed) this.#watch(response, list);
   }
 
-  #mayCompress({ piecesToDeflate: pieces }: StockList): boolean {
-    return pieces === 0 || this.#deflating === 0 || this.#deflating + pieces <= MOST_DEFLATING;
-  }
-
-  async #compress(list: StockList): Promise<Body> {
-    const pieces = list.piecesToDeflate;
+  async #compress(list: StockList, pieces: number): Promise<Body> {
     this.#deflating += pieces;
     try {
       return await list.gzip();

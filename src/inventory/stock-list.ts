@@ -131,15 +131,14 @@ export class Piece {
    * loop when first asked for.
    */
   deflated(): Promise<Buffer> {
-    this.#deflated ??= this.#deflate().catch((error: unknown) => {
-      this.#deflated = undefined; // no memory now may be some later
-      throw error;
-    });
+    this.#deflated ??= deflateAsync(this.bytes.subarray(1), deflatePart).then(
+      (items) => Buffer.concat([DEFLATED_COMMA, items]),
+      (error: unknown) => {
+        this.#deflated = undefined; // a later attempt may get the memory
+        throw error;
+      },
+    );
     return this.#deflated;
-  }
-
-  async #deflate(): Promise<Buffer> {
-    return Buffer.concat([DEFLATED_COMMA, await deflateAsync(this.bytes.subarray(1), deflatePart)]);
   }
 }
 
@@ -181,8 +180,8 @@ export class StockList {
     for (const [at, piece] of this.pieces.entries()) {
       const changesOfPiece = changesOfPieces.get(at);
       const items = changesOfPiece ? piece.with(changesOfPiece) : piece.bytes;
-      // Where a pet that begins a piece may have come or gone, the piece is cut again, and with the one before it.
-      if (changesOfPiece?.some(({ petId }) => beginsPiece(petId))) {
+      // A pet that begins a piece may have come or gone, or is no longer the first of the list.
+      if (changesOfPiece?.some(({ petId }) => beginsPiece(petId) || BigInt(petId) < piece.firstPet)) {
         pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + items.toString()));
       } else if (items.length > 0) pieces.push(changesOfPiece ? new Piece(items) : piece);
     }

@@ -40,23 +40,12 @@ const columnsOf = (kind: Kind) => (kind === 'plain' ? PLAIN_COLUMNS : ALL_COLUMN
 const IF_MATCH_SHA256 = `sha256(convert_to(if_match, 'UTF8'))`;
 
 /**
- * All updates of a batch: lock what can be had at once, take the updates whose precondition holds, write the last of each
- * pet and a history row for every one. It never waits for a row, so deadlocks cannot arise.
+ * Locks the free rows, judges the preconditions, and writes the pets with a history row for each accepted update:
+ * docs/decisions/batched-updates.md, and docs/decisions/idempotency-keys.md for `known`.
  *
- * `inventory.recorded_in` makes the table's own history trigger stand aside. Two other settings make the commit durable, and
- * tell when no standby confirmed it: here and not in the session, which a pooler may swap. The last one bounds the wait for
- * the bytes that commit, which a network may never bring. It cuts no wait for a standby; PostgreSQL 15 and 16 do not know it.
- *
- * Each pet is locked by its own id: a row that has changed since the snapshot is locked as it is now, if it still meets the
- * condition, and one that was given another pet's id would meet that of any id of the batch. Absent pets are looked up by a
- * scalar subquery, for PostgreSQL may plan EXISTS as a scan of the whole table.
- *
- * A pet that is there twice is locked once: a lock that comes free in between would break the chain of its history.
- *
- * Where an update has a key, `known` are those that the history already has under theirs, and the pet is written only if
- * the history row found its place in the unique index. So a key takes effect once, even when its first use was committed
- * after this statement's snapshot. Two statements insert keys in the same order, or they could deadlock. The message makes
- * the commit wait for a standby: a response from the history promises as much as the first.
+ * Each pet is looked up and locked by its own id: PostgreSQL may plan a join or EXISTS as a scan of the whole table, and a row
+ * that got another pet's id would be taken for that pet. A pet that is there twice is locked once: a lock that comes free in
+ * between would break the chain of its history. `transaction_timeout` is new in PostgreSQL 17.
  */
 function sqlOf(kind: Kind, isSingle: boolean): string {
   const columns = columnsOf(kind);
@@ -133,14 +122,11 @@ export function updateStatement(updates: readonly QuantityUpdate[], lastMs: numb
   const chained = chainUpdates(updates);
   const values = columnsOf(kind).map(({ of }) => {
     const column = chained.map(of);
-    return isSingle ? textOf(column[0]) : arrayLiteral(column);
+    if (!isSingle) return arrayLiteral(column);
+    return column[0] === null ? null : String(column[0]);
   });
   return {
     sql: SQL[kind][isSingle ? 'single' : 'several'],
     values: [...values, String(lastMs), String(timeoutMs)],
   };
-}
-
-function textOf(value: ReturnType<Column['of']> | undefined): string | null {
-  return value === null || value === undefined ? null : String(value);
 }
