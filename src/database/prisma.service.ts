@@ -3,7 +3,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import type pg from 'pg';
 import { Settings } from '../settings.js';
 import { PrismaClient } from '../generated/prisma/client.js';
-import { schemaOf } from './connection-config.js';
+import { UNCONFIRMED_COMMIT, schemaOf } from './connection-config.js';
 import { createPool } from './connection-pool.js';
 import { statementName } from './statement-connection.js';
 
@@ -11,6 +11,8 @@ import { statementName } from './statement-connection.js';
 @Injectable()
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {
   readonly pool: pg.Pool;
+  /** Commits for which no standby vouches, of all transactions so far. */
+  unconfirmedCommits = 0;
 
   constructor(settings: Settings) {
     const pool = createPool(settings, 'pool', settings.DATABASE_POOL_SIZE);
@@ -18,7 +20,11 @@ export class PrismaService extends PrismaClient implements OnApplicationShutdown
     super({
       adapter: new PrismaPg(pool, { disposeExternalPool: true, schema, statementNameGenerator: statementName }),
     });
-    this.pool = pool;
+    this.pool = pool.on('connect', (client) => {
+      client.on('notice', ({ routine }) => {
+        if (routine === UNCONFIRMED_COMMIT) this.unconfirmedCommits++;
+      });
+    });
   }
 
   /** After the HTTP server has closed: a request under way still needs its connection. */

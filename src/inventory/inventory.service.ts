@@ -3,6 +3,7 @@ import { Injectable } from '@nestjs/common';
 import {
   NotApplied,
   TooManyWaiting,
+  UnconfirmedCommit,
   mayReadAgain,
   outcomeOf,
   readFailure,
@@ -86,6 +87,7 @@ export class InventoryService {
     const bounds = { maxWait: leftMs, timeout: leftMs };
     let isCommitting = false as boolean;
     let isGivenUp = false as boolean;
+    const { unconfirmedCommits } = this.prisma;
     const transaction = this.prisma.$transaction(async (tx) => {
       const outcome = await applyIn(tx, update);
       if (isGivenUp) throw new DeadlinePassed(true); // and so it is rolled back
@@ -93,7 +95,10 @@ export class InventoryService {
       return outcome;
     }, bounds);
     try {
-      return await byDeadline(deadline, transaction);
+      const outcome = await byDeadline(deadline, transaction);
+      // Perhaps another transaction's: then nobody is sure of this one either.
+      if (this.prisma.unconfirmedCommits > unconfirmedCommits) throw new UnconfirmedCommit();
+      return outcome;
     } catch (error) {
       isGivenUp = true;
       if (isCommitting || outcomeOf(error) !== 'unknown') throw error;
