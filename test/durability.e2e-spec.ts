@@ -93,7 +93,9 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
   }
   const findStandby = () => replicated.standby.setSystem(`SET primary_conninfo = '${replicated.primary.url}'`);
 
-  it('answers outcome_unknown to a commit that the standby did not confirm', async () => {
+  it.each(['on', 'off'])('answers outcome_unknown to an unconfirmed commit with FAST=%s', async (FAST) => {
+    const settings = { REQUEST_DEADLINE_MS: '1000', FAST };
+    const service = await startServiceOfTest({ databaseUrl: replicated.primary.url, settings });
     expect(await setQuantity(service, 1, 1)).toBe('200');
     await loseStandby();
     const unconfirmed = setQuantity(service, 1, 2);

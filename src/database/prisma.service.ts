@@ -1,19 +1,18 @@
 import { Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaPg } from '@prisma/adapter-pg';
-import type pg from 'pg';
 import { Settings } from '../settings.js';
 import { PrismaClient } from '../generated/prisma/client.js';
 import { schemaOf } from './connection-config.js';
-import { createPool } from './connection-pool.js';
+import { ConnectionPool } from './connection-pool.js';
 import { statementName } from './statement-connection.js';
 
 /** The ordinary Prisma client, for everything that is not on every request's path. */
 @Injectable()
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {
-  readonly pool: pg.Pool;
+  readonly pool: ConnectionPool;
 
   constructor(settings: Settings) {
-    const pool = createPool(settings, 'pool', settings.DATABASE_POOL_SIZE);
+    const pool = new ConnectionPool(settings, 'pool', settings.DATABASE_POOL_SIZE);
     const schema = schemaOf(settings.DATABASE_URL);
     super({
       adapter: new PrismaPg(pool, { disposeExternalPool: true, schema, statementNameGenerator: statementName }),

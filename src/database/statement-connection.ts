@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
-import type pg from 'pg';
-import type { Connection, Submittable } from 'pg';
+import type { Connection, PoolClient, Submittable } from 'pg';
 import type { Settings } from '../settings.js';
-import { type Prepare, UNCONFIRMED_COMMIT } from './connection-config.js';
-import { createPool } from './connection-pool.js';
+import type { Prepare } from './connection-config.js';
+import { ConnectionPool } from './connection-pool.js';
 import { NotApplied, UnconfirmedCommit, isProgramFault, isRefusedValue } from './database-failure.js';
 
 /** A row's columns as PostgreSQL wrote them. */
@@ -75,19 +74,10 @@ class StatementRun<Row extends TextRow> implements Submittable {
 
 /** One database connection for one hot statement at a time. It connects when first used, and again after a failure. */
 export class StatementConnection {
-  readonly #pool: pg.Pool;
-  #unconfirmedCommits = 0;
+  readonly #pool: ConnectionPool;
 
-  /** @param prepare runs on each new connection before it is used */
   constructor(settings: Settings, name: string, prepare?: Prepare) {
-    this.#pool = createPool(settings, name, 1, prepare);
-    this.#pool.on('error', () => undefined); // of an idle connection; the next statement takes another one
-    this.#pool.on('connect', (client) => {
-      client.on('error', () => undefined); // the statement under way is rejected with the same error
-      client.on('notice', ({ routine }) => {
-        if (routine === UNCONFIRMED_COMMIT) this.#unconfirmedCommits++;
-      });
-    });
+    this.#pool = new ConnectionPool(settings, name, 1, prepare);
   }
 
   /** Connects where that is still to be done, so that the next statement is sent at once. */
@@ -101,7 +91,7 @@ export class StatementConnection {
    */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = await this.#connect();
-    const unconfirmedBefore = this.#unconfirmedCommits;
+    const unconfirmedBefore = this.#pool.unconfirmedCommits;
     const run = new StatementRun<Row>(statement);
     try {
       await new Promise<void>((resolve, reject) => {
@@ -115,11 +105,11 @@ export class StatementConnection {
     const isTooLate = run.rows.length === 0;
     client.release(isTooLate); // by a clock that may have been set: a new session looks at it anew
     if (isTooLate) throw new NotApplied('the database read the statement after its deadline');
-    if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
+    if (this.#pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return run.rows;
   }
 
-  async #connect(): Promise<pg.PoolClient> {
+  async #connect(): Promise<PoolClient> {
     try {
       return await this.#pool.connect();
     } catch (error) {

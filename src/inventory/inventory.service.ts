@@ -3,6 +3,7 @@ import { Injectable } from '@nestjs/common';
 import {
   NotApplied,
   TooManyWaiting,
+  UnconfirmedCommit,
   mayReadAgain,
   outcomeOf,
   readFailure,
@@ -93,6 +94,7 @@ export class InventoryService {
   protected async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     let isCommitting = false as boolean;
     let isGivenUp = false as boolean;
+    const unconfirmedBefore = this.prisma.pool.unconfirmedCommits;
     const transaction = this.prisma.$transaction(async (tx) => {
       const outcome = await applyIn(tx, update);
       if (isGivenUp) throw new DeadlinePassed(true); // and so it is rolled back
@@ -100,7 +102,9 @@ export class InventoryService {
       return outcome;
     }, boundsOfTransaction(deadline));
     try {
-      return await byDeadline(deadline, transaction);
+      const outcome = await byDeadline(deadline, transaction);
+      if (this.prisma.pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
+      return outcome;
     } catch (error) {
       isGivenUp = true;
       if (isCommitting || outcomeOf(error) !== 'unknown') throw error;
