@@ -6,17 +6,14 @@ import { schemaOf } from './connection-config.js';
 import { ConnectionPool } from './connection-pool.js';
 import { statementName } from './statement-connection.js';
 
-/** The ordinary Prisma client, for everything that is not on every request's path. */
 @Injectable()
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {
   readonly pool: ConnectionPool;
 
   constructor(settings: Settings) {
     const pool = new ConnectionPool(settings, 'pool', settings.DATABASE_POOL_SIZE);
-    const schema = schemaOf(settings.DATABASE_URL);
-    super({
-      adapter: new PrismaPg(pool, { disposeExternalPool: true, schema, statementNameGenerator: statementName }),
-    });
+    const options = { disposeExternalPool: true, statementNameGenerator: statementName };
+    super({ adapter: new PrismaPg(pool, { ...options, schema: schemaOf(settings.DATABASE_URL) }) });
     this.pool = pool;
   }
 
