@@ -6,6 +6,11 @@ import { readSettings, SETTINGS } from './settings.js';
 import { Failure } from './errors/error-text.js';
 
 const DATABASE_URL = 'postgresql://user:secret@db.example/inventory';
+const ADDRESS_RULE =
+  'must be a postgresql:// address of one host, with these percent-encoded in its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25';
+const TLS_RULE =
+  'must combine its TLS parameters as libpq does: an sslmode beside files, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
+const PEM_RULE = 'has an sslrootcert, or an sslcert with its sslkey, that is not valid PEM';
 const WITHOUT_PASSWORD = 'postgresql://user@db.example/inventory';
 
 describe('readSettings', () => {
@@ -15,8 +20,8 @@ describe('readSettings', () => {
 
   it.each([
     ['DATABASE_URL', undefined, 'is required'],
-    ['DATABASE_URL', 'mysql://secret@db/x', 'must be a postgresql:// address'],
-    ['DATABASE_URL', 'postgresql://u:secret@one:5432,two:5432/x', 'must name one host'],
+    ['DATABASE_URL', 'mysql://secret@db/x', ADDRESS_RULE],
+    ['DATABASE_URL', 'postgresql://u:secret@one:5432,two:5432/x', ADDRESS_RULE],
     ['PORT', '70000', 'must be an integer from 0 to 65535'],
     ['PORT', '3000.5', 'must be an integer from 0 to 65535'],
     ['PORT', '', 'must be an integer from 0 to 65535'],
@@ -41,22 +46,21 @@ describe('readSettings', () => {
     'says how the password %s is written in an address',
     (password) => {
       const source = { DATABASE_URL: `postgresql://user:${password}@db/x` };
-      const rule = 'must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25';
-      expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
+      expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${ADDRESS_RULE}`));
     },
   );
 
   it.each([
     ['sslmode=verify-full&sslrootcert=/missing', 'has an sslrootcert that cannot be read: no such file or directory'],
     ['sslmode=verify-full&sslrootcert=/', 'has an sslrootcert that cannot be read: illegal operation on a directory'],
-    ['sslmode=verify-full&sslrootcert=/dev/null', 'has an sslrootcert that is no certificate in PEM'],
-    ['sslmode=require&sslcert=/dev/null&sslkey=/dev/null', 'has an sslcert and an sslkey that are no pair in PEM'],
-    ['sslmode=require&sslkey=/dev/null', 'must have both sslcert and sslkey, or neither'],
+    ['sslmode=verify-full&sslrootcert=/dev/null', PEM_RULE],
+    ['sslmode=require&sslcert=/dev/null&sslkey=/dev/null', PEM_RULE],
+    ['sslmode=require&sslkey=/dev/null', TLS_RULE],
     ['sslmode=verify-fully', 'must have one of these as sslmode: disable, require, verify-ca, verify-full'],
     ['sslmode=prefer', 'must have one of these as sslmode: disable, require, verify-ca, verify-full'],
-    ['sslmode=verify-ca', 'must have an sslrootcert for sslmode=verify-ca'],
-    ['sslmode=require&sslrootcert=system', 'must have sslmode=verify-full for sslrootcert=system'],
-    ['sslrootcert=/dev/null', 'must have an sslmode, such as verify-full, beside its certificates'],
+    ['sslmode=verify-ca', TLS_RULE],
+    ['sslmode=require&sslrootcert=system', TLS_RULE],
+    ['sslrootcert=/dev/null', TLS_RULE],
     ['ssl=true', 'must ask for TLS by sslmode, sslrootcert, sslcert, sslkey, not by ssl'],
   ])('refuses the TLS of %s, which can never work', (parameters, rule) => {
     const source = { DATABASE_URL: `${DATABASE_URL}?${parameters}` };

@@ -3,7 +3,7 @@ import { readText, tlsOptions } from './database/tls.ts';
 import { Failure } from './errors/error-text.ts';
 import { LIMITS } from './http/limits.ts';
 
-/** The version segment of the base address (docs/interface.md, section 9). Nobody sets it. */
+/** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -24,30 +24,23 @@ function oneOf<const T extends string>(...choices: readonly T[]) {
   };
 }
 
+/** No @ comes after the host, or a password that was not encoded has ended too early. */
+const ADDRESS = /^postgres(ql)?:\/\/([^/?#]*@)?[^/?#@,]*([/?#][^@]*)?$/i;
+
 function postgresUrl(text: string): string {
-  if (!/^postgres(ql)?:\/\//i.test(text)) throw new Error('must be a postgresql:// address');
-  // A password with one of these as it is ends too early: what follows is taken for a host, a port, a path or a query.
-  const isCut = /^[^/]*\/\/[^/?#]*[/?#].*@/.test(text);
-  if (!isCut && /^[^/]*\/\/(?:[^/?#]*@)?[^/?#@]*,/.test(text)) throw new Error('must name one host');
-  const [, port] = /^[^/]*\/\/(?:[^/?#]*@)?[^/?#@]*:(\d+)(?:[/?#]|$)/.exec(text) ?? [];
-  if (!isCut && Number(port) > 65_535) throw new Error('must name a port up to 65535');
-  if (isCut || !isDecodable(text) || !URL.canParse(text)) {
-    throw new Error('must percent-encode its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25');
+  try {
+    decodeURIComponent(text);
+    if (!ADDRESS.test(text) || !URL.canParse(text)) throw new URIError();
+  } catch {
+    throw new Error(
+      'must be a postgresql:// address of one host, with these percent-encoded in its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25',
+    );
   }
   tlsOptions(text);
   return text;
 }
 
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** A trailing line break is not part of it: most editors and secret stores add one. */
+/** Most editors and secret stores add a line break. */
 function passwordFrom(file: string): string | undefined {
   if (file === '') return undefined;
   const password = readText(file, 'names a file that cannot be read').replace(/\r?\n$/, '');
@@ -131,8 +124,7 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
       if (text === undefined) throw new Error('is required');
       values[name] = read(text);
     } catch (error) {
-      const isGivenMode = name === 'DATABASE_URL' && text !== source[name] && source['PGSSLMODE'];
-      faults.push(`${name} ${(error as Error).message}${isGivenMode ? ' (given by PGSSLMODE)' : ''}`);
+      faults.push(`${name} ${(error as Error).message}`);
     }
   }
   if (faults.length > 0) throw new Failure(faults.join('\n'));

@@ -93,21 +93,18 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
   }
   const findStandby = () => replicated.standby.setSystem(`SET primary_conninfo = '${replicated.primary.url}'`);
 
-  it.each(['on', 'off'])(
-    'answers outcome_unknown to a commit that the standby did not confirm, FAST=%s',
-    async (FAST) => {
-      const settings = { REQUEST_DEADLINE_MS: '1000', FAST };
-      const other = await startService({ databaseUrl: replicated.primary.url, settings });
-      expect(await setQuantity(other, 1, 1)).toBe('200');
-      await loseStandby();
-      const unconfirmed = setQuantity(other, 1, 2);
-      await expect.poll(held).toHaveLength(1);
-      await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
-      expect(await unconfirmed).toBe('outcome_unknown');
-      await findStandby();
-      await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
-    },
-  );
+  it.each(['on', 'off'])('answers outcome_unknown to an unconfirmed commit with FAST=%s', async (FAST) => {
+    const settings = { REQUEST_DEADLINE_MS: '1000', FAST };
+    const service = await startServiceOfTest({ databaseUrl: replicated.primary.url, settings });
+    expect(await setQuantity(service, 1, 1)).toBe('200');
+    await loseStandby();
+    const unconfirmed = setQuantity(service, 1, 2);
+    await expect.poll(held).toHaveLength(1);
+    await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+    expect(await unconfirmed).toBe('outcome_unknown');
+    await findStandby();
+    await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
+  });
 
   it('lets no command end well whose commit the standby did not confirm', async () => {
     const run = (args: readonly string[], input?: string) => inventory(replicated.primary.url, args, input);

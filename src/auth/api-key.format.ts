@@ -1,7 +1,6 @@
 import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** What every API key begins with. */
 const KEY_PREFIX = 'psk_';
 const SECRET_LENGTH = 42; // 250 bits: each base62 character carries 5.95
 const CHECKSUM_LENGTH = 6; // 62^6 is more than 2^32
@@ -19,17 +18,16 @@ export function makeKey(): string {
 
 const MOST_OF_A_KEY = new RegExp(`${KEY_PREFIX}[0-9A-Za-z]{32}`);
 
-/** Whether most of an API key is in a text, which is then never written down. */
+/** A text that holds most of an API key is never written down. */
 export function holdsKey(text: string): boolean {
   return MOST_OF_A_KEY.test(text);
 }
 
-/** What the database stores instead of the key. */
 export function sha256OfKey(key: string): Buffer<ArrayBuffer> {
   return hash('sha256', key, 'buffer');
 }
 
-/** A short name for a key, random like the key itself and independent of it: it gives nothing away. */
+/** Independent of the key, so that it gives nothing away. */
 export function makeKeyId(): string {
   return randomText(ID_ALPHABET, ID_LENGTH);
 }

@@ -3,14 +3,13 @@ import { Failure } from '../errors/error-text.js';
 import { makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
 import { SCOPES } from './scopes.js';
 
-/** What may be told of a key: everything but its hash. */
 export type KeyRecord = Omit<ApiKey, 'keySha256'>;
 export interface KeyWithState {
   readonly id: string;
   readonly state: 'live' | 'expired' | 'revoked';
 }
 
-/** The state of a row of api_key, by the database's clock: with another a revocation could lie in its future. */
+/** By the database's clock: by another clock a revocation could lie in the future. */
 export const KEY_STATE = `
   CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= clock_timestamp() THEN 'expired' ELSE 'live' END`;
 
@@ -31,7 +30,6 @@ export async function createKey(prisma: PrismaClient, newKey: NewKey): Promise<I
   return { key, record: await prisma.apiKey.create({ data, omit: { keySha256: true } }) };
 }
 
-/** All keys, oldest first. */
 export function listKeys(prisma: PrismaClient): Promise<(KeyRecord & KeyWithState)[]> {
   return prisma.$queryRawUnsafe(`SELECT ${RECORD}, ${KEY_STATE} AS state FROM api_key ORDER BY created_at, id`);
 }
@@ -52,7 +50,6 @@ export async function rotateKey(
   { overlapMs, expiresAt }: { overlapMs: number; expiresAt: Date | null },
 ): Promise<IssuedKey & { oldExpiresAt: Date }> {
   const key = makeKey();
-  // A second rotation or a revocation meanwhile waits for the old key's row, and then sees what it has become.
   const [record] = await prisma.$queryRawUnsafe<(KeyRecord & { oldExpiresAt: Date })[]>(
     `WITH old AS (
        UPDATE api_key SET expires_at = least(expires_at, clock_timestamp() + $2 * interval '1 millisecond')
@@ -67,7 +64,7 @@ export async function rotateKey(
   return { key, record, oldExpiresAt: record.oldExpiresAt };
 }
 
-/** Makes the token of `BOOTSTRAP_API_KEY` a key with all scopes. One that was revoked or has expired stays so. */
+/** Stores `BOOTSTRAP_API_KEY` with all scopes. A revoked or expired key stays so. */
 export async function bootstrapKey(prisma: PrismaClient, token: string): Promise<KeyWithState> {
   const keySha256 = sha256OfKey(token);
   const [complete] = await prisma.$queryRawUnsafe<KeyWithState[]>(
@@ -88,7 +85,6 @@ export async function bootstrapKey(prisma: PrismaClient, token: string): Promise
   return stored;
 }
 
-/** @throws Failure when there is no such key, or it is not live */
 async function refuse(prisma: PrismaClient, id: string): Promise<never> {
   const key = (await listKeys(prisma)).find((each) => each.id === id);
   if (!key) throw new Failure('no key has this id; "inventory keys list" shows them all');

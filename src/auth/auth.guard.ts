@@ -10,7 +10,6 @@ import { BearerStrategy, REALM } from './bearer.strategy.js';
 import { RateLimit } from './rate-limit.js';
 import { type Scope, lacksScope } from './scopes.js';
 
-/** Name of the security scheme in the OpenAPI document. */
 export const API_KEY_SCHEME = 'apiKey';
 
 const ACCESS = 'auth:access';
@@ -48,7 +47,6 @@ function insufficient(message: string, scope = ''): ApiError {
   });
 }
 
-/** Opens a handler to live bearer keys with this scope, and says so in the OpenAPI document. */
 export function RequireScope(scope: Scope): MethodDecorator {
   return applyDecorators(
     SetMetadata(ACCESS, scope),
@@ -57,7 +55,6 @@ export function RequireScope(scope: Scope): MethodDecorator {
   );
 }
 
-/** Opens a handler to everybody. */
 export function Public(): MethodDecorator {
   return SetMetadata(ACCESS, PUBLIC);
 }

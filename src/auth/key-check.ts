@@ -10,7 +10,6 @@ import { Settings } from '../settings.js';
 import type { AuthFailure } from '../http/api-request.js';
 import { KEY_STATE } from './api-key.store.js';
 
-/** What the database says of a presented key. */
 export interface CheckedKey {
   /** Why it lets nobody in; undefined when it is live. */
   readonly failure: Extract<AuthFailure, 'unknown_key' | 'expired_key' | 'revoked_key'> | undefined;
@@ -21,7 +20,6 @@ export interface CheckedKey {
   readonly snapshot: Snapshot;
 }
 
-/** How long a reader of metrics waits for the database, and how long its last answer serves in the place of the next. */
 const READER_WAITS_MS = 250;
 const READER_SERVES_MS = 3_600_000;
 
@@ -46,20 +44,14 @@ type KeyRow = readonly [
   failure: 'expired_key' | 'revoked_key' | null,
 ];
 
-/**
- * The one round trip that every request makes: is its key good now, and has anything been committed since.
- * No key is remembered from one request to the next, but for {@link KeyCheck.checkReader}: a revocation holds at once, whichever
- * process a request gets to.
- */
+/** Every request's one round trip. Only {@link KeyCheck.checkReader} remembers keys: a revocation holds at once everywhere. */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
-  /** Whether the database has all migrations and the bootstrap key; until then that key is as unknown as a wrong one. */
+  /** Whether the database has all migrations and the bootstrap key. */
   isPrepared = false;
   readonly #connection: StatementConnection;
   readonly #batcher: Batcher<string, CheckedKey>;
-  /** Keys that have read metrics; `until` is on the clock of `performance.now()`. */
   readonly #readers = new Map<string, { readonly key: CheckedKey; readonly until: number }>();
-  /** When this process last tried to note the use of a key, on the clock of `performance.now()`. */
   readonly #notedAt = new Map<string, number>();
 
   constructor(
@@ -84,10 +76,7 @@ export class KeyCheck implements OnApplicationShutdown {
     });
   }
 
-  /**
-   * The same for a reader of metrics: where the database does not answer, a key serves that it found good within the last hour.
-   * So an outage is seen. An answer that comes later still ends that.
-   */
+  /** For a reader of metrics, who must see an outage: without an answer, a key that was good within the last hour serves. */
   checkReader(digest: string, deadline: number): Promise<CheckedKey> {
     const known = this.#readers.get(digest);
     const checked = this.check(digest, deadline).then((key) => {
@@ -99,7 +88,7 @@ export class KeyCheck implements OnApplicationShutdown {
     return Promise.race([checked, pause(READER_WAITS_MS).then(() => known.key)]).catch(() => known.key);
   }
 
-  /** Resolves when the database answers such a statement, however many requests wait, and fails as that does. */
+  /** Asks the database, however many requests wait. */
   async isAnswered(deadline: number): Promise<void> {
     await this.#batcher.call('00'.repeat(32), deadline, true); // no key has this SHA-256
   }

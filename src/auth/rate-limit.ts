@@ -8,7 +8,6 @@ const WINDOW_S = 60;
 /** How many requests a key may make of this process in a minute, counted from its first. A limit of 0 is none. */
 @Injectable()
 export class RateLimit {
-  /** By the id of a live key; `endsAt` is on the clock of `performance.now()`. */
   readonly #windows = new Map<string, { readonly endsAt: number; left: number }>();
 
   constructor(private readonly settings: Settings) {}

@@ -3,8 +3,7 @@ export const SCOPES = ['inventory:read', 'inventory:write', 'metrics:read'] as c
 
 export type Scope = (typeof SCOPES)[number];
 
-/** What a key is told that lacks a scope. */
 export const lacksScope = (scope: Scope) => `The API key lacks the scope ${scope}.`;
 
-/** What a key may do when nothing else is asked for: both operations of the published interface. */
+/** Both operations of the published interface. */
 export const DEFAULT_SCOPES: readonly Scope[] = ['inventory:read', 'inventory:write'];

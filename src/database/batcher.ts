@@ -2,7 +2,6 @@ import { channel } from 'node:diagnostics_channel';
 import { TooManyWaiting } from './database-failure.js';
 import { DeadlinePassed } from './deadline.js';
 
-/** Told at the end of every batch. */
 export interface BatchEnd {
   readonly name: string | undefined;
   readonly calls: number;
@@ -18,18 +17,14 @@ interface Pending<Call, Result> {
   readonly reject: (reason: unknown) => void;
 }
 
-/** So many calls always fit into one batch. */
 const FEW_CALLS = 4;
 
 /** A deadline is kept to within this. */
 const SWEEP_INTERVAL_MS = 50;
 
 /**
- * Lets calls that arrive while a database round trip is under way share the next one.
- *
- * An idle batcher flushes at the end of the event loop's turn, with the calls of this turn; no timer ever delays anything.
- * A call's result comes from a statement sent after the call, so shared reads stay linearizable. A batch that fails fails
- * its own calls only. At most one is in flight.
+ * Lets calls that arrive during a database round trip share the next one. An idle batcher sends the calls of the event loop's
+ * turn at its end, without a timer. Shared reads stay linearizable: each result is of a statement sent after the call.
  */
 export class Batcher<Call, Result> {
   #pending: Pending<Call, Result>[] = [];
@@ -41,14 +36,10 @@ export class Batcher<Call, Result> {
 
   /**
    * @param run sends one statement for all calls, until the first of their deadlines; resolves to the results in their order
-   * @param options.maxCalls of one batch
-   * @param options.maxWaiting one more is refused with {@link TooManyWaiting}
-   * @param options.open connects where that is still to be done, before any call counts as sent
-   * @param options.notSentWithinMs with less than this left a call is not sent, or its outcome might be left unknown
-   * @param options.inHalves for batches that keep the database busy in proportion to their calls: at most half of the
-   *   present calls, so that the service works on the others meanwhile
+   * @param options.open connects if needed, before any call counts as sent
+   * @param options.notSentWithinMs a call with less time left is not sent, because its outcome could become unknown
+   * @param options.inHalves a batch takes about half of the present calls, so that the service works on the others meanwhile
    * @param options.order calls with the same key keep their order; an exclusive one is the only one of its key in its batch
-   * @param options.name what {@link batchEnds} calls it
    */
   constructor(
     private readonly run: (calls: readonly Call[], deadline: number) => Promise<readonly Result[]>,
@@ -63,7 +54,7 @@ export class Batcher<Call, Result> {
     },
   ) {}
 
-  /** @throws TooManyWaiting, but not for what has to be sent `always`; DeadlinePassed, or whatever the batch failed with */
+  /** @throws TooManyWaiting unless `always`; DeadlinePassed, or the failure of the batch */
   call(call: Call, deadline: number, always = false): Promise<Result> {
     if (this.#pending.length >= this.options.maxWaiting && !always) return Promise.reject(new TooManyWaiting());
     return new Promise<Result>((resolve, reject) => {
@@ -101,7 +92,7 @@ export class Batcher<Call, Result> {
       const end: BatchEnd = { name: this.options.name, calls: batch.length, durationMs, failed: !results };
       batchEnds.publish(end);
     }
-    // Before the results are handed out, so that the database is at the next batch meanwhile.
+    // The database works on the next batch while the results are handed out.
     void this.#flush();
     batch.forEach((each, at) => {
       if (results) each.resolve(results[at] as Result);
@@ -109,7 +100,6 @@ export class Batcher<Call, Result> {
     });
   }
 
-  /** Takes the next batch from the pending calls. */
   #take(): Pending<Call, Result>[] {
     const { order, inHalves } = this.options;
     const half = Math.max(FEW_CALLS, Math.ceil((this.#pending.length + this.#lastSize) / 2));
@@ -129,7 +119,7 @@ export class Batcher<Call, Result> {
     return taken;
   }
 
-  /** Fails what is overdue. A settled promise ignores the batch's own result when that comes after all. */
+  /** Fails overdue calls. A settled promise ignores a later result of its batch. */
   #sweep(): void {
     if (!this.#isBusy && this.#pending.length === 0) {
       clearInterval(this.#sweeper);

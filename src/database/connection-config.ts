@@ -2,11 +2,8 @@ import pg from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
-/**
- * What the statements rely on, whatever `postgresql.conf`, the database or the role say. docs/decisions/session-settings.md
- * has why each is here and why others are not, and what becomes of them behind a pooler.
- */
-export const SESSION_SETTINGS = {
+/** The statements rely on these. docs/decisions/session-settings.md says why, and what holds behind a pooler. */
+const SESSION_SETTINGS = {
   default_transaction_isolation: 'read committed',
   client_min_messages: 'warning',
   idle_session_timeout: '0',
@@ -16,29 +13,25 @@ export const SESSION_SETTINGS = {
   DateStyle: 'ISO,MDY',
   standard_conforming_strings: 'on',
   TimeZone: 'UTC',
-  // A client that is gone without a word is found out after 25 s, not after two hours.
+  // PostgreSQL notices a vanished client after 25 s, not after two hours.
   tcp_keepalives_idle: '10',
   tcp_keepalives_interval: '5',
   tcp_keepalives_count: '3',
 };
 
-/** PostgreSQL 15 and 16 do not know the first, and the second depends on what it is. */
+/** PostgreSQL 15 and 16 do not know the first; the second may be stricter than `on`. */
 const CONDITIONAL_SETTINGS = `
   SELECT CASE WHEN current_setting('transaction_timeout', true) <> '0'
               THEN set_config('transaction_timeout', '0', false) END,
          CASE current_setting('synchronous_commit') WHEN 'off'
               THEN set_config('synchronous_commit', 'on', false) END`;
 
-/**
- * The function of PostgreSQL that tells, by a notice, of a commit that did not wait for its synchronous standby. Its words
- * depend on the server's language.
- */
+/** The routine of PostgreSQL's notice about a commit that no synchronous standby confirmed; its words may be translated. */
 export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
-/** How a new connection is made ready before anything else uses it. */
 export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
 
-/** The driver leaves a connection open where this side cannot go on with it, as without a password. */
+/** The driver itself leaves a connection open after an error of its own, such as a missing password. */
 class Client extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
     super(config);
@@ -46,15 +39,15 @@ class Client extends pg.Client {
   }
 }
 
-/** For a client or a pool, which waits for `onConnect` though its types do not say so. */
+/** The types of a pool do not say that it waits for `onConnect`. */
 type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: pg.ClientBase): Promise<void> };
 
 /**
  * How every program of this project connects to PostgreSQL.
  *
  * @param name follows `inventory` in `application_name`
- * @param bounds on what it waits for, in milliseconds
- * @param settings beside {@link SESSION_SETTINGS}, or instead of some of them
+ * @param settings for the session, which override {@link SESSION_SETTINGS}
+ * @param prepare makes a new connection ready before its first use
  */
 export function connectionConfig(
   databaseUrl: string,
@@ -64,16 +57,11 @@ export function connectionConfig(
   prepare?: Prepare,
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
-  const ssl = tlsOptions(databaseUrl); // always told, or the driver would look into the environment
+  const ssl = tlsOptions(databaseUrl); // without a value the driver would read the environment
   // The driver would send these two as startup parameters, which a pooler refuses.
   const { statement_timeout, lock_timeout, ...boundsOfDriver } = bounds;
-  const own = {
-    application_name: `inventory ${name}`,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    ssl,
-    ...boundsOfDriver,
-  };
+  const identity = { application_name: `inventory ${name}`, ssl };
+  const own = { ...identity, keepAlive: true, keepAliveInitialDelayMillis: 10_000, ...boundsOfDriver };
   const all = {
     statement_timeout: String(Number(statement_timeout ?? 0)), // first of all, because the one of the role holds until then
     lock_timeout: String(lock_timeout ?? 0),
@@ -81,7 +69,7 @@ export function connectionConfig(
     search_path: schemaOf(databaseUrl),
     ...settings,
   };
-  // What the driver finds in the URL counts more for it than what it is told here.
+  // The driver prefers what it finds in the URL.
   for (const option of [...Object.keys(own), 'statement_timeout', 'lock_timeout', ...TLS_PARAMETERS]) {
     url.searchParams.delete(option);
   }
@@ -99,7 +87,6 @@ export function connectionConfig(
   return { Client, connectionString: url.href, ...own, onConnect };
 }
 
-/** Where the tables are. */
 export function schemaOf(databaseUrl: string): string {
   return new URL(databaseUrl).searchParams.get('schema') ?? 'public';
 }
@@ -113,7 +100,6 @@ export async function openConnection(config: ConnectionConfig): Promise<pg.Clien
   return client;
 }
 
-/** Ends a connection at once, whatever it is doing. */
 export function cut(client: pg.ClientBase): void {
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
 }

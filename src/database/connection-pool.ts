@@ -1,27 +1,36 @@
 import pg from 'pg';
 import type { Settings } from '../settings.js';
-import { connectionConfig, type Prepare } from './connection-config.js';
+import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection-config.js';
 import { boundsOfRequest } from './deadline.js';
 
 const SETTINGS = {
-  // All statements look rows up by their keys, or read them in the order of these. To plan them anew each time would cost
-  // as much as running them; and a plan made while a table was small must not scan it when it has grown.
+  // Every statement finds rows by their keys: a plan is kept, and one made for a small table does not scan a large one.
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
   idle_in_transaction_session_timeout: '5000',
 };
 const MAX_LIFETIME_SECONDS = 1_800;
 
-/**
- * Connections for requests. None is let go when idle: others may take all that are free. Prisma gives back one that it could
- * not roll back, which is ended, or the next would read by its old snapshot.
- */
-export function createPool(settings: Settings, name: string, max: number, prepare?: Prepare): pg.Pool {
-  const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
-  const config = connectionConfig(settings.DATABASE_URL, name, bounds, SETTINGS, prepare);
-  const pool = new pg.Pool({ ...config, max, idleTimeoutMillis: 0, maxLifetimeSeconds: MAX_LIFETIME_SECONDS });
-  pool.on('release', (_error, client) => {
-    if (client.getTransactionStatus() !== 'I') void client.end();
-  });
-  return pool;
+/** Connections for requests. Idle connections stay open: other clients could use up all free ones. */
+export class ConnectionPool extends pg.Pool {
+  /** How many commits of this pool no synchronous standby has confirmed. */
+  unconfirmedCommits = 0;
+
+  /** @param prepare runs on each new connection before it is used */
+  constructor(settings: Settings, name: string, max: number, prepare?: Prepare) {
+    const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
+    const config = connectionConfig(settings.DATABASE_URL, name, bounds, SETTINGS, prepare);
+    super({ ...config, max, idleTimeoutMillis: 0, maxLifetimeSeconds: MAX_LIFETIME_SECONDS });
+    this.on('error', () => undefined); // of an idle connection; the next statement takes another one
+    this.on('connect', (client) => {
+      client.on('error', () => undefined); // the statement under way is rejected with the same error
+      client.on('notice', ({ routine }) => {
+        if (routine === UNCONFIRMED_COMMIT) this.unconfirmedCommits++;
+      });
+    });
+    this.on('release', (_error, client) => {
+      // Prisma could not roll back: the next statement would read an old snapshot.
+      if (client.getTransactionStatus() !== 'I') void client.end();
+    });
+  }
 }

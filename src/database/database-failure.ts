@@ -11,7 +11,7 @@ export class TooManyWaiting extends NotApplied {
   override message = 'too many calls wait for the database';
 }
 
-/** PostgreSQL committed here but the wait for its standby was cut short: a failover may still lose the commit. */
+/** A failover may still lose the commit. */
 export class UnconfirmedCommit extends Error {
   override message = 'the commit is not confirmed by the synchronous standby';
 }
@@ -22,13 +22,11 @@ export class RefusedValue extends Error {}
 /** A write that may or may not have taken place. */
 export class OutcomeUnknown extends Error {}
 
-/** What a failed statement means: surely without effect; it may have committed; a fault of this program. */
 export type Outcome = 'not_applied' | 'unknown' | 'program_fault';
 
 /**
- * What each class of SQLSTATE (its first two characters), and each code that differs from its class, means after a statement
- * was sent. An ERROR ends its transaction, so it is `not_applied` where trying again may help, and `program_fault` where it
- * cannot. What can come after the commit, or from a pooler about its own connections, is `unknown`; so is what is not here.
+ * By class of SQLSTATE (its first two characters), or by code where that differs from its class. An error that ends the
+ * transaction is `not_applied` if another attempt may help, else `program_fault`. One that can follow the commit is `unknown`.
  */
 const OUTCOME_OF_SQLSTATE: Readonly<Record<string, Outcome>> = {
   // The statement is wrong, or its data, or what somebody added to the tables.
@@ -72,10 +70,8 @@ export function outcomeOf(error: unknown): Outcome {
 
 /** JavaScript's own errors come from a mistake in a program, which no other attempt mends. */
 export function isProgramFault(error: unknown): boolean {
-  return (
-    !(error instanceof Error) ||
-    [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind)
-  );
+  const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError];
+  return !(error instanceof Error) || mistakes.some((kind) => error instanceof kind);
 }
 
 /** Prisma keeps what its adapter made of the driver's error in `meta`, and the adapter keeps the code. */
@@ -93,27 +89,20 @@ export function mayReadAgain(error: unknown): boolean {
   return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
 }
 
-/** Data exceptions, broken constraints, views with a check option, and what functions raise. */
-const CLASSES_OF_REFUSALS = ['22', '23', '44', 'P0'];
-
-/** Whether a rule of the database refused what was to be written. Nothing of the statement took effect. */
+/** Whether a data exception, a constraint, a view's check option or a function refused the value; nothing was written. */
 export function isRefusedValue(error: unknown): boolean {
   const sqlstate = sqlstateOf(error) ?? '';
-  return CLASSES_OF_REFUSALS.includes(sqlstate.slice(0, 2)) && outcomeOfSqlstate(sqlstate) === 'program_fault';
+  return /^(22|23|44|P0)/.test(sqlstate) && outcomeOfSqlstate(sqlstate) === 'program_fault';
 }
 
-/**
- * What a failed write comes to, in words for the operator.
- *
- * @returns RefusedValue, NotApplied or OutcomeUnknown with the failure as its cause; a fault of this program as it is
- */
+/** @returns RefusedValue, NotApplied or OutcomeUnknown in the operator's words; a fault of this program as it is */
 export function writeFailure(error: unknown): unknown {
   if (isRefusedValue(error)) return new RefusedValue(describeFailure(error), { cause: error });
   if (outcomeOf(error) !== 'unknown') return readFailure(error);
   return new OutcomeUnknown(describeFailure(error), { cause: error });
 }
 
-/** The same for reading, which leaves no trace: it has no outcome to be unsure of. */
+/** The same for reading, whose outcome is never unknown. */
 export function readFailure(error: unknown): unknown {
   const isTold = error instanceof NotApplied && error.cause === undefined;
   if (isTold || outcomeOf(error) === 'program_fault') return error;

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
 
-/** Shares of REQUEST_DEADLINE_MS: each is shorter than the one around it, or that would hide what the inner one tells. */
+/** Shares of REQUEST_DEADLINE_MS. Each is shorter than the next, so that the innermost bound reports its own reason. */
 export function boundsOfRequest(deadlineMs: number) {
   const share = (percent: number) => Math.round((deadlineMs * percent) / 100);
   return {
@@ -15,10 +15,7 @@ export function boundsOfRequest(deadlineMs: number) {
   } satisfies pg.PoolConfig;
 }
 
-/**
- * What an update must have left until its deadline to be sent: the longest wait for its table's lock, and what a statement
- * takes on a busy database. Sent later it could still be under way at the deadline.
- */
+/** Sent later, an update could still be under way at its deadline: it may wait for its table's lock and a busy database. */
 export function leastTimeToSend(deadlineMs: number): number {
   return boundsOfRequest(deadlineMs).lock_timeout + 0.04 * deadlineMs;
 }
@@ -33,7 +30,7 @@ export class DeadlinePassed extends Error {
   }
 }
 
-/** What some work comes to, or {@link DeadlinePassed}. The work itself goes on, and has bounds of its own. */
+/** @throws DeadlinePassed; the work itself goes on, and has bounds of its own */
 export async function byDeadline<T>(deadline: number, work: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new DeadlinePassed(true)), deadline - performance.now());
@@ -48,12 +45,10 @@ const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 250;
 
 /**
- * Repeats an attempt, with growing pauses (half of each random, so that callers spread out), for as long as its deadline
- * leaves time for another. A deadline is on the clock of `performance.now()`, here and everywhere.
+ * Repeats an attempt with growing pauses, half of each random so that callers spread out. The last failure before
+ * DeadlinePassed becomes its cause.
  *
- * An attempt that the deadline ends does not tell what kept the ones before it: their last failure is its cause.
- *
- * @param again whether this failure may be followed by another attempt
+ * @param deadline on the clock of `performance.now()`, as every deadline
  */
 export async function untilDeadline<T>(
   deadline: number,

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 
-/** Shorter than an update waits for a lock, so that none fails that has to wait behind this. */
+/** Shorter than an update waits for a lock, so that no update behind this fails. */
 export const LOCK_WITHIN_MS = 400;
 
 /** Only one session at a time moves or removes rows of the history. */
@@ -9,7 +9,6 @@ export const HISTORY_LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('inve
 const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')::regclass`;
 const IS_AHEAD = 'changed_in >= pg_snapshot_xmax(pg_current_snapshot())';
 
-/** What is added while this looks for the highest id, which may take a while, has its id from the sequence. */
 const FAULTS = `
   SELECT highest, highest > coalesce(pg_sequence_last_value(${SEQUENCE}), 0) AS lags,
          EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'R'
@@ -19,8 +18,7 @@ const FAULTS = `
     FROM (SELECT coalesce(max(id), 0) AS highest FROM stock_change) AS history`;
 
 /**
- * Sets right what a history that was replicated or restored lacks to be continued here, at any time, beside updates. Each
- * mending is one simple query, hence one transaction.
+ * Makes a replicated or restored history ready for updates here. Each mending is one simple query, hence one transaction.
  *
  * @throws 55P03 when another transaction, such as an import, keeps the history locked; it can be run again
  */
@@ -28,7 +26,7 @@ export async function mendHistory(client: Client): Promise<void> {
   const { rows } = await client.query<{ highest: string; lags: boolean; ordinary: boolean; ahead: boolean }>(FAULTS);
   const [fault] = rows;
 
-  // Logical replication copies rows but, before PostgreSQL 19, no sequence: the ids of new rows would begin at 1 again.
+  // Before PostgreSQL 19 logical replication copies no sequence: new ids would begin at 1 again.
   if (fault?.lags) {
     await client.query(`
       SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};
@@ -36,15 +34,13 @@ export async function mendHistory(client: Client): Promise<void> {
       SELECT setval(${SEQUENCE}, greatest(${fault.highest}, pg_sequence_last_value(${SEQUENCE})))`);
   }
 
-  // ENABLE TRIGGER makes the trigger that sees replication an ordinary one.
   if (fault?.ordinary) {
     await client.query(`
       SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};
       ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated`);
   }
 
-  // Rows from another server, by a dump or by replication, may have a transaction's id that lies ahead: every list would
-  // look at them anew.
+  // Another server's transaction ids may lie ahead: every list would read those rows again.
   if (fault?.ahead) {
     await client.query(`
       SET LOCAL "inventory.history" = 'restored';

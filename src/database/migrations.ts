@@ -23,7 +23,7 @@ const settings = { idle_in_transaction_session_timeout: '0' };
 /** The key of Prisma's own advisory lock, so that its CLI and this runner wait for each other. */
 const prismaLockKey = 72707369;
 
-/** As Prisma creates it, so that `prisma migrate status` reads what is written here. */
+/** The same as Prisma's own table, which `prisma migrate status` reads. */
 const createRegister = `
   CREATE TABLE IF NOT EXISTS _prisma_migrations (
     id                  VARCHAR(36) PRIMARY KEY NOT NULL,
@@ -37,18 +37,12 @@ const createRegister = `
   )`;
 
 /**
- * Brings a database to the newest schema: applies, in order of their names, the migrations that it lacks, and sets right what
- * replication left wrong in the history. Any number of processes may call this at once; one works and the others wait for it,
- * at most 60 s.
- *
- * A migration and its row in `_prisma_migrations` are one transaction, so one that fails or is interrupted can simply be run
- * again. Migrations in the database that are not in the folder are left alone: an earlier version must be able to start.
+ * Brings a database to the newest schema and mends its history. Processes that call this at the same time wait for each other,
+ * at most 60 s. Unknown migrations in the database are left alone: an earlier version must be able to start.
  *
  * @param connectionString of a role that may change the schema
- * @param folder of the migrations, each in a folder of its own; those of this project by default
  * @returns names of the migrations that this call applied
- * @throws {Failure} when the database is of a version before 1.0.0; when an earlier migration is marked as failed or was edited
- *   after it was applied; when one fails now
+ * @throws {Failure} when a migration fails now, failed earlier or was edited, or the database is older than 1.0.0
  */
 export async function applyMigrations(connectionString: string, folder = projectMigrations): Promise<string[]> {
   const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds, settings));
@@ -67,13 +61,11 @@ export async function applyMigrations(connectionString: string, folder = project
   }
 }
 
-/** Asks, by whatever connection `query` runs on, which migrations a database still lacks; cheap enough for a readiness probe. */
+/** The migrations that a database lacks; cheap enough for a readiness probe. */
 export async function pendingMigrations(query: (sql: string) => Promise<unknown>): Promise<string[]> {
   const names = await migrationNames(projectMigrations);
-  const [register] = (await query(`SELECT to_regclass('_prisma_migrations') IS NOT NULL AS "exists"`)) as [
-    { exists: boolean },
-  ];
-  if (!register.exists) return names;
+  const registers = (await query(`SELECT WHERE to_regclass('_prisma_migrations') IS NOT NULL`)) as unknown[];
+  if (registers.length === 0) return names;
   const rows = (await query(
     'SELECT migration_name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
   )) as { migration_name: string }[];
@@ -90,8 +82,8 @@ async function migrationNames(folder: URL): Promise<string[]> {
 type Migration = Awaited<ReturnType<typeof readMigration>>;
 
 async function readMigration(folder: URL, name: string) {
-  const bytes = await readFile(new URL(`${name}/migration.sql`, folder));
-  return { name, sql: bytes.toString(), checksum: hash('sha256', bytes) };
+  const sql = await readFile(new URL(`${name}/migration.sql`, folder), 'utf8');
+  return { name, sql, checksum: hash('sha256', sql) };
 }
 
 async function refuseOrList(client: Client, folder: URL): Promise<Migration[]> {
@@ -123,8 +115,8 @@ async function refuseOrList(client: Client, folder: URL): Promise<Migration[]> {
 }
 
 /**
- * One simple query, hence one implicit transaction: the migration and the note that it was applied stand or fall together.
- * Updates have to wait behind a wait for their table's lock, so that is given up soon and tried again.
+ * One simple query is one transaction, of the migration and its row in `_prisma_migrations`. A wait for a lock makes updates
+ * wait behind it, so it is short and tried again.
  */
 async function apply(client: Client, { name, sql, checksum }: Migration): Promise<void> {
   const note = `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)

@@ -1,30 +1,20 @@
 import { Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaPg } from '@prisma/adapter-pg';
-import type pg from 'pg';
 import { Settings } from '../settings.js';
 import { PrismaClient } from '../generated/prisma/client.js';
-import { UNCONFIRMED_COMMIT, schemaOf } from './connection-config.js';
-import { createPool } from './connection-pool.js';
+import { schemaOf } from './connection-config.js';
+import { ConnectionPool } from './connection-pool.js';
 import { statementName } from './statement-connection.js';
 
-/** The ordinary Prisma client, for everything that is not on every request's path. */
 @Injectable()
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {
-  readonly pool: pg.Pool;
-  /** Commits for which no standby vouches, of all transactions so far. */
-  unconfirmedCommits = 0;
+  readonly pool: ConnectionPool;
 
   constructor(settings: Settings) {
-    const pool = createPool(settings, 'pool', settings.DATABASE_POOL_SIZE);
-    const schema = schemaOf(settings.DATABASE_URL);
-    super({
-      adapter: new PrismaPg(pool, { disposeExternalPool: true, schema, statementNameGenerator: statementName }),
-    });
-    this.pool = pool.on('connect', (client) => {
-      client.on('notice', ({ routine }) => {
-        if (routine === UNCONFIRMED_COMMIT) this.unconfirmedCommits++;
-      });
-    });
+    const pool = new ConnectionPool(settings, 'pool', settings.DATABASE_POOL_SIZE);
+    const options = { disposeExternalPool: true, statementNameGenerator: statementName };
+    super({ adapter: new PrismaPg(pool, { ...options, schema: schemaOf(settings.DATABASE_URL) }) });
+    this.pool = pool;
   }
 
   /** After the HTTP server has closed: a request under way still needs its connection. */

@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
-import type pg from 'pg';
-import type { Connection, Submittable } from 'pg';
+import type { Connection, PoolClient, Submittable } from 'pg';
 import type { Settings } from '../settings.js';
-import { type Prepare, UNCONFIRMED_COMMIT } from './connection-config.js';
-import { createPool } from './connection-pool.js';
+import type { Prepare } from './connection-config.js';
+import { ConnectionPool } from './connection-pool.js';
 import { NotApplied, UnconfirmedCommit, isProgramFault, isRefusedValue } from './database-failure.js';
 
 /** A row's columns as PostgreSQL wrote them. */
@@ -17,30 +16,24 @@ export interface Statement {
 
 const names = new Map<string, string>();
 
-/** Depends on the text alone: in a session that a pooler gives to several processes none can run another's plan. */
+/** By the text alone, because a pooler may share a session between processes. */
 export function statementName({ sql }: Pick<Statement, 'sql'>): string {
   let name = names.get(sql);
   if (name === undefined) names.set(sql, (name = `inventory_${hash('sha256', sql).slice(0, 32)}`));
   return name;
 }
 
-/** The names that each connection has prepared. */
 const prepared = new WeakMap<Connection, Set<string>>();
 
-/**
- * One run of a named statement, which yields its rows as text: a submittable of the driver, whose own query has every result
- * described and parsed anew, which costs more than the rest of a short round trip.
- */
+/** A named statement whose rows are text. The driver's own query describes and parses every result, which costs more. */
 class StatementRun<Row extends TextRow> implements Submittable {
   readonly rows: Row[] = [];
-  /** Whether PostgreSQL may have got any of it. */
   isSent = false;
-  /** The driver's: called once, at the end. */
+  /** The driver sets it. */
   declare callback: (error: Error | null, run?: unknown) => void;
 
   constructor(private readonly statement: Statement) {}
 
-  /** @returns why nothing could be sent, as the driver wants to know it */
   submit(connection: Connection): Error | null {
     const names = prepared.get(connection) ?? new Set();
     prepared.set(connection, names);
@@ -69,28 +62,19 @@ class StatementRun<Row extends TextRow> implements Submittable {
   }
 
   handleCommandComplete(): void {
-    // The rows are all that is asked for.
+    // The driver requires it.
   }
 }
 
 /** One database connection for one hot statement at a time. It connects when first used, and again after a failure. */
 export class StatementConnection {
-  readonly #pool: pg.Pool;
-  #unconfirmedCommits = 0;
+  readonly #pool: ConnectionPool;
 
-  /** @param prepare runs on each new connection before it is used */
   constructor(settings: Settings, name: string, prepare?: Prepare) {
-    this.#pool = createPool(settings, name, 1, prepare);
-    this.#pool.on('error', () => undefined); // of an idle connection; the next statement takes another one
-    this.#pool.on('connect', (client) => {
-      client.on('error', () => undefined); // the statement under way is rejected with the same error
-      client.on('notice', ({ routine }) => {
-        if (routine === UNCONFIRMED_COMMIT) this.#unconfirmedCommits++;
-      });
-    });
+    this.#pool = new ConnectionPool(settings, name, 1, prepare);
   }
 
-  /** Connects where that is still to be done, so that the next statement is sent at once. */
+  /** Connects if needed, so that the next statement is sent at once. */
   open(): Promise<void> | undefined {
     return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
   }
@@ -101,7 +85,7 @@ export class StatementConnection {
    */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = await this.#connect();
-    const unconfirmedBefore = this.#unconfirmedCommits;
+    const unconfirmedBefore = this.#pool.unconfirmedCommits;
     const run = new StatementRun<Row>(statement);
     try {
       await new Promise<void>((resolve, reject) => {
@@ -115,11 +99,11 @@ export class StatementConnection {
     const isTooLate = run.rows.length === 0;
     client.release(isTooLate); // by a clock that may have been set: a new session looks at it anew
     if (isTooLate) throw new NotApplied('the database read the statement after its deadline');
-    if (this.#unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
+    if (this.#pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return run.rows;
   }
 
-  async #connect(): Promise<pg.PoolClient> {
+  async #connect(): Promise<PoolClient> {
     try {
       return await this.#pool.connect();
     } catch (error) {
@@ -132,14 +116,12 @@ export class StatementConnection {
   }
 }
 
-/** What may pass is told apart from a fault of this program, which is left as it is. */
 function notSent(error: unknown): unknown {
   return isProgramFault(error)
     ? error
     : new NotApplied('no database session could be used; nothing was sent', { cause: error });
 }
 
-/** An array as PostgreSQL reads it. */
 export function arrayLiteral(values: readonly (string | number | bigint | boolean | null)[]): string {
   const elements = values.map((value) =>
     typeof value === 'string' ? `"${value.replaceAll(/["\\]/g, '\\$&')}"` : String(value ?? 'NULL'),

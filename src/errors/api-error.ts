@@ -7,11 +7,7 @@ export class ApiError extends Error {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
 
-  /**
-   * @param message what this case says; without one, what the code usually says
-   * @param headers what this response carries beside the body, such as `Allow`
-   * @param cause for the log alone
-   */
+  /** @param cause for the log alone */
   constructor(
     code: ErrorCode,
     message: string = ERRORS[code].message,

@@ -1,15 +1,10 @@
 export interface ErrorKind {
   readonly status: number;
-  /** What it usually says. */
   readonly message: string;
-  /** When to try again, where the error does not say it itself: in the time that a restarted database usually needs. */
   readonly retryAfterSeconds?: number;
 }
 
-/**
- * Every `code` with its status and what it usually says. Codes are part of the interface: none is renamed, removed or given
- * another status within version 1. A message is for people and may change.
- */
+/** Codes and their status are part of the interface: version 1 changes and removes none. Messages may change. */
 export const ERRORS = {
   bad_request: { status: 400, message: 'The request is not well-formed HTTP/1.1.' },
   validation_failed: { status: 400, message: 'The request breaks a rule.' },
@@ -29,13 +24,11 @@ export const ERRORS = {
   too_many_requests: { status: 429, message: 'Too many requests.' },
   header_fields_too_large: { status: 431, message: 'The headers are larger than 8 KiB.' },
   internal_error: { status: 500, message: 'The service failed; its log says why.' },
-  /** Nothing was written. */
   service_unavailable: {
     status: 503,
     message: 'The database cannot be used at the moment; nothing was written.',
     retryAfterSeconds: 1,
   },
-  /** The write may or may not have happened. */
   outcome_unknown: {
     status: 503,
     message:

@@ -87,7 +87,7 @@ export class InventoryService {
     const bounds = { maxWait: leftMs, timeout: leftMs };
     let isCommitting = false as boolean;
     let isGivenUp = false as boolean;
-    const { unconfirmedCommits } = this.prisma;
+    const unconfirmedBefore = this.prisma.pool.unconfirmedCommits;
     const transaction = this.prisma.$transaction(async (tx) => {
       const outcome = await applyIn(tx, update);
       if (isGivenUp) throw new DeadlinePassed(true); // and so it is rolled back
@@ -97,7 +97,7 @@ export class InventoryService {
     try {
       const outcome = await byDeadline(deadline, transaction);
       // Perhaps another transaction's: then nobody is sure of this one either.
-      if (this.prisma.unconfirmedCommits > unconfirmedCommits) throw new UnconfirmedCommit();
+      if (this.prisma.pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
       return outcome;
     } catch (error) {
       isGivenUp = true;
