@@ -9,7 +9,6 @@ import { replyByWriteHead } from './http/responses.js';
 import { InventoryModule } from './inventory/inventory.module.js';
 import { OperationsModule } from './operations/operations.module.js';
 
-/** The table of contents. */
 @Global()
 @Module({
   imports: [DatabaseModule, AuthModule, InventoryModule, OperationsModule],

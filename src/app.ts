@@ -9,7 +9,7 @@ import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
 import { RequestLog } from './operations/request-log.js';
 
-/** What a page of an allowed origin may send and read. A preflight goes on to the route, for `OPTIONS` has a response of its own. */
+/** Pages of an allowed origin may send and read these; our own route answers `OPTIONS`. */
 const CORS = {
   methods: ['GET', 'HEAD', 'PATCH'],
   allowedHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match', 'X-Request-Id'],

@@ -1,8 +1,7 @@
 import './node-version.js';
 import type { Stop } from './serve.js';
 
-// Process 1 of a container is not even ended by a signal that it does not listen for. So this comes before all that takes time
-// to load: until there is something to drain, the process just ends.
+// Linux ends process 1 of a container only by signals that it listens for, so it listens before it loads anything large.
 let stop: Stop = () => process.exit(0);
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop(signal, 0));
 

@@ -7,10 +7,9 @@ import { Drain } from './http/drain.js';
 import { Log } from './operations/log.js';
 import { Metrics } from './operations/metrics.js';
 
-/** Ends the process, once: at once while it starts, then when the requests under way are answered. */
 export type Stop = (reason: string, exitCode: number) => void;
 
-/** Starts the service, or ends the process with what is wrong in one line. */
+/** Starts the service. On failure it prints one line and ends the process. */
 export async function serve(): Promise<Stop> {
   try {
     const settings = readSettings();
@@ -35,7 +34,7 @@ export async function serve(): Promise<Stop> {
   }
 }
 
-/** Answers the requests under way, then closes the connections. A second signal changes nothing; a crash, the exit code. */
+/** Answers the requests under way. A second call changes only the exit code, and only for a crash. */
 async function drain(app: NestExpressApplication, reason: string, exitCode: number): Promise<void> {
   if (exitCode > 0) process.exitCode = exitCode;
   if (app.get(Drain).isDraining) return;

@@ -6,47 +6,38 @@ import { holdsKey } from '../auth/api-key.format.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
 
-/** Why a request was not let in. For the log alone: the caller learns no more than whether it has sent a key. */
+/** Why a request was not let in, for the log alone: the client must not learn it. */
 export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
 export type AuthFailure = (typeof AUTH_FAILURES)[number];
 
-/** A request with its context: what the service knows of it. */
 export interface ApiRequest extends Request {
-  /** The caller's `X-Request-Id` where it is well formed, otherwise a new one. */
   id: string;
-  /** When its turn came on its connection, on the clock of `performance.now()`, like {@link deadline}. */
+  /** When its turn came, on the clock of `performance.now()`, like {@link deadline}. */
   arrivedAt: number;
-  /**
-   * Where it ends among the bytes of its connection, if it offers another protocol (`Upgrade: h2c`): what one read brings
-   * behind it is lost to Node.js, so the connection is kept only where nothing has come.
-   */
+  /** Of a request with `Upgrade`: its last byte on the connection. Node.js loses what one read brings behind it. */
   endsAt: number | undefined;
-  /** Until when it may wait for the database; set by the guard, and put off by the time that its body takes to come. */
+  /** Until when it may wait for the database; the time that its body takes to come does not count. */
   deadline: number;
-  /** Public id of the presented key, where the database knows it. */
   keyId: string | undefined;
   /** What had been committed when the guard let the request in. */
   snapshot: Snapshot;
-  /** The fault in the framing or the time of the body; an `error` event tells its reader. */
+  /** Why the body cannot be read: bad framing, or a time-out. */
   bodyFault: ApiError | undefined;
-  /** Whether the client waits for `100 Continue` before it sends the body. */
   awaitsContinue: boolean | undefined;
   authFailure: AuthFailure | undefined;
   /** `Content-Length` of the response, for the log. */
   responseLength: OutgoingHttpHeader | undefined;
-  /** What the request failed with, for the log. */
   failure: unknown;
 }
 
-/** Of the caller's `X-Request-Id`s, those that are taken over. */
 export const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** The request with its context, which is created on first use. */
+/** Adds the context to a request; created on first use. */
 export function inContext(incoming: IncomingMessage): ApiRequest {
   const request = incoming as ApiRequest;
   if ((request.arrivedAt as number | undefined) === undefined) {
     const given = request.headers['x-request-id'];
-    // One that holds a key is not taken over: ids go into the log and the history.
+    // Ids go into the log and the history, so an id that holds a key is replaced.
     const isTaken = typeof given === 'string' && REQUEST_ID.test(given) && !holdsKey(given);
     request.id = isTaken ? given : randomUUID();
     request.arrivedAt = performance.now();
@@ -54,12 +45,12 @@ export function inContext(incoming: IncomingMessage): ApiRequest {
   return request;
 }
 
-/** A parameter: the field of that name, given in lower case. Unlike Nest's `@Headers` it takes pipes, and documents nothing. */
+/** A header by its name in lower case. Unlike Nest's `@Headers` it takes pipes and adds nothing to the document. */
 export const RequestHeader = createParamDecorator(
   (name: string, context: ExecutionContext) => context.switchToHttp().getRequest<ApiRequest>().headers[name],
 );
 
-/** All values of a header as they were sent; of most headers `headers` has the first one or all joined. */
+/** All values of a header; `headers` drops or joins duplicates. */
 export function headerValues({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>, name: string): string[] {
   const values: string[] = [];
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -70,23 +61,18 @@ export function headerValues({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>
 }
 
 const MAX_HEADERS = 64;
-/** In characters. */
 export const MAX_TARGET_LENGTH = 2_048;
 
 const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
 /** The part of `http://host/path` before the path. */
 const ORIGIN = /^https?:\/\/[^/?\\]+(?=[/?]|$)/i;
-/** All methods of the service. */
 const ALLOW = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
 
 const badRequest = (message: string) => new ApiError('bad_request', message);
 export const targetTooLong = () =>
   new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
 
-/**
- * Validates what Node.js lets pass of a request line and its headers: one well-formed Host (RFC 9112 section 3.2), and no
- * transfer coding that is not understood, nor any in HTTP/1.0 (section 6.1).
- */
+/** Refuses what Node.js lets pass: a missing or malformed Host (RFC 9112 section 3.2), unknown transfer codings (6.1). */
 export function validateHead(request: ApiRequest): ApiError | undefined {
   const { rawHeaders, httpVersionMajor, httpVersionMinor } = request;
   if (rawHeaders.length > 2 * MAX_HEADERS) {
@@ -108,10 +94,7 @@ export function validateHead(request: ApiRequest): ApiError | undefined {
   return validateTarget(request);
 }
 
-/**
- * Leaves the path of the target in `request.url`, to be compared as it was sent: with each `%` encoded once more, what
- * Express decodes is the text itself. `*` stands for the service as a whole (RFC 9112 section 3.2.4).
- */
+/** Leaves the path in `request.url`. Express decodes it: encoding each `%` once more keeps the text as it was sent. */
 function validateTarget(request: ApiRequest): ApiError | undefined {
   let { url } = request;
   if (request.method === 'CONNECT') return new ApiError('method_not_allowed', 'This service is no proxy.', ALLOW);

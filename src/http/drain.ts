@@ -4,27 +4,23 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import { Injectable } from '@nestjs/common';
 import { Settings } from '../settings.js';
 
-/** A busy client sends its next request within this, and that response tells it to close. */
+/** A busy client sends its next request within this time, and the response tells it to close. */
 const IDLE_GRACE_MS = 1_000;
 const POLL_MS = 100;
-/** Where new connections never cease. */
 const LET_IN_WITHIN_MS = 1_000;
 
 /** Ends the HTTP server without failing a request. */
 @Injectable()
 export class Drain {
-  /** From the first signal on: readiness is off and every response closes its connection. */
   isDraining = false;
 
   constructor(private readonly settings: Settings) {}
 
   /**
-   * Stops listening and waits until every request under way is answered. Connections of busy clients are closed by their next
-   * response, not under them.
+   * Stops listening and waits until every request under way is answered.
    *
-   * @param isAnswering whether a client lacks some of its response; Node.js counts one as done when its end is written,
-   * however much of it the network has still to take
-   * @returns whether all requests were answered within the bound
+   * @param isAnswering whether a client still lacks some of its response; Node.js counts only what it has to write
+   * @returns whether all requests were answered in time
    */
   async empty(server: Server, isAnswering: () => boolean): Promise<boolean> {
     this.isDraining = true;
@@ -32,7 +28,7 @@ export class Drain {
     await letIn(server);
     const deadline = performance.now() + this.settings.DRAIN_TIMEOUT_MS;
     let closed = false as boolean;
-    // http.Server's own close would cut idle connections at once, and stop looking for requests that do not arrive in time.
+    // The close of http.Server would cut idle connections at once, and stop its time-outs.
     TcpServer.prototype.close.call(server, () => (closed = true));
     const graceEnds = performance.now() + IDLE_GRACE_MS;
     while (!closed && performance.now() < deadline) {
@@ -43,7 +39,7 @@ export class Drain {
   }
 }
 
-/** Node.js accepts a connection a turn of the event loop, and closing the server resets those that wait for their turn. */
+/** Node.js accepts one connection in each turn of the event loop; closing the server resets those that still wait. */
 async function letIn(server: Server): Promise<void> {
   const deadline = performance.now() + LET_IN_WITHIN_MS;
   let isAccepting = true;

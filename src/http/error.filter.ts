@@ -5,7 +5,6 @@ import { ApiError } from '../errors/api-error.js';
 import { sendError } from './responses.js';
 import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 
-/** Whatever is thrown while a request is handled leaves through here, as an Error. */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
   catch(thrown: unknown, host: ArgumentsHost): void {
@@ -14,10 +13,9 @@ export class ErrorFilter implements ExceptionFilter {
 }
 
 const CROWDED = 'The service is handling as many requests as it can; nothing was written.';
-
 const REFUSED_VALUE = 'A rule of the database refuses this update: nothing was written.';
 
-/** An ApiError is meant for the client, and the database's outcomes have codes. Of anything else only the status is told. */
+/** The client learns only the status of an error that is neither an ApiError nor an outcome of the database. */
 export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
   const message = thrown instanceof TooManyWaiting ? CROWDED : undefined;

@@ -9,11 +9,9 @@ import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
 import { sendError, writeHead } from './responses.js';
 
-/** Express and the Node.js server under it, told what this service wants of them. */
 export class InventoryExpressAdapter extends ExpressAdapter {
-  /** While it drains, a response closes its connection, unless others wait behind it. */
   drain?: Drain;
-  /** Adds the routes that are seldom requested. Express tries routes in the order in which they were added. */
+  /** Express tries routes in order: rarely used ones come last. */
   addLastRoutes?: () => void;
 
   constructor(private readonly limits: Limits) {
@@ -26,14 +24,11 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     super(app);
   }
 
-  /**
-   * The server, with its bounds. Express gives each request and response its own prototype after they are made,
-   * which V8 pays for on every request; here they are made with that prototype.
-   */
+  /** Creates requests and responses with the prototypes of Express: changing them later slows each request. */
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
     class OwnRequest extends IncomingMessage {}
-    // Where it is true, Node.js lets go of the connection, and of the responses that wait on it.
+    // Where `upgrade` is true, Node.js hands the connection over and drops the responses that wait on it.
     Object.defineProperty(OwnRequest.prototype, 'upgrade', { get: () => false, set: () => undefined });
     class OwnResponse extends ServerResponse<OwnRequest> {}
     Object.setPrototypeOf(OwnRequest.prototype, app.request as object);
@@ -62,8 +57,8 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         else app(request, response);
       }),
     );
-    server.maxHeadersCount = 0; // beyond a count Node.js would drop headers in silence; validateHead refuses
-    // A client that has sent all it wants to send may say so, and still gets its response.
+    server.maxHeadersCount = 0; // validateHead counts; Node.js would drop headers in silence
+    // A client that shuts down its sending side still gets its response.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.timeout = limits.stalledMs;
     server.maxConnections = limits.connections;
@@ -73,7 +68,6 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     this.setHttpServer(server);
   }
 
-  /** After all routes: tells a path that is not there from a method that is not. */
   override setNotFoundHandler(): this {
     this.addLastRoutes?.();
     this.use(notFound);

@@ -9,10 +9,9 @@ const ReadBody = createParamDecorator((_: unknown, context: ExecutionContext): P
   return readJson(inContext(http.getRequest<ApiRequest>()), http.getResponse<Response>());
 });
 
-/** A parameter of the class that it is declared with: the JSON body, read after the guard, understood whole or refused. */
+/** The JSON body as an instance of the parameter's class; the service reads it after the guard. */
 export const JsonBody = (): ParameterDecorator => ReadBody(bodyValidation);
 
-/** The largest body. The only one that version 1 takes has some 20 bytes. */
 const MAX_BODY_BYTES = 1_024;
 export const BODY_TOO_LARGE = `The body is larger than ${MAX_BODY_BYTES} bytes.`;
 
@@ -21,7 +20,8 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*([^;]*)/gi;
 const UTF8 = /^(?:utf-8|"utf-8")[ \t]*$/i;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-const missing = () => new ApiError('bad_request', 'A JSON body is required.');
+const badRequest = (message: string) => new ApiError('bad_request', message);
+const missing = () => badRequest('A JSON body is required.');
 const tooLarge = () => new ApiError('payload_too_large', BODY_TOO_LARGE);
 
 /** @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` where it is not JSON */
@@ -36,7 +36,7 @@ function validateHeaders(request: ApiRequest): void {
   const mediaType = headers['content-type'];
   if (headers['transfer-encoding'] === undefined && length === 0 && mediaType === undefined) throw missing();
 
-  // Node.js itself keeps the first and drops the other.
+  // `headers` has only the first of two.
   if (headerValues(request, 'content-type').length > 1 || !isJson(mediaType ?? '')) {
     throw new ApiError('unsupported_media_type');
   }
@@ -55,7 +55,6 @@ function isJson(mediaType: string): boolean {
 async function readBytes(request: ApiRequest, response: Response): Promise<Buffer> {
   if (request.bodyFault) throw request.bodyFault;
   if (request.awaitsContinue) response.writeContinue();
-  // Most bodies come with their head, and are there before the key is found good.
   if (request.complete) {
     if (request.readableLength > MAX_BODY_BYTES) throw tooLarge();
     return (request.read(request.readableLength) as Buffer | null) ?? Buffer.alloc(0);
@@ -71,9 +70,7 @@ async function readBytes(request: ApiRequest, response: Response): Promise<Buffe
         else chunks.push(chunk);
       })
       .once('end', resolve)
-      .once('error', () => {
-        reject(request.bodyFault ?? new ApiError('bad_request', 'The body did not arrive whole.'));
-      });
+      .once('error', () => reject(request.bodyFault ?? badRequest('The body did not arrive whole.')));
   });
   request.deadline += performance.now() - from; // the client's time is not what the request waits for the database
   return Buffer.concat(chunks);
@@ -87,10 +84,10 @@ function parse(bytes: Buffer): unknown {
     text = decoder.decode(bytes);
     value = JSON.parse(text);
   } catch (error) {
-    throw new ApiError('bad_request', `The body is not ${error instanceof SyntaxError ? 'JSON' : 'UTF-8'}.`);
+    throw badRequest(`The body is not ${error instanceof SyntaxError ? 'JSON' : 'UTF-8'}.`);
   }
   const duplicate = duplicateMember(text);
-  if (duplicate !== undefined) throw new ApiError('bad_request', `${safeName(duplicate)} is there more than once.`);
+  if (duplicate !== undefined) throw badRequest(`${safeName(duplicate)} is there more than once.`);
   return value;
 }
 

@@ -7,14 +7,13 @@ import { errorHeaders, SECURITY_HEADERS } from './responses.js';
 
 interface ParserError extends Error {
   readonly code?: string;
-  /** What the parser was given last; it begins with the request line when the head came in one piece. */
+  /** The last packet; it begins with the request line when the head came in one piece. */
   readonly rawPacket?: Buffer;
 }
 
-/** Emitted by the server for each request that is refused before there is one for the application. */
+/** The server emits this event for each request that it refuses before the application sees one. */
 export const REFUSED = 'refused';
 export interface Refused {
-  /** Told to the client as `X-Request-Id`. */
   readonly id: string;
   readonly address: string | undefined;
   readonly error: ApiError;
@@ -50,16 +49,13 @@ export function answerExpectations(server: Server): void {
   }
 }
 
-/**
- * What is wrong behind a request must not come before its response. It does come before Node.js closes the connection with
- * the last response, where the client has said that it sends no more.
- */
+/** The Error follows the response, and comes before Node.js closes a connection that the client has half closed. */
 function afterResponse(response: ServerResponse, act: () => void): void {
   if (response.writableFinished) act();
   else response.prependOnceListener('finish', act);
 }
 
-/** The head was valid, so the request gets its own response. The reader of the body gets the fault. */
+/** The head was good, so the request gets its own response; the reader of its body gets the fault. */
 function failBody(request: ApiRequest, response: ServerResponse, fault: ApiError): void {
   response.shouldKeepAlive = false;
   request.bodyFault = fault;
@@ -78,7 +74,6 @@ function readParserError({ code, rawPacket }: ParserError): ApiError {
   return new ApiError('bad_request');
 }
 
-/** Ends the connection with an Error. Closing at once, with the client's data unread, could take the Error with it. */
 function refuse(server: Server, socket: Connection, error: ApiError): void {
   if (!socket.writable) return;
   const id = randomUUID();

@@ -3,17 +3,17 @@ import type { Response } from 'express';
 import type { ApiError } from '../errors/api-error.js';
 import { inContext } from './api-request.js';
 
-/** What every response has, beside `X-Request-Id`. The files of Swagger UI have a content security policy of their own. */
+/** Headers of every response. */
 export const SECURITY_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'Referrer-Policy': 'no-referrer',
 } as const;
 
-/** Unread request bodies up to here are taken and dropped, so that the connection can be kept. */
+/** The service reads and drops an unread body up to this size, and keeps the connection. */
 const DROPPED_BODY_BYTES = 1_024;
 
-/** Writes the head of a response in one go: setting its headers one by one costs three times as much. */
+/** Writes the head in one call: setting headers one by one costs three times as much. */
 export function writeHead(response: ServerResponse, status: number, own: OutgoingHttpHeaders): ServerResponse {
   closeBehindBody(response);
   const request = inContext(response.req);
@@ -24,7 +24,6 @@ export function writeHead(response: ServerResponse, status: number, own: Outgoin
   return response.writeHead(status, headers);
 }
 
-/** The headers of every Error, beside those that every response has. */
 export function errorHeaders(error: ApiError, body: string): Record<string, string | number> {
   return {
     'Content-Type': 'application/json; charset=utf-8',
@@ -34,7 +33,6 @@ export function errorHeaders(error: ApiError, body: string): Record<string, stri
   };
 }
 
-/** The one place that writes an Error to a response. */
 export function sendError(response: ServerResponse, error: ApiError): void {
   const request = inContext(response.req);
   request.failure = error;
@@ -46,18 +44,18 @@ export function sendError(response: ServerResponse, error: ApiError): void {
   writeHead(response, error.status, errorHeaders(error, body)).end(body);
 }
 
-/** A body that is not here yet, and that nobody will ask for, is not waited for; nor is what the parser has lost. */
+/** Closes the connection behind this response where a large body, or bytes that Node.js has lost, may follow. */
 function closeBehindBody(response: ServerResponse): void {
   const request = inContext(response.req);
   if (request.endsAt !== undefined) response.shouldKeepAlive &&= request.socket.bytesRead === request.endsAt;
   if (request.complete) return;
   const { 'content-length': length, 'transfer-encoding': coding, expect } = request.headers;
-  // A client that expects "100 Continue" may still send the body after this response; only the end of the connection tells.
+  // A client that expects "100 Continue" may send the body or leave it out.
   const isSmall = coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
   if (!isSmall) response.shouldKeepAlive = false;
 }
 
-/** Makes Express write what handlers return with the headers of every response, and an object as JSON in one go. */
+/** Makes Express add the common headers to what handlers return, and write an object as JSON in one call. */
 export function replyByWriteHead({ response }: { response: Response }): void {
   const { send } = response;
   response.json = function (body) {
@@ -72,7 +70,7 @@ export function replyByWriteHead({ response }: { response: Response }): void {
   };
 }
 
-/** A replacer for `JSON.stringify`: a bigint becomes a number with all its digits. */
+/** A replacer for `JSON.stringify`: writes a bigint as a number. */
 export function exactIntegers(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value;
 }

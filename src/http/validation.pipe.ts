@@ -1,7 +1,6 @@
 import { type ArgumentMetadata, ValidationPipe } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 
-/** Takes an object that has what its class declares, and nothing else. */
 class BodyValidationPipe extends ValidationPipe {
   /** @throws ApiError `validation_failed` */
   override async transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {

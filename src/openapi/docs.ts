@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, extname } from 'node:path';
+import { dirname } from 'node:path';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { Request, Response } from 'express';
 import { writeHead } from '../http/responses.js';
@@ -11,20 +11,13 @@ const PAGE = `${import.meta.dirname}/page`;
 const SWAGGER_UI = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
 
 const FILES = {
-  '/docs': `${PAGE}/docs.html`,
-  '/docs/docs.css': `${PAGE}/docs.css`,
-  '/docs/docs.js': `${PAGE}/docs.js`,
-  '/docs/swagger-ui.css': `${SWAGGER_UI}/swagger-ui.css`,
-  '/docs/swagger-ui-bundle.js': `${SWAGGER_UI}/swagger-ui-bundle.js`,
-  '/docs/favicon-32x32.png': `${SWAGGER_UI}/favicon-32x32.png`,
-};
-
-const MEDIA_TYPES: Readonly<Record<string, string>> = {
-  '.html': 'text/html; charset=utf-8',
-  '.css': 'text/css; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-  '.png': 'image/png',
-};
+  '/docs': [`${PAGE}/docs.html`, 'text/html; charset=utf-8'],
+  '/docs/docs.css': [`${PAGE}/docs.css`, 'text/css; charset=utf-8'],
+  '/docs/docs.js': [`${PAGE}/docs.js`, 'text/javascript; charset=utf-8'],
+  '/docs/swagger-ui.css': [`${SWAGGER_UI}/swagger-ui.css`, 'text/css; charset=utf-8'],
+  '/docs/swagger-ui-bundle.js': [`${SWAGGER_UI}/swagger-ui-bundle.js`, 'text/javascript; charset=utf-8'],
+  '/docs/favicon-32x32.png': [`${SWAGGER_UI}/favicon-32x32.png`, 'image/png'],
+} as const;
 
 /** The page loads and calls nothing but its own origin, over plain http too. */
 const PAGE_HEADERS = {
@@ -50,12 +43,12 @@ export function serveDocs(app: NestExpressApplication): void {
       writeHead(response, 302, { Location: '/docs', 'Content-Length': 0 }).end();
     });
   }
-  for (const [path, file] of Object.entries(FILES)) {
-    router.get(path, sender(readFileSync(file), MEDIA_TYPES[extname(file)] ?? '', PAGE_HEADERS));
+  for (const [path, [file, mediaType]] of Object.entries(FILES)) {
+    router.get(path, sender(readFileSync(file), mediaType, PAGE_HEADERS));
   }
 }
 
-/** Sends the same bytes to everybody: a client that does not read them holds none of its own. */
+/** All responses share the bytes: a client that does not read them costs no memory. */
 function sender(bytes: Buffer, mediaType: string, headers = {}) {
   const caching = { 'Cache-Control': 'public, no-cache', ETag: `"${hash('sha256', bytes, 'base64url')}"` };
   return (request: Request, response: Response): void => {

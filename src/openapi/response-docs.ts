@@ -1,12 +1,11 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiResponse, type ApiResponseOptions } from '@nestjs/swagger';
 import { ErrorBody } from '../errors/error.dto.js';
-import { ERRORS, type ErrorCode } from '../errors/error-code.js';
+import { ERRORS, type ErrorCode, type ErrorKind } from '../errors/error-code.js';
 import { REQUEST_ID as REQUEST_ID_FORM } from '../http/api-request.js';
 
 type HeaderDocs = NonNullable<ApiResponseOptions['headers']>;
 
-/** Headers that mean the same wherever they come; the document describes each of them once. */
 export const COMMON_HEADERS = {
   RequestId: {
     description: 'Names the request in the log: the one that the caller sent, where it has this form, or a new one.',
@@ -30,23 +29,22 @@ export const COMMON_HEADERS = {
 
 const reference = (name: keyof typeof COMMON_HEADERS) => ({ $ref: `#/components/headers/${name}` });
 
-/** On every response. */
 export const REQUEST_ID = { 'X-Request-Id': reference('RequestId') };
-const CHALLENGE = { 'WWW-Authenticate': reference('Challenge') };
-const RETRY_AFTER = { 'Retry-After': reference('RetryAfter') };
-const HEADERS_BY_STATUS: Readonly<Record<number, HeaderDocs>> = {
-  401: CHALLENGE,
-  403: CHALLENGE,
-  429: RETRY_AFTER,
-  503: RETRY_AFTER,
-};
+
+function errorHeaders({ status, retryAfterSeconds }: ErrorKind): HeaderDocs {
+  return {
+    ...REQUEST_ID,
+    ...((status === 401 || status === 403) && { 'WWW-Authenticate': reference('Challenge') }),
+    // The rate limit counts the seconds of a 429 itself.
+    ...((status === 429 || retryAfterSeconds !== undefined) && { 'Retry-After': reference('RetryAfter') }),
+  };
+}
 
 /** A strong entity tag, RFC 9110 section 8.8.3. */
 export function entityTag(description: string, example: string): HeaderDocs {
   return { ETag: { description, required: true, schema: { type: 'string', pattern: '^".+"$' }, example } };
 }
 
-/** What an operation says of one of its Errors, where that is more than the code says everywhere. */
 interface ErrorDocs {
   readonly message?: string;
   /** Of the status; without one, the message. */
@@ -62,7 +60,7 @@ export function FailsWith(errors: Readonly<Partial<Record<ErrorCode, ErrorDocs>>
     const response = responses.get(status) ?? {
       status,
       description: description ?? message,
-      headers: { ...REQUEST_ID, ...HEADERS_BY_STATUS[status], ...headers },
+      headers: { ...errorHeaders(ERRORS[code]), ...headers },
       type: ErrorBody,
       examples: {},
     };

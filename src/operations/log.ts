@@ -6,36 +6,31 @@ import { Settings } from '../settings.js';
 import { describeError } from '../errors/error-text.js';
 import { terminalOptions } from './log-terminal.js';
 
-/** Many lines are written at once. While nobody reads standard output they wait in memory, up to `maxLength` bytes. */
+/** In bytes. While nobody reads standard output, up to `maxLength` wait in memory. */
 const BUFFER = { minLength: 8_192, periodicFlush: 100, maxLength: 16 * 2 ** 20 };
 
-/** For people, where standard output is a terminal and the package is there; production does not have it. */
+/** For a terminal; production does not have the package. */
 const pretty = process.stdout.isTTY ? await import('pino-pretty').catch(() => undefined) : undefined;
 
 export type Level = 'debug' | 'info' | 'warn' | 'error';
 
-/**
- * One JSON object a line on standard output, or text where that is a terminal. Errors are described without secrets, and
- * nothing else in it is what a client has sent.
- */
+/** Writes a JSON object for each line, or text to a terminal; secrets in errors are left out. */
 @Injectable()
 export class Log implements LoggerService {
-  /** What pino writes with. Its own destination ends for good at a broken pipe, and can keep a process from ending. */
+  /** Pino's own destination ends for good at a broken pipe, and can keep the process from ending. */
   readonly #output = new sonicBoom.SonicBoom({ fd: 1, sync: false, ...BUFFER });
   readonly debug: LogFn;
   readonly info: LogFn;
   readonly warn: LogFn;
   readonly error: LogFn;
-  /** What NestJS says of itself. */
+  /** NestJS calls it. */
   readonly log: LogFn;
-  /** Whether lines of this level are written; when not, nothing needs to be computed for them. */
   readonly isEnabled: (level: Level) => boolean;
-  /** Lines that were lost because nobody read them. */
   dropped = 0;
 
   constructor({ LOG_LEVEL }: Settings) {
     this.#output.on('drop', () => this.dropped++);
-    // A named pipe may get another reader, and a disk may get room: what waits is tried again.
+    // The lines are tried again: a pipe may get another reader, a disk may get room.
     this.#output.on('error', () => undefined);
     const logger = pino(
       {
@@ -65,7 +60,7 @@ export class Log implements LoggerService {
 let second = 0;
 let upToSecond = '';
 
-/** As pino's own. Writing a date takes a third of the time of a line, so what lines of the same second share is kept. */
+/** Formatting a date takes a third of the time of a line, so the lines of a second share it. */
 function isoTime(): string {
   const now = Date.now();
   const presentSecond = Math.floor(now / 1_000);

@@ -8,21 +8,18 @@ import { AUTH_FAILURES, type ApiRequest } from '../http/api-request.js';
 import { InventoryService } from '../inventory/inventory.service.js';
 import { Log } from './log.js';
 
-/** Seconds. Finer below 5 ms than is usual, for that is where this service's responses are. */
+/** Seconds; most responses of this service take less than 5 ms. */
 const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Any other is `_OTHER`. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT']);
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
-/** What Prometheus reads. Labels have values from closed lists only, so the number of series is bounded. */
+/** Labels have values from closed lists only, so the number of series is bounded. */
 @Injectable()
 export class Metrics implements OnApplicationShutdown {
   readonly registry = new Registry();
-  /** Methods with their routes that a request was made to. */
   readonly #known = new Set<string>();
-  /** Requests whose response has not ended yet. */
   activeRequests = 0;
 
   readonly #durations = this.#histogram(
@@ -64,7 +61,7 @@ export class Metrics implements OnApplicationShutdown {
     this.#read(Counter, 'inventory_log_lines_dropped_total', 'Log lines lost as nobody read them.', () => log.dropped);
     const buildInfo = { name: 'inventory_build_info', help: 'Always 1.', labelNames: ['version'] };
     new Gauge({ ...buildInfo, registers: [this.registry] }).set({ version }, 1);
-    // From the start, so that the first one is a rise.
+    // Prometheus sees rises only: a series must be there before its first failure.
     for (const code of Object.keys(ERRORS)) {
       this.#errors.inc({ code }, 0);
       this.malformed.inc({ code }, 0);
@@ -73,10 +70,8 @@ export class Metrics implements OnApplicationShutdown {
     batchEnds.subscribe(this.#batchEnded);
   }
 
-  /** @param code of the Error that the request failed with */
   requestEnded(request: ApiRequest, route: string, status: number, seconds: number, code?: ErrorCode): void {
     const method = METHODS.has(request.method) ? request.method : '_OTHER';
-    // A series that begins with its first failure would hide it: Prometheus sees rises, not beginnings.
     const methodAndRoute = `${method} ${route}`;
     if (!this.#known.has(methodAndRoute)) {
       this.#known.add(methodAndRoute);
@@ -108,7 +103,7 @@ export class Metrics implements OnApplicationShutdown {
     return new Counter({ name, help, labelNames: [label], registers: [this.registry] });
   }
 
-  /** A figure that is kept elsewhere. */
+  /** Registers a value that is kept elsewhere. */
   #read(type: typeof Counter | typeof Gauge, name: string, help: string, value: () => number): void {
     new type({
       name,

@@ -10,17 +10,14 @@ import { Drain } from '../http/drain.js';
 import { Settings } from '../settings.js';
 import { Log } from './log.js';
 
-/** No such table, no such function: what takes the place of those that are gone may lack migrations and the bootstrap key. */
+/** No such table, no such function: the database may be a new one, without migrations and the bootstrap key. */
 const MISSING = ['42P01', '42883'];
 const CHECK_AGAIN_AFTER_MS = 500;
-
-/** Shorter than any probe's own patience, and long for a database that is well. */
 const CHECKED_WITHIN_MS = 1_000;
 
-/** Whether this process should be given requests, and what has to be done once before it is. */
 @Injectable()
 export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown {
-  /** What the log has last; `null` before that. */
+  /** The failure that was logged last; `null` before the first check. */
   #logged: string | null | undefined = null;
   #check: Promise<string | undefined> | undefined;
   #isWatching = false;
@@ -52,7 +49,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     return 'The database cannot be used at the moment.';
   }
 
-  /** Until the service is ready, so that the log says when it is, whether or not anybody probes. */
+  /** Checks until the service is ready, so that the log says when it is, even without probes. */
   async #watch(): Promise<void> {
     if (this.#isWatching) return;
     this.#isWatching = true;
@@ -77,7 +74,11 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
       if (MISSING.includes(sqlstateOf(error) ?? '')) this.keyCheck.isPrepared = false;
       failure = describeFailure(error);
     }
-    this.#logChange(failure);
+    if (failure !== this.#logged) {
+      this.#logged = failure; // once for each change: an outage may last for hours
+      if (failure === undefined) this.log.info('ready');
+      else this.log.warn(`not ready: ${failure}`);
+    }
     return failure;
   }
 
@@ -90,13 +91,5 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
       if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);
     }
     this.keyCheck.isPrepared = true;
-  }
-
-  /** Not at every attempt or probe: what keeps the service from its database may last for hours. */
-  #logChange(obstacle: string | undefined): void {
-    if (obstacle === this.#logged) return;
-    this.#logged = obstacle;
-    if (obstacle === undefined) this.log.info('ready');
-    else this.log.warn(`not ready: ${obstacle}`);
   }
 }

@@ -10,7 +10,6 @@ import { Metrics } from './metrics.js';
 
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Sees every request from its head to the end of its response, and tells the metrics and the log. */
 @Injectable()
 export class RequestLog {
   #successes = 0;
@@ -21,15 +20,13 @@ export class RequestLog {
     private readonly metrics: Metrics,
   ) {}
 
-  /** Listens before the application does, so that no response passes unseen. */
+  /** Call it before the application listens. */
   attach(server: Server): void {
-    // Node.js remembers the address only once it was asked for; the line is written after the connection has ended.
+    // Node.js keeps the address once it was read; the line is written after the connection has ended.
     server.on('connection', (socket: Socket) => socket.remoteAddress);
     server.prependListener('request', (request, response: ServerResponse) => {
       this.metrics.activeRequests++;
-      response.on('close', () => {
-        this.#ended(inContext(request), response);
-      });
+      response.on('close', () => this.#ended(inContext(request), response));
     });
     server.on(REFUSED, ({ id, address, error: { code, status } }: Refused) => {
       this.metrics.malformed.inc({ code });
@@ -40,7 +37,7 @@ export class RequestLog {
   #ended(request: ApiRequest, response: ServerResponse): void {
     const { method, failure, authFailure: reason } = request;
     const status = response.headersSent ? response.statusCode : 499; // the connection broke before; nginx writes it so
-    // Paths that no route has are one route, so that nobody can make new series.
+    // One route for all unknown paths: clients must not create series.
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? 'unmatched');
     const code = failure instanceof ApiError ? failure.code : undefined;
     const durationMs = performance.now() - request.arrivedAt;
@@ -72,12 +69,12 @@ export class RequestLog {
   }
 }
 
-/** A malformed field is ignored, as the W3C's recommendation has it; two of them come as an array or joined, so malformed. */
+/** The W3C's recommendation ignores a malformed field; two fields come joined, so they are malformed. */
 function traceIdOf(traceparent: string | readonly string[] | undefined): string | undefined {
   return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;
 }
 
-/** The last five claims of the client or its proxies; the nearest proxies wrote these. Only addresses count. */
+/** The last five addresses, which the nearest proxies wrote. */
 function claimedAddresses(forwardedFor: string | readonly string[] | undefined): string | undefined {
   if (forwardedFor === undefined) return undefined;
   const claims = String(forwardedFor).split(',').slice(-5);
@@ -88,7 +85,6 @@ function claimedAddresses(forwardedFor: string | readonly string[] | undefined):
   return addresses.join(', ');
 }
 
-/** Probes come every second; what they find is logged when it changes. */
 function levelOf(status: number, route: string): Level {
   if (route.startsWith('/health/')) return 'debug';
   if (status >= 500) return 'error';

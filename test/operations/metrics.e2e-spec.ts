@@ -1,4 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { listBytes } from '../http/raw-requests.ts';
 import { Connection, ask, sendRaw } from '../support/http-client.ts';
@@ -170,6 +172,9 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
       expect((await scrape('reads-metrics')).status).toBe(200);
       expect((await service.list()).status).toBe(200);
       await sendRaw(service.port, 'nonsense\r\n\r\n');
+      setFlagsFromString('--expose-gc');
+      (runInNewContext('gc') as () => void)(); // the collector's series begin with its first run
+      await expect.poll(async () => (await scrape('reads-metrics')).text).toMatch(/^nodejs_gc_duration_seconds_sum/m);
 
       if (how === 'freezes') postgres.freeze();
       else await postgres.stop();
