@@ -94,7 +94,7 @@ export function nextPipeline(client: Client): Piece[] {
   const { random } = client;
   const stock = new Map(client.held);
   const pieces: Piece[] = [];
-  for (let left = random.between(2, 12); left > 0; left--) {
+  for (let left = random.between(2, 7); left > 0; left--) {
     const piece = random.chance(0.08) ? closing(client, stock) : ordinary(client, stock);
     if (piece.update && piece.status === 200) stock.set(piece.update.petId, piece.update.quantity);
     pieces.push(piece);

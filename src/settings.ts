@@ -25,9 +25,11 @@ function oneOf<const T extends string>(...choices: readonly T[]) {
 }
 
 /** No @ comes after the host, or a password that was not encoded has ended too early. */
-const ADDRESS = /^postgres(ql)?:\/\/([^/?#]*@)?[^/?#@,]*([/?#][^@]*)?$/i;
+const ADDRESS = /^postgres(ql)?:\/\/([^/?#]*@)?([^/?#@,]*?)(?::(\d+))?([/?#][^@]*)?$/i;
 
 function postgresUrl(text: string): string {
+  const [, , , , port] = ADDRESS.exec(text) ?? [];
+  if (Number(port) > 65_535) throw new Error('must name a port up to 65535');
   try {
     decodeURIComponent(text);
     if (!ADDRESS.test(text) || !URL.canParse(text)) throw new URIError();

@@ -44,7 +44,11 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
     /^(ConnectionClosed$|Connection terminated)/m,
     'the connection to the database was lost; check DATABASE_URL and the database',
   ],
-  [/^(?:E[A-Z]+|DatabaseNotReachable)\n(.*)/, 'the database cannot be reached: $1; check DATABASE_URL'],
+  [
+    /^DatabaseNotReachable$/m,
+    'the database cannot be reached: there is no such host, or nothing listens there; check DATABASE_URL',
+  ],
+  [/^E[A-Z]+\n(.*)/, 'the database cannot be reached: $1; check DATABASE_URL'],
 ];
 
 /** An error of any layer in one line for the operator: no stack, no statement, no connection string. */

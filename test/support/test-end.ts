@@ -4,12 +4,12 @@
  */
 export async function atTestEnd(end: () => unknown): Promise<void> {
   if (process.env['VITEST'] === undefined) return;
+  const { getCurrentTest } = await import('vitest/suite');
   const { onTestFinished } = await import('vitest');
-  try {
-    onTestFinished(async () => {
-      await end();
-    });
-  } catch {
-    // no test is running
-  }
+  const test = getCurrentTest();
+  // Beside concurrent tests nobody knows which of them runs; these end what they start by themselves.
+  if (test === undefined || test.concurrent === true) return;
+  onTestFinished(async () => {
+    await end();
+  });
 }
