@@ -424,7 +424,7 @@ describe.skipIf(spawnSync('jq', ['--version']).error)('the scripts of deploy/fee
       const runUpTo = async (id: number, script: string) => {
         const recipe = start(resolve('deploy/feed', script));
         await vi.waitUntil(() => file('last-id') === `${id}\n`, { timeout: STALLED_MS });
-        process.kill(-(recipe.pid ?? 0), 'SIGKILL');
+        process.kill(-(recipe.pid ?? NaN), 'SIGKILL');
         await once(recipe, 'close');
       };
 
