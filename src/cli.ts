@@ -14,7 +14,7 @@ import { addMigrate } from './commands/migrate.js';
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 const program = new Command('inventory')
-  .description('Runs the stock of the pet store whose database DATABASE_URL names.')
+  .description('Manages the stock of the pet store in the database of DATABASE_URL.')
   .version(version)
   .exitOverride()
   .showSuggestionAfterError()

@@ -29,12 +29,12 @@ interface ExportOptions {
 export function addExport(program: Command): void {
   program
     .command('export')
-    .summary('write the stock to standard output')
+    .summary('Writes the stock to standard output.')
     .description(
-      `Writes all pets as they are at one moment, by id. If it fails, its last line is "${FAILED_MARK}", which no import takes.`,
+      `Writes all pets of one moment, by ascending id. If it fails, the last line is "${FAILED_MARK}", which no import accepts.`,
     )
-    .addOption(new Option('--format <format>', 'how to write it').choices(FORMATS).default('csv'))
-    .option('--end-mark', `end csv and ndjson with a line "${END_MARK}", by which an import knows that it has all pets`)
+    .addOption(new Option('--format <format>', 'the format of the output').choices(FORMATS).default('csv'))
+    .option('--end-mark', `end csv and ndjson with a line "${END_MARK}", which tells an import that it has all pets`)
     .action(exportStock);
 }
 

@@ -29,28 +29,23 @@ interface ShowOptions {
 }
 
 export function addHistory(program: Command): void {
-  const history = program
-    .command('history')
-    .description('Shows, checks and prunes the changes of stock: what it was, what it became, when, and by whom.');
+  const history = program.command('history').description('Shows, follows, checks and prunes the changes of the stock.');
   history
     .command('show', { isDefault: true }) // so that a negative petId is taken for one: only a leaf command does
-    .description('Shows changes, newest first; follows them; or checks them. The word "show" can be left out.')
-    .argument('[petId]', 'the pet whose changes to show (default: all pets)', readPetId)
+    .description('Shows the changes, newest first, or follows or checks them. You can leave out the word "show".')
+    .argument('[petId]', 'show the changes of this pet (default: all pets)', readPetId)
     .option('--since <when>', `only changes since then: ${DATE_TIME_FORM}`, readPast)
-    .option('--limit <count>', 'at most so many changes; with --follow, so many to begin with', readLimit, 50)
+    .option('--limit <count>', 'the most changes to show, or to begin with if --follow is given', readLimit, 50)
     .addOption(
-      new Option('--after <id>', 'all changes of all pets behind this one, each once, by rising id')
+      new Option('--after <id>', 'all changes of all pets after this one, each once, by ascending id')
         .argParser(readChangeId)
         .conflicts(['since', 'limit', 'verify']),
     )
-    .addOption(new Option('--follow', 'go on with the changes of all pets as they come').conflicts(['since', 'verify']))
+    .addOption(new Option('--follow', 'continue with new changes as they happen').conflicts(['since', 'verify']))
     .addOption(
-      new Option('--verify', 'check that each pet has an unbroken history up to its stock').conflicts([
-        'since',
-        'limit',
-      ]),
+      new Option('--verify', 'check that each history is unbroken and ends in the stock').conflicts(['since', 'limit']),
     )
-    .option('--json', 'as JSON; with --after and --follow an object a line')
+    .option('--json', 'print JSON; with --after or --follow, one object per line')
     .addHelpText('after', '\nExample:\n  inventory history --follow --json --after "$(inventory history cursor)"')
     .action(async (petId: bigint | undefined, options: ShowOptions, command: Command) => {
       const isFeed = options.after !== undefined || options.follow === true;
@@ -61,11 +56,11 @@ export function addHistory(program: Command): void {
     });
   history
     .command('cursor')
-    .description('Prints the id for --after. A stock that is read afterwards has all changes up to it.')
+    .description('Prints the id of the newest change, for --after. A later export has all changes up to it.')
     .action(async () => console.log(String((await withPrisma('history', settled)).newest)));
   history
     .command('prune')
-    .description('Deletes old changes. The newest of each pet stays, so that the history can still be verified.')
+    .description('Deletes old changes. It keeps the newest change of each pet, so that --verify still works.')
     .requiredOption('--before <when>', `delete changes older than this: ${DATE_TIME_FORM}`, readPast)
     .action(async ({ before }: { before: Date }) => {
       const deleted = await withNewestSchema('history', (client) => pruneBefore(client, before));

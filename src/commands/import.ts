@@ -28,27 +28,27 @@ interface ImportOptions {
 export function addImport(program: Command): void {
   program
     .command('import')
-    .summary('set the stock from a file')
-    .description('Sets the stock from a file, all or nothing. Pets that the file does not change are not touched.')
-    .argument('<file>', 'the file, or - for standard input; a name that ends in .gz is unpacked')
-    .addOption(new Option('--format <format>', 'what the file is (default: by its name)').choices(FORMATS))
+    .summary('Sets the stock from a file.')
+    .description('Sets the stock from a file: all rows or none. Pets that do not change are not written.')
+    .argument('<file>', 'the file, or - for standard input; a file named *.gz is unpacked')
+    .addOption(new Option('--format <format>', 'the format of the file (default: by its name)').choices(FORMATS))
     .addOption(
-      new Option('--missing <what>', 'what to do with pets that the file does not have')
+      new Option('--missing <what>', 'what happens to pets that are not in the file')
         .choices(['keep', 'remove'])
         .default('keep'),
     )
     .option('--by <who>', 'the author in the history (default: user@host and the name of the file)', lineReader(200))
-    .option('--dry-run', 'check the file and say what would change, without changing it')
-    .option('--quiet', 'no progress and no summary, only errors')
-    .option('--json', 'the summary as JSON on standard output')
+    .option('--dry-run', 'check the file and count the changes, but write nothing')
+    .option('--quiet', 'show only errors')
+    .option('--json', 'write the summary to standard output as JSON')
     .addHelpText('after', details)
     .action(showImport);
 }
 
 const details = `
-csv has a header, and json is an array of objects such as those that ndjson has in each line. Each pet has:
+csv has a header line. ndjson has an object in each line. json is an array of such objects. Each pet has:
 ${MEMBERS.map(({ name, rule }) => `  ${name}: ${rule}\n`).join('')}
-From standard input, "--missing remove" wants "${END_MARK}" as the last line, against transfers that were cut:
+From standard input, "--missing remove" needs "${END_MARK}" as the last line, so that an interrupted transfer removes nothing:
   inventory export --end-mark | ssh elsewhere inventory import - --format csv --missing remove`;
 
 async function showImport(name: string, options: ImportOptions): Promise<void> {

@@ -7,30 +7,30 @@ import { printJson, printTable, refuseClosedOutput, showDateTime, withoutControl
 
 export function addKeys(program: Command): void {
   const keys = program.command('keys').description('Issues, lists, rotates and revokes API keys.');
-  const ending = () => new Option('--expires <when>', `when the key ends: ${DATE_TIME_FORM} (default: never)`);
+  const ending = () => new Option('--expires <when>', `when the key expires: ${DATE_TIME_FORM} (default: never)`);
   keys
     .command('create')
-    .description('Issues a key: the key alone on standard output, once, and everything else on standard error.')
-    .requiredOption('--name <name>', 'who or what holds the key, up to 100 characters', lineReader(100))
-    .addOption(new Option('--scope <scope...>', 'what it may do').choices(SCOPES).default(DEFAULT_SCOPES))
+    .description('Issues a key. Standard output gets only the key, once; standard error gets everything else.')
+    .requiredOption('--name <name>', 'the holder of the key, up to 100 characters', lineReader(100))
+    .addOption(new Option('--scope <scope...>', 'what the key may do').choices(SCOPES).default(DEFAULT_SCOPES))
     .addOption(ending().argParser(readFuture))
     .addHelpText('after', '\nExample:\n  inventory keys create --name till-3 --expires 90d > till-3.key')
     .action(create);
   keys
     .command('list')
     .description('Lists all keys with their state: live, expired or revoked. "Last used" is up to ten minutes behind.')
-    .option('--json', 'as a JSON array')
+    .option('--json', 'print a JSON array')
     .action(list);
   keys
     .command('revoke')
-    .description('Revokes a key for good, at once and in all running services.')
+    .description('Revokes a key at once, in every running process. A revoked key stays revoked.')
     .argument('<id>', 'id of the key, as "inventory keys list" shows it')
     .action(revoke);
   keys
     .command('rotate')
     .description('Issues a successor with the same name and scopes. The old key expires after the overlap.')
     .argument('<id>', 'id of the key to replace')
-    .option('--overlap <duration>', `how long both keys are good: ${DURATION_FORM} (default: 24h)`, readDuration)
+    .option('--overlap <duration>', `how long both keys are valid: ${DURATION_FORM} (default: 24h)`, readDuration)
     .addOption(ending().argParser(readFuture))
     .action(rotate);
 }

@@ -5,8 +5,8 @@ import { readSettings } from '../settings.js';
 export function addMigrate(program: Command): void {
   program
     .command('migrate')
-    .summary('bring the database to the newest schema')
-    .description('Applies the migrations that the database lacks. Safe to run again, and by several at once.')
+    .summary('Brings the database to the newest schema.')
+    .description('Applies the migrations that the database lacks. You can repeat it, and run several at once.')
     .action(async () => {
       const applied = await applyMigrations(readSettings().DATABASE_URL);
       for (const name of applied) console.error(`applied ${name}`);

@@ -7,14 +7,14 @@ export class ErrorBody {
   @ApiProperty({
     type: 'string',
     examples: Object.keys(ERRORS),
-    description: 'What went wrong, for programs. A code never changes its meaning; new ones may come.',
+    description: 'The failure, for programs. A code keeps its meaning; new codes may come.',
   })
   code!: string;
 
   @ApiProperty({
     type: 'string',
     minLength: 1,
-    description: 'What went wrong, for people. The wording may change.',
+    description: 'The failure, for people. The wording may change.',
     example: ERRORS.not_found.message,
   })
   message!: string;
@@ -23,7 +23,7 @@ export class ErrorBody {
     type: 'integer',
     minimum: 400,
     maximum: 599,
-    description: 'The HTTP status of the response once more.',
+    description: 'The HTTP status of the response.',
     example: ERRORS.not_found.status,
   })
   status!: number;

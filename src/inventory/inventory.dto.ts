@@ -40,7 +40,7 @@ export const QUANTITY_RULE = `quantity must be ${ITEM.quantity.rule}`;
 const RULE = { message: QUANTITY_RULE };
 
 /** The body of an update (docs/interface.md, section 2). */
-@ApiSchema({ description: 'What to set.', additionalProperties: false } as ApiSchemaOptions)
+@ApiSchema({ description: 'The new stock of a pet.', additionalProperties: false } as ApiSchemaOptions)
 export class InventoryUpdate {
   @ApiProperty({
     type: 'integer',

@@ -16,25 +16,25 @@ const ANY_REQUEST = {
   unauthorized: {},
   request_timeout: { description: 'The request did not arrive in time. Send it again on a new connection.' },
   uri_too_long: {},
-  too_many_requests: { description: 'Too many requests with this key: wait before the next.' },
+  too_many_requests: { description: 'Too many requests with this key. Wait for `Retry-After` before the next.' },
   header_fields_too_large: { description: 'The header fields are too many or too large.' },
-  internal_error: { description: 'The service failed. Its log, under the `X-Request-Id`, says why.' },
+  internal_error: { description: 'The service failed. Its log has the cause under the `X-Request-Id`.' },
 };
 
 export function ListInventoryDocs(): MethodDecorator {
-  const tag = entityTag('Names this state of the list. Send it back in `If-None-Match`.', LIST_TAG);
+  const tag = entityTag('Names this state of the list. Send it in `If-None-Match`.', LIST_TAG);
   const headers = { ...REQUEST_ID, ...tag };
   return applyDecorators(
     ApiOperation({
       operationId: 'listInventory',
       summary: 'List the whole stock',
-      description: `Current stock of every pet in the store, in ascending \`petId\`, as it was at one moment. Always complete: there
-are no pages. \`[]\` when the store is empty.`,
+      description: `The stock of all pets in the store at one moment, by ascending \`petId\`. The list is complete: there are no pages.
+An empty store is \`[]\`.`,
     }),
     ApiHeader({
       name: 'If-None-Match',
       required: false,
-      description: 'An `ETag` from before: while the list is still the same, the response is 304 without a body.',
+      description: 'The `ETag` of an earlier list. If the list has not changed, the response is 304 without a body.',
       schema: { type: 'string' },
       example: LIST_TAG,
     }),
@@ -46,7 +46,7 @@ are no pages. \`[]\` when the store is empty.`,
       isArray: true,
       example: [ITEM, { petId: 3, quantity: 0, status: 'sold' }],
     }),
-    ApiResponse({ status: 304, description: 'The list is still the one you have.', headers }),
+    ApiResponse({ status: 304, description: 'The list has not changed.', headers }),
     FailsWith({
       ...ANY_REQUEST,
       bad_request: {},
@@ -64,11 +64,10 @@ export function UpdateInventoryDocs(): MethodDecorator {
       summary: 'Set the stock of one pet (experimental)',
       description: `Sets the quantity of one pet, after an arrival, a return or a count. The status stays as it is.
 
-Without \`If-Match\` the last writer wins. With it, the quantity is set only if the pet is still in the state that you saw: the tag
-of an item is \`"<status>-<quantity>"\`, as in \`"available-12"\`, so it can be written from the list.
+Without \`If-Match\`, the last writer wins. With it, the quantity is set only if the pet is still in the state that you saw. The tag
+of an item is \`"<status>-<quantity>"\`, such as \`"available-12"\`, so you can write it from the list.
 
-With an \`Idempotency-Key\` the update can be repeated after \`outcome_unknown\`, or no response at all, until there is one: it takes
-place once.
+With an \`Idempotency-Key\`, you can repeat the update after \`outcome_unknown\`, or if there was no response: it takes place once.
 
 This operation is **experimental**: the shape of its request may change before it is stable.`,
     }),
@@ -76,28 +75,27 @@ This operation is **experimental**: the shape of its request may change before i
     ApiHeader({
       name: 'If-Match',
       required: false,
-      description:
-        'The tag of the item as you saw it, in double quotes, or several with commas between. `*` is any state.',
+      description: 'One or more tags of the item in double quotes, separated by commas. `*` matches every state.',
       schema: { type: 'string', pattern: ENTITY_TAG_LIST.source },
       example: ITEM_TAG,
     }),
     ApiHeader({
       name: 'Idempotency-Key',
       required: false,
-      description: `Names this update, as a new UUID does. A repetition with the same key, pet, quantity and \`If-Match\` writes nothing
-and gets the first response again, for a day at least. It belongs to the API key; a refused update leaves it free.`,
+      description: `Names this update, such as a new UUID. For at least a day, a repetition with the same key, pet, quantity and
+\`If-Match\` writes nothing and gets the first response again. It belongs to the API key; a refused update leaves it free.`,
       schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source },
     }),
     ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),
     ApiResponse({
       status: 200,
       description:
-        'The item as the update made it. The change is committed; every list from then on shows it or a later one.',
+        'The item as the update made it. The change is committed: every later list shows it or a later change.',
       headers: {
         ...REQUEST_ID,
         ...entityTag('The tag of the item as the update made it.', ITEM_TAG),
         'Idempotent-Replayed': {
-          description: 'There when the update took place at an earlier request with the same `Idempotency-Key`.',
+          description: 'Present if an earlier request with the same `Idempotency-Key` made the update.',
           schema: { type: 'string', enum: ['true'] },
         },
       },
@@ -114,7 +112,7 @@ and gets the first response again, for a day at least. It belongs to the API key
       forbidden: { message: lacksScope('inventory:write') },
       not_found: { description: 'The requested resource could not be found.' },
       idempotency_key_reused: {},
-      precondition_failed: { headers: entityTag('The tag of the item as it is.', '"available-9"') },
+      precondition_failed: { headers: entityTag('The present tag of the item.', '"available-9"') },
       payload_too_large: { message: BODY_TOO_LARGE },
       unsupported_media_type: {},
       service_unavailable: {

@@ -9,12 +9,12 @@ import { COMMON_HEADERS } from './response-docs.js';
 const DESCRIPTION = `Stock levels of the animals in a pet store: read them all, set them one by one.
 
 Send your API key as a bearer token: \`Authorization: Bearer <API_KEY>\`. Reading needs the scope \`inventory:read\`,
-writing \`inventory:write\`.
+writing needs \`inventory:write\`.
 
 Every response from 400 on has the same body, an \`Error\`. Programs switch on its \`code\`.
 
-\`petId\` is a 64-bit integer. JavaScript rounds numbers beyond 2^53 when it parses JSON: a client that may meet such
-identifiers takes the digits from the text, for example by the \`context.source\` that \`JSON.parse\` gives to its reviver.`;
+\`petId\` is a 64-bit integer. JavaScript rounds numbers beyond 2^53 when it parses JSON. To keep every digit, read the
+digits from the text, for example from the \`context.source\` that \`JSON.parse\` gives to its reviver.`;
 
 const ABOUT: Omit<OpenAPIObject, 'paths'> = {
   openapi: '3.1.0',
@@ -25,14 +25,14 @@ const ABOUT: Omit<OpenAPIObject, 'paths'> = {
     contact: { name: 'The operators of the store' },
     license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
   },
-  servers: [{ url: `/${API_PREFIX}`, description: 'The service that this document came from' }],
-  tags: [{ name: 'Inventory', description: 'What is in the store, and how many.' }],
+  servers: [{ url: `/${API_PREFIX}`, description: 'The service that sent this document' }],
+  tags: [{ name: 'Inventory', description: 'The stock of the store.' }],
   components: {
     securitySchemes: {
       [API_KEY_SCHEME]: {
         type: 'http',
         scheme: 'bearer',
-        description: 'Your API key. Whoever runs the service issues it.',
+        description: 'Your API key. The operators of the service issue it.',
       },
     },
     schemas: {}, // of the routes; here for their place

@@ -8,13 +8,13 @@ type HeaderDocs = NonNullable<ApiResponseOptions['headers']>;
 
 export const COMMON_HEADERS = {
   RequestId: {
-    description: 'Names the request in the log: the one that the caller sent, where it has this form, or a new one.',
+    description: "Names the request in the log. It is the caller's if that has this form, otherwise a new one.",
     required: true,
     schema: { type: 'string', pattern: REQUEST_ID_FORM.source },
     example: '5f0c7a52-9f6e-4a8e-8d4b-0d0f4f6f2b11',
   },
   Challenge: {
-    description: 'What is wanted of a key (RFC 6750 section 3); with `error` when one was sent.',
+    description: 'The scheme of the key (RFC 6750 section 3). It has an `error` if the request had a key.',
     required: true,
     schema: { type: 'string' },
     example: 'Bearer realm="inventory", error="invalid_token"',
