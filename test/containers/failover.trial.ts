@@ -202,6 +202,6 @@ describe('the judge', () => {
     await becomesReady(`http://127.0.0.1:${port}/health/ready`);
     const pastHaproxy = { name: 'past HAProxy', port, killedAt: -Infinity };
     const { evidence } = await loseThePrimary(patroniHangs, SEED, [...targets, pastHaproxy]);
-    expect(evidence.examples.join('\n')).toMatch(/ at the same time|but .* was held/);
+    expect(evidence.examples.join('\n')).toContain('followed it by');
   });
 });
