@@ -18,7 +18,7 @@ describe('GET /v1/inventory', () => {
   let service: TestService;
 
   beforeAll(async () => {
-    service = await startService({ settings: { REQUEST_DEADLINE_MS: '9000' } }); // a million pets on a busy machine
+    service = await startService({ settings: { REQUEST_DEADLINE_MS: '9000' } }); // for the long list on a busy machine
     await service.sql('ALTER TABLE inventory_item DISABLE TRIGGER USER'); // without a history, for speed
   });
   beforeEach(async () => {
@@ -51,18 +51,14 @@ describe('GET /v1/inventory', () => {
     await prisma.$disconnect();
   });
 
-  it.runIf(IS_FAST)(
-    'holds a million pets',
-    async () => {
-      await service.sql(
-        `INSERT INTO inventory_item SELECT n * 9000000000000, n, 'pending' FROM generate_series(1, 1000000) n`,
-      );
-      const text = await list();
-      expect(text.match(/"petId":/g)).toHaveLength(1_000_000);
-      expect(text.endsWith(',{"petId":9000000000000000000,"quantity":1000000,"status":"pending"}]')).toBe(true);
-    },
-    120_000,
-  );
+  it('holds 200,000 pets', async () => {
+    await service.sql(
+      `INSERT INTO inventory_item SELECT n * 9000000000000, n, 'pending' FROM generate_series(1, 200000) n`,
+    );
+    const text = await list();
+    expect(text.match(/"petId":/g)).toHaveLength(200_000);
+    expect(text.endsWith(',{"petId":1800000000000000000,"quantity":200000,"status":"pending"}]')).toBe(true);
+  });
 });
 
 describe.runIf(IS_FAST)('the list cache', () => {
