@@ -51,7 +51,8 @@ export class Evidence {
       const history = this.histories.get(petId);
       const left = state.quantities.get(petId);
       if (left !== undefined) history?.read(left, state.readStart, state.readEnd);
-      for (const sentence of history?.violations() ?? []) this.sentences.push(`pet ${petId}: ${sentence}`);
+      const order = [first, ...(state.changes.get(petId) ?? []).map(({ after }) => after)];
+      for (const sentence of history?.violations(order) ?? []) this.sentences.push(`pet ${petId}: ${sentence}`);
       this.sentences.push(...brokenHistory(petId, first, state, this.accepted));
     }
     const lost = lostUpdates(state, this.accepted);
@@ -95,7 +96,9 @@ export class Evidence {
     const answer = outcome instanceof ConnectionLost ? undefined : outcome;
     const isUnknown = !answer || answer.status === 500 || codeOf(answer) === 'outcome_unknown';
     const result = answer?.status === 200 ? 'done' : isUnknown ? 'unknown' : 'refused';
-    this.histories.get(update.petId)?.write(update.quantity, repeated?.since ?? start, end, result);
+    this.histories
+      .get(update.petId)
+      ?.write(update.quantity, repeated?.since ?? start, result === 'done' ? end : Infinity);
     if (result === 'refused') return;
     this[result]++;
     this.accepted.set(update.quantity, { update, outcome: result });

@@ -23,14 +23,13 @@ export interface Accepted {
   readonly outcome: 'done' | 'unknown';
 }
 
-/** Fills a store with `among` pets, each with its number as its quantity. @returns `count` of them, evenly spread */
-export async function fillStock(database: Database, count: number, among = count): Promise<Map<number, number>> {
+/** Fills a store with so many pets, each with its number as its quantity. @returns them */
+export async function fillStock(database: Database, count: number): Promise<Map<number, number>> {
   await database.sql(
-    `INSERT INTO inventory_item (pet_id, quantity, status) SELECT n, n, 'available' FROM generate_series(1, ${among}) n ORDER BY n`,
+    `INSERT INTO inventory_item (pet_id, quantity, status) SELECT n, n, 'available' FROM generate_series(1, ${count}) n`,
   );
   await database.sql('VACUUM ANALYZE inventory_item');
-  const petIds = Array.from({ length: count }, (_, index) => Math.floor(((index + 1) * among) / count));
-  return new Map(petIds.map((petId) => [petId, petId]));
+  return new Map(Array.from({ length: count }, (_, index) => [index + 1, index + 1]));
 }
 
 export async function readFinalState(database: Database): Promise<FinalState> {

@@ -1,115 +1,73 @@
-/** What became of a write; one that is `unknown` may take effect at any moment from its start on, or never. */
-export type WriteOutcome = 'done' | 'refused' | 'unknown';
-
-interface Cluster {
-  readonly value: number;
-  outcome?: WriteOutcome;
+/** When the operations on one value took place, as their clients saw it. */
+interface Span {
   writeStart: number;
-  writeEnd: number;
   firstReadEnd: number;
-  lastReadStart: number;
-}
-
-/** The time a value must have been (forward) or may have been (backward) in the register. */
-interface Zone {
-  readonly value: number;
-  readonly from: number;
-  readonly to: number;
+  /** Of the write and every read: the latest start and the earliest end. */
+  lastStart: number;
+  firstEnd: number;
 }
 
 /**
- * The history of one register whose writes all have different values, and the test whether some order explains it: each
- * operation at an instant between its start and its end, each read returning the latest write (P. Gibbons and E. Korach,
- * "Testing shared memories", 1997). What is kept is one cluster per value; n operations are tested in O(n log n).
+ * What clients saw of one register, each of whose writes has a value of its own. It is linearizable when each operation can
+ * be given an instant between its start and its end, so that each read returns the latest write. The order of the writes is
+ * known, so it is enough that no operation began after one of a later value had ended.
  */
 export class RegisterHistory {
-  private readonly clusters = new Map<number, Cluster>();
+  private readonly spans = new Map<number, Span>();
 
   constructor(initial: number) {
-    this.write(initial, -Infinity, -Infinity, 'done');
+    this.write(initial, -Infinity, -Infinity);
   }
 
-  /** Adds a write; times are monotonic milliseconds, and no value is written twice. */
-  write(value: number, start: number, end: number, outcome: WriteOutcome): void {
-    const cluster = this.clusterOf(value);
-    if (cluster.outcome) throw new RangeError(`value ${value} was written twice`);
-    cluster.outcome = outcome;
-    cluster.writeStart = start;
-    cluster.writeEnd = outcome === 'done' ? end : Infinity;
+  /** @param end monotonic milliseconds, as `start`; Infinity when nobody knows whether the write took place */
+  write(value: number, start: number, end: number): void {
+    this.spanOf(value).writeStart = start;
+    this.add(value, start, end);
   }
 
-  /** Adds a read. It may come before its write does, since the write's answer may arrive later. */
+  /** Adds a read, which may come before its write does. */
   read(value: number, start: number, end: number): void {
-    const cluster = this.clusterOf(value);
-    cluster.firstReadEnd = Math.min(cluster.firstReadEnd, end);
-    cluster.lastReadStart = Math.max(cluster.lastReadStart, start);
+    const span = this.spanOf(value);
+    span.firstReadEnd = Math.min(span.firstReadEnd, end);
+    this.add(value, start, end);
   }
 
-  /** Everything no order of instants can explain, one sentence each; empty when the history is linearizable. */
-  violations(): string[] {
+  /**
+   * @param order every value that the register had, the first one first
+   * @returns a sentence for each value that contradicts the order
+   */
+  violations(order: readonly number[]): string[] {
     const found: string[] = [];
-    const forward: Zone[] = [];
-    const backward: Zone[] = [];
-    for (const cluster of this.clusters.values()) {
-      const { value, outcome, writeStart, writeEnd, firstReadEnd, lastReadStart } = cluster;
-      const wasRead = firstReadEnd < Infinity;
-      if (wasRead && outcome !== 'done' && outcome !== 'unknown') {
-        found.push(`${value} was read at ${at(firstReadEnd)}, but its write was ${outcome ?? 'never sent'}`);
-      } else if (firstReadEnd < writeStart) {
-        found.push(`${value} was read by ${at(firstReadEnd)}, before its write began at ${at(writeStart)}`);
-      } else {
-        // A write that was never read and may not have happened becomes a zone without end, which nothing encloses.
-        const firstEnd = Math.min(writeEnd, firstReadEnd);
-        const lastStart = Math.max(writeStart, lastReadStart);
-        if (firstEnd < lastStart) forward.push({ value, from: firstEnd, to: lastStart });
-        else backward.push({ value, from: lastStart, to: firstEnd });
+    const held = new Set(order);
+    for (const [value, { firstReadEnd }] of this.spans) {
+      if (firstReadEnd < Infinity && !held.has(value)) found.push(`${value} was read, but the store never had it`);
+    }
+    let later = { value: NaN, end: Infinity };
+    for (const value of order.toReversed()) {
+      const { writeStart, firstReadEnd, lastStart, firstEnd } = this.spanOf(value);
+      if (firstReadEnd < writeStart) found.push(`${value} was read before its write began`);
+      if (later.end < lastStart) {
+        found.push(`${value} was held at ${at(lastStart)}, but ${later.value} followed it by ${at(later.end)}`);
       }
+      if (firstEnd < later.end) later = { value, end: firstEnd };
     }
-    forward.sort((one, other) => one.from - other.from);
-    backward.sort((one, other) => one.from - other.from);
-    return [...found, ...overlaps(forward), ...enclosed(backward, forward)];
+    return found;
   }
 
-  private clusterOf(value: number): Cluster {
-    const known = this.clusters.get(value);
-    if (known) return known;
-    const never = { writeStart: -Infinity, writeEnd: Infinity, firstReadEnd: Infinity, lastReadStart: -Infinity };
-    const cluster = { value, ...never };
-    this.clusters.set(value, cluster);
-    return cluster;
+  private add(value: number, start: number, end: number): void {
+    const span = this.spanOf(value);
+    span.lastStart = Math.max(span.lastStart, start);
+    span.firstEnd = Math.min(span.firstEnd, end);
   }
-}
 
-function overlaps(forward: readonly Zone[]): string[] {
-  const found: string[] = [];
-  let last: Zone | undefined;
-  for (const zone of forward) {
-    if (last && zone.from < last.to) found.push(`${describe(last)} and ${describe(zone)} at the same time`);
-    last = zone;
+  private spanOf(value: number): Span {
+    const never = { writeStart: -Infinity, firstReadEnd: Infinity, lastStart: -Infinity, firstEnd: Infinity };
+    const span = this.spans.get(value) ?? never;
+    this.spans.set(value, span);
+    return span;
   }
-  return found;
-}
-
-/** Both lists rise by `from`: where forward zones do not overlap, only the last one begun before could enclose. */
-function enclosed(backward: readonly Zone[], forward: readonly Zone[]): string[] {
-  const found: string[] = [];
-  let next = 0;
-  let last: Zone | undefined;
-  for (const zone of backward) {
-    for (let candidate = forward[next]; candidate && candidate.from < zone.from; candidate = forward[++next]) {
-      last = candidate;
-    }
-    if (last && zone.to < last.to) {
-      found.push(`${zone.value} was held between ${at(zone.from)} and ${at(zone.to)}, but ${describe(last)}`);
-    }
-  }
-  return found;
-}
-
-function describe(zone: Zone): string {
-  return `${zone.value} was held from ${at(zone.from)} to ${at(zone.to)}`;
 }
 
 function at(time: number): string {
-  return Number.isFinite(time) ? `${time.toFixed(3)} ms` : 'the beginning';
+  return `${time.toFixed(1)} ms`;
 }

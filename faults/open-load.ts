@@ -6,52 +6,53 @@ const MOST_CONNECTIONS = 4_000;
 
 /**
  * Sends requests at a fixed rate, whether or not the earlier ones were answered. The listener gets no answer where the
- * connection was lost or refused; what could not be sent for want of connections is counted.
+ * connection was lost or refused.
+ *
+ * @returns how many requests were due, and how many of them found no connection left
  */
-export async function openLoad<Shot extends Question>(
+export async function openLoad(
   ports: readonly number[],
   perSecond: number,
   durationMs: number,
-  next: () => Shot,
-  listener: (answer: Answer | undefined, durationMs: number, shot: Shot) => void,
-): Promise<{ sent: number; notSent: number }> {
+  next: () => Question,
+  listener: (answer: Answer | undefined, durationMs: number) => void,
+): Promise<{ due: number; notSent: number }> {
   const idle: Connection[] = [];
   const underWay = new Set<Promise<void>>();
-  const tally = { sent: 0, notSent: 0 };
+  const tally = { due: 0, notSent: 0 };
 
-  async function shoot(): Promise<void> {
-    const port = ports[tally.sent++ % ports.length] ?? 0;
-    const shot = next();
-    let connection = idle.pop();
-    while (connection && !connection.reusable) connection = idle.pop();
+  async function send(port: number): Promise<void> {
     const sentAt = performance.now();
+    let connection = idle.pop();
+    while (connection?.reusable === false) connection = idle.pop();
     try {
       connection ??= await Connection.open(port);
-      const answer = await connection.request(shot, { withinMs: GIVE_UP_MS });
-      listener(answer, performance.now() - sentAt, shot);
+      const answer = await connection.request(next(), { withinMs: GIVE_UP_MS });
+      listener(answer, performance.now() - sentAt);
       if (connection.reusable) idle.push(connection);
       else connection.destroy();
     } catch {
-      listener(undefined, performance.now() - sentAt, shot);
+      listener(undefined, performance.now() - sentAt);
     }
   }
 
-  const shots = atSteadyRate(perSecond, () => {
+  const load = atSteadyRate(perSecond, (n) => {
+    tally.due = n;
     if (underWay.size >= MOST_CONNECTIONS) {
       tally.notSent++;
       return;
     }
-    const shooting = shoot().finally(() => underWay.delete(shooting));
-    underWay.add(shooting);
+    const sending = send(ports[n % ports.length] ?? 0).finally(() => underWay.delete(sending));
+    underWay.add(sending);
   });
   await sleep(durationMs);
-  shots.stop();
+  load.stop();
   await Promise.all(underWay);
   for (const connection of idle) connection.destroy();
   return tally;
 }
 
-/** Acts so many times a second, however long each act takes; those that are late are caught up. */
+/** Acts so many times a second, however long each act takes: late acts are caught up. */
 export function atSteadyRate(perSecond: number, act: (n: number) => void): { stop(): void } {
   const started = performance.now();
   let acts = 0;

@@ -9,11 +9,11 @@ const full = {
   leastGoodput: 0.9,
   /** How often a service is drained, and each fault that is over at once is repeated. */
   rounds: 30,
-  /** How long a fault lasts that has an end of its own, such as an outage, a lock or a flood. */
+  /** How long an outage or an overload lasts. */
   faultMs: 30_000,
   /** Requests of the scenario without a fault. */
   requests: 1_000_000,
-  /** Updates that meet damaged TLS, or are repeated until they are answered. */
+  /** Updates over damaged TLS, and updates that are repeated until they are answered. */
   updates: 200_000,
   pipelines: 10_000,
   soakMs: 10 * 60_000,
@@ -29,8 +29,8 @@ const medium: Size = {
   refusedWithinMs: 2_000,
   leastGoodput: 0.5,
   rounds: 3,
-  faultMs: 5_000,
-  requests: 30_000,
+  faultMs: 4_000,
+  requests: 20_000,
   updates: 10_000,
   pipelines: 1_000,
   soakMs: 12_000,
@@ -39,7 +39,7 @@ const medium: Size = {
 
 export const SIZES = {
   full,
-  /** With every change, in some four minutes. */
+  /** With every change, in some 90 s. */
   medium,
   /** With every `npm test`. */
   short: { ...medium, rounds: 1, updates: 2_000, pipelines: 200 },

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { FaultyPostgres } from '../test/support/postgres-server.ts';
 import { createDatabaseOn, type Database } from '../test/support/database.ts';
-import { Connection, requestBytes } from '../test/support/http-client.ts';
 import { ServiceProcess } from '../test/support/service-process.ts';
 import { Evidence } from './evidence.ts';
 import type { Exchange } from './exchange.ts';
@@ -31,13 +30,8 @@ export interface Figure {
 
 export type Scenarios = Readonly<Record<string, (world: World) => Promise<Figure[]>>>;
 
-/** Thrown by a scenario that needs what this account may not do. */
-export class LeftOut extends Error {}
-
 export interface StageOptions {
   readonly pets?: number;
-  /** How many pets the store has with those that nobody updates. */
-  readonly among?: number;
   readonly services?: number;
   /** With a proxy between each service and PostgreSQL. */
   readonly proxied?: boolean;
@@ -47,8 +41,6 @@ export interface StageOptions {
   readonly settings?: Readonly<Record<string, string>>;
   /** Options of Node.js for the services, after those that an operator gives. */
   readonly nodeOptions?: readonly string[];
-  /** What starts the services, as {@link ServiceProcess} takes it. */
-  readonly launcher?: readonly string[];
   /** The bound on every answer, where it is not the run's. */
   readonly answerWithinMs?: number;
 }
@@ -71,7 +63,8 @@ export class Stage {
   /** Updates of unknown outcome that did take place, once there is a verdict. */
   appliedUnknown = 0;
   private readonly loads: Load[] = [];
-  private readonly quantities: { last: number };
+  /** Counts up, so that no quantity is sent twice. */
+  readonly quantities: { last: number };
   private slowestRecoveryMs = 0;
   private readonly ends = new AsyncDisposableStack();
 
@@ -85,11 +78,10 @@ export class Stage {
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
-    const { pets = 100, among = pets, services = 2, proxied = false, tls = false, settings } = options;
-    const { launcher = [], nodeOptions = [] } = options;
+    const { pets = 100, services = 2, proxied = false, tls = false, settings, nodeOptions = [] } = options;
     if (tls === true && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
     const database = await createDatabaseOn(world.postgres.url);
-    const stock = await fillStock(database, pets, among);
+    const stock = await fillStock(database, pets);
     const stage = new Stage(world, database, stock, options.answerWithinMs ?? world.size.answerWithinMs);
     try {
       for (let n = 1; n <= services; n++) {
@@ -105,7 +97,7 @@ export class Stage {
         const needed = { LOG_LEVEL: 'error', DATABASE_URL: url.href, BOOTSTRAP_API_KEY: stage.apiKey };
         const service = await ServiceProcess.onFreePort(
           { ...needed, ...settings },
-          { name: `service ${n}`, launcher, nodeOptions },
+          { name: `service ${n}`, nodeOptions },
         );
         stage.defer(() => service.kill());
         stage.services.push(service);
@@ -135,18 +127,6 @@ export class Stage {
     const [first] = this.services;
     if (!first) throw new RangeError('no service');
     return first;
-  }
-
-  get listRequest() {
-    return { target: '/v1/inventory', headers: { authorization: `Bearer ${this.apiKey}` } };
-  }
-
-  /** A client that asks the first service for the list and reads nothing of it. */
-  async stalledReader(): Promise<void> {
-    const connection = await Connection.open(this.service.port);
-    this.defer(() => connection.destroy());
-    connection.pause();
-    connection.send(requestBytes(this.listRequest));
   }
 
   get damagedChunks(): number {

@@ -7,7 +7,7 @@ import { ask } from './support/http-client.ts';
 import { type TestService, startService } from './support/service.ts';
 
 /** As where others have taken all the connections that PostgreSQL gives: what the service has open it keeps, and gets no more. */
-describe('with no new connection to be had', () => {
+describe('while PostgreSQL gives no new connection', () => {
   const role = `shop_${randomBytes(8).toString('hex')}`;
   let database: Database;
   let service: TestService;
@@ -30,7 +30,7 @@ describe('with no new connection to be had', () => {
     await database.drop();
   });
 
-  it('lists and is ready as soon as a connection that is in use comes free', async () => {
+  it('the service lists and is ready as soon as a used connection is free', async () => {
     const { pool } = service.app.get(PrismaService);
     const inUse = await Promise.all(Array.from({ length: pool.idleCount }, () => pool.connect()));
     const answers = Promise.all([service.list(), ask(service.port, { target: '/health/ready' })]);
@@ -39,7 +39,7 @@ describe('with no new connection to be had', () => {
     expect((await answers).map(({ status }) => status)).toEqual([200, 200]);
   });
 
-  it('keeps the connections that it has while they are idle', async () => {
+  it('the service keeps its idle connections', async () => {
     const { pool } = service.app.get(PrismaService);
     const before = pool.totalCount;
     expect(before).toBeGreaterThan(0);

@@ -74,7 +74,7 @@ describe.each([
   });
 
   describe('GET /v1/inventory', () => {
-    it('lists every pet in ascending order, every digit of its petId included', async () => {
+    it('lists all pets in ascending order with every digit of their petIds', async () => {
       expect(await request('GET', LIST)).toMatchObject({
         status: 200,
         text: '[{"petId":-3,"quantity":0,"status":"sold"},{"petId":9007199254740993,"quantity":12,"status":"available"}]',
@@ -105,7 +105,7 @@ describe.each([
       expect((await request('GET', LIST)).text).toBe(`[{"petId":-3,"quantity":0,"status":"sold"},${ITEM}]`);
     });
 
-    it('sets it where If-Match names the present tag, and else answers 412 with that tag', async () => {
+    it('sets it if If-Match has the present tag, and otherwise answers 412 with that tag', async () => {
       const update = { body: '{"quantity":11}', 'If-Match': '"available-12"' };
       expect(await request('PATCH', CAT, update)).toMatchObject({ status: 200, text: ITEM });
       expect(await request('PATCH', CAT, update)).toMatchObject({
@@ -114,7 +114,7 @@ describe.each([
       });
     });
 
-    it('answers a repetition with the same Idempotency-Key as it answered the first, and writes nothing', async () => {
+    it('gives a repetition with the same Idempotency-Key the first response, and writes nothing', async () => {
       const update = { body: '{"quantity":11}', 'Idempotency-Key': 'arrival-1', 'If-Match': '"available-12"' };
       expect(await request('PATCH', CAT, update)).toMatchObject({ status: 200, text: ITEM });
       expect(await request('PATCH', CAT, update)).toMatchObject({
@@ -160,7 +160,7 @@ describe.each([
       expect(await request('GET', '/health/live', { key: '' })).toMatchObject({ status: 200, text: '{"status":"ok"}' });
     });
 
-    it('opens nothing that names no scope', async () => {
+    it('does not open a handler that names no scope', async () => {
       expect(await request('GET', '/forgotten')).toMatchObject({
         ...error(403, 'forbidden'),
         headers: { 'www-authenticate': 'Bearer realm="inventory", error="insufficient_scope"' },

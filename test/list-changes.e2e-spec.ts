@@ -101,7 +101,7 @@ const CHANGES = {
   'a pet that comes and goes': [
     `BEGIN; INSERT INTO inventory_item VALUES (-1, 1, 'sold'); DELETE FROM inventory_item WHERE pet_id = -1; COMMIT`,
   ],
-  'a new id': [
+  'a pet that gets another id': [
     'UPDATE inventory_item SET pet_id = -5 WHERE pet_id = 5',
     'UPDATE inventory_item SET pet_id = 5 WHERE pet_id = -5',
   ],
@@ -157,7 +157,7 @@ const CHANGES = {
     `BEGIN; SET LOCAL session_replication_role = replica; SAVEPOINT a;
     UPDATE inventory_item SET quantity = 6 WHERE pet_id = 6; ROLLBACK TO a; UPDATE inventory_item SET quantity = 6 WHERE pet_id = 7; COMMIT`,
   ],
-  'someone who claims in one transaction to have written the history of the next': [
+  'a session that marks its next transaction as recorded although it is not': [
     `BEGIN; SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, false); COMMIT`,
     `UPDATE inventory_item SET quantity = 3 WHERE pet_id = 3; RESET inventory.recorded_in`,
   ],
@@ -227,10 +227,10 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     await update(1, 1_000_000);
     const patches = cache().patches;
     await expectExact();
-    expect(cache().patches).toBe(patches + 1); // or nothing is tested here
+    expect(cache().patches).toBe(patches + 1); // otherwise the tests below would compare whole readings
   });
 
-  it('by patches after updates, and by nothing at all while nothing happens', async () => {
+  it('after updates, which are patched, and while nothing happens, which costs nothing', async () => {
     const { readings, patches } = cache();
     for (let quantity = 1; quantity <= 5; quantity++) {
       await update(quantity, quantity + 10, quantity % 2 ? first : second);
@@ -250,7 +250,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     }
   });
 
-  it('while a rule keeps history out, and after', async () => {
+  it('while a rule keeps changes out of the history, and after it is dropped', async () => {
     const session = await postgres.database.session(); // one that wrote under the rule keeps its plan, so it writes no history afterwards
     await session.query('CREATE RULE no_history AS ON INSERT TO stock_change DO INSTEAD NOTHING');
     for (let quantity = 3; quantity <= 5; quantity++) {
@@ -263,7 +263,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     await expectExact();
   });
 
-  it('while transactions overlap and commit in another order', async () => {
+  it('after transactions that overlap commit in another order than they began', async () => {
     const one = await postgres.database.session('UPDATE inventory_item SET quantity = 1001 WHERE pet_id = 1');
     const another = await postgres.database.session('UPDATE inventory_item SET quantity = 1002 WHERE pet_id = 2');
     for (const session of [another, one]) {
@@ -275,7 +275,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     await expectExact();
   });
 
-  it('when history and marks come from a server whose transaction ids lie ahead, and is patched again after a migration', async () => {
+  it('with a history and marks from a server whose transaction ids lie ahead, and is patched again after "migrate"', async () => {
     await sql(`INSERT INTO stock_change (pet_id, quantity_after, status_after, changed_by, changed_in)
       SELECT n, 1, 'sold', 'test', '${FUTURE}' FROM generate_series(1, 5000) n`);
     await sql(`INSERT INTO unrecorded_change VALUES ('${FUTURE}')`);
@@ -292,9 +292,9 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
   });
 
   it.each([
-    ['without the history', 'inventory_item'],
-    ['beside the history', 'inventory_item, stock_change'],
-  ])('under logical replication, %s', async (_, tables) => {
+    ['but not the history', 'inventory_item'],
+    ['and the history', 'inventory_item, stock_change'],
+  ])('while logical replication writes the table, %s', async (_, tables) => {
     const elsewhere = await connectElsewhere();
     await applyMigrations(urlElsewhere());
     await elsewhere.query(`CREATE PUBLICATION stock FOR TABLE ${tables}`);
@@ -322,7 +322,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     }
   });
 
-  it('and never reused where the table is a foreign one or a view over it', async () => {
+  it('when the table is a foreign table or a view, and is then read whole each time', async () => {
     const { port, password } = new URL(postgres.url);
     const elsewhere = await connectElsewhere();
     await elsewhere.query(
@@ -354,7 +354,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     }
   });
 
-  it('by looking up the changed pets alone, of however many', async () => {
+  it('when it is patched, and PostgreSQL then finds the changed pets by the primary key', async () => {
     await refill(10_000);
     await sql('ANALYZE inventory_item');
     await expectExact();
@@ -405,7 +405,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     );
   });
 
-  it('after PostgreSQL has crashed, and after the commit of what was prepared before', async () => {
+  it('after PostgreSQL has crashed, and after the commit of a transaction prepared before the crash', async () => {
     await sql(`BEGIN; SET LOCAL session_replication_role = replica;
       UPDATE inventory_item SET quantity = 7 WHERE pet_id = 5; PREPARE TRANSACTION 'past the history'`);
     await postgres.crash();

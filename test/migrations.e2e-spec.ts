@@ -98,7 +98,7 @@ describe('migrations', () => {
     await expect(applyMigrations(database.url)).rejects.toThrow(`migration ${first} is marked as failed`);
   });
 
-  it('are those of the folder, and of a newer version in the database do not stop an older one', async () => {
+  it('are read from the folder, and an older version starts on the database of a newer one', async () => {
     await applyMigrations(database.url);
     expect(await applyMigrations(database.url, folderWithLater())).toEqual([later]);
     expect(await rows('SELECT note FROM inventory_item')).toEqual([]);
@@ -131,7 +131,7 @@ describe('migrations', () => {
 
     beforeEach(migrateAndAddPets);
 
-    it('wait for its end without an update that fails', async () => {
+    it('wait for its end, and no update fails meanwhile', async () => {
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
       const applied = applyMigrations(database.url, folderWithLater());
       const failed = await failedUpdates(3_000);
@@ -139,7 +139,7 @@ describe('migrations', () => {
       expect([failed, await applied]).toEqual([0, [later]]);
     });
 
-    it('give up switching the trigger that sees replication before an update fails', async () => {
+    it('give up changing the replication trigger before an update fails', async () => {
       await client.query('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated');
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
       const failure = applyMigrations(database.url).catch((error: unknown) => error);
@@ -160,13 +160,13 @@ describe('migrations', () => {
 
     beforeEach(migrateAndAddPets);
 
-    it('never take them back', async () => {
+    it('never set the sequence back', async () => {
       for (let ids = 0; ids < 10; ids++) await next();
       await applyMigrations(database.url);
       expect(await next()).toBe(14);
     });
 
-    it('can do so while updates go on', async () => {
+    it('set the sequence while updates go on', async () => {
       await client.query(
         `INSERT INTO stock_change (pet_id, id, changed_by) SELECT 9, n, 'there' FROM generate_series(100, 3000) n`,
       );
@@ -189,7 +189,7 @@ describe('migrations', () => {
       expect(await next()).toBeGreaterThan(Math.max(3_000, ...ids));
     });
 
-    it('wait for no one for long, and when run again let its ids go on after the highest', async () => {
+    it('give up soon while a transaction holds the history, and set the sequence when run again', async () => {
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       await client.query(`BEGIN; INSERT INTO stock_change (pet_id, changed_by) VALUES (2, 'an import')`);
       const startedAt = performance.now();
@@ -203,7 +203,7 @@ describe('migrations', () => {
 });
 
 describe('the statements of 1.0.0 on the newest schema, beside the newest service', () => {
-  it.each(['update', 'update-with-keys'])('keep the history whole and the lists right: %s', async (update) => {
+  it.each(['update', 'update-with-keys'])('keep the history complete and the lists exact: %s', async (update) => {
     const service = await startServiceOfTest();
     await service.stock([1, 5], [2, 6]);
     const old = await service.database.session();

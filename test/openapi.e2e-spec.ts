@@ -28,7 +28,7 @@ describe('GET /openapi.json', () => {
     ]);
   });
 
-  it('knows the two operations and nothing else', async () => {
+  it('describes the two operations and nothing else', async () => {
     const { paths } = JSON.parse((await get('/openapi.json')).text) as { paths: object };
     expect(paths).toEqual({
       '/inventory': { get: expect.objectContaining({ operationId: 'listInventory' }) as object },
@@ -47,7 +47,7 @@ describe('GET /openapi.yaml', () => {
 });
 
 describe('GET /docs', () => {
-  it.each(['/', '/docs/'])('is where %s leads', async (target) => {
+  it.each(['/', '/docs/'])('is where %s redirects to', async (target) => {
     expect(await get(target)).toMatchObject({ status: 302, headers: { location: '/docs' } });
   });
 
@@ -58,12 +58,12 @@ describe('GET /docs', () => {
     ['/docs/swagger-ui.css', 'text/css; charset=utf-8'],
     ['/docs/swagger-ui-bundle.js', 'text/javascript; charset=utf-8'],
     ['/docs/favicon-32x32.png', 'image/png'],
-  ])('is made of %s', async (target, type) => {
+  ])('has the file %s', async (target, type) => {
     const { status, headers } = await get(target);
     expect({ status, type: headers['content-type'] }).toEqual({ status: 200, type });
   });
 
-  it('may load and send only what is of its own origin, over plain http too', async () => {
+  it('may load from and send to its own origin only, also over plain HTTP', async () => {
     const { headers } = await get('/docs');
     expect(headers).toMatchObject({
       'content-security-policy':
@@ -80,12 +80,12 @@ describe('GET /docs', () => {
     expect(whole(await get(`/docs/${file}`))).toEqual(refused.noRoute);
   });
 
-  it('takes no part of a file, so a range that is not there is no failure', async () => {
+  it('ignores Range, so a range beyond the end is no failure', async () => {
     const headers = { Range: 'bytes=99999999-' };
     expect((await ask(service.port, { target: '/docs/docs.css', headers })).status).toBe(200);
   });
 
-  it.each(['/', '/docs/swagger-ui-bundle.js'])('takes nothing but GET and HEAD at %s', async (target) => {
+  it.each(['/', '/docs/swagger-ui-bundle.js'])('accepts only GET and HEAD at %s', async (target) => {
     expect(whole(await ask(service.port, { method: 'POST', target }))).toEqual(refused.method('GET, HEAD, OPTIONS'));
     const head = await ask(service.port, { method: 'HEAD', target });
     expect(head.bytes).toHaveLength(0);

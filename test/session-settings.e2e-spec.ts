@@ -58,7 +58,7 @@ describe('with foreign settings on the database', () => {
     return startServiceOfTest({ databaseUrl: store.url });
   }
 
-  it.each(HOSTILE)('%s: lists, updates and keys are right', async (...settings) => {
+  it.each(HOSTILE)('lists, updates and keys are right with %s', async (...settings) => {
     const service = await startWith(...settings);
     await pause(70); // an idle session may have ended
     const [plain, conditional, refused, absent] = await Promise.all([
@@ -75,7 +75,7 @@ describe('with foreign settings on the database', () => {
     ]);
   });
 
-  it('all at once: the commands do what they say', async () => {
+  it('the commands do what they say with all of them at once', async () => {
     await emptyWith(...HOSTILE.flat().filter((setting) => !setting.includes('serializable')));
     const done = { code: 0 };
     const csv = 'petId,quantity,status\n7,8,sold\n';
@@ -92,7 +92,7 @@ describe('with foreign settings on the database', () => {
   });
 
   it.each(['serializable', '"repeatable read"'])(
-    'a list that waited for a table to be rewritten has all pets: %s',
+    'a list that waited while the table was rewritten has all pets with %s',
     async (isolation) => {
       const service = await startWith(`default_transaction_isolation = ${isolation}`);
       const rewriter = await service.database.session('ALTER TABLE inventory_item ALTER quantity TYPE bigint');
@@ -109,11 +109,11 @@ describe('with foreign settings on the database', () => {
 /** As in the first part, as far as PgBouncer carries a setting from one session to another. */
 const CARRIED = HOSTILE.flat().filter((setting) => /^(client_encoding|DateStyle|TimeZone|standard_conf)/.test(setting));
 
-describe.skipIf(!hasPooler())('behind a PgBouncer that swaps sessions, with nothing set', () => {
+describe.skipIf(!hasPooler())('behind a PgBouncer in transaction mode', () => {
   it.each([
     ['the defaults', []],
     ['foreign settings on the database', CARRIED],
-  ])('serves right lists and verdicts, and reads only changes: %s', async (_, settings) => {
+  ])('the service gives right lists and verdicts, and reads only changes, with %s', async (_, settings) => {
     const database = await createDatabase();
     const alter = `ALTER DATABASE ${new URL(database.url).pathname.slice(1)}`;
     for (const setting of settings) await database.sql(`${alter} SET ${setting}`);

@@ -81,7 +81,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       [petId],
     );
 
-  it('each update of one batch gets its own outcome, and sees the one of the same pet before it', async () => {
+  it('each update of a batch gets its own outcome, and sees the update of the same pet before it', async () => {
     await service.stock([1, 10], [2, 20, 'pending'], [3, 30, 'sold']);
     const outcomes = await Promise.all([
       ask({ petId: 1n, quantity: 11 }),
@@ -109,7 +109,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   });
 
   it.runIf(IS_FAST)(
-    'updates of a hot pet share statements, and its history has a row for each in the order in which they took effect',
+    'updates of one pet share statements, and its history has a row for each in their order',
     async () => {
       await service.stock([8, 0], [9, 0]);
       const quantities = Array.from({ length: 100 }, (_, at) => at + 1);
@@ -148,7 +148,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       holder = await service.database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
     });
 
-    it('an update waits for it, and no other pet waits with it', async () => {
+    it('an update of that row waits, and updates of other pets do not', async () => {
       const locked = ask({ petId: 1n, quantity: 100 });
       for (let quantity = 0; quantity < 20; quantity++) {
         const startedAt = performance.now();
@@ -166,7 +166,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       await holder.end();
     });
 
-    it('an update gives up at its deadline, having written nothing', async () => {
+    it('an update gives up at its deadline and writes nothing', async () => {
       const startedAt = performance.now();
       const late = updates.setQuantity({ ...UPDATE, quantity: 100 }, startedAt + 900);
       const failure: unknown = await late.catch((error: unknown) => error);
@@ -183,7 +183,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   });
 
   it.each(KINDS)(
-    'a %s update is done where it can be had at once, alone and among others, with its history',
+    'a %s update of an unlocked pet is done and recorded, alone and in a batch with a locked one',
     async (_, members) => {
       await service.stock([1, 1], [2, 2], [3, 2]);
       const session = await service.database.session();
@@ -225,7 +225,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     },
   );
 
-  it('all updates of two processes take effect, of the same pets in opposite order', async () => {
+  it('updates of the same pets in opposite order by two processes all take effect', async () => {
     const pets = Array.from({ length: 40 }, (_, at) => at + 1);
     await service.stock(...pets.map((pet) => [pet, 0] as const));
     const rounds = Array.from({ length: 10 });
@@ -240,7 +240,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(changes).toBe(sent.length);
   });
 
-  it('a lock on the table leaves no update under way at its deadline', async () => {
+  it('updates that wait for a locked table all end at their deadlines', async () => {
     await service.stock([1, 1]);
     const holder = await service.database.session('LOCK TABLE stock_change');
     const outcomes = await Promise.all(
@@ -255,7 +255,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect((await historyOf(1)).filter((row) => row['request_id'] === 'late')).toEqual([]);
   });
 
-  it('an update makes its commit durable, whatever is set in the session, which may be another one behind a pooler', async () => {
+  it('an update makes its commit durable in a session with other settings, as a pooler may give it', async () => {
     await service.stock([31, 0], [32, 0]);
     await service.sql(
       `CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -281,7 +281,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   });
 
   it.each(KINDS)(
-    'a %s update never scans the table, though its statement was planned while that was empty',
+    'a %s update finds its pets by the primary key although its statement was planned for an empty table',
     async (_, members) => {
       const session = await service.database.session();
       onTestFinished(() => session.end());
@@ -298,35 +298,32 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     },
   );
 
-  it.each(KINDS)(
-    'a %s update writes no other pet that was given its id after the statement began',
-    async (_, members) => {
-      await service.stock([1, 10], [2, 20]);
-      // In place of PostgreSQL's own function, which the statement calls before it locks the pets.
-      const holder = await service.database.session('SELECT pg_advisory_xact_lock(7)');
-      await service.sql(
-        `CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
+  it.each(KINDS)('a %s update does not write a pet that got its id after the statement began', async (_, members) => {
+    await service.stock([1, 10], [2, 20]);
+    // In place of PostgreSQL's own function, which the statement calls before it locks the pets.
+    const holder = await service.database.session('SELECT pg_advisory_xact_lock(7)');
+    await service.sql(
+      `CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
          AS 'SELECT pg_advisory_xact_lock(7); SELECT clock_timestamp()'`,
-      );
-      const session = await service.database.session();
-      onTestFinished(async () => {
-        await session.end();
-        await service.sql('DROP FUNCTION public.statement_timestamp');
-      });
-      await session.query('SET search_path = public, pg_catalog');
-      const { sql, values } = statementOf({ ...members(), petId: 1n, quantity: 99 }, { petId: 2n, quantity: 99 });
-      const outcomes = session.query<string[]>({ text: sql, values, rowMode: 'array' });
-      const waiting = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
-      await expect.poll(() => service.sql(waiting)).toHaveLength(1);
-      await service.sql(`BEGIN; UPDATE inventory_item SET pet_id = 3 WHERE pet_id = 1; UPDATE inventory_item SET pet_id = 1 WHERE pet_id = 2;
+    );
+    const session = await service.database.session();
+    onTestFinished(async () => {
+      await session.end();
+      await service.sql('DROP FUNCTION public.statement_timestamp');
+    });
+    await session.query('SET search_path = public, pg_catalog');
+    const { sql, values } = statementOf({ ...members(), petId: 1n, quantity: 99 }, { petId: 2n, quantity: 99 });
+    const outcomes = session.query<string[]>({ text: sql, values, rowMode: 'array' });
+    const waiting = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
+    await expect.poll(() => service.sql(waiting)).toHaveLength(1);
+    await service.sql(`BEGIN; UPDATE inventory_item SET pet_id = 3 WHERE pet_id = 1; UPDATE inventory_item SET pet_id = 1 WHERE pet_id = 2;
       UPDATE inventory_item SET pet_id = 2 WHERE pet_id = 3; COMMIT`);
-      await holder.end();
-      expect((await outcomes).rows.map(([, outcome]) => outcome)).toEqual(['busy', 'busy']);
-      expect(await stockOf()).toMatchObject([{ quantity: 20 }, { quantity: 10 }]);
-    },
-  );
+    await holder.end();
+    expect((await outcomes).rows.map(([, outcome]) => outcome)).toEqual(['busy', 'busy']);
+    expect(await stockOf()).toMatchObject([{ quantity: 20 }, { quantity: 10 }]);
+  });
 
-  it('an update whose id in the history is taken is not applied, and is done once the ids are free', async () => {
+  it('an update is not applied while its id in the history is taken, and is done after that', async () => {
     await service.stock([41, 0]);
     const sequence = `pg_get_serial_sequence('stock_change', 'id')`;
     const [{ last } = {}] = await service.sql(`SELECT max(id) AS last FROM stock_change`);
@@ -371,7 +368,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
   });
 
-  it('an update whose session is cut while it begins is surely not applied', async () => {
+  it('an update is not applied when its session is cut while it begins', async () => {
     const server = createServer((socket) => socket.once('data', () => socket.resetAndDestroy()));
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const url = `postgresql://me:it@127.0.0.1:${(server.address() as AddressInfo).port}/db`;
@@ -383,7 +380,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
 
   // PostgreSQL 15 and 16 wait until the kernel has found out that nobody is there, some 25 s.
   it.skipIf(inject('postgresMajor') < 17)(
-    'an update that PostgreSQL has read but for its end holds its pet no longer than the service waits',
+    'an update whose last message PostgreSQL does not get locks its pet no longer than the service waits',
     async () => {
       await service.stock([43, 0]);
       const { hostname, port } = new URL(service.databaseUrl);
@@ -407,14 +404,14 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       expect(await ask({ petId: 43n, quantity: 1 }, PATIENCE_MS, cutOff)).toMatchObject({ outcome: 'done' });
       isCut = true;
       expect(await ask({ petId: 43n, quantity: 2 }, PATIENCE_MS, cutOff)).toEqual({
-        outcome: IS_FAST ? 'outcome_unknown' : 'service_unavailable', // whose transaction has not come to its commit
+        outcome: IS_FAST ? 'outcome_unknown' : 'service_unavailable', // the plain service has not sent its COMMIT
       });
       expect(await ask({ petId: 43n, quantity: 3 })).toMatchObject({ outcome: 'done' });
       expect(await historyOf(43)).toMatchObject([{ after: 1 }, { after: 3 }]);
     },
   );
 
-  it('an update is done though the clock of the database was set since the session began', async () => {
+  it('an update is done although the clock of the database was set after the session began', async () => {
     await service.stock([42, 0]);
     const early = updatesOn({ DATABASE_URL: service.databaseUrl });
     const now = performance.now.bind(performance);
@@ -424,7 +421,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(await ask({ petId: 42n, quantity: 2 }, PATIENCE_MS, early)).toMatchObject({ outcome: 'done' });
   });
 
-  it.runIf(IS_FAST)('updates fail with their batch when its connection dies, and the next ones are made', async () => {
+  it.runIf(IS_FAST)('updates fail with their batch when its connection dies, and the next ones are done', async () => {
     await service.stock([1, 1], [2, 2]);
     const holder = await service.database.session('LOCK TABLE stock_change'); // stops the statement itself, not one row of it
     const doomed = Promise.all([ask({ petId: 1n, quantity: 100 }), ask({ petId: 2n, quantity: 100 })]);

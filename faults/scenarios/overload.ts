@@ -45,12 +45,12 @@ export const OVERLOAD: Scenarios = {
     await sleep(1_000);
     await afterwards.stop();
     world.note(
-      `peak ${peak.toFixed(0)}/s, ${tally.sent} requests offered, ${refused.length} refused; ` +
+      `peak ${peak.toFixed(0)}/s, ${tally.due} requests offered, ${refused.length} refused; ` +
         `served ${goodput.toFixed(0)}/s, p99 ${quantile(served, 0.99).toFixed(0)} ms`,
     );
     return [
       atLeast('goodput against peak', goodput / peak, world.size.leastGoodput, '×'),
-      atMost('requests not sent', tally.notSent, tally.sent / 100),
+      atMost('requests not sent', tally.notSent, tally.due / 100),
       atMost('p99 of the refusals', quantile(refused, 0.99), world.size.refusedWithinMs, 'ms'),
       atMost('answers neither 200 nor 503', wrong, 0),
       atMost('not served a second after', afterwards.unserved, 0),

@@ -1,105 +1,142 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ask, Connection, ConnectionLost, type Answer } from '../../test/support/http-client.ts';
+import { ask, Connection, ConnectionLost, requestBytes, type Answer } from '../../test/support/http-client.ts';
 import type { Update } from '../exchange.ts';
-import { nextPipeline, wrongAnswer, type Client, type Piece } from '../pipeline.ts';
 import { SeededRandom } from '../seeded-random.ts';
 import { atMost, SMALL_YOUNG_GENERATION, Stage, type Scenarios } from '../stage.ts';
 
 const CLIENTS = 48;
 const PETS_PER_CLIENT = 12;
 const ANSWER_WITHIN_MS = 10_000;
-/** So long after its connection was cut an update may still be applied. */
+/** The service may still apply an update this long after its connection was cut. */
 const IN_DOUBT_MS = 4_000;
 const ENDINGS = ['read', 'read', 'read', 'read', 'finish', 'destroy', 'reset', 'stall'] as const;
 
+/** A request and the status of its only right answer. */
+interface Request {
+  readonly status: number;
+  readonly method?: string;
+  readonly target: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+const LIST = { status: 200, target: '/v1/inventory' };
+const UPDATE = { status: 200, method: 'PATCH', target: '/v1/inventory/1', body: '{"quantity":1}' };
+
+/** Requests that change nothing. */
+const HARMLESS: readonly Request[] = [
+  ...['{"quantity":-1}', '{"quantity":', '{}', 'null'].map((body) => ({ ...UPDATE, status: 400, body })),
+  { ...UPDATE, status: 400, target: '/v1/inventory/abc' },
+  { ...LIST, status: 401 },
+  { ...UPDATE, status: 401, headers: { Authorization: 'Bearer wrong' } },
+  { ...UPDATE, status: 404, target: '/v1/inventory/999999999' },
+  ...['TRACE', 'DELETE', 'POST'].map((method) => ({ ...LIST, status: 405, method })),
+  { ...UPDATE, status: 412, headers: { 'If-Match': '"available-0"' } },
+  { ...UPDATE, status: 415, headers: { 'Content-Type': 'text/plain' } },
+  { ...LIST, method: 'HEAD' },
+  { status: 204, method: 'OPTIONS', target: '*' },
+  ...['/docs', '/docs/swagger-ui-bundle.js', '/openapi.json'].map((target) => ({ status: 200, target })),
+];
+
+/** Requests with which the connection ends. */
+const CLOSING: readonly Request[] = [
+  { ...LIST, headers: { Connection: 'close' } },
+  { status: 405, method: 'CONNECT', target: 'pets.test:80' },
+  { ...UPDATE, status: 400, headers: { 'Transfer-Encoding': 'chunked' }, body: 'zz\r\n' },
+  { ...UPDATE, status: 401, headers: { 'Content-Length': '100000' }, body: 'x' },
+];
+const GARBAGE = ['garbage\r\n\r\n', 'GET / HTTP/1.1\r\nbroken\r\n\r\n', '\0\x01\x02\r\n\r\n'];
+
+/** A request of a pipeline, and what is known of its answer. */
+interface Piece {
+  readonly bytes: string;
+  readonly status: number;
+  readonly id?: string;
+  readonly toHead?: boolean;
+  /** `100 Continue` comes first. */
+  readonly interim?: boolean;
+  readonly closes?: boolean;
+  readonly update?: Update;
+  /** A part of the body. */
+  readonly has?: string;
+}
+
 export const PIPELINES: Scenarios = {
-  /** Pipelines of every method, some of them malformed or cut, on many connections: answered in order, one at a time. */
+  /** Pipelines of every method on many connections, some malformed or cut. The service answers each in order, one at a time. */
   'hostile-pipelines': async (world) => {
-    const { pipelines } = world.size;
-    const settings = { LOG_LEVEL: 'info', LOG_SUCCESS_EVERY: '1' };
-    const answerWithinMs = ANSWER_WITHIN_MS; // this is not about speed
     await using stage = await Stage.open(world, {
       pets: CLIENTS * PETS_PER_CLIENT,
       services: 1,
-      settings,
-      answerWithinMs,
+      settings: { LOG_LEVEL: 'info', LOG_SUCCESS_EVERY: '1' },
+      answerWithinMs: ANSWER_WITHIN_MS, // this is not about speed
       nodeOptions: SMALL_YOUNG_GENERATION,
     });
-    const attack = new Attack(stage);
-    await attack.run(pipelines / 5);
-    const before = await quiet(stage);
-    await attack.run(pipelines);
-    const after = await quiet(stage);
+    const clients = Array.from({ length: CLIENTS }, (_, n) => new Client(stage, n));
+    const run = async (pipelines: number) => {
+      let begun = 0;
+      const work = async (client: Client) => {
+        while (begun++ < pipelines) await client.pipeline();
+      };
+      await Promise.all(clients.map(work));
+      return quiet(stage);
+    };
+    const before = await run(world.size.pipelines / 5);
+    const after = await run(world.size.pipelines);
     const figures = await stage.verdict();
     const requests = stage.service.lines().filter(({ msg }) => msg === 'request');
     const logged = new Set(requests.map(({ requestId }) => requestId));
-    world.note(`${attack.answered.length} answers, ${attack.cut} pipelines cut`);
-    for (const sentence of attack.wrong.slice(0, 8)) world.note(sentence);
+    const answered = clients.flatMap((client) => client.answered);
+    const wrong = clients.flatMap((client) => client.wrong);
+    world.note(`${answered.length} answers`);
+    for (const sentence of wrong.slice(0, 8)) world.note(sentence);
     return [
       ...figures,
-      atMost('answers that are wrong, missing or not in order', attack.wrong.length, 0),
+      atMost('answers that are wrong, missing or not in order', wrong.length, 0),
       atMost('requests still under way', after.active, 0),
       atMost('descriptors grown', after.descriptors - before.descriptors, 5),
       atMost('memory grown', after.residentMb - before.residentMb, 50, 'MB'),
-      atMost('answered requests that are not in the log', attack.answered.filter((id) => !logged.has(id)).length, 0),
+      atMost('answered requests that are not in the log', answered.filter((id) => !logged.has(id)).length, 0),
       atMost('requests that are in the log again', requests.length - logged.size, 0),
     ];
   },
 };
 
-/** Clients that send pipelines and judge what comes. */
-class Attack {
-  readonly wrong: string[] = [];
+/** Sends one pipeline after the other. No other client updates its pets, so it knows each answer beforehand. */
+class Client {
   /** The ids of the requests that got an answer. */
   readonly answered: string[] = [];
-  cut = 0;
-  private readonly clients: readonly Client[];
+  readonly wrong: string[] = [];
   private readonly stage: Stage;
+  private readonly random: SeededRandom;
+  /** From when on no earlier update of a pet can still take place. */
+  private readonly certainFrom: Map<number, number>;
 
-  constructor(stage: Stage) {
+  constructor(stage: Stage, n: number) {
     this.stage = stage;
-    const quantities = { last: stage.petIds.length };
-    this.clients = Array.from({ length: CLIENTS }, (_, n) => {
-      const petIds = stage.petIds.slice(n * PETS_PER_CLIENT, (n + 1) * PETS_PER_CLIENT);
-      return {
-        apiKey: stage.apiKey,
-        random: new SeededRandom(stage.world.random.between(0, 2 ** 31)),
-        quantities,
-        held: new Map(petIds.map((petId) => [petId, petId])),
-        inDoubt: new Map(),
-      };
-    });
+    this.random = new SeededRandom(stage.world.random.between(0, 2 ** 31));
+    const petIds = stage.petIds.slice(n * PETS_PER_CLIENT, (n + 1) * PETS_PER_CLIENT);
+    this.certainFrom = new Map(petIds.map((petId) => [petId, 0]));
   }
 
-  /** Resolves when so many pipelines are through. */
-  async run(count: number): Promise<void> {
-    let begun = 0;
-    const work = async (client: Client) => {
-      while (begun++ < count) await this.pipeline(client);
-    };
-    await Promise.all(this.clients.map(work));
-  }
-
-  private async pipeline(client: Client): Promise<void> {
-    const { random, held } = client;
-    await this.learn(client);
-    const pieces = nextPipeline(client);
+  async pipeline(): Promise<void> {
+    const { random, stage } = this;
+    const pieces = this.nextPieces();
     const last = pieces.findIndex(({ closes }) => closes);
     const due = last < 0 ? pieces : pieces.slice(0, last + 1);
     const ending = random.pick(ENDINGS);
     const isCut = ending !== 'read' && ending !== 'finish';
-    const connection = await Connection.open(this.stage.service.port);
+    const connection = await Connection.open(stage.service.port);
     let start = performance.now();
     let next = 0;
     const read = async () => {
       for (const piece of due) {
         const options = { toHead: piece.toHead ?? false, withinMs: ANSWER_WITHIN_MS };
         if (piece.interim) await connection.answer(options);
-        this.judge(client, piece, start, await connection.answer(options));
-        start = performance.now(); // when the turn of the next one has come for certain
+        this.judge(piece, start, await connection.answer(options));
+        start = performance.now(); // the service has begun the next one by now
         next++;
       }
-      if (isCut || (ending === 'read' && !due.at(-1)?.closes)) return;
+      if (isCut || (ending === 'read' && last < 0)) return;
       const more = await connection.closed({ withinMs: ANSWER_WITHIN_MS });
       if (more !== '') this.wrong.push(`behind the last answer came ${JSON.stringify(more.slice(0, 200))}`);
     };
@@ -108,9 +145,8 @@ class Attack {
     });
     if (ending === 'stall') connection.pause();
     const bytes = pieces.map((piece) => piece.bytes).join('');
-    await send(connection, random, isCut ? bytes.slice(0, random.between(1, 2 * bytes.length)) : bytes);
+    await this.send(connection, isCut ? bytes.slice(0, random.between(1, 2 * bytes.length)) : bytes);
     if (isCut) {
-      this.cut++;
       await sleep(random.between(0, 15));
       if (ending === 'destroy') connection.destroy();
       else connection.reset();
@@ -120,63 +156,98 @@ class Attack {
     for (const { update } of due.slice(next)) {
       if (!update) continue;
       this.note(update, start, new ConnectionLost('cut by the client'));
-      held.delete(update.petId);
-      client.inDoubt.set(update.petId, performance.now() + IN_DOUBT_MS);
+      this.certainFrom.set(update.petId, performance.now() + IN_DOUBT_MS);
     }
   }
 
-  private judge(client: Client, piece: Piece, start: number, answer: Answer): void {
-    const { id, update } = piece;
-    const fault = wrongAnswer(piece, answer);
-    if (fault !== undefined) this.wrong.push(`the answer to ${this.shown(piece)} ${fault}`);
+  private nextPieces(): Piece[] {
+    const { random } = this;
+    const [petId] = [...this.certainFrom].find(([, from]) => from < performance.now()) ?? [];
+    /** What a list has to have, once an update of this pipeline is before it. */
+    let has: { has?: string } = {};
+    return Array.from({ length: random.between(2, 7) }, (): Piece => {
+      if (random.chance(0.01)) return { bytes: random.pick(GARBAGE), status: 400, closes: true };
+      if (random.chance(0.08)) return { ...this.pieceOf(random.pick(CLOSING)), closes: true };
+      if (random.chance(0.5)) return this.pieceOf(random.pick(HARMLESS));
+      if (petId === undefined || random.chance(0.5)) return { ...this.pieceOf(LIST), ...has };
+      const piece = this.updateOf(petId);
+      has = piece.has === undefined ? {} : { has: piece.has };
+      return piece;
+    });
+  }
+
+  private updateOf(petId: number): Piece {
+    const quantity = ++this.stage.quantities.last;
+    const body = JSON.stringify({ quantity });
+    const chunks = `5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`;
+    const form = this.random.pick([
+      { body },
+      { body, headers: { Expect: '100-continue' } },
+      { body: chunks, headers: { 'Transfer-Encoding': 'chunked' } },
+    ]);
+    return {
+      ...this.pieceOf({ ...UPDATE, target: `/v1/inventory/${petId}`, ...form }, `q${quantity}`),
+      interim: form.headers?.Expect !== undefined,
+      update: { kind: 'update', petId, quantity },
+      has: `{"petId":${petId},"quantity":${quantity},`,
+    };
+  }
+
+  /** A request as it is sent: with the key, unless it is refused for want of one. */
+  private pieceOf(request: Request, id = `r${++this.stage.quantities.last}`): Piece {
+    const { status, headers, ...question } = request;
+    const key = status === 401 ? {} : { Authorization: `Bearer ${this.stage.apiKey}` };
+    const content = request.body === undefined ? {} : { 'Content-Type': 'application/json' };
+    const bytes = requestBytes({ ...question, headers: { ...key, ...content, 'X-Request-Id': id, ...headers } });
+    return { bytes: bytes.toString('latin1'), id, status, toHead: request.method === 'HEAD' };
+  }
+
+  private judge(piece: Piece, start: number, answer: Answer): void {
+    const { id, status, update, has = '', closes } = piece;
+    const { headers, text } = answer;
+    const isRight =
+      answer.status === status &&
+      (id === undefined || headers['x-request-id'] === id) &&
+      (!closes || headers['connection'] === 'close') &&
+      (status < 400 || text.includes(`"status":${status}`)) &&
+      text.includes(has);
+    if (!isRight) {
+      const shown = `${answer.status} ${JSON.stringify(headers)} ${text.slice(0, 200)}`;
+      this.wrong.push(`${this.shown(piece)} (${status}, ${has}) was answered ${shown}`);
+    }
     if (id !== undefined) this.answered.push(id);
-    if (!update) return;
-    this.note(update, start, answer);
-    if (answer.status === 200) client.held.set(update.petId, update.quantity);
+    if (update) this.note(update, start, answer);
   }
 
   private note(operation: Update, start: number, outcome: Answer | ConnectionLost): void {
-    // These clients cut their connections themselves, as a kill -9 would.
+    // The client cuts its connections itself, as a kill -9 of the service would.
     const target = { name: 'service', port: this.stage.service.port, killedAt: Infinity };
     this.stage.evidence.add({ target, operation, start, end: performance.now(), connectedAt: start, outcome });
-  }
-
-  /** What became of updates whose answer was not waited for, once it is certain. */
-  private async learn({ held, inDoubt }: Client): Promise<void> {
-    const certain = [...inDoubt].filter(([, until]) => until < performance.now()).map(([petId]) => petId);
-    if (certain.length === 0) return;
-    const rows = await this.stage.database.sql<{ pet_id: string; quantity: number }>(
-      `SELECT pet_id, quantity FROM inventory_item WHERE pet_id IN (${certain.join()})`,
-    );
-    for (const { pet_id, quantity } of rows) {
-      held.set(Number(pet_id), quantity);
-      inDoubt.delete(Number(pet_id));
-    }
   }
 
   private shown(piece: Piece | undefined): string {
     return JSON.stringify(piece?.bytes.replaceAll(this.stage.apiKey, '…').slice(0, 120));
   }
-}
 
-/** In as many packets as chance will have it. */
-async function send(connection: Connection, random: SeededRandom, bytes: string): Promise<void> {
-  for (let at = 0; at < bytes.length;) {
-    const end = random.chance(0.5) ? bytes.length : random.between(at + 1, bytes.length);
-    connection.send(bytes.slice(at, end));
-    at = end;
-    if (at < bytes.length) await sleep(random.between(0, 3));
+  /** In a random number of packets. */
+  private async send(connection: Connection, bytes: string): Promise<void> {
+    for (let at = 0; at < bytes.length;) {
+      const end = this.random.chance(0.5) ? bytes.length : this.random.between(at + 1, bytes.length);
+      connection.send(bytes.slice(at, end));
+      at = end;
+      if (at < bytes.length) await sleep(this.random.between(0, 3));
+    }
   }
 }
 
-/** What the service holds once nothing is under way any more, or has not got there in time. */
+/** What the service holds once no request is under way any more, or after 10 s. */
 async function quiet({ service, apiKey }: Stage) {
   const metrics = { target: '/metrics', headers: { authorization: `Bearer ${apiKey}` } };
   let active = Infinity;
   for (const deadline = performance.now() + ANSWER_WITHIN_MS; active > 0 && performance.now() < deadline;) {
     await sleep(100);
     const { text } = await ask(service.port, metrics);
-    active = Number(/^http_server_active_requests (\d+)$/m.exec(text)?.[1]) - 1; // but for this one
+    active = Number(/^http_server_active_requests (\d+)$/m.exec(text)?.[1]) - 1; // without this one
   }
   await sleep(1_000); // descriptors and the log follow
   return { active, descriptors: service.openDescriptors(), residentMb: service.residentMb() };

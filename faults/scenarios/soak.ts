@@ -5,21 +5,8 @@ import { atMost, SMALL_YOUNG_GENERATION, Stage, type Scenarios } from '../stage.
 
 const WARM_UP_MS = 3_000;
 
-/** One fault and then another. */
 export const SOAK: Scenarios = {
-  /** Each once, in a random order and with little load: what every test run can afford. */
-  'every-fault': async (world) => {
-    await using stage = await Stage.open(world, { proxied: true });
-    stage.startLoad({ workers: 16, thinkTimeMs: 5 });
-    for (const [name, fault] of world.random.shuffled(Object.entries(FAULTS))) {
-      await sleep(100);
-      await fault(stage);
-      world.note(`${name}: served again after ${(await stage.recovery()).toFixed(0)} ms`);
-    }
-    return await stage.verdict();
-  },
-
-  /** Load for minutes, with a fault every now and then. */
+  /** Load for minutes, with a random fault at fixed intervals. */
   soak: async (world) => {
     const { random, size } = world;
     await using stage = await Stage.open(world, { proxied: true, nodeOptions: SMALL_YOUNG_GENERATION });

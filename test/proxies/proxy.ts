@@ -6,11 +6,12 @@ import { vi } from 'vitest';
 import { startChild } from '../../dev/child.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { Connection } from '../support/http-client.ts';
+import { atTestEnd } from '../support/test-end.ts';
 
 export type ProxyName = 'haproxy' | 'nginx';
 export type Changes = readonly (readonly [from: string, to: string])[];
 
-/** Folders of nginx that belong to Debian's user. */
+/** Folders that nginx would otherwise keep where only Debian's own user can write. */
 const TEMPORARY = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
 
 const PROXIES = {
@@ -39,14 +40,14 @@ const PROXIES = {
   },
 };
 
-/** Where Debian has programs that an ordinary user does not look for. */
+/** Debian puts both programs into a folder that is not on the path of an ordinary user. */
 const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`;
 
 export function configuration(name: ProxyName): string {
   return readFileSync(new URL(`../../${PROXIES[name].file}`, import.meta.url), 'utf8');
 }
 
-/** Says so where it is not. */
+/** Logs when the program is missing. */
 export function isInstalled(name: ProxyName): boolean {
   const isThere = spawnSync(name, ['-v'], { env: { PATH } }).status === 0;
   if (!isThere) console.log(`${name} is not installed, and so not tried`);
@@ -56,9 +57,11 @@ export function isInstalled(name: ProxyName): boolean {
 export type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
 /**
- * A program of this machine with its configuration from `deploy/`, changed for the ports here, and to log each request.
+ * Starts a proxy with its configuration from `deploy/`, changed to use ports of this machine and to log each request. A
+ * test ends the proxy when it ends; `beforeAll` needs `stop` in `afterAll`.
  *
- * @param changes further ones, for a harder case or a control @throws when the configuration has no such text
+ * @param changes further changes, for a harder case
+ * @throws when the configuration does not have the text of a change
  */
 export async function startProxy(name: ProxyName, upstreamPort: number, changes: Changes = []) {
   const { file, here, passedOn, ...program } = PROXIES[name];
@@ -73,6 +76,12 @@ export async function startProxy(name: ProxyName, upstreamPort: number, changes:
   writeFileSync(join(folder, 'config'), config);
   const command = [name, ...program.arguments, join(folder, 'config')];
   const child = await startChild(command, 'TERM', { stdio: ['ignore', 'pipe', 'pipe'], env: { PATH } }, folder);
+  async function stop(): Promise<void> {
+    child.process.kill('SIGTERM');
+    await child.ended;
+    rmSync(folder, { recursive: true, force: true });
+  }
+  await atTestEnd(stop);
   let output = '';
   for (const stream of [child.process.stdout, child.process.stderr]) {
     stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
@@ -88,10 +97,6 @@ export async function startProxy(name: ProxyName, upstreamPort: number, changes:
       return Array.from(this.log().matchAll(passedOn), ([, id = '']) => id);
     },
     log: () => (name === 'nginx' ? readFileSync(join(folder, 'log'), 'utf8') : output),
-    async stop(): Promise<void> {
-      child.process.kill('SIGTERM');
-      await child.ended;
-      rmSync(folder, { recursive: true, force: true });
-    },
+    stop,
   };
 }

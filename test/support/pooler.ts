@@ -3,11 +3,12 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { freePort } from '../../dev/free-port.ts';
 import { serverAccount } from '../../dev/postgres-binaries.ts';
+import { atTestEnd } from './test-end.ts';
 
-/** Debian 13's package has one that is new enough; another can be named. */
+/** Debian 13 has a PgBouncer that is new enough. PGBOUNCER can name another one. */
 const PROGRAM = process.env['PGBOUNCER'] ?? 'pgbouncer';
 
-/** Whether there is a PgBouncer that takes named statements in transaction mode, as 1.21 and later do. */
+/** Whether this machine has PgBouncer 1.21 or later, which takes named statements in transaction mode. */
 export function hasPooler(): boolean {
   try {
     const [, minor = '0'] =
@@ -18,7 +19,7 @@ export function hasPooler(): boolean {
   }
 }
 
-/** A PgBouncer in transaction mode before the server of the address, with nothing set but what it needs to run. */
+/** Starts a PgBouncer in transaction mode before a server. The test that starts it ends it. */
 export async function startPooler(databaseUrl: string, poolSize: number) {
   const { hostname, port, username, password } = new URL(databaseUrl);
   const folder = mkdtempSync(`${tmpdir()}/inventory-pooler-`);
@@ -37,11 +38,10 @@ export async function startPooler(databaseUrl: string, poolSize: number) {
   const pooler = spawn(PROGRAM, ['-q', `${folder}/pgbouncer.ini`], { ...account, stdio: 'ignore' });
   const url = new URL(databaseUrl);
   Object.assign(url, { hostname: '127.0.0.1', port: String(own), search: '' });
-  return {
-    url: url.href,
-    stop(): void {
-      pooler.kill();
-      rmSync(folder, { recursive: true });
-    },
-  };
+  function stop(): void {
+    pooler.kill();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  await atTestEnd(stop);
+  return { url: url.href, stop };
 }

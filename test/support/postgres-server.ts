@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { appendFileSync, chownSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -146,29 +146,35 @@ function childrenOf(pid: number): number[] {
   return list.trim().split(/\s+/).map(Number);
 }
 
-/** A primary with a migrated, empty store and a standby that streams from it: about three seconds. */
+/**
+ * Starts a primary with a migrated, empty store and a standby that streams from it, in about three seconds. A test ends
+ * them when it ends; `beforeAll` needs `remove` in `afterAll`.
+ */
 export async function startReplicated() {
-  const primaryFolder = join(tmpdir(), `inventory-primary-${randomUUID()}`);
-  const standbyFolder = join(tmpdir(), `inventory-standby-${randomUUID()}`);
-  const first = await startTestServer(primaryFolder, { throwaway: true });
+  const folder = join(tmpdir(), `inventory-replicated-${randomUUID()}`);
+  const servers: EmbeddedPostgres[] = [];
+  async function start(name: string): Promise<EmbeddedPostgres> {
+    const server = await startTestServer(join(folder, name), { throwaway: true });
+    servers.push(server);
+    return server;
+  }
+  async function remove(): Promise<void> {
+    await Promise.all(servers.splice(0).map((server) => server.stop()));
+    rmSync(folder, { recursive: true, force: true });
+  }
+  await atTestEnd(remove);
+  mkdirSync(folder, { mode: 0o755 });
+  const first = await start('primary');
   await applyMigrations(first.url);
   await first.stop();
 
   // A copy of a cluster that was shut down in order is a base backup.
-  execFileSync('cp', ['-a', primaryFolder, standbyFolder]);
-  const primary = await startTestServer(primaryFolder, { throwaway: true });
-  const signal = join(standbyFolder, 'data/standby.signal');
-  writeFileSync(signal, '');
-  giveToServer(signal);
-  appendFileSync(join(standbyFolder, 'data/postgresql.auto.conf'), `primary_conninfo = '${primary.url}'\n`);
-  const standby = await startTestServer(standbyFolder, { throwaway: true });
-
-  return {
-    primary: new Database(primary.url),
-    standby: new Database(standby.url),
-    async remove(): Promise<void> {
-      await Promise.all([standby.stop(), primary.stop()]);
-      for (const folder of [primaryFolder, standbyFolder]) rmSync(folder, { recursive: true, force: true });
-    },
-  };
+  execFileSync('cp', ['-a', join(folder, 'primary'), join(folder, 'standby')]);
+  const primary = await start('primary');
+  const standbyData = join(folder, 'standby/data');
+  writeFileSync(join(standbyData, 'standby.signal'), '');
+  giveToServer(join(standbyData, 'standby.signal'));
+  appendFileSync(join(standbyData, 'postgresql.auto.conf'), `primary_conninfo = '${primary.url}'\n`);
+  const standby = await start('standby');
+  return { primary: new Database(primary.url), standby: new Database(standby.url), remove };
 }
