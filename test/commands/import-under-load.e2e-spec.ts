@@ -44,7 +44,7 @@ function startLoading(quantity: number) {
   return child;
 }
 
-/** How often each quantity is in the list as clients see it. */
+/** How many pets of the list have each quantity. */
 async function listed(): Promise<Record<string, number>> {
   const { status, text } = await service.list();
   expect(status).toBe(200);
@@ -56,9 +56,9 @@ async function listed(): Promise<Record<string, number>> {
 }
 
 describe('an import under load', () => {
-  it('shows the whole old stock until it is done, and then the whole new one', async () => {
+  it('leaves the list as it was until the import commits, and then shows the new stock', async () => {
     expect(await load(1)).toEqual(DONE);
-    const release = await service.database.lockRow(PETS - 1); // the last to be changed: all others are written and not yet committed
+    const release = await service.database.lockRow(PETS - 1); // the last pet that the import changes
     const child = startLoading(2);
     const finished = outcomeOf(child);
     await untilSessionOf('import', service.database, `wait_event_type = 'Lock'`);
@@ -70,7 +70,7 @@ describe('an import under load', () => {
     expect(await listed()).toEqual({ 2: PETS });
   });
 
-  it('leaves the old stock whole when it is killed while it reads', async () => {
+  it('changes nothing when it is killed while it reads the file', async () => {
     expect(await load(3)).toEqual(DONE);
     const child = startInventory(url, IMPORT_CSV);
     child.stdin.write(stockOf(4).slice(0, 60_000));
@@ -81,20 +81,20 @@ describe('an import under load', () => {
     await expect.poll(() => sessionsOf('import', service.database), { timeout: 5_000 }).toEqual([]);
   });
 
-  it('leaves the old stock whole, and no lock behind, when it is killed while it writes', async () => {
+  it('changes nothing and releases its locks when it is killed while it writes', async () => {
     expect(await load(5)).toEqual(DONE);
     const release = await service.database.lockRow(PETS - 1);
     const child = startLoading(6);
     await untilSessionOf('import', service.database, `wait_event_type = 'Lock'`);
     child.kill('SIGKILL');
     await once(child, 'close');
-    await expect.poll(() => sessionsOf('import', service.database), { timeout: 2_200 }).toEqual([]); // before its wait for the lock would end by itself
+    await expect.poll(() => sessionsOf('import', service.database), { timeout: 2_200 }).toEqual([]); // its wait for the lock would end by itself later
     expect(await listed()).toEqual({ 5: PETS });
     expect((await service.update(1, 5)).status).toBe(200);
     await release();
   });
 
-  it('shows the time while it waits for a pet that someone holds, and gives up in one line', async () => {
+  it('prints the time while a pet is locked, and gives up with one line', async () => {
     expect(await load(7)).toEqual(DONE);
     const release = await service.database.lockRow(0);
     const held = await inventory(url, IMPORT_CSV, stockOf(8));
@@ -103,7 +103,7 @@ describe('an import under load', () => {
     expect(await listed()).toEqual({ 7: PETS });
   });
 
-  it('and updates from two services at once write a history that verifies', async () => {
+  it('leaves a history that verifies when two services update meanwhile', async () => {
     const other = await startService({ databaseUrl: url, key: service.key });
     let importing = true;
     const statuses: number[] = [];
@@ -125,7 +125,7 @@ describe('an import under load', () => {
     expect(await inventory(url, ['history', '--verify'])).toEqual({ code: 0, stdout: whole, stderr: '' });
   });
 
-  it('ends when it fails, though standard input is still open', async () => {
+  it('ends when it fails, although standard input is open', async () => {
     const child = startInventory('postgresql://127.0.0.1:1/x', IMPORT_CSV);
     const { code, stderr } = await outcomeOf(child);
     expect(code).toBe(1);
@@ -135,7 +135,7 @@ describe('an import under load', () => {
 });
 
 describe('inventory export', () => {
-  /** Writes all rows anew in a transaction that is not over yet. */
+  /** Begins a transaction that writes all rows again. */
   function rewriteStock(): Promise<Client> {
     return service.database.session(
       'CREATE TEMP TABLE same ON COMMIT DROP AS TABLE inventory_item',
@@ -144,7 +144,7 @@ describe('inventory export', () => {
     );
   }
 
-  it('waits for a transaction that rewrites the table, as a dry run does, and then sees all of it', async () => {
+  it('waits, as a dry run does, for a transaction that rewrites the table, and then reads all rows', async () => {
     expect(await load(20)).toEqual(DONE);
     const rewriter = await rewriteStock();
     const exported = inventory(url, ['export']);
@@ -158,7 +158,7 @@ describe('inventory export', () => {
     expect((await compared).stderr).toContain(`0 added, 0 changed, ${PETS} unchanged, 0 removed`);
   });
 
-  it('gives up in one line, and says that it failed, when that transaction does not end', async () => {
+  it('gives up with one line and the failure mark when that transaction does not end', async () => {
     const rewriter = await rewriteStock();
     expect(await inventory(url, ['export', '--format', 'json'])).toEqual({
       code: 1,
@@ -168,7 +168,7 @@ describe('inventory export', () => {
     await rewriter.end();
   });
 
-  it('ends quietly when its reader has had enough', async () => {
+  it('exits with 0 and no message when its reader closes the pipe', async () => {
     const child = startInventory(url, ['export']);
     child.stdout.destroy();
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
@@ -178,7 +178,7 @@ describe('inventory export', () => {
   it.each([
     ['>&-', { status: 1, stderr: 'error: standard output is closed; nothing was done\n' }],
     ['> /dev/null', { status: 0, stderr: '' }],
-  ])('notices whether anybody can read it: %s', (outlet, outcome) => {
+  ])('fails only when standard output is closed: %s', (outlet, outcome) => {
     const { command, args } = inventoryCommand();
     const script = `'${command}' '${args.join()}' export ${outlet}`;
     const env = { DATABASE_URL: url };
