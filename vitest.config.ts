@@ -31,6 +31,7 @@ const shared = {
   maxWorkers,
   testTimeout: 30_000,
   hookTimeout: 30_000,
+  expect: { poll: { timeout: 15_000 } }, // a busy machine needs more than the default, a second
 } as const;
 
 /** `npm test`. */

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startPostgres } from '../dev/embedded-postgres.ts';
-import { EXPORT_FAILED, inventory } from './commands/inventory-command.ts';
+import { EXPORT_FAILED, failed, inventory } from './commands/inventory-command.ts';
 import { createCertificate } from './support/certificate.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
 import { ServiceProcess } from './support/service-process.ts';
@@ -51,11 +51,8 @@ async function startServe(databaseUrl: string, environment: NodeJS.ProcessEnv = 
   return service;
 }
 
-const failed = ([command]: readonly string[], line: string) => ({
-  code: 1,
-  stdout: command === 'export' ? EXPORT_FAILED : '',
-  stderr: `error: ${line}\n`,
-});
+const failedIn = ([command]: readonly string[], line: string) =>
+  failed(line, command === 'export' ? EXPORT_FAILED : '');
 
 async function expectEachLayerConnects(databaseUrl: string, environment: NodeJS.ProcessEnv = {}): Promise<void> {
   for (const args of EACH_LAYER) {
@@ -102,7 +99,7 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
 
   it('is reported missing in one line by commands, readiness and requests, and the service leaks no connection', async () => {
     const line = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
-    for (const args of EACH_LAYER) expect(await inventory(withoutPassword(), args)).toEqual(failed(args, line));
+    for (const args of EACH_LAYER) expect(await inventory(withoutPassword(), args)).toEqual(failedIn(args, line));
     const service = await startServe(withoutPassword());
     await expectTold(service, `not ready: ${line}`);
     const headers = { authorization: `Bearer ${'x'.repeat(40)}` };
@@ -151,7 +148,7 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
   ])('fails with %s on %s, and every command prints the same line', async (parameters, host, line) => {
     const url = address(parameters, host);
     for (const args of host === 'localhost' ? EACH_LAYER : COMMANDS) {
-      expect(await inventory(url, args)).toEqual(failed(args, line));
+      expect(await inventory(url, args)).toEqual(failedIn(args, line));
     }
   });
 
@@ -165,7 +162,7 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
   it('stops the service at its start when sslrootcert cannot be read', async () => {
     const url = address('sslmode=verify-full&sslrootcert=$/missing.pem');
     const line = 'DATABASE_URL has an sslrootcert that cannot be read: no such file or directory';
-    expect(await inventory(url, ['keys', 'list'])).toEqual(failed(['keys'], line));
+    expect(await inventory(url, ['keys', 'list'])).toEqual(failed(line));
     const service = await startServe(url);
     expect(await service.ended).toMatchObject({ code: 1 });
     expect(service.log).toBe(`inventory: ${line}\n`);

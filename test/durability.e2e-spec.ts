@@ -101,7 +101,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
     expect(await unconfirmed).toBe('outcome_unknown');
     await findStandby();
-    await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
+    await expect.poll(() => setQuantity(service, 1, 3)).toBe('200');
   });
 
   it('makes every command fail whose commit the standby did not confirm', async () => {
@@ -127,7 +127,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await findStandby();
     const rows = await onPrimary('SELECT id FROM api_key WHERE revoked_at IS NOT NULL');
     expect(rows).toEqual([{ id }]);
-    await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
+    await expect.poll(() => setQuantity(service, 1, 3)).toBe('200');
   });
 
   it('lets at most five sessions wait for a lost standby, and refuses further updates until it is back', async () => {
@@ -146,7 +146,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     expect(/^inventory_held_commits (\d+)$/m.exec(await metrics.text())?.[1]).toMatch(/^[45]$/);
 
     await findStandby();
-    await expect.poll(() => setQuantity(service, 1, 5_000), { timeout: 15_000 }).toBe('200');
+    await expect.poll(() => setQuantity(service, 1, 5_000)).toBe('200');
     const rows = await onPrimary('SELECT request_id FROM stock_change WHERE request_id IS NOT NULL');
     const written = rows.map((row) => String(row['request_id']));
     const refused = codes.flatMap((code, at) => (code === 'service_unavailable' ? [`q${from + at}`] : []));

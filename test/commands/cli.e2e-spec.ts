@@ -10,7 +10,7 @@ import { addImport } from '../../src/commands/import.ts';
 import { addKeys } from '../../src/commands/keys.ts';
 import { addMigrate } from '../../src/commands/migrate.ts';
 import { createDatabase, type Database } from '../support/database.ts';
-import { EXPORT_FAILED, inventory, startInventory } from './inventory-command.ts';
+import { EXPORT_FAILED, failed, inventory, printed, startInventory } from './inventory-command.ts';
 
 let empty: Database;
 /** Accepts connections and sends nothing. */
@@ -26,11 +26,7 @@ afterAll(async () => {
   await empty.drop();
 });
 
-const TOO_EARLY = {
-  code: 1,
-  stdout: '',
-  stderr: 'error: the database has no inventory tables, or not the newest; run "inventory migrate" first\n',
-};
+const TOO_EARLY = failed('the database has no inventory tables, or not the newest; run "inventory migrate" first');
 
 /** Runs a command line of a shell. */
 function run(line: string, databaseUrl = 'postgresql://127.0.0.1:1/x') {
@@ -48,7 +44,7 @@ function parser(): Command {
 
 describe('inventory', () => {
   it('prints its version and its help', async () => {
-    expect(await run('inventory --version')).toEqual({ code: 0, stdout: `${packageFile.version}\n`, stderr: '' });
+    expect(await run('inventory --version')).toEqual(printed(`${packageFile.version}\n`));
     const { code, stdout, stderr } = await run('inventory keys create --help');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toContain('Usage: inventory keys create');

@@ -15,10 +15,12 @@ import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-se
 import { startService } from '../support/service.ts';
 import {
   CSV_HEADER,
+  failed,
   IMPORT_CSV,
   inventory,
   inventoryCommand,
   outcomeOf,
+  printed,
   sessionsOf,
   startInventory,
   untilSessionOf,
@@ -277,17 +279,18 @@ describe('inventory history --after', () => {
   it('prints all later changes, one per line, and ends', async () => {
     const lines = (await store.sql<{ line: string }>(HISTORY_AS_JSON)).map(({ line }) => `${line}\n`);
     const json = await store.inventory('history', '--after', '8', '--json');
-    expect(json).toEqual({ code: 0, stdout: lines.slice(8).join(''), stderr: '' });
+    expect(json).toEqual(printed(lines.slice(8).join('')));
     expect(json.stdout).toContain('"petId":9007199254740993,');
     expect((await store.inventory('history', '--after', '9')).stdout).toMatch(
       /^10 {2}9007199254740993 {2}\S+Z {2}8 available {2}9 available {2}sql:postgres {2}-\n$/,
     );
-    expect(await store.inventory('history', '--after', '10', '--json')).toEqual({ code: 0, stdout: '', stderr: '' });
+    expect(await store.inventory('history', '--after', '10', '--json')).toEqual(printed());
   });
 
   it('refuses the id of a change that does not exist', async () => {
-    const stderr = 'error: there is no change 11, the newest is 10: was the database restored?\n';
-    expect(await store.inventory('history', '--follow', '--after', '11')).toEqual({ code: 1, stdout: '', stderr });
+    expect(await store.inventory('history', '--follow', '--after', '11')).toEqual(
+      failed('there is no change 11, the newest is 10: was the database restored?'),
+    );
   });
 
   it('sends an idle database less than one statement a second, and exits with 0 on Ctrl-C', async () => {
@@ -308,11 +311,8 @@ describe('inventory history --after', () => {
   it('refuses an id before the pruned changes, and prints the last pruned id', async () => {
     await store.rewriteHistory(`UPDATE stock_change SET changed_at = now() - interval '2 days' WHERE id < 5`);
     expect((await store.inventory('history', 'prune', '--before', '1d')).stderr).toMatch(/^4 rows /);
-    const refusal = (after: number) => ({
-      code: 1,
-      stdout: '',
-      stderr: `error: changes behind ${after} are pruned, up to 4; begin anew with "inventory history cursor"\n`,
-    });
+    const refusal = (after: number) =>
+      failed(`changes behind ${after} are pruned, up to 4; begin anew with "inventory history cursor"`);
     expect(await store.inventory('history', '--after', '3', '--json')).toEqual(refusal(3));
     expect(await store.inventory('history', '--follow', '--after', '0')).toEqual(refusal(0));
     const sound = await store.inventory('history', '--after', '4', '--json');
@@ -349,7 +349,7 @@ describe('inventory history cursor', () => {
   it('prints the newest id after all earlier transactions have ended, also when the history is pruned', async () => {
     const store = await openStore();
     const cursor = () => store.inventory('history', 'cursor');
-    expect(await cursor()).toEqual({ code: 0, stdout: '0\n', stderr: '' });
+    expect(await cursor()).toEqual(printed('0\n'));
     await store.sql(`INSERT INTO inventory_item VALUES (1, 0, 'sold'), (2, 0, 'sold')`);
 
     const early = await store.database.session('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 1');
@@ -358,13 +358,13 @@ describe('inventory history cursor', () => {
     await untilSessionOf('history', store.database, `backend_start < now() - interval '1 second'`);
     await early.query('COMMIT');
     await early.end();
-    expect(await waited).toEqual({ code: 0, stdout: '4\n', stderr: '' });
+    expect(await waited).toEqual(printed('4\n'));
 
     await store.rewriteHistory(`UPDATE stock_change SET changed_at = now() - interval '2 days'`);
     await store.inventory('history', 'prune', '--before', '1d');
     expect((await store.inventory('history', '--after', '0')).code).toBe(1);
-    expect(await cursor()).toEqual({ code: 0, stdout: '4\n', stderr: '' });
-    expect(await store.inventory('history', '--after', '4')).toEqual({ code: 0, stdout: '', stderr: '' });
+    expect(await cursor()).toEqual(printed('4\n'));
+    expect(await store.inventory('history', '--after', '4')).toEqual(printed());
     await store.close();
   });
 });

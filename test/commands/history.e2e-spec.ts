@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -40,7 +41,7 @@ describe('the history', () => {
       '3 > 6 pending sql:postgres',
       '3 6 pending > sql:postgres',
     ]);
-    expect(await verify()).toEqual({ code: 0, stdout: 'the history of all 3 pets is whole\n', stderr: '' });
+    expect(await verify()).toEqual(printed('the history of all 3 pets is whole\n'));
   });
 
   it('refuses TRUNCATE at REPEATABLE READ, whose snapshot may miss pets', async () => {
@@ -95,7 +96,7 @@ describe('inventory history', () => {
       { quantityBefore: 7, quantityAfter: 8 },
       { quantityBefore: 6, quantityAfter: 7 },
     ]);
-    expect(await store.inventory('history', '6', '--json')).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
+    expect(await store.inventory('history', '6', '--json')).toEqual(printed('[]\n'));
   });
 
   it('prints the newest changes of all pets', async () => {
@@ -122,8 +123,7 @@ describe('inventory history', () => {
   });
 
   it('--verify fails on an empty store', async () => {
-    const stderr = 'error: there is nothing to verify: the stock and its history are empty\n';
-    expect(await verify()).toEqual({ code: 1, stdout: '', stderr });
+    expect(await verify()).toEqual(failed('there is nothing to verify: the stock and its history are empty'));
   });
 
   it('--verify prints the pets whose changes were not recorded', async () => {

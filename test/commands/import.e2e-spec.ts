@@ -9,9 +9,11 @@ import { TcpProxy } from '../../faults/tcp-proxy.ts';
 import {
   CSV_HEADER,
   END_MARK,
+  failed,
   IMPORT_CSV,
   inventory,
   outcomeOf,
+  printed,
   startInventory,
   untilSessionOf,
 } from './inventory-command.ts';
@@ -89,8 +91,7 @@ describe('inventory import', () => {
   });
 
   it('refuses a file without a pet, which would remove them all', async () => {
-    const stderr = 'error: the file has no pet; it would remove them all\n';
-    expect(await importCsv('', '--missing', 'remove')).toEqual({ code: 1, stdout: '', stderr });
+    expect(await importCsv('', '--missing', 'remove')).toEqual(failed('the file has no pet; it would remove them all'));
     expect(await store.stock()).toBe(OLD);
   });
 
@@ -107,7 +108,7 @@ describe('inventory import', () => {
     const csv = await store.inventory('export');
     const ndjson = await store.inventory('export', '--format', 'ndjson');
     const json = await store.inventory('export', '--format', 'json');
-    expect(csv).toEqual({ code: 0, stdout: CSV_HEADER + OLD, stderr: '' });
+    expect(csv).toEqual(printed(CSV_HEADER + OLD));
     expect(ndjson.stdout.split('\n')[2]).toBe('{"petId":9007199254740993,"quantity":3,"status":"pending"}');
     expect(JSON.parse(json.stdout)).toHaveLength(4);
 
@@ -124,13 +125,12 @@ describe('inventory import', () => {
   });
 
   it('reads a BOM, CRLF, quotes, empty lines and JSON numbers such as 2e2', async () => {
-    const done = { code: 0, stdout: '', stderr: '' };
     const csv = `\ufeff"petId",quantity,"status"\r\n\r\n"1",2,sold\r\n3,"4","pending"\r\n# end\r\n`;
-    expect(await store.inventoryReading(csv, ...IMPORT_CSV, '--missing', 'remove', '--quiet')).toEqual(done);
+    expect(await store.inventoryReading(csv, ...IMPORT_CSV, '--missing', 'remove', '--quiet')).toEqual(printed());
     expect(await store.stock()).toBe('1,2,sold\n3,4,pending\n');
 
     const json = `\ufeff[ {"status":"sold","quantity":2e2,"petId":1},\r\n{"petId":3,\n"quantity":-0.0,"status":"pend\\u0069ng"} ]\r\n`;
-    expect(await store.inventoryReading(json, 'import', '-', '--format', 'json', '--quiet')).toEqual(done);
+    expect(await store.inventoryReading(json, 'import', '-', '--format', 'json', '--quiet')).toEqual(printed());
     expect(await store.stock()).toBe('1,200,sold\n3,0,pending\n');
   });
 
@@ -163,8 +163,7 @@ describe('inventory import', () => {
     const { stdout } = await store.inventory('export', '--end-mark');
     expect(stdout).toBe(CSV_HEADER + OLD + END_MARK);
     await store.sql(`INSERT INTO inventory_item VALUES (8, 1, 'sold')`);
-    const failed = { code: 1, stdout: '', stderr: `error: ${MISSING}\n` };
-    expect(await store.inventoryReading(CSV_HEADER + OLD, ...REMOVING)).toEqual(failed);
+    expect(await store.inventoryReading(CSV_HEADER + OLD, ...REMOVING)).toEqual(failed(MISSING));
     expect(await store.stock()).toContain('8,1,sold\n');
   });
 
@@ -191,8 +190,7 @@ describe('inventory import', () => {
     ] as const) {
       await expect(importFile(path)).rejects.toThrow(new Error(message));
     }
-    const failed = { code: 1, stdout: '', stderr: `error: ${nameless}\n` };
-    expect(await store.inventory('import', 'stock.xlsx')).toEqual(failed);
+    expect(await store.inventory('import', 'stock.xlsx')).toEqual(failed(nameless));
     expect(await store.stock()).toBe(OLD);
   });
 
@@ -270,7 +268,7 @@ describe('inventory import', () => {
       CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON inventory_item INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`);
     const outcome = await importCsv('8,1,sold');
     await store.sql('DROP FUNCTION refuse CASCADE');
-    expect(outcome).toEqual({ code: 1, stdout: '', stderr: 'error: not today (P0001)\n' });
+    expect(outcome).toEqual(failed('not today (P0001)'));
     expect(await store.stock()).toBe(OLD);
   });
 

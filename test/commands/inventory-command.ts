@@ -24,6 +24,16 @@ export interface Outcome {
   readonly stderr: string;
 }
 
+/** The outcome of a command that succeeded and wrote nothing to standard error. */
+export function printed(stdout = ''): Outcome {
+  return { code: 0, stdout, stderr: '' };
+}
+
+/** The outcome of a command that failed with one line. */
+export function failed(line: string, stdout = ''): Outcome {
+  return { code: 1, stdout, stderr: `error: ${line}\n` };
+}
+
 /** The command, for a shell script to start. */
 export function inventoryCommand() {
   return { command: process.execPath, args: [CLI] };
@@ -63,5 +73,5 @@ export function sessionsOf(command: string, database: Pick<Database, 'sql'>, con
 }
 
 export function untilSessionOf(command: string, database: Database, condition: string): Promise<void> {
-  return expect.poll(() => sessionsOf(command, database, condition), { timeout: 15_000 }).toHaveLength(1);
+  return expect.poll(() => sessionsOf(command, database, condition)).toHaveLength(1);
 }

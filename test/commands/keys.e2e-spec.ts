@@ -4,7 +4,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { bootstrapKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
-import { inventoryCommand } from './inventory-command.ts';
+import { failed, inventoryCommand } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -143,8 +143,9 @@ describe('inventory keys revoke', () => {
   });
 
   it('refuses an id that no key has', async () => {
-    const stderr = 'error: no key has this id; "inventory keys list" shows them all\n';
-    expect(await keys('revoke', 'nosuchid')).toEqual({ code: 1, stdout: '', stderr });
+    expect(await keys('revoke', 'nosuchid')).toEqual(
+      failed('no key has this id; "inventory keys list" shows them all'),
+    );
   });
 });
 
@@ -162,8 +163,7 @@ describe('inventory keys rotate', () => {
     const id = await create('--name', 'leaked');
     expect((await keys('rotate', id, '--overlap', '0s')).code).toBe(0);
     expect((await stored('leaked')).map(({ state }) => state)).toEqual(['expired', 'live']);
-    const stderr = `error: key ${id} is expired; only a live key can be rotated\n`;
-    expect(await keys('rotate', id)).toEqual({ code: 1, stdout: '', stderr });
+    expect(await keys('rotate', id)).toEqual(failed(`key ${id} is expired; only a live key can be rotated`));
   });
 });
 

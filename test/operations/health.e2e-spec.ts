@@ -37,7 +37,7 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
   afterEach(async () => {
     if (!postgres.isRunning) await postgres.restart();
     postgres.thaw();
-    await expect.poll(() => probe(service.url, 'ready'), { timeout: 10_000 }).toEqual(OK);
+    await expect.poll(() => probe(service.url, 'ready')).toEqual(OK);
   });
   afterAll(async () => {
     await service.stop().catch(() => undefined); // its own connection was cut
@@ -60,7 +60,7 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     expect(await probe(service.url, 'live')).toEqual(OK);
     expect(performance.now() - liveAt).toBeLessThan(500);
     postgres.thaw();
-    await expect.poll(() => checks, { timeout: 5_000 }).not.toEqual([]);
+    await expect.poll(() => checks).not.toEqual([]);
     await pause(500); // a further check would have ended by now
     batchEnds.unsubscribe(count);
     expect(new Set(checks)).toEqual(new Set([1])); // the service itself checks, too
@@ -91,7 +91,7 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     const database = await createDatabase({ migrated: false });
     const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
     service.start();
-    await expect.poll(() => database.sessions(), { timeout: 14_000 }).not.toHaveLength(0);
+    await expect.poll(() => database.sessions()).not.toHaveLength(0);
     await pause(1_500);
     await applyMigrations(database.url);
     await service.becomesReady();
@@ -122,7 +122,7 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     await service.sql('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
     expect(await probe(service.url, 'ready')).toEqual(UNAVAILABLE);
     await applyMigrations(service.databaseUrl);
-    await expect.poll(() => probe(service.url, 'ready'), { timeout: 10_000 }).toEqual(OK);
+    await expect.poll(() => probe(service.url, 'ready')).toEqual(OK);
     expect((await service.list()).text).toBe('[]');
   });
 

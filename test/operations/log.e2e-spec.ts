@@ -142,7 +142,7 @@ describe('the log', { timeout: 30_000 }, () => {
     for (let n = 0; n < 3; n++) expect(await service.health('ready')).toBe(503);
     await database.sql(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
     const timesReady = () => service.lines().filter(({ msg }) => msg === 'ready').length;
-    await expect.poll(timesReady, { timeout: 5_000 }).toBe(2); // without a probe
+    await expect.poll(timesReady).toBe(2); // without a probe
     await service.terminate();
     const lines = service.lines();
     const told = lines.filter(({ msg }) => /^(not )?ready/.test(String(msg)));
@@ -249,7 +249,7 @@ describe('the log', { timeout: 30_000 }, () => {
     };
     const askAs = (id: string) => list({ 'X-Request-Id': id }, service);
     const seesAll = (...wanted: readonly string[]) =>
-      expect.poll(() => wanted.filter((each) => !seen.includes(each)), { timeout: 10_000 }).toEqual([]);
+      expect.poll(() => wanted.filter((each) => !seen.includes(each))).toEqual([]);
 
     beforeAll(() => execFileSync('mkfifo', [pipe]));
     beforeEach(async () => {

@@ -142,9 +142,9 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const waiting = `SELECT FROM pg_locks WHERE NOT granted AND relation = 'inventory_item'::regclass`;
     const rises = await risesOf(async () => {
       const connection = (await Connection.open(service.port)).send(listBytes(service.key));
-      await expect.poll(() => service.sql(waiting), { timeout: 5_000 }).not.toEqual([]);
+      await expect.poll(() => service.sql(waiting)).not.toEqual([]);
       connection.reset(); // after a FIN the client would still wait for the response
-      await expect.poll(async () => (await scrape()).get('http_server_active_requests'), { timeout: 5_000 }).toBe(1);
+      await expect.poll(async () => (await scrape()).get('http_server_active_requests')).toBe(1);
     });
     await blocker.end();
     expect(rises(REQUESTS)).toEqual({ '{method="GET",route="/v1/inventory",status="499"}': 1 });
@@ -183,7 +183,7 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
 
       if (how === 'freezes') postgres.thaw();
       else await postgres.restart();
-      await expect.poll(async () => (await service.list()).status, { timeout: 10_000 }).toBe(200);
+      await expect.poll(async () => (await service.list()).status).toBe(200);
       await service.database.sql(`UPDATE api_key SET revoked_at = now() WHERE scopes = '{metrics:read}'`);
       expect((await scrape('reads-metrics')).status).toBe(401);
     },
