@@ -41,7 +41,7 @@ describe('an acknowledged PATCH /v1/inventory/:petId', () => {
     await postgres.restart();
     expect(await updatedTo(database, 1)).toEqual(quantities);
     expect(await updatedTo(database, 2)).toHaveLength(60);
-  }, 30_000);
+  }, 60_000);
 });
 
 describe('PATCH /v1/inventory/:petId whose outcome is unknown', () => {
@@ -60,7 +60,7 @@ describe('PATCH /v1/inventory/:petId whose outcome is unknown', () => {
     process.kill(Number(pid), 'SIGCONT');
     await expect.poll(() => database.sql(`SELECT FROM pg_stat_activity WHERE pid = ${pid}`)).toEqual([]);
     expect(await updatedTo(database, 1)).toEqual([1, 3]);
-  }, 30_000);
+  }, 60_000);
 });
 
 describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_000 }, () => {

@@ -153,12 +153,13 @@ describe('inventory history --follow', () => {
         await follower.end('SIGKILL');
         printed.push(...follower.lines);
       }
+      let kills = 0;
       async function followAndKill(): Promise<void> {
-        while (writing) {
+        for (; writing; kills++) {
           await followUntil(async (follower) => {
             const hasBegun = () => follower.lines.length > 0 || follower.child.exitCode !== null || !writing;
             await vi.waitUntil(hasBegun, { timeout: STALLED_MS });
-            await pause((random.next() * WRITING_MS) / 3);
+            await pause(random.next() * Math.min(3_000, WRITING_MS / 3));
           });
         }
       }
@@ -187,7 +188,9 @@ describe('inventory history --follow', () => {
       const lost = ids.filter((id) => !printedIds.has(id)).length;
       expect({ lost, printedTwice: printed.length - printedIds.size }).toEqual({ lost: 0, printedTwice: 0 });
       expect(printed).toEqual(history);
-      expect(ids.filter((id) => id <= naive.last && !naive.seen.has(id))).not.toEqual([]);
+      const lostByNaiveReader = ids.filter((id) => id <= naive.last && !naive.seen.has(id)).length;
+      console.log(`${ids.length} changes, ${lostByNaiveReader} lost by a naive reader, ${kills} kills`);
+      expect(lostByNaiveReader).toBeGreaterThan(0);
     },
   );
 
