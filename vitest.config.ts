@@ -3,21 +3,11 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const resultsFile = process.env['TEST_RESULTS'];
 
-/** What asserts short times, such as how much dearer one request is than another, and so has the machine for itself. */
+/** Tests that compare short times, such as the costs of two requests. Nothing else runs beside them. */
 const TIMED = ['test/**/*.timed-spec.ts'];
 
-/** The longest, in their order: begun last, they would keep one worker busy while the others are idle. */
-const LONGEST = [
-  'start',
-  'faults',
-  'history-feed',
-  'database-url',
-  'list-changes',
-  'durability',
-  'list',
-  'log',
-  'import',
-];
+/** The longest files, which begin first: otherwise one of them would run alone at the end. */
+const LONGEST = 'start history-feed database-url faults durability list-changes list import log cli'.split(' ');
 
 class LongestFirst extends BaseSequencer {
   override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -29,11 +19,11 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-const maxWorkers = 3; // many tests wait for what is to happen
+const maxWorkers = 4; // on two cores, for most tests wait most of the time
 
 /**
- * Loading NestJS and Prisma takes longer than most files' tests, so a process serves one file after another. Where
- * settings, signals and the log of a whole process count, the test starts one of its own.
+ * A worker runs one file after another in one process, because loading NestJS and Prisma takes longer than most files' tests.
+ * Tests of settings, signals and the log start a service of their own.
  */
 const shared = {
   pool: 'forks',
@@ -41,6 +31,7 @@ const shared = {
   maxWorkers,
   testTimeout: 30_000,
   hookTimeout: 30_000,
+  expect: { poll: { timeout: 15_000 } }, // a busy machine needs more than the default, a second
 } as const;
 
 /** `npm test`. */
@@ -52,7 +43,7 @@ const everyRun: TestProjectInlineConfiguration[] = [
   {
     test: {
       ...shared,
-      name: 'plain', // the same promises without the fast service
+      name: 'plain', // the same tests with FAST=off
       include: ['test/{updates,idempotency-keys,list}.e2e-spec.ts', 'test/http/conditional-requests.e2e-spec.ts'],
       env: { FAST: 'off' },
     },
@@ -60,12 +51,12 @@ const everyRun: TestProjectInlineConfiguration[] = [
   { test: { ...shared, name: 'timed', include: TIMED, maxWorkers: 1, sequence: { groupOrder: 1 } } },
 ];
 
-/** What needs more than a clone has, or longer: `npm test -- --project <name>`. */
+/** Projects that take longer, or need more than a clone has: `npm test -- --project <name>`. */
 const onDemand: TestProjectInlineConfiguration[] = [
   {
     test: {
       ...shared,
-      name: 'fuzz', // the property test at length; FUZZ_REQUESTS asks for another number
+      name: 'fuzz', // more random requests
       include: ['test/http/random-requests.e2e-spec.ts'],
       env: { FUZZ_REQUESTS: process.env['FUZZ_REQUESTS'] ?? '20000' },
     },
@@ -73,7 +64,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
   {
     test: {
       ...shared,
-      name: 'feed', // the proof of the change feed at length
+      name: 'feed', // a longer run of the change feed's proof
       include: ['test/commands/history-feed.e2e-spec.ts'],
       env: { FEED_SECONDS: process.env['FEED_SECONDS'] ?? '30' },
     },
@@ -99,7 +90,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
   },
   {
     test: {
-      name: 'proxies', // HAProxy and nginx as programs of this machine
+      name: 'proxies', // needs HAProxy and nginx
       include: ['test/proxies/*.trial.ts'],
       testTimeout: 30_000,
       hookTimeout: 60_000,
@@ -108,7 +99,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
   },
   {
     test: {
-      name: 'upgrade', // PostgreSQL 15's and 18's own programs
+      name: 'upgrade', // needs the programs of PostgreSQL 15 and 18
       include: ['test/upgrade/*.trial.ts'],
       fileParallelism: false,
       testTimeout: 300_000,
@@ -117,7 +108,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
   },
   ...['containers', 'recipes', 'failover'].map((name) => ({
     test: {
-      name, // Docker
+      name, // needs Docker
       include: name === 'containers' ? ['compose', 'scale'].map(containerTrial) : [containerTrial(name)],
       fileParallelism: false,
       testTimeout: 400_000,
@@ -135,9 +126,9 @@ const isOnDemand = process.argv.some((argument) => argument.startsWith('--projec
 export default defineConfig({
   test: {
     projects: isOnDemand ? [...everyRun, ...onDemand] : everyRun,
-    globalSetup: 'test/support/global-setup.ts', // once a run, whichever projects are in it
+    globalSetup: 'test/support/global-setup.ts', // once a run
     sequence: { sequencer: LongestFirst },
-    // A green run is a page; what fails is told whole, with what it wrote.
+    // A green run prints one page. A failed test prints its whole output.
     reporters: resultsFile ? ['dot', ['json', { outputFile: resultsFile }]] : ['dot'],
     silent: isOnDemand ? false : 'passed-only',
   },

@@ -1,23 +1,19 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startPostgres } from '../dev/embedded-postgres.ts';
-import { EXPORT_FAILED, inventoryCommand } from './commands/inventory-command.ts';
+import { EXPORT_FAILED, failed, inventory } from './commands/inventory-command.ts';
 import { createCertificate } from './support/certificate.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
 import { ServiceProcess } from './support/service-process.ts';
 
-/** By Prisma, and by a connection alone. */
-const EACH_LAYER = [['keys', 'list'], ['export']];
+/** One command for each way to connect: by Prisma, by a connection of `pg`, and for the migrations. */
+const EACH_LAYER = [['keys', 'list'], ['export'], ['migrate']];
 const COMMANDS = [
   ...EACH_LAYER,
-  ['migrate'],
   ['import', 'prisma/demo-stock.csv', '--dry-run'],
   ['history', '1'],
   ['history', '--follow', '--after', '0'],
@@ -40,7 +36,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The store's address; its certificate is for `localhost`. */
+/** The DATABASE_URL with these parameters. The server's certificate is for `localhost`. */
 function address(parameters: string, host = 'localhost'): string {
   const url = new URL(postgres.url);
   url.hostname = host;
@@ -48,29 +44,24 @@ function address(parameters: string, host = 'localhost'): string {
   return url.href;
 }
 
-async function inventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
-  const { command, args: first } = inventoryCommand();
-  const env = { DATABASE_URL: databaseUrl, ...environment };
-  const child = spawn(command, [...first, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 20_000 });
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  return { code: child.exitCode, stdout, stderr };
-}
-
-/** The built service, whether or not it gets ready. */
+/** Starts the built service, which need not become ready. */
 async function startServe(databaseUrl: string, environment: NodeJS.ProcessEnv = {}): Promise<ServiceProcess> {
   const service = await ServiceProcess.onFreePort({ DATABASE_URL: databaseUrl, ...environment });
   service.start();
   return service;
 }
 
-/** A failed export marks its output. */
-const failed = ([command]: readonly string[], line: string) => ({
-  code: 1,
-  stdout: command === 'export' ? EXPORT_FAILED : '',
-  stderr: `error: ${line}\n`,
-});
+const failedIn = ([command]: readonly string[], line: string) =>
+  failed(line, command === 'export' ? EXPORT_FAILED : '');
 
-/** The last that it says about being ready. */
+async function expectEachLayerConnects(databaseUrl: string, environment: NodeJS.ProcessEnv = {}): Promise<void> {
+  for (const args of EACH_LAYER) {
+    const stderr = args[0] === 'migrate' ? 'the database is up to date\n' : '';
+    expect(await inventory(databaseUrl, args, '', environment)).toMatchObject({ code: 0, stderr });
+  }
+}
+
+/** The last message of the service about its readiness. */
 const lastTold = ({ log }: ServiceProcess) => [...log.matchAll(/"msg":"((?:not )?ready.*?)"}$/gm)].at(-1)?.[1];
 
 async function expectTold(service: ServiceProcess, told: string): Promise<void> {
@@ -90,26 +81,25 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
 
   it.each([
     ['percent-encoded in the URL', () => withoutPassword(`clerk:${encodeURIComponent(password)}`), () => ({})],
-    ['in a file', withoutPassword, () => ({ DATABASE_PASSWORD_FILE: file })],
     ['in PGPASSWORD', withoutPassword, () => ({ PGPASSWORD: password })],
-  ])('is taken %s by every command and the service', async (_, url, environment) => {
-    for (const args of [['migrate'], ...EACH_LAYER]) {
-      const stderr = args[0] === 'migrate' ? 'the database is up to date\n' : '';
-      expect(await inventory(url(), args, environment())).toMatchObject({ code: 0, stderr });
-    }
+  ])('is taken %s by every kind of command', async (_, url, environment) => {
+    await expectEachLayerConnects(url(), environment());
+  });
+
+  it('is taken from DATABASE_PASSWORD_FILE by every kind of command and by the service', async () => {
+    const environment = { DATABASE_PASSWORD_FILE: file };
+    await expectEachLayerConnects(withoutPassword(), environment);
     const key = 'a-bootstrap-key-of-enough-characters';
-    const service = await startServe(url(), { ...environment(), BOOTSTRAP_API_KEY: key });
+    const service = await startServe(withoutPassword(), { ...environment, BOOTSTRAP_API_KEY: key });
     await expectTold(service, 'ready');
     const list = await fetch(`${service.url}/v1/inventory`, { headers: { authorization: `Bearer ${key}` } });
     expect(list.status).toBe(200);
     expect(await service.terminate()).toBe(0);
   });
 
-  it('is missed in one line, the same for readiness, commands and requests, and no connection that wants it stays open', async () => {
+  it('is reported missing in one line by commands, readiness and requests, and the service leaks no connection', async () => {
     const line = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
-    for (const args of [['migrate'], ...EACH_LAYER]) {
-      expect(await inventory(withoutPassword(), args)).toEqual(failed(args, line));
-    }
+    for (const args of EACH_LAYER) expect(await inventory(withoutPassword(), args)).toEqual(failedIn(args, line));
     const service = await startServe(withoutPassword());
     await expectTold(service, `not ready: ${line}`);
     const headers = { authorization: `Bearer ${'x'.repeat(40)}` };
@@ -123,7 +113,7 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
       },
     });
     const opened = service.openDescriptors();
-    await pause(3_000); // six tries
+    await pause(2_000); // four attempts
     expect(service.openDescriptors()).toBeLessThan(opened + 3);
     await service.terminate();
   });
@@ -139,13 +129,12 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
     ['sslmode=require', 'localhost'],
     ['sslmode=verify-ca&sslrootcert=$/authority.pem', '127.0.0.1'],
     ['sslmode=verify-full&sslrootcert=$/authority.pem', 'localhost'],
-  ])('is spoken with %s by every layer, without a word on standard error', async (parameters, host) => {
-    const url = address(parameters, host);
-    for (const args of EACH_LAYER) {
-      expect(await inventory(url, args)).toMatchObject({ code: 0, stderr: '' });
-    }
-    expect((await inventory(url, ['migrate'])).stderr).toBe('the database is up to date\n');
-    const service = await startServe(url);
+  ])('works with %s for every kind of command', async (parameters, host) => {
+    await expectEachLayerConnects(address(parameters, host));
+  });
+
+  it.concurrent('works for the service, which logs no warning', async () => {
+    const service = await startServe(address('sslmode=verify-full&sslrootcert=$/authority.pem'));
     await expectTold(service, 'ready');
     expect(service.log).not.toContain('arning');
     expect(await service.terminate()).toBe(0);
@@ -156,27 +145,30 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
     ['sslmode=require&sslrootcert=$/other.pem', 'localhost', UNTRUSTED],
     ['sslmode=verify-full', 'localhost', UNTRUSTED],
     ['sslmode=verify-full&sslrootcert=$/authority.pem', '127.0.0.1', WRONG_HOST],
-  ])('fails with %s on %s in one line, the same in every command and the service', async (parameters, host, line) => {
+  ])('fails with %s on %s, and every command prints the same line', async (parameters, host, line) => {
     const url = address(parameters, host);
     for (const args of host === 'localhost' ? EACH_LAYER : COMMANDS) {
-      expect(await inventory(url, args)).toEqual(failed(args, line));
+      expect(await inventory(url, args)).toEqual(failedIn(args, line));
     }
-    const service = await startServe(url);
-    await expectTold(service, `not ready: ${line}`);
-    expect(service.log.trim().split('\n')).toHaveLength(2); // and where it listens
+  });
+
+  it.concurrent('fails in the service, which logs the line once', async () => {
+    const service = await startServe(address('sslmode=verify-full&sslrootcert=$/authority.pem', '127.0.0.1'));
+    await expectTold(service, `not ready: ${WRONG_HOST}`);
+    expect(service.log.trim().split('\n')).toHaveLength(2); // the other line is "listening"
     await service.terminate();
   });
 
-  it('ends the start when it can never work', async () => {
+  it('stops the service at its start when sslrootcert cannot be read', async () => {
     const url = address('sslmode=verify-full&sslrootcert=$/missing.pem');
     const line = 'DATABASE_URL has an sslrootcert that cannot be read: no such file or directory';
-    expect(await inventory(url, ['keys', 'list'])).toEqual({ code: 1, stdout: '', stderr: `error: ${line}\n` });
+    expect(await inventory(url, ['keys', 'list'])).toEqual(failed(line));
     const service = await startServe(url);
     expect(await service.ended).toMatchObject({ code: 1 });
     expect(service.log).toBe(`inventory: ${line}\n`);
   });
 
-  it('takes a renewed authority for the next connection, without a restart, and the old one while there is none', async () => {
+  it('reads a renewed sslrootcert for the next connection, and keeps the old one while the file is missing', async () => {
     const rotating = join(folder, 'rotating.pem');
     copyFileSync(authority, rotating);
     const service = await startServe(address('sslmode=verify-full&sslrootcert=$/rotating.pem'));
@@ -191,7 +183,7 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
     const renewed = await postgres.enableTls();
     await vi.waitFor(async () => {
       expect(await probe()).toBe(503);
-      expect(lastTold(service)).toBe(`not ready: ${noTls('certificate signature failure')}`); // and not that the probe's own session was cut
+      expect(lastTold(service)).toBe(`not ready: ${noTls('certificate signature failure')}`);
     }, 10_000);
     writeFileSync(rotating, renewed);
     await vi.waitFor(async () => expect(await probe()).toBe(200), 10_000);
@@ -200,7 +192,7 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
     expect(await service.terminate()).toBe(0);
   });
 
-  it('is asked for by a server that takes nothing else, and refused by one that does not speak it', async () => {
+  it('is reported as missing when the server demands it, and as unsupported when the server has none', async () => {
     await postgres.wantTls('hostssl');
     const wanted = await inventory(postgres.url, ['keys', 'list']);
     expect(wanted.stderr).toMatch(/^error: no TLS with the database of DATABASE_URL: no pg_hba.+ no encryption; check/);

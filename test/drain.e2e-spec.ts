@@ -11,7 +11,7 @@ import { type TestService, startServiceOfTest } from './support/service.ts';
 const drain = ({ app, server }: TestService) => app.get(Drain).empty(server, () => app.get(Metrics).activeRequests > 0);
 
 describe('the drain', () => {
-  it('lets a slow reader have its list to the end', async () => {
+  it('lets a slow reader read the whole list', async () => {
     const service = await startServiceOfTest();
     await service.sql('ALTER TABLE inventory_item DISABLE TRIGGER USER'); // without a history, for speed
     await service.sql(`INSERT INTO inventory_item SELECT n, 1, 'available' FROM generate_series(1, 300000) AS n`);
@@ -19,20 +19,20 @@ describe('the drain', () => {
     socket.write(`GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n\r\n`);
     await once(socket, 'readable');
     const drained = drain(service);
-    await pause(2_000); // longer than idle connections are left
+    await pause(2_000); // longer than idle connections stay open
     const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
     expect(body.length).toBe(Number(/content-length: (\d+)/i.exec(head)?.[1]));
     expect(await drained).toBe(true);
   });
 
-  it('answers connections that came before it and wait to be accepted', async () => {
+  it('answers connections that were opened before it and are not accepted yet', async () => {
     const service = await startServiceOfTest();
     const asked = Array.from({ length: 50 }, () => ask(service.port, { target: '/health/live' }));
     expect(await drain(service)).toBe(true);
     expect((await Promise.all(asked)).map(({ status }) => status)).toEqual(Array(50).fill(200));
   });
 
-  it('does not wait for a request that never arrives', async () => {
+  it('does not wait for a request that never arrives completely', async () => {
     const service = await startServiceOfTest({ limits: { headMs: 300 } });
     const connection = await Connection.open(service.port);
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
@@ -42,7 +42,7 @@ describe('the drain', () => {
     expect(await connection.closed()).toMatch(/^HTTP\/1\.1 408 .*"code":"request_timeout"/s);
   });
 
-  it('gives requests under way their whole bound, however long the delay before', async () => {
+  it('gives requests DRAIN_TIMEOUT_MS after the delay, not from the signal on', async () => {
     const service = await startServiceOfTest({
       settings: { DRAIN_DELAY_MS: '2000', DRAIN_TIMEOUT_MS: '2000', REQUEST_DEADLINE_MS: '9000' },
     });
@@ -53,7 +53,7 @@ describe('the drain', () => {
     expect([ready.status, ready.headers.get('connection')]).toEqual([503, 'close']);
     await pause(1_000);
     const updated = service.update(1, 2);
-    await pause(1_800); // the bound would have ended by now, had it begun before the delay
+    await pause(1_800); // the bound would be over if it had begun with the delay
     await unlock();
     expect((await updated).status).toBe(200);
     expect(await drained).toBe(true);

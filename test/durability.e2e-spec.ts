@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { CSV_HEADER, IMPORT_CSV, inventory } from './commands/inventory-command.ts';
 import type { Database } from './support/database.ts';
 import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
@@ -9,7 +9,7 @@ async function setQuantity(service: TestService, petId: number, quantity: number
   return (JSON.parse(text) as { code?: string }).code ?? String(status);
 }
 
-/** What the history says that requests have set a pet to, in order. */
+/** The quantities that requests have set a pet to, by its history. */
 async function updatedTo(database: Database, petId: number): Promise<number[]> {
   const rows = await database.sql<{ quantity: number }>(
     `SELECT quantity_after AS quantity FROM stock_change WHERE request_id IS NOT NULL AND pet_id = $1 ORDER BY id`,
@@ -19,11 +19,10 @@ async function updatedTo(database: Database, petId: number): Promise<number[]> {
 }
 
 describe('an acknowledged PATCH /v1/inventory/:petId', () => {
-  it('outlives a crash though the database does without waiting for the disk', async () => {
+  it('outlives a crash although synchronous_commit is off in the database', async () => {
     const postgres = await startFaultyPostgres();
-    onTestFinished(() => postgres.remove());
     const { database } = postgres;
-    // Nothing else may write out what the updates leave in memory.
+    // Otherwise PostgreSQL writes the updates to disk in the background.
     await database.setSystem(
       `SET wal_writer_delay = '10s'`,
       `SET wal_writer_flush_after = '1GB'`,
@@ -42,13 +41,12 @@ describe('an acknowledged PATCH /v1/inventory/:petId', () => {
     await postgres.restart();
     expect(await updatedTo(database, 1)).toEqual(quantities);
     expect(await updatedTo(database, 2)).toHaveLength(60);
-  }, 30_000);
+  }, 60_000);
 });
 
 describe('PATCH /v1/inventory/:petId whose outcome is unknown', () => {
-  it('does not take place later, when PostgreSQL gets to read it', async () => {
+  it('is not executed later, when PostgreSQL reads it', async () => {
     const postgres = await startFaultyPostgres();
-    onTestFinished(() => postgres.remove());
     const { database } = postgres;
     const service = await startServiceOfTest({ databaseUrl: postgres.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
     await service.stock([1, 0]);
@@ -62,7 +60,7 @@ describe('PATCH /v1/inventory/:petId whose outcome is unknown', () => {
     process.kill(Number(pid), 'SIGCONT');
     await expect.poll(() => database.sql(`SELECT FROM pg_stat_activity WHERE pid = ${pid}`)).toEqual([]);
     expect(await updatedTo(database, 1)).toEqual([1, 3]);
-  }, 30_000);
+  }, 60_000);
 });
 
 describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_000 }, () => {
@@ -75,7 +73,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
   beforeAll(async () => {
     replicated = await startReplicated();
     await onPrimary(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 100) n`);
-    // The notice of an unconfirmed commit must come through, in whatever language.
+    // The service needs the warning of an unconfirmed commit, and must set its level by itself.
     await onPrimary(`ALTER DATABASE postgres SET client_min_messages = error`);
     await replicated.primary.setSystem(`SET synchronous_standby_names = '*'`);
     const synchronous = () => onPrimary(`SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
@@ -103,10 +101,10 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
     expect(await unconfirmed).toBe('outcome_unknown');
     await findStandby();
-    await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
+    await expect.poll(() => setQuantity(service, 1, 3)).toBe('200');
   });
 
-  it('lets no command end well whose commit the standby did not confirm', async () => {
+  it('makes every command fail whose commit the standby did not confirm', async () => {
     const run = (args: readonly string[], input?: string) => inventory(replicated.primary.url, args, input);
     const created = await run(['keys', 'create', '--name', 'till']);
     const id = /^key (\S+)/.exec(created.stderr)?.[1] ?? '';
@@ -129,16 +127,16 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await findStandby();
     const rows = await onPrimary('SELECT id FROM api_key WHERE revoked_at IS NOT NULL');
     expect(rows).toEqual([{ id }]);
-    await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
+    await expect.poll(() => setQuantity(service, 1, 3)).toBe('200');
   });
 
-  it('lets a few sessions wait for a standby that is lost, and refuses further updates until it is back', async () => {
+  it('lets at most five sessions wait for a lost standby, and refuses further updates until it is back', async () => {
     await loseStandby();
     const codes: string[] = [];
     let most = 0;
     const from = 1_000;
     for (let quantity = from; codes.slice(-5).join() !== Array(5).fill('service_unavailable').join(); quantity++) {
-      codes.push(await setQuantity(service, 2 + codes.length, quantity)); // a held commit holds its pet's row, too
+      codes.push(await setQuantity(service, 2 + codes.length, quantity)); // another pet each time: a waiting commit locks its row
       most = Math.max(most, (await held()).length);
       expect(codes.length).toBeLessThan(30);
     }
@@ -148,7 +146,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     expect(/^inventory_held_commits (\d+)$/m.exec(await metrics.text())?.[1]).toMatch(/^[45]$/);
 
     await findStandby();
-    await expect.poll(() => setQuantity(service, 1, 5_000), { timeout: 15_000 }).toBe('200');
+    await expect.poll(() => setQuantity(service, 1, 5_000)).toBe('200');
     const rows = await onPrimary('SELECT request_id FROM stock_change WHERE request_id IS NOT NULL');
     const written = rows.map((row) => String(row['request_id']));
     const refused = codes.flatMap((code, at) => (code === 'service_unavailable' ? [`q${from + at}`] : []));

@@ -13,7 +13,7 @@ describe('the embedded PostgreSQL', () => {
 
   beforeAll(() => {
     parent = mkdtempSync(join(tmpdir(), 'inventory-embedded-'));
-    chmodSync(parent, 0o755); // unlike later ones, PostgreSQL 15 wants its account to be able to walk its own path
+    chmodSync(parent, 0o755); // PostgreSQL 15 must be able to enter each folder of its path
     folder = join(parent, 'postgres');
   });
   afterAll(() => {
@@ -23,7 +23,7 @@ describe('the embedded PostgreSQL', () => {
   const start = (data = folder) => startPostgres(data, { fsync: false });
   const query = (url: string, sql: string) => new Database(url).sql(sql);
 
-  it('keeps its data from one start to the next', async () => {
+  it('keeps its data over a restart', async () => {
     const one = await start();
     await query(one.url, 'CREATE TABLE kept AS SELECT 9007199254740993 AS id');
     await one.stop();
@@ -35,7 +35,7 @@ describe('the embedded PostgreSQL', () => {
     await two.stop();
   });
 
-  it('is reached from this machine alone, and with its password alone', async () => {
+  it('listens on 127.0.0.1 only, and requires its password', async () => {
     const server = await start();
     expect(await query(server.url, 'SHOW listen_addresses')).toEqual([{ listen_addresses: '127.0.0.1' }]);
     const wrong = new URL(server.url);
@@ -51,7 +51,7 @@ describe('the embedded PostgreSQL', () => {
     await server.stop();
   });
 
-  it('goes to one of two processes that make it at the same time', async () => {
+  it('starts for one of two processes that create it at the same time', async () => {
     const fresh = join(parent, 'fresh');
     const outcomes = await Promise.allSettled([start(fresh), start(fresh)]);
     expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
@@ -59,24 +59,27 @@ describe('the embedded PostgreSQL', () => {
     expect(readdirSync(parent).filter((name) => name.startsWith('fresh.'))).toEqual([]);
   });
 
-  it.each([false, true])('does not outlive a killed owner; throwaway, nor does its folder: %s', async (throwaway) => {
-    const owned = join(parent, 'owned');
-    const script = `
+  it.each([false, true])(
+    'ends when its owner is killed, and removes its folder if throwaway is %s',
+    async (throwaway) => {
+      const owned = join(parent, 'owned');
+      const script = `
       import { startPostgres } from './dev/embedded-postgres.ts';
       const { pid } = await startPostgres(${JSON.stringify(owned)}, { fsync: false, throwaway: ${throwaway} });
       console.log(pid);
       setInterval(() => {}, 1000);`;
-    const owner = spawn(process.execPath, ['--input-type=module', '-e', script]);
-    const [pid] = (await once(owner.stdout, 'data')) as [Buffer];
-    owner.kill('SIGKILL');
-    await vi.waitFor(() => expect(isAlive(Number(pid))).toBe(false), 5_000);
-    await vi.waitFor(() => expect(existsSync(owned)).toBe(!throwaway), 8_000);
-  });
+      const owner = spawn(process.execPath, ['--input-type=module', '-e', script]);
+      const [pid] = (await once(owner.stdout, 'data')) as [Buffer];
+      owner.kill('SIGKILL');
+      await vi.waitFor(() => expect(isAlive(Number(pid))).toBe(false), 5_000);
+      await vi.waitFor(() => expect(existsSync(owned)).toBe(!throwaway), 8_000);
+    },
+  );
 
   it.each([
     ['', 'is empty'],
     ['rubbish\n', 'rubbish'],
-  ])('says in one line that a process file is damaged: %j', async (text, told) => {
+  ])('reports in one line that postmaster.pid is damaged: %j', async (text, told) => {
     const note = join(folder, 'data', 'postmaster.pid');
     writeFileSync(note, text);
     const startedAt = performance.now();

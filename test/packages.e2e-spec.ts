@@ -7,7 +7,7 @@ import manifest from '../package.json' with { type: 'json' };
 
 interface LockedPackage {
   readonly integrity?: string;
-  /** Where it is not from the registry that npm is set to: a repository, a file, another host. */
+  /** Set when it is from elsewhere than the configured registry: a repository, a file, another host. */
   readonly resolved?: string;
   readonly link?: boolean;
   readonly hasInstallScript?: boolean;
@@ -15,7 +15,7 @@ interface LockedPackage {
 
 const LOCK_FILES = ['package-lock.json', 'bench/package-lock.json', 'test/contract/package-lock.json'];
 
-/** By name; the root of the lock file, which is our own package, left out. */
+/** All packages but our own. */
 function lockedPackages(lockFile: string): [name: string, LockedPackage][] {
   const { packages } = JSON.parse(readFileSync(lockFile, 'utf8')) as { packages: Record<string, LockedPackage> };
   return Object.entries(packages).flatMap(([path, locked]) =>
@@ -26,7 +26,7 @@ function lockedPackages(lockFile: string): [name: string, LockedPackage][] {
 describe.each(LOCK_FILES)('%s', (lockFile) => {
   const packages = lockedPackages(lockFile);
 
-  it('has packages of the registry alone, each with the checksum of its content', () => {
+  it('has only packages of the registry, each with a checksum', () => {
     expect(packages.length).toBeGreaterThan(30);
     const doubtful = packages.filter(
       ([, { integrity = '', resolved, link = false }]) =>
@@ -35,7 +35,7 @@ describe.each(LOCK_FILES)('%s', (lockFile) => {
     expect(doubtful).toEqual([]);
   });
 
-  it('has no install script that package.json does not judge', () => {
+  it('has no install script that package.json does not list', () => {
     const scripted = packages.filter(([, { hasInstallScript }]) => hasInstallScript).map(([name]) => name);
     expect(Object.keys(manifest.allowScripts)).toEqual(expect.arrayContaining(scripted));
   });
@@ -48,7 +48,7 @@ describe('package.json', () => {
 });
 
 describe('the CI workflow', () => {
-  it('names each action by its commit, with the version beside it', () => {
+  it('names each action by commit and version', () => {
     const actions = readFileSync('.github/workflows/ci.yml', 'utf8').match(/uses: .*/g) ?? [];
     expect(actions.length).toBeGreaterThan(0);
     for (const action of actions) expect(action).toMatch(/^uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);

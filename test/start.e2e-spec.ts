@@ -34,7 +34,7 @@ const printedCommands = new RegExp(
 describe('npm start', { timeout: 60_000 }, () => {
   let project: string;
 
-  // A copy as fresh as a clone, so that the developer's own store and build are left alone.
+  // The copy is like a fresh clone: the developer's own store and build stay as they are.
   beforeAll(() => {
     project = mkdtempSync(join(tmpdir(), 'inventory-start-'));
     for (const part of [...sources, ...compilerSettings]) cpSync(part, join(project, part), { recursive: true });
@@ -52,17 +52,26 @@ describe('npm start', { timeout: 60_000 }, () => {
       cwd: project,
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', HOST: '127.0.0.1', ...settings },
     });
-    onTestFinished(() => void child.kill('SIGKILL')); // what it started ends with it
+    onTestFinished(() => void child.kill('SIGKILL')); // its children end with it
     let output = '';
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));
-    return {
-      process: child,
-      output: () => output,
-      exitCode: once(child, 'close').then(() => child.exitCode),
-    };
+    const exitCode = once(child, 'close').then(() => child.exitCode);
+    return { process: child, output: () => output, exitCode };
   }
 
-  /** The commands of the banner, to be run as they are printed. */
+  async function terminate({ process, exitCode }: ReturnType<typeof start>): Promise<void> {
+    process.kill('SIGTERM');
+    expect(await exitCode).toBe(0);
+  }
+
+  /** Starts what must end with one line. */
+  async function refusal(settings: NodeJS.ProcessEnv = {}, account: SpawnOptions = {}): Promise<string> {
+    const started = start(settings, account);
+    expect(await started.exitCode).toBe(1);
+    return started.output();
+  }
+
+  /** Waits for the banner. @returns its two commands */
   async function ready(started: ReturnType<typeof start>) {
     const printed = await vi.waitFor(
       () => printedCommands.exec(started.output())?.groups ?? Promise.reject(new Error(started.output())),
@@ -80,14 +89,13 @@ describe('npm start', { timeout: 60_000 }, () => {
     return Number(readFileSync(join(project, '.data/postgres/data/postmaster.pid'), 'utf8').split('\n')[0]);
   }
 
-  // Root may write everywhere, so the test then runs it as the account that PostgreSQL has.
+  // Root may write everywhere, so PostgreSQL's account runs this test then.
   const canRead = spawnSync('test', ['-r', resolve('node_modules/pg')], { ...serverAccount }).status === 0;
-  it.runIf(canRead)('says that its folder is read-only', async () => {
+  it.runIf(canRead)('ends with one line in a folder that is read-only', async () => {
     chmodSync(project, 0o555);
     onTestFinished(() => chmodSync(project, 0o755));
-    const started = start({}, { ...serverAccount });
-    expect(await started.exitCode).toBe(1);
-    expect(started.output()).toBe(`${project} is read-only for this user; the first build writes to it\n`);
+    const line = `${project} is read-only for this user; the first build writes to it\n`;
+    expect(await refusal({}, { ...serverAccount })).toBe(line);
   });
 
   it('builds, serves the demo stock, and prints commands that work', async () => {
@@ -104,12 +112,11 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(statSync(join(project, '.data/demo-api-key')).mode & 0o777).toBe(0o600);
 
     const pid = postmaster();
-    started.process.kill('SIGTERM');
-    expect(await started.exitCode).toBe(0);
+    await terminate(started);
     await vi.waitFor(() => expect(isAlive(pid)).toBe(false), 10_000);
   });
 
-  it('keeps an acknowledged update through a kill of everything', async () => {
+  it('keeps an acknowledged update when everything is killed, and refuses to start twice', async () => {
     const killed = start();
     const answer = await (await ready(killed)).update('{"quantity": 777}');
     expect(answer.status).toBe(200);
@@ -120,34 +127,30 @@ describe('npm start', { timeout: 60_000 }, () => {
     const { list } = await ready(started);
     expect(await (await list()).text()).toContain('{"petId":1,"quantity":777,"status":"available"}');
 
-    const second = start();
-    expect(await second.exitCode).toBe(1);
     const address = /API +(\S+)\/v1/.exec(started.output())?.[1] ?? '';
-    expect(second.output()).toBe(`npm start is already running at ${address} (process ${started.process.pid})\n`);
+    expect(await refusal()).toBe(`npm start is already running at ${address} (process ${started.process.pid})\n`);
     expect((await list()).status).toBe(200);
     started.process.kill('SIGINT');
     expect(await started.exitCode).toBe(0);
   });
 
-  it('prints another key when the one of before was revoked, and takes empty settings for none', async () => {
-    rmSync(join(project, 'dist/main.js'));
+  it('prints a new key when the last one is revoked, and reads an empty setting as unset', async () => {
     const unset = { DATABASE_URL: '', BOOTSTRAP_API_KEY: '' };
-    const inventory = (...args: string[]) =>
+    const keys = (...args: string[]) =>
       execFileSync(process.execPath, ['dev/inventory.ts', 'keys', ...args], {
         cwd: project,
         env: { ...process.env, ...unset },
         stdio: ['ignore', 'pipe', 'ignore'],
         encoding: 'utf8',
       });
-    const [key] = JSON.parse(inventory('list', '--json')) as { id: string }[];
-    inventory('revoke', key?.id ?? '');
+    const [key] = JSON.parse(keys('list', '--json')) as { id: string }[];
+    keys('revoke', key?.id ?? '');
     const started = start(unset);
     expect((await (await ready(started)).list()).status).toBe(200);
-    started.process.kill('SIGTERM');
-    expect(await started.exitCode).toBe(0);
+    await terminate(started);
   });
 
-  it('ends when its database or its service is gone, and says so', async () => {
+  it('ends with a message when its database or its service is killed', async () => {
     const first = start();
     await ready(first);
     process.kill(postmaster(), 'SIGKILL');
@@ -164,7 +167,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(second.output()).toMatch(/\nThe service was ended by SIGKILL, from outside\.\n$/);
   });
 
-  it('uses the database of DATABASE_URL, migrated and without demo stock or key, and reads .env', async () => {
+  it('reads .env, and migrates the database of DATABASE_URL without adding demo stock or a key', async () => {
     const database = await createDatabase({ migrated: false });
     const BOOTSTRAP_API_KEY = 'a-bootstrap-key-of-enough-characters';
     const settings = { DATABASE_URL: database.url, BOOTSTRAP_API_KEY, HOST: 'the.environment.counts.more' };
@@ -183,21 +186,19 @@ describe('npm start', { timeout: 60_000 }, () => {
     const answer = await fetch(address, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
     expect(await answer.text()).toBe('[]');
     expect(await applyMigrations(database.url)).toEqual([]);
-    started.process.kill('SIGTERM');
-    expect(await started.exitCode).toBe(0);
-    await database.drop();
+    await terminate(started);
   });
 
-  it('ends with one line when something is not as it should be', async () => {
+  it('ends with one line when a setting is wrong', async () => {
+    const { url: DATABASE_URL } = await createDatabase();
     const occupant = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void occupant.close());
     await once(occupant, 'listening');
     const taken = String((occupant.address() as AddressInfo).port);
-    for (const [settings, line] of [
+    const cases = [
       [{ PORT: taken }, `listen EADDRINUSE: address already in use 127.0.0.1:${taken}; set PORT to another`],
-      [
-        { HOST: '192.0.2.1' }, // of documentation, nobody's
-        'listen EADDRNOTAVAIL: address not available 192.0.2.1; set HOST to another',
-      ],
+      // An address of RFC 5737, for documentation alone.
+      [{ HOST: '192.0.2.1' }, 'listen EADDRNOTAVAIL: address not available 192.0.2.1; set HOST to another'],
       [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535'],
       [
         { DATABASE_URL: 'postgresql://nobody:x@127.0.0.1:70000/nothing' },
@@ -207,35 +208,26 @@ describe('npm start', { timeout: 60_000 }, () => {
         { DATABASE_URL: 'postgresql://nobody:x@127.0.0.1:1/nothing' },
         'error: the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1; check DATABASE_URL',
       ],
-    ] as const) {
-      const started = start(settings);
-      expect(await started.exitCode).toBe(1);
-      expect(started.output()).toBe(`${line}\n`);
-    }
-    occupant.close();
+    ] as const;
+    for (const [settings, line] of cases) expect(await refusal({ DATABASE_URL, ...settings })).toBe(`${line}\n`);
   });
 
   it('ends with one line when its .data is damaged', async () => {
     const data = join(project, '.data');
     const [key, server] = [join(data, 'demo-api-key'), join(data, 'postgres')];
-    const shown = async () => {
-      const started = start();
-      expect(await started.exitCode).toBe(1);
-      return started.output();
-    };
     writeFileSync(key, 'short');
-    expect(await shown()).toBe(`${key} has fewer than 32 characters; remove it to get a new key\n`);
+    expect(await refusal()).toBe(`${key} has fewer than 32 characters; remove it to get a new key\n`);
     renameSync(join(server, 'data'), join(project, 'lost'));
-    expect(await shown()).toBe(
+    expect(await refusal()).toBe(
       `${server} has lost its folder "data"; put it back, or remove ${server} to start afresh\n`,
     );
     rmSync(data, { recursive: true });
     writeFileSync(data, '');
-    expect(await shown()).toBe(
+    expect(await refusal()).toBe(
       `${data} is a file; npm start keeps its database in a folder of this name: remove or rename it\n`,
     );
     rmSync(data);
-    symlinkSync(process.platform === 'darwin' ? '/System' : '/sys/kernel', data); // nobody may make a folder there
-    expect(await shown()).toMatch(/^\S+\/\.data\/postgres\S* cannot be written: E.+\n$/);
+    symlinkSync(process.platform === 'darwin' ? '/System' : '/sys/kernel', data); // where no folder can be made
+    expect(await refusal()).toMatch(/^\S+\/\.data\/postgres\S* cannot be written: E.+\n$/);
   });
 });

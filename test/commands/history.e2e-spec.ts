@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -14,11 +15,11 @@ beforeEach(async () => {
 
 const verify = () => store.inventory('history', '--verify');
 
-/** What follows up to COMMIT changes the stock behind the back of the history. */
+/** Begins a transaction whose changes the history does not record. */
 const RECORDED_ALREADY = `BEGIN; SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`;
 
 describe('the history', () => {
-  it('catches every change made in SQL', async () => {
+  it('records every change made by SQL', async () => {
     for (const statement of [
       `INSERT INTO inventory_item VALUES (1, 5, 'available'), (2, 6, 'sold')`,
       `UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = 1`,
@@ -40,10 +41,10 @@ describe('the history', () => {
       '3 > 6 pending sql:postgres',
       '3 6 pending > sql:postgres',
     ]);
-    expect(await verify()).toEqual({ code: 0, stdout: 'the history of all 3 pets is whole\n', stderr: '' });
+    expect(await verify()).toEqual(printed('the history of all 3 pets is whole\n'));
   });
 
-  it('refuses a TRUNCATE whose snapshot may not show all that goes', async () => {
+  it('refuses TRUNCATE at REPEATABLE READ, whose snapshot may miss pets', async () => {
     await store.sql(`INSERT INTO inventory_item VALUES (1, 5, 'available')`);
     await expect(store.sql('BEGIN ISOLATION LEVEL REPEATABLE READ; TRUNCATE inventory_item')).rejects.toThrow(
       'TRUNCATE of inventory_item refused: its history needs READ COMMITTED',
@@ -52,7 +53,7 @@ describe('the history', () => {
     expect(await store.changes()).toEqual(['1 > 5 available sql:postgres']);
   });
 
-  it('goes with the change when that is rolled back', async () => {
+  it('keeps nothing of a transaction that is rolled back', async () => {
     await store.sql(`BEGIN; INSERT INTO inventory_item VALUES (1, 5, 'available'); ROLLBACK`);
     expect(await store.changes()).toEqual([]);
   });
@@ -74,7 +75,7 @@ describe('the history', () => {
 });
 
 describe('inventory history', () => {
-  it('shows the newest changes of a pet first, for people and for programs', async () => {
+  it('prints the newest changes of a pet first, as a table or as JSON', async () => {
     await store.sql(`INSERT INTO inventory_item VALUES (-9223372036854775808, 5, 'available')`);
     for (const quantity of [6, 7, 8]) await store.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
     await store.rewriteHistory(
@@ -95,10 +96,10 @@ describe('inventory history', () => {
       { quantityBefore: 7, quantityAfter: 8 },
       { quantityBefore: 6, quantityAfter: 7 },
     ]);
-    expect(await store.inventory('history', '6', '--json')).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
+    expect(await store.inventory('history', '6', '--json')).toEqual(printed('[]\n'));
   });
 
-  it('shows the newest changes of all pets', async () => {
+  it('prints the newest changes of all pets', async () => {
     await store.sql(`INSERT INTO inventory_item VALUES (8, 5, 'available'), (7, 6, 'sold')`);
     const table = await store.inventory('history', '--since', '2020-01-01', '--limit', '1');
     expect(table.stdout).toMatch(
@@ -110,7 +111,7 @@ describe('inventory history', () => {
     expect(JSON.parse(json.stdout)).toMatchObject([{ quantityAfter: 6 }, { quantityAfter: 5 }]);
   });
 
-  it('keeps to a line a change, whatever its author is called', async () => {
+  it('prints one line for each change, without control characters of its author', async () => {
     await store.sql(`BEGIN; SET LOCAL "inventory.changed_by" = E'key:x\\r\\n9  9\\x1b[2J\\u202e\\u2028till';
       INSERT INTO inventory_item VALUES (1, 5, 'sold'); COMMIT`);
     const [pruned] = await store.sql('SELECT last_id FROM stock_change_pruned');
@@ -121,12 +122,11 @@ describe('inventory history', () => {
     expect(feed.stdout.split('\n')).toEqual([expect.stringMatching(line), '']);
   });
 
-  it('--verify of an empty store says that there is nothing to verify', async () => {
-    const stderr = 'error: there is nothing to verify: the stock and its history are empty\n';
-    expect(await verify()).toEqual({ code: 1, stdout: '', stderr });
+  it('--verify fails on an empty store', async () => {
+    expect(await verify()).toEqual(failed('there is nothing to verify: the stock and its history are empty'));
   });
 
-  it('--verify finds changes that escaped, and says of which pets', async () => {
+  it('--verify prints the pets whose changes were not recorded', async () => {
     await store.sql(`INSERT INTO inventory_item SELECT n, 5, 'available' FROM generate_series(1, 6) n`);
     await store.sql(`${RECORDED_ALREADY}; UPDATE inventory_item SET quantity = 6 WHERE pet_id IN (2, 5);
       INSERT INTO inventory_item VALUES (7, 1, 'sold'); DELETE FROM inventory_item WHERE pet_id = 3; COMMIT`);
@@ -149,7 +149,7 @@ describe('inventory history', () => {
     const broken = [{ petId: 2 }, { petId: 3 }, { petId: 5 }, { petId: 7 }];
     expect(JSON.parse(stdout)).toMatchObject({ pets: 7, brokenPets: 4, broken });
 
-    // As its advice says: new changes of these pets, and pruning the others.
+    // The advice that it prints: change these pets again, and prune the older changes.
     await store.sql(`INSERT INTO inventory_item VALUES (3, 0, 'sold');
       UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id IN (2, 7)`);
     expect((await verify()).stdout).toMatch(/^pet 2: 1 of .+\npet 3: 1 of .+\npet 5: 1 of .+\n$/);
@@ -157,11 +157,11 @@ describe('inventory history', () => {
     expect((await verify()).code).toBe(0);
   });
 
-  it('prune deletes what is old, keeps the newest row of each pet, and leaves a history that verifies', async () => {
+  it('prune deletes old changes but the newest of each pet, and the history still verifies', async () => {
     await store.sql(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 5) n`);
     for (let turn = 1; turn <= 6; turn++) await store.sql(`UPDATE inventory_item SET quantity = ${turn}`);
-    // As time would have it: pets 1 to 3 changed long ago; of pet 4 the third row is new though later ones look older,
-    // as those of a long transaction do; of pet 5 the last three are new.
+    // All changes of pets 1 to 3 are old. The third of pet 4 is new, and the later ones look older, as after a long
+    // transaction. The last three of pet 5 are new.
     await store.rewriteHistory(`UPDATE stock_change c SET changed_at = now() - interval '400 days'
       FROM (SELECT pet_id, id, row_number() OVER (PARTITION BY pet_id ORDER BY id) AS n FROM stock_change) r
      WHERE r.pet_id = c.pet_id AND r.id = c.id AND (c.pet_id <= 3 OR c.pet_id = 4 AND n <> 3 OR c.pet_id = 5 AND n <= 4)`);
@@ -175,7 +175,7 @@ describe('inventory history', () => {
     expect((await store.inventory('history', 'prune', '--before', '2100-01-01')).code).toBe(2);
   });
 
-  it('prune keeps for a day what a key was used for', async () => {
+  it('prune keeps a change with an Idempotency-Key for a day', async () => {
     await store.sql(`INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_at, changed_by, idempotency_key)
       SELECT pet, n, n + 1, 'sold', 'sold', now() - interval '1 hour' * (CASE n WHEN 1 THEN age ELSE 2 END), 'key:x', CASE n WHEN 1 THEN 'key-' || pet END
         FROM (VALUES (1, 23), (2, 25)) AS pet (pet, age), generate_series(0, 2) n`);
@@ -188,14 +188,14 @@ describe('inventory history', () => {
     ]);
   });
 
-  it('prune takes more rows than one batch has, across the chain of a single pet too', async () => {
+  it('prune deletes more rows than one batch has, also those of a single pet', async () => {
     await store.sql(`INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_at, changed_by)
       SELECT pet, n - 1, n, 'sold', 'sold', now() - interval '2 days' * (pet = 1 OR n > 1)::int, 'x'
         FROM generate_series(1, 2) pet, generate_series(1, 12000) n`);
     await store.sql(`${RECORDED_ALREADY};
       INSERT INTO inventory_item VALUES (1, 12000, 'sold'), (2, 12000, 'sold'); COMMIT`);
     const { stderr } = await store.inventory('history', 'prune', '--before', '1d');
-    expect(stderr).toMatch(/^11999 rows /); // of pet 2 the very first is new, so all stay
+    expect(stderr).toMatch(/^11999 rows /); // the first change of pet 2 is new, so all of them stay
     expect((await verify()).code).toBe(0);
   });
 });

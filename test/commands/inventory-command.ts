@@ -8,14 +8,14 @@ import { MEMBERS } from '../../src/inventory/stock-item.ts';
 import type { Database } from '../support/database.ts';
 
 const CLI = join(import.meta.dirname, '../../dist/cli.js');
-/** Starting is mostly compiling, and tests start it a hundred times. */
+/** The tests start the command a hundred times, and compiling is most of its start. */
 const NODE_COMPILE_CACHE = join(tmpdir(), 'inventory-compile-cache');
 
 /** Arguments for an import from standard input. */
 export const IMPORT_CSV = ['import', '-', '--format', 'csv'];
 export const CSV_HEADER = `${MEMBERS.map(({ name }) => name).join()}\n`;
 export const END_MARK = '# end\n';
-/** How an export ends that fails. */
+/** The last line of an export that failed. */
 export const EXPORT_FAILED = '\n# failed\n';
 
 export interface Outcome {
@@ -24,14 +24,25 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-/** How a script of a test's own starts the command. */
+/** The outcome of a command that succeeded and wrote nothing to standard error. */
+export function printed(stdout = ''): Outcome {
+  return { code: 0, stdout, stderr: '' };
+}
+
+/** The outcome of a command that failed with one line. */
+export function failed(line: string, stdout = ''): Outcome {
+  return { code: 1, stdout, stderr: `error: ${line}\n` };
+}
+
+/** The command, for a shell script to start. */
 export function inventoryCommand() {
   return { command: process.execPath, args: [CLI] };
 }
 
 /** Starts the real `inventory` command as a process of its own. */
-export function startInventory(databaseUrl: string, args: readonly string[]): ChildProcessWithoutNullStreams {
-  return spawn(process.execPath, [CLI, ...args], { env: { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE } });
+export function startInventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
+  const env = { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE, ...environment };
+  return spawn(process.execPath, [CLI, ...args], { env });
 }
 
 /** Waits for the end of a command. */
@@ -41,21 +52,26 @@ export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<
 }
 
 /** Runs the command to its end. */
-export function inventory(databaseUrl: string, args: readonly string[], input: string | Buffer = ''): Promise<Outcome> {
-  const child = startInventory(databaseUrl, args);
+export function inventory(
+  databaseUrl: string,
+  args: readonly string[],
+  input: string | Buffer = '',
+  environment: NodeJS.ProcessEnv = {},
+): Promise<Outcome> {
+  const child = startInventory(databaseUrl, args, environment);
   child.stdin.on('error', () => undefined); // a command that refuses its arguments reads no input
   child.stdin.end(input);
   return outcomeOf(child);
 }
 
-/** The sessions of a command, each by when its last statement began, where the condition holds. */
-export function sessionsOf(command: string, database: Database, condition = 'true') {
+/** The sessions of a command that fulfil the condition: when the last statement of each began, in seconds since 1970. */
+export function sessionsOf(command: string, database: Pick<Database, 'sql'>, condition = 'true') {
   return database.sql<{ at: string }>(
-    `SELECT query_start::text AS at FROM pg_stat_activity
+    `SELECT extract(epoch FROM query_start)::text AS at FROM pg_stat_activity
       WHERE datname = current_database() AND application_name = 'inventory ${command}' AND ${condition}`,
   );
 }
 
 export function untilSessionOf(command: string, database: Database, condition: string): Promise<void> {
-  return expect.poll(() => sessionsOf(command, database, condition), { timeout: 15_000 }).toHaveLength(1);
+  return expect.poll(() => sessionsOf(command, database, condition)).toHaveLength(1);
 }

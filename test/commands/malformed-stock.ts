@@ -2,14 +2,14 @@ import type { SeededRandom } from '../../faults/seeded-random.ts';
 import type { Format } from '../../src/commands/stock-file.ts';
 import { ITEM } from '../../src/inventory/stock-item.ts';
 
-/** A file of stock with one fault, and what the command has to say of it. */
+/** A file with one fault, and the problem that the command must print. */
 interface MalformedFile {
   readonly format: Format;
   readonly text: string;
   readonly problem: string;
 }
 
-/** What a record has instead of a sound pet's members, or a line instead of a whole record. */
+/** Members that replace those of a valid record, or a line that replaces the whole record. */
 type Spoilt = Readonly<Record<string, string | undefined>> | string;
 type Fault = readonly [problem: string, ...spoilt: Spoilt[]];
 
@@ -75,7 +75,7 @@ const WHOLE_FAULTS: MalformedFile[] = [
   { format: 'json', text: '{}', problem: 'the file must be one JSON array of objects' },
 ];
 
-/** Each fault in each format, in a random place of a file that is sound otherwise, with random line ends and BOM. */
+/** Each fault in each format, at a random place of a valid file, with random line ends and BOM. */
 export function malformedFiles(random: SeededRandom): MalformedFile[] {
   const filesOf = (format: Format, faults: Fault[]) =>
     faults.flatMap(([problem, ...spoilt]) => spoilt.map((each) => fileWith(each, format, problem, random)));
@@ -116,7 +116,7 @@ function write(format: Format, members: Readonly<Record<string, string | undefin
   return entries.map(([, value]) => (value?.includes(',') ? `"${value}"` : value)).join(',');
 }
 
-/** A problem with where it is. Of an array as a whole nobody knows the item. */
+/** Adds the place to a problem. In a JSON array some problems have no place. */
 function placed(problem: string, format: Format, at: number, count: number): string {
   if (format === 'csv') return `line ${at + 2}: ${problem}`;
   if (format === 'ndjson') return `line ${at + 1}: ${problem}`;

@@ -4,13 +4,13 @@ import { inventory } from './inventory-command.ts';
 
 export type Store = Awaited<ReturnType<typeof openStore>>;
 
-/** An empty store of a test file's own, and the `inventory` command on it. */
+/** Creates an empty store, and runs the `inventory` command on it. */
 export async function openStore() {
   const database = await createDatabase();
   const { url } = database;
-  const client = await database.session(); // one, which what tests set for new sessions does not reach
+  const client = await database.session(); // one session, which keeps its settings
 
-  /** SQL past the command; int8 as text. */
+  /** Runs SQL without the command; int8 is text. */
   async function sql<Row extends object = Record<string, unknown>>(
     statement: string,
     values: unknown[] = [],
@@ -27,20 +27,20 @@ export async function openStore() {
     inventory: (...args: string[]) => inventory(url, args),
     inventoryReading: (input: string | Buffer, ...args: string[]) => inventory(url, args, input),
 
-    /** All pets as CSV, by SQL rather than by the command. */
+    /** All pets as CSV, read by SQL. */
     async stock(): Promise<string> {
       const pets = `SELECT concat_ws(',', pet_id, ${stateList()}) || E'\\n' AS line FROM inventory_item ORDER BY pet_id`;
       return (await lines(pets)).join('');
     },
 
-    /** The history in short: each pet, what it was, what it became, by whom. */
+    /** The history in short: pet, state before, state after, author. */
     changes: () =>
       lines(
         `SELECT concat_ws(' ', pet_id, ${stateList('#_before')}, '>', ${stateList('#_after')}, changed_by) AS line
            FROM stock_change ORDER BY pet_id, id`,
       ),
 
-    /** Does to the history what its triggers refuse. */
+    /** Changes the history without its triggers, which would refuse that. */
     async rewriteHistory(statement: string): Promise<void> {
       const triggers = (state: string) => `ALTER TABLE stock_change ${state} TRIGGER ALL`;
       await sql([triggers('DISABLE'), statement, triggers('ENABLE')].join(';'));

@@ -21,7 +21,7 @@ describe('the log', { timeout: 30_000 }, () => {
   const bootstrap = randomBytes(24).toString('base64url');
   const bearer = { Authorization: `Bearer ${bootstrap}` };
   let database: Database;
-  /** Of the tests that need no process of their own. */
+  /** For all tests that need no settings of their own. */
   let shared: ServiceProcess;
 
   beforeAll(async () => {
@@ -39,7 +39,7 @@ describe('the log', { timeout: 30_000 }, () => {
   const list = (headers: Record<string, string> = {}, { url } = shared) => fetch(`${url}/v1/inventory`, { headers });
   const requestLines = (lines: LogLine[]) => lines.filter(({ msg }) => msg === 'request');
 
-  /** The lines of the requests that `act` makes, which another one follows: lines come in the order of responses. */
+  /** The lines of the requests that `act` makes. A last request marks their end: lines are in the order of responses. */
   async function linesOf(act: () => Promise<unknown>): Promise<LogLine[]> {
     const before = shared.lines().length;
     await act();
@@ -49,7 +49,7 @@ describe('the log', { timeout: 30_000 }, () => {
     return requestLines(shared.lines().slice(before)).slice(0, -1);
   }
 
-  it('has one line for each request, with what an operator looks for', async () => {
+  it('has one line for each request, with all that identifies it', async () => {
     const named = { ...bearer, 'X-Request-Id': 'mine-1' };
     const forwarded = {
       'Accept-Encoding': 'identity',
@@ -78,7 +78,7 @@ describe('the log', { timeout: 30_000 }, () => {
     ]);
   });
 
-  it('has a line for what dies in the parser, by the id that the client was told', async () => {
+  it('has a line for a malformed request, with the X-Request-Id of its response', async () => {
     const answer = await sendRaw(shared.port, 'nonsense\r\n\r\n');
     const [, requestId] = /X-Request-Id: (\S+)/.exec(answer) ?? [];
     expect(await shared.line((line) => line['requestId'] === requestId)).toMatchObject({
@@ -90,7 +90,7 @@ describe('the log', { timeout: 30_000 }, () => {
     });
   });
 
-  it('has a refusal as answered, and without the time that its body is still coming', async () => {
+  it('has a refused request as answered, without the time that its body takes', async () => {
     const [line] = await linesOf(async () => {
       const connection = await Connection.open(shared.port);
       connection.send('PATCH /v1/inventory/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\nx');
@@ -103,7 +103,7 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(line?.['durationMs']).toBeLessThan(200);
   });
 
-  it('says that BOOTSTRAP_API_KEY is revoked, and not what it is', async () => {
+  it('reports that BOOTSTRAP_API_KEY is revoked, and does not contain the key', async () => {
     const key = randomBytes(24).toString('base64url');
     await database.addKey(key, { id: 'bootkey1', revoked_at: new Date() });
     const service = await start({ BOOTSTRAP_API_KEY: key });
@@ -112,10 +112,9 @@ describe('the log', { timeout: 30_000 }, () => {
       keyId: 'bootkey1',
     });
     expect(service.log).not.toContain(key);
-    await service.kill();
   });
 
-  it('has of what X-Forwarded-For claims the last five addresses, and nothing that is none', async () => {
+  it('has the last five entries of X-Forwarded-For, and "invalid" for those that are no address', async () => {
     const addresses = Array.from({ length: 300 }, (_, n) => `198.51.100.${n % 250}`);
     const claims = [...addresses, 'unknown', `::1%${bootstrap}`, bootstrap, '203.0.113.7'].join(', ');
     const [line] = await linesOf(() => list({ 'X-Forwarded-For': claims }));
@@ -125,7 +124,7 @@ describe('the log', { timeout: 30_000 }, () => {
     });
   });
 
-  it('has the address of a client that hung up', async () => {
+  it('has the address of a client that closed its connection', async () => {
     const [line] = await linesOf(async () => {
       const connection = await Connection.open(shared.port);
       connection.send('GET /v1/inventory HTTP/1.1\r\nHost: x\r\nX-Request-Id: gone\r\n\r\n').destroy();
@@ -134,7 +133,7 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(line).toMatchObject({ address: '127.0.0.1', requestId: 'gone' });
   });
 
-  it('says once that readiness has changed, and of probes nothing but at debug', async () => {
+  it('reports each change of readiness once, and probes only at level debug', async () => {
     const own = await createDatabase();
     const service = await start({ DATABASE_URL: own.url, LOG_LEVEL: 'debug' });
     const name = new URL(own.url).pathname.slice(1);
@@ -143,10 +142,8 @@ describe('the log', { timeout: 30_000 }, () => {
     for (let n = 0; n < 3; n++) expect(await service.health('ready')).toBe(503);
     await database.sql(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
     const timesReady = () => service.lines().filter(({ msg }) => msg === 'ready').length;
-    await expect.poll(timesReady, { timeout: 5_000 }).toBe(2); // nobody probes meanwhile
+    await expect.poll(timesReady).toBe(2); // without a probe
     await service.terminate();
-    await own.drop();
-
     const lines = service.lines();
     const told = lines.filter(({ msg }) => /^(not )?ready/.test(String(msg)));
     expect(told.map(({ level, msg, err }) => [level, msg, err])).toEqual([
@@ -161,7 +158,7 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(service.log).not.toContain('    at ');
   });
 
-  it('says why a request was not let in, and which key it had', async () => {
+  it('has the reason why a key was refused, and the id of the key', async () => {
     const [revoked, expired] = [makeKey(), makeKey()];
     await database.addKey(revoked, { id: 'revoked', revoked_at: new Date() });
     await database.addKey(expired, { id: 'expired', expires_at: new Date() });
@@ -180,14 +177,14 @@ describe('the log', { timeout: 30_000 }, () => {
     ]);
   });
 
-  /** Lists that are read meanwhile fail. */
+  /** Reading the list fails while `act` runs. */
   async function withBrokenTable(act: () => Promise<unknown>): Promise<void> {
     await database.sql('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
     await act();
     await database.sql('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
   }
 
-  it('has the cause of a 500 with its stack, down to the database', async () => {
+  it('has the cause and the stack of a 500, with the code of PostgreSQL', async () => {
     const lines = await linesOf(() =>
       withBrokenTable(async () => {
         expect(await (await list(bearer)).json()).toMatchObject({ code: 'internal_error' });
@@ -198,18 +195,15 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(JSON.stringify(lines)).toContain('42703');
   });
 
-  it('never shows a key, wherever a client puts it', async () => {
+  it('never contains a key, wherever a client sends it', async () => {
     const keys = [bootstrap, makeKey(), makeKey()];
     await database.addKey(String(keys[1]));
     const service = await start({ LOG_LEVEL: 'trace' });
     const { port } = service;
     for (const key of keys) {
       const bearer = { Authorization: `Bearer ${key}` };
-      const update = {
-        method: 'PATCH',
-        target: '/v1/inventory/1',
-        headers: { ...bearer, 'Content-Type': 'application/json' },
-      };
+      const json = { ...bearer, 'Content-Type': 'application/json' };
+      const update = { method: 'PATCH', target: '/v1/inventory/1', headers: json };
       const questions: Question[] = [
         { target: '/v1/inventory', headers: bearer },
         { target: `/v1/inventory?access_token=${key}`, headers: { Cookie: `key=${key}`, Referer: key } },
@@ -231,7 +225,7 @@ describe('the log', { timeout: 30_000 }, () => {
     for (const secret of secrets) expect(service.log).not.toContain(secret);
   });
 
-  it('has of the successes one in LOG_SUCCESS_EVERY, and every failure', async () => {
+  it('has one in LOG_SUCCESS_EVERY successful requests, and every failed one', async () => {
     const service = await start({ LOG_SUCCESS_EVERY: '10' });
     for (let n = 0; n < 40; n++) {
       await list(bearer, service);
@@ -255,7 +249,7 @@ describe('the log', { timeout: 30_000 }, () => {
     };
     const askAs = (id: string) => list({ 'X-Request-Id': id }, service);
     const seesAll = (...wanted: readonly string[]) =>
-      expect.poll(() => wanted.filter((each) => !seen.includes(each)), { timeout: 10_000 }).toEqual([]);
+      expect.poll(() => wanted.filter((each) => !seen.includes(each))).toEqual([]);
 
     beforeAll(() => execFileSync('mkfifo', [pipe]));
     beforeEach(async () => {
@@ -272,32 +266,32 @@ describe('the log', { timeout: 30_000 }, () => {
     });
     afterAll(() => rmSync(folder, { recursive: true }));
 
-    it('goes on when the reader is replaced', async () => {
+    it('continues when another process reads the pipe', async () => {
       await askAs('first');
       await seesAll('"first"');
       reader.kill();
       await once(reader, 'exit');
       await askAs('unread');
-      await pause(300); // it has been written by now, in vain
+      await pause(300); // the service has tried to write it by now
       read();
       await askAs('last');
       await seesAll('"unread"', '"last"');
       expect(await service.terminate()).toBe(0);
     });
 
-    it('is whole at the end, though the reader has to catch up', async () => {
+    it('is complete when the service ends, although the reader is slow', async () => {
       reader.kill('SIGSTOP');
-      const ids = Array.from({ length: 980 }, (_, n) => `id-${n}-`); // more than a pipe holds, and then a little
-      // Each on a connection of its own, for which the drain does not wait.
+      const ids = Array.from({ length: 980 }, (_, n) => `id-${n}-`); // a little more than a pipe holds
+      // Each uses its own connection, because the drain does not wait for those.
       for (const id of ids) await ask(service.port, { target: '/', headers: { 'X-Request-Id': id } });
       const ended = service.terminate();
-      await pause(400); // of the second that the log has at the end
+      await pause(400); // at its end the service gives the log one second
       reader.kill('SIGCONT');
       expect(await ended).toBe(0);
       await seesAll(...ids, '"draining"', '"stopped"');
     });
 
-    it('does not keep the process from ending when the reader is gone', async () => {
+    it('lets the process end when the reader is gone', async () => {
       reader.kill();
       await once(reader, 'exit');
       await askAs('unread');
@@ -306,7 +300,7 @@ describe('the log', { timeout: 30_000 }, () => {
     });
   });
 
-  it('has the stack of a crash, and the process ends with 1', async () => {
+  it('has the stack of a crash, after which the process exits with 1', async () => {
     const service = await start({}, ['--import', CRASH_ON_SIGNAL]);
     service.signal('SIGUSR2');
     expect((await service.ended).code).toBe(1);

@@ -12,7 +12,7 @@ describe('the rate limit', () => {
   const list = (key: string) => fetch(`${limited.url}/v1/inventory`, { headers: { Authorization: `Bearer ${key}` } });
   const limitHeaders = ({ headers }: Response) => ['RateLimit-Policy', 'RateLimit'].map((name) => headers.get(name));
 
-  it('refuses what a key asks beyond it in a minute, and says when to come again', async () => {
+  it('refuses further requests of a key in the same minute, and sends Retry-After', async () => {
     for (const left of [2, 1, 0]) {
       const answer = await list(limited.key);
       const [policy, limit] = limitHeaders(answer);
@@ -28,7 +28,7 @@ describe('the rate limit', () => {
     expect(limitHeaders(refused)[1]).toMatch(/^"key";r=0;t=(60|5\d)$/);
   });
 
-  it('is each key’s own, and counts no request that was not let in', async () => {
+  it('counts the requests of each key apart, and counts no refused key', async () => {
     for (let n = 0; n < 5; n++) expect((await list('nobody')).status).toBe(401);
     await limited.addKey('another-api-key-that-may-read-and-write');
     expect((await list('another-api-key-that-may-read-and-write')).status).toBe(200);

@@ -11,19 +11,18 @@ import { startTestServer } from './postgres-server.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** URL of the run's PostgreSQL server, of a role that may create databases. */
+    /** The run's PostgreSQL server, with a role that may create databases. */
     postgresUrl: string;
-    /** Such as 18. */
     postgresMajor: number;
-    /** A migrated, empty database that each test file's own is copied from. */
+    /** A migrated, empty database, which `createDatabase` copies. */
     templateDatabase: string;
   }
 }
 
-/** Of the run's server and of those that tests start: another PostgreSQL than the project's own, and nothing but TLS. */
+/** Both hold for the run's server and for those that tests start: another version of PostgreSQL, and TLS only. */
 const { POSTGRES_VERSION: wantedVersion = '', TEST_DATABASE_TLS: wantedTls = '' } = process.env;
 
-/** Vitest calls this once a run: a build for the processes that tests start, one server, one migrated template database. */
+/** Vitest calls this once a run. It builds the programs that tests start, starts a server and migrates a template database. */
 export default async function prepareDatabase({ provide }: TestProject): Promise<() => Promise<void>> {
   buildIfStale();
   const server = await startServer();
@@ -75,7 +74,7 @@ async function startContainer() {
     })
     .withCommand(['postgres', '-c', 'fsync=off'])
     .withExposedPorts(5432)
-    .withWaitStrategy(Wait.forListeningPorts()) // while it initialises itself, it listens on none
+    .withWaitStrategy(Wait.forListeningPorts()) // it listens once it is initialised
     .withStartupTimeout(60_000)
     .start();
   return {
@@ -85,7 +84,7 @@ async function startContainer() {
   };
 }
 
-/** One look at the engine's socket, so that a machine without Docker loses no time. */
+/** Asks the engine's socket once, so that a machine without Docker loses no time. */
 async function dockerAnswers(): Promise<boolean> {
   const host = new URL(process.env['DOCKER_HOST'] ?? 'unix:///var/run/docker.sock');
   const target = host.protocol === 'unix:' ? { socketPath: host.pathname } : { host: host.hostname, port: host.port };
