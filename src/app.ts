@@ -18,7 +18,6 @@ const CORS = {
   preflightContinue: true,
 };
 
-/** The whole application, not yet listening. */
 export async function createApp(settings: Settings, limits: Limits = LIMITS): Promise<NestExpressApplication> {
   const adapter = new InventoryExpressAdapter(limits);
   const app = await NestFactory.create<NestExpressApplication>(AppModule.with(settings), adapter, {

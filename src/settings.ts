@@ -105,7 +105,6 @@ export const SETTINGS = {
 
 export type SettingName = keyof typeof SETTINGS;
 
-/** The settings' values, by the names that the settings have outside. */
 export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
 
 /** By this NestJS knows what to inject as {@link Settings}. */

@@ -198,7 +198,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         return (await session.query<string[]>({ text: sql, values, rowMode: 'array' })).rows.map(([, ...row]) => row);
       };
       expect(await run({ petId: 1n, quantity: 5 })).toEqual([['busy', null, null]]);
-      expect(await run({ petId: 2n, quantity: 5, requestId: 'alone' })).toEqual([['done', 'available', 2]]);
+      expect(await run({ petId: 2n, quantity: 5, requestId: 'alone' })).toEqual([['done', 2, 'available']]);
       expect(await run({ petId: 404n, quantity: 5 })).toEqual([['absent', null, null]]);
       expect(
         await run(
@@ -208,10 +208,10 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
           { petId: 2n, quantity: 7, requestId: 'last' },
         ),
       ).toEqual([
-        ['done', 'available', 2],
+        ['done', 2, 'available'],
         ['busy', null, null],
         ['absent', null, null],
-        ['done', 'available', 5],
+        ['done', 5, 'available'],
       ]);
       expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 7 }, { quantity: 7 }]);
       const history = `SELECT pet_id, quantity_before AS before, quantity_after AS after, status_before::text || status_after AS status,

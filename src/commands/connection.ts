@@ -26,7 +26,6 @@ const listen: Prepare = (client) => {
   return Promise.resolve();
 };
 
-/** Runs work on one database connection of its own. */
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const { DATABASE_URL } = readSettings();
   const client = await openConnection(connectionConfig(DATABASE_URL, command, bounds, settings, listen));
@@ -39,7 +38,7 @@ export async function withConnection<T>(command: string, work: (client: pg.Clien
   }
 }
 
-/** The same for what writes stock or history: on an older schema this would break the history. */
+/** For what writes stock or history: on an older schema this would break the history. */
 export function withNewestSchema<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   return withConnection(command, async (client) => {
     const pending = await pendingMigrations(async (sql) => (await client.query<object>(sql)).rows);

@@ -2,21 +2,20 @@ import { type Command, Option } from 'commander';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import { itemJson, MEMBERS } from '../inventory/stock-item.js';
+import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
 import { withConnection } from './connection.js';
 import { whileInterruptible } from './interruption.js';
 import { refuseClosedOutput } from './output.js';
 import { END_MARK, FAILED_MARK, type Format, FORMATS } from './stock-file.js';
 
 const item = itemJson('inventory_item');
-const columns = MEMBERS.map(({ name, column }) => `${column} AS "${name}"`).join(', ');
 
 /** Lines as they are: no JSON has these two characters. The text format would double each backslash. */
 const LINES = String.raw`FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'`;
 
 /** PostgreSQL writes the lines: int64 stays exact, and Node.js makes no object for each pet. */
 const statements = {
-  csv: [columns, 'FORMAT csv, HEADER'],
+  csv: [ITEM_COLUMNS, 'FORMAT csv, HEADER'],
   ndjson: [item, LINES],
   json: [`CASE row_number() OVER (ORDER BY pet_id) WHEN 1 THEN ' ' ELSE ',' END || ${item}`, LINES],
 } as const;

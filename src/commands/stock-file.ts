@@ -6,7 +6,6 @@ import { Failure } from '../errors/error-text.js';
 export const FORMATS = ['csv', 'ndjson', 'json'] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** The format that a file's name tells, `.gz` aside. */
 export function formatOf(name: string): Format | undefined {
   const ending = name.toLowerCase().replace(/\.gz$/, '').split('.').pop();
   return ending === 'jsonl' ? 'ndjson' : FORMATS.find((format) => format === ending);

@@ -73,7 +73,6 @@ function headerOf(fields: string[]): string[] {
   throw new Failure(`${HEADER_RULE}, not ${quote(fields.join())}`);
 }
 
-/** One JSON object a line. */
 function readNdjson(text: AsyncIterable<string>, ending: Ending): AsyncGenerator<string[]> {
   return readLines(text, ending, (line) => {
     const item = parseJson(line);

@@ -13,13 +13,15 @@ export const PET_ID_SCHEMA = {
   example: 1,
 } as const;
 
+const QUANTITY_SCHEMA = { type: 'integer', minimum: 0, maximum: MAX_QUANTITY } as const;
+
 /** A stock entry. `petId` is an int64; a JavaScript number could not keep all its digits. */
 @ApiSchema({ description: 'The stock of one pet.' })
 export class InventoryItem {
   @ApiProperty({ ...PET_ID_SCHEMA, description: 'Identifier of the animal that this entry tracks.' })
   petId!: bigint;
 
-  @ApiProperty({ type: 'integer', minimum: 0, maximum: MAX_QUANTITY, description: 'Current stock count.', example: 12 })
+  @ApiProperty({ ...QUANTITY_SCHEMA, description: 'Current stock count.', example: 12 })
   quantity!: number;
 
   @ApiProperty({
@@ -42,13 +44,7 @@ const RULE = { message: QUANTITY_RULE };
 /** The body of an update (docs/interface.md, section 2). */
 @ApiSchema({ description: 'The new stock of a pet.', additionalProperties: false } as ApiSchemaOptions)
 export class InventoryUpdate {
-  @ApiProperty({
-    type: 'integer',
-    minimum: 0,
-    maximum: MAX_QUANTITY,
-    description: 'The new stock count.',
-    example: 12,
-  })
+  @ApiProperty({ ...QUANTITY_SCHEMA, description: 'The new stock count.', example: 12 })
   @IsInt(RULE)
   @Min(0, RULE)
   @Max(MAX_QUANTITY, RULE)

@@ -8,7 +8,7 @@ import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './
 import { ENTITY_TAG_LIST, IDEMPOTENCY_KEY, IF_MATCH_RULE } from './inventory.pipes.js';
 
 const LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
-const ITEM = { petId: 1, quantity: 12, status: 'available' };
+const ITEM: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };
 const ITEM_TAG = '"available-12"';
 
 /** What can happen to a request before the operation sees it. */
@@ -44,7 +44,7 @@ An empty store is \`[]\`.`,
       headers,
       type: InventoryItem,
       isArray: true,
-      example: [ITEM, { petId: 3, quantity: 0, status: 'sold' }],
+      example: [ITEM, { ...ITEM, petId: 3, quantity: 0, status: 'sold' }],
     }),
     ApiResponse({ status: 304, description: 'The list has not changed.', headers }),
     FailsWith({

@@ -13,8 +13,9 @@ import { DeadlinePassed, byDeadline, untilDeadline } from '../database/deadline.
 import { PrismaService } from '../database/prisma.service.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
-import type { Prisma } from '../generated/prisma/client.js';
+import { Prisma } from '../generated/prisma/client.js';
 import { type InventoryItem, itemTag } from './inventory.dto.js';
+import { ITEM_COLUMNS } from './stock-item.js';
 import { StockList } from './stock-list.js';
 
 export interface QuantityUpdate {
@@ -107,6 +108,11 @@ export class InventoryService {
   }
 }
 
+/** All that a history row says of the item: the compiler finds a member that is left out. */
+type StateChange = Required<
+  Pick<Prisma.StockChangeCreateManyInput, `${Exclude<keyof InventoryItem, 'petId'>}${'Before' | 'After'}`>
+>;
+
 async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<UpdateOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId } = update;
   // The history row that is written here names the key and the request: the table's trigger writes none.
@@ -117,18 +123,15 @@ async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Pr
   if (known) return known;
   // A wait would hold a connection: the service tries a locked row again instead.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
-    SELECT pet_id AS "petId", quantity, status FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE NOWAIT`;
+    SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE NOWAIT`;
   if (!item) return (await firstUse(tx, update)) ?? { outcome: 'absent' };
   if (ifMatch && !ifMatch.includes(itemTag(item)))
     return (await firstUse(tx, update)) ?? { outcome: 'precondition_failed', item };
   const { status, quantity: quantityBefore } = item;
   await tx.inventoryItem.update({ where: { petId }, data: { quantity } });
-  await tx.stockChange.create({
-    data: {
-      ...{ petId, quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status },
-      ...{ changedBy, requestId, idempotencyKey, ifMatchSha256: idempotencyKey === null ? null : sha256Of(ifMatch) },
-    },
-  });
+  const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
+  const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
+  await tx.stockChange.create({ data: { petId, ...change, changedBy, requestId, idempotencyKey, ifMatchSha256 } });
   return { outcome: 'done', item: { petId, quantity, status } };
 }
 

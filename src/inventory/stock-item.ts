@@ -58,10 +58,16 @@ export const MEMBERS: readonly (Member & { readonly name: string })[] = Object.e
 /** What an item says of its pet: all members but the petId. */
 export const STATE = MEMBERS.filter(({ name }) => name !== 'petId');
 
-/** A list for SQL: the form once for each member of the state, whose column takes the place of each `#`. */
-export function stateList(form = '#'): string {
-  return STATE.map(({ column }) => form.replaceAll('#', column)).join(', ');
+/** What an update leaves as it is. Each is a text, or null. */
+export const KEPT = STATE.filter(({ name }) => name !== 'quantity');
+
+/** A list for SQL: the form once for each member, whose column takes the place of each `#`. */
+export function stateList(form = '#', members = STATE): string {
+  return members.map(({ column }) => form.replaceAll('#', column)).join(', ');
 }
+
+/** SQL for the columns of inventory_item, by the names of the members. */
+export const ITEM_COLUMNS = MEMBERS.map(({ name, column }) => `${column} AS "${name}"`).join(', ');
 
 /** SQL for an item as JSON. @param row what the statement calls the row of inventory_item */
 export function itemJson(row: string): string {

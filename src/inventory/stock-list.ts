@@ -147,7 +147,6 @@ const NO_ITEMS = new Piece(Buffer.alloc(0));
 /** The whole stock as bytes, shared by every response that sends them. */
 export class StockList {
   readonly pieces: readonly Piece[];
-  /** Not compressed. */
   readonly plain: Body;
   readonly #hash: string;
   #gzip: Promise<Body> | undefined;
@@ -188,7 +187,6 @@ export class StockList {
     return new StockList(pieces);
   }
 
-  /** Length of the pieces that another list does not have. */
   bytesNotIn(other: StockList): number {
     let at = 0;
     return this.pieces.reduce((sum, piece) => {
@@ -202,7 +200,6 @@ export class StockList {
     return coding === 'identity' ? this.#hash : `${this.#hash}-${coding}`;
   }
 
-  /** Whether a tag is this list's, in whichever coding the client has it. */
   hasTag(tag: string): boolean {
     return CODINGS.some((coding) => tag === this.tag(coding));
   }
@@ -212,7 +209,6 @@ export class StockList {
     return this.#gzip ? 0 : this.pieces.filter((piece) => !piece.isDeflated).length;
   }
 
-  /** Made when first asked for. */
   gzip(): Promise<Body> {
     this.#gzip ??= this.#compress().catch((error: unknown) => {
       this.#gzip = undefined;

@@ -1,7 +1,6 @@
 /** The largest quantity: what PostgreSQL's `integer` holds. */
 export const MAX_QUANTITY = 2_147_483_647;
 
-/** A petId is any int64. */
 export const MIN_PET_ID = -(2n ** 63n);
 export const MAX_PET_ID = 2n ** 63n - 1n;
 

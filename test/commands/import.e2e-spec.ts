@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { importStock } from '../../src/commands/import.ts';
+import { ITEM } from '../../src/inventory/stock-item.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
 import {
@@ -201,7 +202,7 @@ describe('inventory import', () => {
     expect(code).toBe(1);
     expect(told.slice(0, 3)).toEqual([
       'error: line 3: quantity must be an integer from 0 to 2147483647, not "-1" (pet 1)',
-      'line 3: status must be one of available, pending, sold, not "gone" (pet 1)',
+      `line 3: status must be ${ITEM.status.rule}, not "gone" (pet 1)`,
       'line 5: quantity must be an integer from 0 to 2147483647, not "-1" (pet 3)',
     ]);
     expect(told).toContain('line 10: petId is the same as in line 2');
@@ -219,7 +220,7 @@ describe('inventory import', () => {
     expect(stderr.split('\n').slice(0, -2)).toEqual([
       'error: line 1: petId must be an integer from -9223372036854775808 to 9223372036854775807, in plain digits, not "5"',
       'line 2: quantity must be an integer from 0 to 2147483647, not "[1]" (pet 6)',
-      `line 2: status must be one of available, pending, sold, not "\\u001b[2J\ufffd${'x'.repeat(35)}…" (pet 6)`,
+      `line 2: status must be ${ITEM.status.rule}, not "\\u001b[2J\ufffd${'x'.repeat(35)}…" (pet 6)`,
       'line 3: quantity is missing (pet 7)',
       'line 3: status is missing (pet 7)',
     ]);

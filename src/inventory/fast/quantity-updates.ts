@@ -4,7 +4,9 @@ import { NotApplied, isRefusedValue } from '../../database/database-failure.js';
 import { boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
 import { StatementConnection } from '../../database/statement-connection.js';
 import type { Settings } from '../../settings.js';
+import type { InventoryItem } from '../inventory.dto.js';
 import type { InventoryService, QuantityUpdate, UpdateOutcome } from '../inventory.service.js';
+import { KEPT } from '../stock-item.js';
 import { type UpdatedRow, updateStatement } from './update-statement.js';
 
 const MOST_PER_STATEMENT = 500;
@@ -69,11 +71,12 @@ export class QuantityUpdates {
   async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     const result = await this.#batcher.call(update, deadline);
     if (result instanceof Failure) throw result.reason;
-    const [, outcome, status, present] = result;
+    const [, outcome, present, ...texts] = result;
     if (outcome === 'busy') throw new NotApplied('someone else holds the row, or took the key a moment ago');
     if (outcome === 'absent' || outcome === 'key_reused') return { outcome };
     const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
-    return { outcome, item: { petId: update.petId, quantity, status } };
+    const kept = Object.fromEntries(KEPT.map(({ name }, at) => [name, texts[at]]));
+    return { outcome, item: { petId: update.petId, quantity, ...kept } as InventoryItem };
   }
 
   /** Looks at the database's clock, and refuses while commits are held: PostgreSQL keeps their processes without a client. */

@@ -1,14 +1,14 @@
 import { type Statement, arrayLiteral } from '../../database/statement-connection.js';
-import type { PetStatus } from '../../generated/prisma/enums.js';
 import type { QuantityUpdate } from '../inventory.service.js';
+import { KEPT, stateList } from '../stock-item.js';
 import { type ChainedUpdate, chainUpdates } from './update-chain.js';
 
 /** What the statement says of an update. `busy`: someone else holds the pet's row or took the key a moment ago. */
 export type UpdatedRow = readonly [
   n: string,
   outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused' | 'absent' | 'busy',
-  status: PetStatus,
   present: string,
+  ...kept: (string | null)[],
 ];
 
 interface Column {
@@ -35,6 +35,7 @@ const ALL_COLUMNS: readonly Column[] = [
 /** `plain`: no update has a condition or a key, and no pet is there twice. `keyed`: an update has a key. */
 type Kind = 'plain' | 'full' | 'keyed';
 
+const kept = (form: string) => stateList(form, KEPT);
 const columnsOf = (kind: Kind) => (kind === 'plain' ? PLAIN_COLUMNS : ALL_COLUMNS);
 
 const IF_MATCH_SHA256 = `sha256(convert_to(if_match, 'UTF8'))`;
@@ -54,7 +55,7 @@ function sqlOf(kind: Kind, isSingle: boolean): string {
     : `unnest(${columns.map(({ type }, at) => `$${at + 1}::${type}[]`).join(', ')})
         WITH ORDINALITY AS updates (${columns.map(({ name }) => name).join(', ')}, n)`;
   const [lastMs, timeoutMs] = [`$${columns.length + 1}::float8`, `$${columns.length + 2}`];
-  const lock = `LATERAL (SELECT quantity, status FROM inventory_item AS item WHERE item.pet_id = asked.pet_id
+  const lock = `LATERAL (SELECT ${stateList()} FROM inventory_item AS item WHERE item.pet_id = asked.pet_id
                   FOR NO KEY UPDATE SKIP LOCKED) AS item`;
   const ifFull = (sql: string) => (kind === 'plain' ? '' : sql);
   const ifKeyed = (sql: string) => (kind === 'keyed' ? sql : '');
@@ -68,21 +69,21 @@ function sqlOf(kind: Kind, isSingle: boolean): string {
   ), asked AS (
     SELECT updates.* FROM settings CROSS JOIN ${updates} WHERE statement_timestamp() < to_timestamp(${lastMs} / 1000)
   ), ${ifKeyed(`known AS MATERIALIZED (
-    SELECT n, status_after, quantity_after, pg_logical_emit_message(true, 'inventory', 'replay'),
+    SELECT n, quantity_after, ${kept('#_after')}, pg_logical_emit_message(true, 'inventory', 'replay'),
            (change.pet_id, quantity_after, if_match_sha256)
              IS NOT DISTINCT FROM (asked.pet_id, quantity, ${IF_MATCH_SHA256}) AS is_same
       FROM asked JOIN stock_change AS change USING (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL
   ), `)}${ifFull(`locked AS MATERIALIZED (
-    SELECT asked.pet_id, item.quantity, status FROM asked, ${lock} WHERE is_last
+    SELECT asked.pet_id, ${stateList('item.#')} FROM asked, ${lock} WHERE is_last
   ), `)}judged AS MATERIALIZED (
-    SELECT asked.*, item.quantity AS present, item.status, item.status IS NOT NULL
+    SELECT asked.*, item.quantity AS present, ${kept('item.#')}, item.status IS NOT NULL
            ${ifFull(`AND (if_match IS NULL OR item.status || '-' || item.quantity = ANY (string_to_array(if_match, ' ')))`)} AS holds
       FROM asked LEFT JOIN ${kind === 'plain' ? `${lock} ON true` : `locked AS item USING (pet_id)`}
            ${ifKeyed('WHERE n NOT IN (SELECT n FROM known)')}
   ), recorded AS (
-    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, request_id
+    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${kept('#_before, #_after')}, changed_by, request_id
            ${ifKeyed(', idempotency_key, if_match_sha256')})
-    SELECT pet_id, ${kind === 'plain' ? 'present' : 'coalesce(quantity_before, present)'}, quantity, status, status, changed_by, request_id
+    SELECT pet_id, ${kind === 'plain' ? 'present' : 'coalesce(quantity_before, present)'}, quantity, ${kept('#, #')}, changed_by, request_id
            ${ifKeyed(`, idempotency_key, CASE WHEN idempotency_key IS NOT NULL THEN ${IF_MATCH_SHA256} END`)}
       FROM judged WHERE holds ORDER BY ${ifKeyed('idempotency_key || changed_by, ')} n
     ${ifKeyed(`ON CONFLICT (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING pet_id`)}
@@ -94,8 +95,8 @@ function sqlOf(kind: Kind, isSingle: boolean): string {
   SELECT n, CASE WHEN holds THEN ${kind === 'keyed' ? `CASE WHEN pet_id IN (SELECT pet_id FROM recorded) THEN 'done' ELSE 'busy' END` : `'done'`}
                  WHEN present IS NOT NULL THEN 'precondition_failed'
                  WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
-                 ELSE 'absent' END, status, present FROM judged
-  ${ifKeyed(`UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, status_after, quantity_after FROM known`)}
+                 ELSE 'absent' END, present, ${kept('#')} FROM judged
+  ${ifKeyed(`UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, quantity_after, ${kept('#_after')} FROM known`)}
   ORDER BY n`;
 }
 
