@@ -9,7 +9,7 @@ const full = {
   leastGoodput: 0.9,
   /** How often a service is drained, and each fault that is over at once is repeated. */
   rounds: 30,
-  /** How long an outage or an overload lasts. */
+  /** The longest outage, and the length of an overload. */
   faultMs: 30_000,
   /** Requests of the scenario without a fault. */
   requests: 1_000_000,
@@ -42,5 +42,5 @@ export const SIZES = {
   /** With every change, in some 90 s. */
   medium,
   /** With every `npm test`. */
-  short: { ...medium, rounds: 1, updates: 2_000, pipelines: 200 },
+  short: { ...medium, rounds: 1, faultMs: 2_000, updates: 2_000, pipelines: 200 },
 } satisfies Record<string, Size>;

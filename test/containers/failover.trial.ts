@@ -13,7 +13,7 @@ const ROUNDS = Number(process.env['ROUNDS'] ?? 3);
 const PATIENCE_MS = 120_000;
 /** All containers run on one machine: this leaves some CPU to the node that comes back. */
 const THINK_TIME_MS = 20;
-const project = new ComposeProject(['deploy/failover/docker-compose.yml']);
+const project = new ComposeProject('deploy/failover/docker-compose.yml');
 let database: Database;
 let targets: Target[];
 

@@ -11,10 +11,10 @@ const quantities = { last: PETS };
 
 export type JudgedLoad = Awaited<ReturnType<typeof startJudgedLoad>>;
 
-/** This is about what is answered, and not about how fast. */
+/** These trials judge what is answered, not how fast. */
 const ANSWER_WITHIN_MS = 10_000;
 
-/** Load on a store of a hundred pets without a past. Every answer is judged, and the whole at the end. */
+/** Starts load on a store of a hundred pets without history. Judges each answer, and at the end the history. */
 export async function startJudgedLoad(
   database: Database,
   targets: readonly Target[],
@@ -34,7 +34,7 @@ export async function startJudgedLoad(
   return {
     load,
     evidence,
-    /** Stops and judges. What was broken is in `evidence.examples`. @param end where the store is in the end */
+    /** Stops the load and judges: `evidence.examples` has what was wrong. @param end the database that has the store then */
     async stop(end = database): Promise<FinalState> {
       await load.stop();
       const state = await readFinalState(end);
