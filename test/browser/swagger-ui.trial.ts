@@ -23,6 +23,19 @@ const PICTURES = process.env['PICTURES'];
 const LIST = '#operations-Inventory-listInventory';
 const UPDATE = '#operations-Inventory-updateInventory';
 
+/** Milliseconds from the click until the page has shown the list and is free again. */
+const TIME_OF_LIST = `new Promise((done) => {
+  const block = document.querySelector('${LIST}');
+  block.querySelector('.btn-clear').click();
+  const start = performance.now();
+  block.querySelector('.execute').click();
+  const look = () =>
+    requestAnimationFrame(
+      block.querySelector('.live-responses-table .shown-of') ? () => setTimeout(() => done(performance.now() - start)) : look,
+    );
+  look();
+})`;
+
 /** Finds elements that stick out of the page or of their box, and buttons that cover a text. */
 const MISPLACED = `(() => {
   const found = [];
@@ -136,13 +149,9 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
     const page = await browser.newPage({ viewport: { width: 1200, height: 860 } });
     await page.goto(`http://${HOST}:${own.port}/docs`);
     await authorize(page, own.key);
+    const { body } = await list(page);
     const timesMs: number[] = [];
-    let body = '';
-    for (let time = 0; time < 3; time++) {
-      const start = performance.now();
-      ({ body } = await list(page));
-      timesMs.push(performance.now() - start);
-    }
+    for (let time = 0; time < 3; time++) timesMs.push(await page.evaluate<number>(TIME_OF_LIST));
     expect(Math.min(...timesMs)).toBeLessThan(1_000);
     expect(JSON.parse(body)).toHaveLength(200);
     expect(body).toContain('"petId": 9223372036854675808,');
