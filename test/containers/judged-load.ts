@@ -3,6 +3,7 @@ import { Evidence } from '../../faults/evidence.ts';
 import type { Target } from '../../faults/exchange.ts';
 import { fillStock, readFinalState, type FinalState } from '../../faults/final-state.ts';
 import { Load } from '../../faults/load.ts';
+import { succeeded } from '../../faults/measures.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 
 const PETS = 100;
@@ -29,11 +30,22 @@ export async function startJudgedLoad(
   const evidence = new Evidence(stock, ANSWER_WITHIN_MS);
   const petIds = [...stock.keys()];
   const load = new Load({ targets, apiKey, quantities, random, workers: 32, petIds, thinkTimeMs });
-  load.onExchange((exchange) => evidence.add(exchange));
+  /** When a list and an update last succeeded, and the longest times without. */
+  const last = { update: performance.now(), list: performance.now() };
+  const gapMs = { update: 0, list: 0 };
+  load.onExchange((exchange) => {
+    evidence.add(exchange);
+    if (!succeeded(exchange)) return;
+    const { kind } = exchange.operation;
+    gapMs[kind] = Math.max(gapMs[kind], exchange.end - last[kind]);
+    last[kind] = Math.max(last[kind], exchange.end);
+  });
   load.start();
   return {
     load,
     evidence,
+    last,
+    gapMs,
     /** Stops the load and judges: `evidence.examples` has what was wrong. @param end the database that has the store then */
     async stop(end = database): Promise<FinalState> {
       await load.stop();

@@ -11,19 +11,19 @@ import { startTestServer } from './postgres-server.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** URL of the run's PostgreSQL server, of a role that may create databases. */
+    /** URL of the PostgreSQL server of the run. Its role may create databases. */
     postgresUrl: string;
-    /** Such as 18. */
+    /** For example 18. */
     postgresMajor: number;
-    /** A migrated, empty database that each test file's own is copied from. */
+    /** A migrated, empty database. Each test file gets a copy of it. */
     templateDatabase: string;
   }
 }
 
-/** Of the run's server and of those that tests start: another PostgreSQL than the project's own, and nothing but TLS. */
+/** Apply to every server of the run: another version of PostgreSQL, and only TLS. */
 const { POSTGRES_VERSION: wantedVersion = '', TEST_DATABASE_TLS: wantedTls = '' } = process.env;
 
-/** Vitest calls this once a run: a build for the processes that tests start, one server, one migrated template database. */
+/** Vitest calls this once a run. It builds the service, and starts a server with a migrated template database. */
 export default async function prepareDatabase({ provide }: TestProject): Promise<() => Promise<void>> {
   buildIfStale();
   const server = await startServer();
@@ -75,7 +75,7 @@ async function startContainer() {
     })
     .withCommand(['postgres', '-c', 'fsync=off'])
     .withExposedPorts(5432)
-    .withWaitStrategy(Wait.forListeningPorts()) // while it initialises itself, it listens on none
+    .withWaitStrategy(Wait.forListeningPorts()) // during its initialisation, PostgreSQL listens on no port
     .withStartupTimeout(60_000)
     .start();
   return {
@@ -85,7 +85,7 @@ async function startContainer() {
   };
 }
 
-/** One look at the engine's socket, so that a machine without Docker loses no time. */
+/** Asks the socket of the Docker engine once, so that a machine without Docker loses no time. */
 async function dockerAnswers(): Promise<boolean> {
   const host = new URL(process.env['DOCKER_HOST'] ?? 'unix:///var/run/docker.sock');
   const target = host.protocol === 'unix:' ? { socketPath: host.pathname } : { host: host.hostname, port: host.port };
