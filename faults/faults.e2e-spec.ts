@@ -4,7 +4,7 @@ import { SCENARIOS } from './scenarios.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SIZES } from './size.ts';
 
-/** The short form of `npm run faults`; a seed given here repeats a run. */
+/** The short form of `npm run faults`. The same seed repeats a run. */
 const SEED = Number(process.env['FAULTS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
 describe(`two services under fault (FAULTS_SEED=${SEED})`, { timeout: 60_000 }, () => {
@@ -17,12 +17,12 @@ describe(`two services under fault (FAULTS_SEED=${SEED})`, { timeout: 60_000 }, 
   afterAll(() => postgres.remove());
 
   it.each([
-    ['finds a list that is out of date', 'control-stale-list'],
-    ['keep every promise through one fault after the other', 'every-fault'],
+    ['are found out when a cache repeats their lists', 'control-stale-list'],
+    ['keep every promise through each fault', 'every-fault'],
     ['lose no request to SIGTERM', 'sigterm'],
-    ['answer hostile pipelines in order, and keep nothing of them', 'hostile-pipelines'],
+    ['answer hostile pipelines in order, without a leak', 'hostile-pipelines'],
     ['tell what became of each update when TLS is damaged', 'damaged-tls'],
-    ['write once what is repeated until it is answered', 'repeated-updates'],
+    ['write an update once that is repeated until it is answered', 'repeated-updates'],
   ])('%s', async (_, name) => {
     const notes: string[] = [];
     const random = new SeededRandom(SEED);

@@ -16,7 +16,7 @@ export const FAULTS = {
   },
   'silent-connections': async ({ proxies, world }) => {
     for (const proxy of proxies) proxy.silence();
-    await sleep(world.random.between(BRIEFLY_MS, world.size.faultMs));
+    await sleep(world.random.between(BRIEFLY_MS, Math.min(4_000, world.size.faultMs)));
     for (const proxy of proxies) proxy.speak();
   },
   'terminate-sessions': ({ database }) => database.cutSessions(),
