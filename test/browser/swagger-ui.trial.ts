@@ -26,14 +26,14 @@ const UPDATE = '#operations-Inventory-updateInventory';
 /** Milliseconds from the click until the page has shown the list and is free again. */
 const TIME_OF_LIST = `new Promise((done) => {
   const block = document.querySelector('${LIST}');
-  block.querySelector('.btn-clear').click();
+  block.querySelector('.btn-clear')?.click();
   const start = performance.now();
   block.querySelector('.execute').click();
   const look = () =>
-    requestAnimationFrame(
-      block.querySelector('.live-responses-table .shown-of') ? () => setTimeout(() => done(performance.now() - start)) : look,
-    );
-  look();
+    block.querySelector('.live-responses-table .shown-of')
+      ? requestAnimationFrame(() => setTimeout(() => done(performance.now() - start)))
+      : requestAnimationFrame(look);
+  requestAnimationFrame(look);
 })`;
 
 /** Finds elements that stick out of the page or of their box, and buttons that cover a text. */
