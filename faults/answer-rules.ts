@@ -1,13 +1,13 @@
 import type { Exchange } from './exchange.ts';
 import { ConnectionLost, type Answer } from '../test/support/http-client.ts';
 
-/** What an answer breaks of what the interface promises of every single one; a sentence each. */
+/** @returns a sentence for each promise about every response that this one breaks */
 export function brokenRules(exchange: Exchange, answerWithinMs: number): string[] {
   const { target, connectedAt, start, end, outcome } = exchange;
   const broken: string[] = [];
   if (end - start > answerWithinMs) broken.push(`took ${(end - start).toFixed(0)} ms`);
   if (outcome instanceof ConnectionLost) {
-    // Only kill -9 may end a connection under a request, and no connection that was made after it.
+    // Only kill -9 may end a connection during a request, and only an earlier connection.
     if (connectedAt > target.killedAt) broken.push(outcome.message);
   } else if (!isPromised(exchange, outcome)) {
     const retryAfter = outcome.headers['retry-after'] ?? 'none';
@@ -16,7 +16,7 @@ export function brokenRules(exchange: Exchange, answerWithinMs: number): string[
   return broken;
 }
 
-/** The `code` of an Error body, where there is one. */
+/** The `code` of an Error body, if there is one. */
 export function codeOf({ status, text }: Answer): string | undefined {
   if (status < 400) return undefined;
   const { code } = members(text);
@@ -25,7 +25,7 @@ export function codeOf({ status, text }: Answer): string | undefined {
 
 function isPromised({ operation }: Exchange, answer: Answer): boolean {
   const { status, headers, text } = answer;
-  if (operation.kind === 'list' && status === 200) return true; // its items are judged by themselves
+  if (operation.kind === 'list' && status === 200) return true; // the evidence judges its items
   if (operation.kind === 'list' && status === 304) return operation.known !== undefined;
   if (operation.kind === 'update' && status === 200) {
     const { petId, quantity } = operation;

@@ -8,8 +8,8 @@ const EXAMPLES = 8;
 const CONNECTION_LOST = 'connection lost';
 
 /**
- * Judges every exchange as it comes, by what the interface promises of each answer, and keeps what is needed to judge
- * the whole at the end: per pet a register history, and the lists as moments of the store.
+ * Judges each exchange by the promises of the interface. For the verdict at the end it keeps a register history of each
+ * pet, and the lists as moments of the store.
  */
 export class Evidence {
   readonly answerWithinMs: number;
@@ -21,7 +21,7 @@ export class Evidence {
   private sentences: string[] = [];
   slowestMs = 0;
   requests = 0;
-  /** Updates that were acknowledged, and those of which nobody was told whether they took place. */
+  /** The number of acknowledged updates, and of updates with an unknown outcome. */
   done = 0;
   unknown = 0;
 
@@ -40,12 +40,12 @@ export class Evidence {
     const kind =
       outcome instanceof ConnectionLost ? CONNECTION_LOST : `${outcome.status} ${codeOf(outcome) ?? ''}`.trim();
     this.counts.set(kind, this.answered(kind) + 1);
-    if (exchange.repeated?.again) return; // one request, told of when it is answered
+    if (exchange.repeated?.again) return; // the last attempt tells about the whole request
     if (operation.kind === 'update') this.addUpdate(exchange, operation);
     else if (!(outcome instanceof ConnectionLost)) this.addList(exchange, operation, outcome);
   }
 
-  /** The last word, once no request is in flight. */
+  /** Judges the whole, once no request is in flight. */
   conclude(state: FinalState): void {
     for (const [petId, first] of this.initial) {
       const history = this.histories.get(petId);
@@ -72,7 +72,7 @@ export class Evidence {
     return this.sentences.filter((sentence) => sentence.includes(words)).length;
   }
 
-  /** How often each kind of answer came, for people. */
+  /** How often each kind of response came, as a text. */
   get summary(): string {
     return [...this.counts].map(([kind, count]) => `${count} × ${kind}`).join(', ');
   }
@@ -120,7 +120,7 @@ export class Evidence {
       moment[index++] = item.quantity;
     }
     if (items.length !== index) this.accuse(exchange, `has ${items.length} items`);
-    if (answer.status === 200) this.lists.push(moment); // a 304 is a list that was kept before
+    if (answer.status === 200) this.lists.push(moment); // the list of a 304 is already in `lists`
   }
 
   private accuse({ target, operation, start, end }: Exchange, what: string): void {

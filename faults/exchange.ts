@@ -1,10 +1,10 @@
 import type { ConnectionLost, Answer } from '../test/support/http-client.ts';
 
-/** Where requests go: a service process, or something that stands before one. */
+/** A service process, or a proxy before one. */
 export interface Target {
   readonly name: string;
   readonly port: number;
-  /** Monotonic milliseconds at which the last kill -9 had ended it; connections opened before that may break. */
+  /** When the last kill -9 had ended it, in monotonic milliseconds. Earlier connections may break. */
   readonly killedAt: number;
 }
 
@@ -13,13 +13,13 @@ export interface Update {
   readonly petId: number;
   /** Different from every other quantity of the run. */
   readonly quantity: number;
-  /** The quantity that `If-Match` asked for, where it was sent. */
+  /** The quantity in `If-Match`, if the update has one. */
   readonly expected?: number;
 }
 
 export interface List {
   readonly kind: 'list';
-  /** The list the client already had, sent along as `If-None-Match`. */
+  /** The list that the client has, named in `If-None-Match`. */
   readonly known?: KnownList;
 }
 
@@ -28,13 +28,13 @@ export interface KnownList {
   readonly body: string;
 }
 
-/** One request and what came of it; times are monotonic milliseconds. */
+/** One request and its outcome. Times are monotonic milliseconds. */
 export interface Exchange {
   readonly target: Target;
   readonly operation: Update | List;
   readonly start: number;
   readonly end: number;
-  /** Of a request that is repeated until it is answered: when its first attempt was sent, and whether another follows. */
+  /** Set when the client repeats the request until it is answered: the start of the first attempt, and if another follows. */
   readonly repeated?: { readonly since: number; readonly again: boolean };
   readonly connectedAt: number;
   readonly outcome: Answer | ConnectionLost;

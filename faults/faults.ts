@@ -16,7 +16,7 @@ export const FAULTS = {
   },
   'silent-connections': async ({ proxies, world }) => {
     for (const proxy of proxies) proxy.silence();
-    await sleep(world.random.between(1_000, 4_000));
+    await sleep(world.random.between(BRIEFLY_MS, Math.min(4_000, world.size.faultMs)));
     for (const proxy of proxies) proxy.speak();
   },
   'terminate-sessions': ({ database }) => database.cutSessions(),
@@ -27,7 +27,7 @@ export const FAULTS = {
   },
   'freeze-postgres': async ({ world }) => {
     world.postgres.freeze();
-    await sleep(BRIEFLY_MS);
+    await sleep(world.random.between(BRIEFLY_MS, world.size.faultMs));
     world.postgres.thaw();
   },
   'restart-postgres': async ({ world }) => {
@@ -36,7 +36,7 @@ export const FAULTS = {
   },
   'kill-postgres': async ({ world }) => {
     await world.postgres.crash();
-    await sleep(world.random.between(0, 300));
+    await sleep(world.random.between(0, world.size.faultMs));
     await world.postgres.restart();
   },
   'kill-service': async ({ services }) => {

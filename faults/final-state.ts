@@ -1,7 +1,7 @@
 import type { Database } from '../test/support/database.ts';
 import type { Update } from './exchange.ts';
 
-/** What the database holds once all is quiet. */
+/** The store and the history, once no request is in flight. */
 export interface FinalState {
   readonly readStart: number;
   readonly readEnd: number;
@@ -17,7 +17,7 @@ export interface Change {
   readonly requestId: string | null;
 }
 
-/** An update that took place, or may have. */
+/** An update that took place, or may have taken place. */
 export interface Accepted {
   readonly update: Update;
   readonly outcome: 'done' | 'unknown';
@@ -50,7 +50,7 @@ export async function readFinalState(database: Database): Promise<FinalState> {
   };
 }
 
-/** A pet's changes must lead from its first quantity to its last, and each must be an update that was accepted, once. */
+/** The changes of a pet must lead from its first quantity to its last. Each must be an accepted update, once. */
 export function brokenHistory(
   petId: number,
   first: number,

@@ -11,21 +11,21 @@ export interface LoadOptions {
   readonly random: SeededRandom;
   readonly workers: number;
   readonly petIds: readonly number[];
-  /** The part of the requests that are updates, 0 to 1. Default 0.6. */
+  /** The share of updates among the requests, 0 to 1. Default 0.6. */
   readonly updateShare?: number;
-  /** The pause of a worker between an answer and its next request. Default none. */
+  /** The pause of a worker between a response and its next request. Default: none. */
   readonly thinkTimeMs?: number;
-  /** The part of the updates that carry `If-Match`, 0 to 1. Default 0.1. */
+  /** The share of the updates with `If-Match`, 0 to 1. Default 0.1. */
   readonly conditionalShare?: number;
-  /** All workers begin with the first target and stay until they are sent away; otherwise they go round. */
+  /** All workers begin at the first target and stay until the service closes their connection. Otherwise they take turns. */
   readonly together?: boolean;
-  /** Updates carry an `Idempotency-Key` and are repeated until they are answered, after `stop` too. */
+  /** Updates have an `Idempotency-Key`. Workers repeat them until they are answered, even after `stop`. */
   readonly repeats?: boolean;
 }
 
 const GIVE_UP_MS = 15_000;
 
-/** How likely a worker changes its connection after a request, so that a process that returns gets its share again. */
+/** The probability of a new connection after a request, so that a returning process gets its share again. */
 const MOVING_ON = 0.01;
 const REPEATED_ELSEWHERE = 0.5;
 
@@ -42,9 +42,9 @@ export class Load {
   /** Answered 200 or 304. */
   served = 0;
   unserved = 0;
-  /** Legitimate while a service is down: nothing was sent. */
+  /** Allowed while a service is down: nothing was sent. */
   refusedConnections = 0;
-  /** Ends of idle connections that no answer had announced: the next request might have died. */
+  /** Idle connections that ended without announcement: a request on them would have failed. */
   unannouncedCloses = 0;
 
   private readonly options: LoadOptions;
@@ -62,7 +62,7 @@ export class Load {
     this.workers = Array.from({ length: this.options.workers }, (_, index) => this.work(index));
   }
 
-  /** Lets every request in flight end. */
+  /** Waits for every request in flight. */
   async stop(): Promise<void> {
     this.running = false;
     await Promise.all(this.workers);
@@ -96,7 +96,7 @@ export class Load {
       const outcome = await connection.request(this.request(operation), { withinMs: GIVE_UP_MS }).catch(asOutcome);
       const end = performance.now();
       if (outcome instanceof Error) connection.destroy();
-      if (outcome instanceof NotConnected) continue; // closed between the look at it and the request
+      if (outcome instanceof NotConnected) continue; // the service closed it just before the request
       const since = unanswered?.since ?? start;
       const again = outcome instanceof Error || outcome.status === 503;
       const repeats = this.options.repeats && operation.kind === 'update';
@@ -107,7 +107,7 @@ export class Load {
       for (const listener of this.listeners) listener(repeats ? { ...exchange, repeated: { since, again } } : exchange);
       const movesOn = unanswered ? REPEATED_ELSEWHERE : MOVING_ON;
       if (!this.options.together && random.chance(movesOn)) connection.destroy();
-      if (!connection.reusable) turn++; // as a balancer does: the next connection goes to the next process
+      if (!connection.reusable) turn++; // like a balancer, which gives the next connection to the next process
       if (again) await sleep(random.between(2, 10));
       else if (operation.kind === 'update') remember(seen, operation, outcome);
       else if (outcome.status === 200) known = { etag: outcome.headers['etag'] ?? '', body: outcome.text };
@@ -146,13 +146,13 @@ export class Load {
   }
 }
 
-/** The end of a connection is an outcome, anything else is a fault of the test. */
+/** The end of a connection is an outcome. Any other error is a fault of the test. */
 function asOutcome(error: unknown): ConnectionLost | NotConnected {
   if (error instanceof ConnectionLost || error instanceof NotConnected) return error;
   throw error;
 }
 
-/** A refused precondition tells the present quantity, an accepted update is it: either serves the next `If-Match`. */
+/** Keeps the quantity that the entity tag tells, for the next `If-Match`. */
 function remember(seen: Map<number, number>, update: Update, answer: Answer): void {
   const quantity = Number(/^"available-(\d+)"$/.exec(answer.headers['etag'] ?? '')?.[1]);
   if (!Number.isNaN(quantity)) seen.set(update.petId, quantity);

@@ -1,7 +1,7 @@
 import { ConnectionLost } from '../test/support/http-client.ts';
 import type { Exchange } from './exchange.ts';
 
-/** A list or an update that was served. */
+/** True for a served list or update. */
 export function succeeded({ outcome }: Pick<Exchange, 'outcome'>): boolean {
   return !(outcome instanceof ConnectionLost) && (outcome.status === 200 || outcome.status === 304);
 }

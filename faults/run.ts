@@ -31,7 +31,7 @@ if (options.help || !isUnderstood) {
   process.exit(isUnderstood ? 0 : 2);
 }
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130)); // takes its processes along
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130)); // the end of this process ends its children
 buildIfStale();
 console.log(`seed ${seed}`);
 let postgres = await startFaultyPostgres();
@@ -45,7 +45,7 @@ console.log(`seed ${seed}, ${(performance.now() / 1_000).toFixed(0)} s`);
 console.log(`${names.length - failed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);
 
-/** Each scenario has a chance of its own, so that it repeats alone as it went among others. */
+/** Each scenario has its own random choices, so that it repeats the same alone. */
 async function play(name: string): Promise<Figure[]> {
   const random = new SeededRandom(seed + ALL.indexOf(name));
   const size = options.medium ? SIZES.medium : SIZES.full;

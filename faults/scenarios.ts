@@ -1,9 +1,7 @@
 import { FAULTS } from './faults.ts';
-import { CERTIFICATES } from './scenarios/certificates.ts';
 import { DAMAGE } from './scenarios/damage.ts';
 import { sigterm } from './scenarios/drain.ts';
 import { INTERRUPTIONS } from './scenarios/interruptions.ts';
-import { OUTAGES } from './scenarios/outage.ts';
 import { OVERLOAD } from './scenarios/overload.ts';
 import { PIPELINES } from './scenarios/pipelines.ts';
 import { REPETITION } from './scenarios/repetition.ts';
@@ -16,8 +14,6 @@ export const SCENARIOS: Scenarios = {
   ...TRUTH,
   ...INTERRUPTIONS,
   ...DAMAGE,
-  ...CERTIFICATES,
-  ...OUTAGES,
   sigterm,
   ...OVERLOAD,
   ...PIPELINES,

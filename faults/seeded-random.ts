@@ -1,4 +1,4 @@
-/** A reproducible source of chance (mulberry32): the printed seed of a run gives the same faults in the same order. */
+/** Reproducible random numbers (mulberry32): the same seed gives the same faults in the same order. */
 export class SeededRandom {
   private state: number;
 

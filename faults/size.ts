@@ -1,17 +1,17 @@
-/** How much of everything a run does. */
+/** The bounds and amounts of a run. */
 const full = {
   /** The bound on every answer. */
   answerWithinMs: 3_000,
   /** The bound on the first success after a fault. */
   recoveryWithinMs: 1_000,
-  /** The bound on the slowest hundredth of the refusals for overload, and what must be served beside them. */
+  /** During overload: the bound on the 99th percentile of the refusals, and the least share of the capacity to serve. */
   refusedWithinMs: 200,
   leastGoodput: 0.9,
-  /** How often a service is drained, and each fault that is over at once is repeated. */
+  /** How often each fault is repeated. */
   rounds: 30,
-  /** How long an outage or an overload lasts. */
+  /** The longest outage, and the length of an overload. */
   faultMs: 30_000,
-  /** Requests of the scenario without a fault. */
+  /** The number of requests without a fault. */
   requests: 1_000_000,
   /** Updates over damaged TLS, and updates that are repeated until they are answered. */
   updates: 200_000,
@@ -22,7 +22,7 @@ const full = {
 
 export type Size = Readonly<typeof full>;
 
-/** Other programs may want the same processor: only a full run, on demand, judges how fast the services are. */
+/** Other programs may use the same processor. So only a full run, on demand, judges how fast the services are. */
 const medium: Size = {
   answerWithinMs: 6_000,
   recoveryWithinMs: 10_000,
@@ -39,8 +39,8 @@ const medium: Size = {
 
 export const SIZES = {
   full,
-  /** With every change, in some 90 s. */
+  /** For every change, in some 90 s. */
   medium,
-  /** With every `npm test`. */
-  short: { ...medium, rounds: 1, updates: 2_000, pipelines: 200 },
+  /** For `npm test`. */
+  short: { ...medium, rounds: 1, faultMs: 2_000, updates: 2_000, pipelines: 200 },
 } satisfies Record<string, Size>;

@@ -11,7 +11,7 @@ import { SeededRandom } from './seeded-random.ts';
 import type { Size } from './size.ts';
 import { TcpProxy } from './tcp-proxy.ts';
 
-/** What a scenario is given: the one PostgreSQL server of the run, its chance, and how much of everything. */
+/** A scenario gets the one PostgreSQL server of the run, its random choices, and how much to do. */
 export interface World {
   readonly postgres: FaultyPostgres;
   readonly random: SeededRandom;
@@ -20,7 +20,7 @@ export interface World {
   note(line: string): void;
 }
 
-/** A line of the report: what was looked at, what it was, what it may be. */
+/** A line of the report: a measured value and its bound. */
 export interface Figure {
   readonly what: string;
   readonly measured: string;
@@ -35,17 +35,17 @@ export interface StageOptions {
   readonly services?: number;
   /** With a proxy between each service and PostgreSQL. */
   readonly proxied?: boolean;
-  /** The services speak TLS with PostgreSQL, which is enabled for it, or by these parameters, where it was before. */
-  readonly tls?: boolean | string;
-  /** Environment variables of the services beside those they need. */
+  /** The services speak TLS with PostgreSQL. */
+  readonly tls?: boolean;
+  /** More environment variables of the services. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** Options of Node.js for the services, after those that an operator gives. */
+  /** Options of Node.js for the services. */
   readonly nodeOptions?: readonly string[];
-  /** The bound on every answer, where it is not the run's. */
+  /** The bound on every answer. Default: that of the run. */
   readonly answerWithinMs?: number;
 }
 
-/** Memory that a process holds is told from what it has not collected yet: of that there is then hardly any. */
+/** Leaves little uncollected garbage, so that resident memory shows what the process holds. */
 export const SMALL_YOUNG_GENERATION = ['--max-semi-space-size=4'];
 
 const HOPELESS_AFTER_MS = 10_000;
@@ -60,7 +60,7 @@ export class Stage {
   readonly evidence: Evidence;
   readonly petIds: readonly number[];
   readonly apiKey = randomBytes(24).toString('hex');
-  /** Updates of unknown outcome that did take place, once there is a verdict. */
+  /** Updates of unknown outcome that did take place. The verdict sets it. */
   appliedUnknown = 0;
   private readonly loads: Load[] = [];
   /** Counts up, so that no quantity is sent twice. */
@@ -79,7 +79,7 @@ export class Stage {
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
     const { pets = 100, services = 2, proxied = false, tls = false, settings, nodeOptions = [] } = options;
-    if (tls === true && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
+    if (tls && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
     const database = await createDatabaseOn(world.postgres.url);
     const stock = await fillStock(database, pets);
     const stage = new Stage(world, database, stock, options.answerWithinMs ?? world.size.answerWithinMs);
@@ -92,8 +92,7 @@ export class Stage {
           stage.proxies.push(proxy);
           url.port = String(await proxy.listen());
         }
-        if (tls === true && !url.search) url.search = '?sslmode=require';
-        if (typeof tls === 'string') [url.hostname, url.search] = ['localhost', tls];
+        if (tls && !url.search) url.search = '?sslmode=require';
         const needed = { LOG_LEVEL: 'error', DATABASE_URL: url.href, BOOTSTRAP_API_KEY: stage.apiKey };
         const service = await ServiceProcess.onFreePort(
           { ...needed, ...settings },
@@ -111,7 +110,7 @@ export class Stage {
     }
   }
 
-  /** Takes what has to be done in the end, whatever it is; the last is done first. */
+  /** Registers a step for the end of the stage. The last step is done first. */
   defer(end: () => unknown): void {
     this.ends.defer(async () => {
       await end();
@@ -135,7 +134,7 @@ export class Stage {
 
   /** Workers that begin at once, and whose exchanges become evidence. */
   startLoad(options: Partial<LoadOptions> = {}): Load {
-    // A chance of its own: how many requests the workers get done must not change which faults come next.
+    // The load has its own random choices: the number of its requests must not change which faults come next.
     const random = new SeededRandom(this.world.random.between(0, 2 ** 31));
     const { services: targets, apiKey, quantities, petIds } = this;
     const load = new Load({ targets, apiKey, quantities, random, workers: 64, petIds, ...options });
@@ -192,7 +191,7 @@ export function atLeast(what: string, measured: number, bound: number, unit = ''
   return { what, measured: shown(measured, unit), bound: `≥ ${shown(bound, unit)}`, holds: measured >= bound };
 }
 
-/** Of a control: the figure that has to show that something is wrong does so. */
+/** The figure of a control, which passes when the wanted figure does not hold. */
 export function found(figures: readonly Figure[], wanted: string): Figure[] {
   const isMissed = figures.some(({ what, holds }) => what === wanted && !holds);
   return [atLeast(`finds ${wanted}`, isMissed ? 1 : 0, 1)];

@@ -8,10 +8,10 @@ interface Link {
   writes: boolean;
 }
 
-/** ReadyForQuery outside a transaction: what the server sent before it is committed. */
+/** ReadyForQuery outside a transaction: the server has committed. */
 const READY_AND_IDLE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
 
-/** Stands between a service and PostgreSQL, listens on 127.0.0.1, and is the network's bad day. */
+/** Stands between a service and PostgreSQL, listens on 127.0.0.1, and plays faults of the network. */
 export class TcpProxy {
   private readonly links = new Set<Link>();
   private readonly server = createServer({ noDelay: true }, (near) => this.join(near));
@@ -20,7 +20,7 @@ export class TcpProxy {
   private answersToCut = 0;
   private delayMs = 0;
   private damage: { readonly share: number; readonly random: SeededRandom } | undefined;
-  /** How many chunks were damaged. */
+  /** The number of damaged chunks. */
   damaged = 0;
 
   /** @param url a connection to the PostgreSQL that it passes everything on to */
@@ -41,7 +41,7 @@ export class TcpProxy {
     for (const link of this.links) reset(link);
   }
 
-  /** Nothing passes either way until `speak`; connections stay open, and new ones are accepted into the silence. */
+  /** Until `speak`, nothing passes in either direction. Connections stay open, and the proxy accepts new ones. */
   silence(): void {
     this.silent = true;
     for (const { near, far } of this.links) {
@@ -58,7 +58,7 @@ export class TcpProxy {
     }
   }
 
-  /** The next `count` commits take place, and the connection is reset before their answer passes. */
+  /** Resets the connections of the next `count` commits after PostgreSQL has answered and before the answer passes. */
   cutBeforeAnswer(count: number): void {
     this.answersToCut = count;
   }
@@ -67,7 +67,7 @@ export class TcpProxy {
     this.delayMs = delayMs;
   }
 
-  /** From now on this share of the chunks, either way, has one bit turned over or is cut off with its connection. */
+  /** From now on, damages this share of the chunks in both directions: flips one bit, or cuts the connection inside. */
   damageChunks(share: number, random: SeededRandom): void {
     this.damage = { share, random };
   }
@@ -92,7 +92,7 @@ export class TcpProxy {
       [near, far],
       [far, near],
     ] as const) {
-      end.on('error', () => undefined); // 'close' follows, and says all there is to do
+      end.on('error', () => undefined); // 'close' follows
       end.on('end', () => other.end());
       end.on('close', (failed) => {
         this.links.delete(link);
@@ -125,8 +125,6 @@ export class TcpProxy {
     if (random.chance(0.5)) {
       chunk.writeUInt8(chunk.readUInt8(at) ^ (1 << random.between(0, 7)), at);
       to.write(chunk);
-    } else if (random.chance(0.5)) {
-      reset(link);
     } else {
       to.end(chunk.subarray(0, at));
       link.near.destroySoon();

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { atMost, Stage, type Figure, type World } from '../stage.ts';
 
 /**
- * SIGTERM of the service that all 64 clients are talking to, most without a pause between their requests; they turn to
- * the other one as they are told to close. Every second round the signal comes twice.
+ * Sends SIGTERM to the service of all 64 clients. The responses tell them to close, so they turn to the other service.
+ * Every second round sends the signal twice.
  */
 export async function sigterm(world: World): Promise<Figure[]> {
   const { random, size } = world;

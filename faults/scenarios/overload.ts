@@ -4,15 +4,15 @@ import { openLoad } from '../open-load.ts';
 import { atLeast, atMost, Stage, type Scenarios } from '../stage.ts';
 
 /**
- * How late each answer of the database comes, and how many requests may wait for it: few fit on each of its round trips.
- * That makes the database the limit and not the processor, which the load must share with the services.
+ * Each response of the database comes late, and few requests may wait for it. So the database is the limit, not the
+ * processor, which the load shares with the services.
  */
 const DATABASE_DELAY_MS = 50;
 const MAX_WAITING_REQUESTS = '16';
 const CAPACITY_MS = 2_000;
 
 export const OVERLOAD: Scenarios = {
-  /** Ten times as many updates as the services can make, from clients that do not wait for each other. */
+  /** Offers ten times as many updates as the services can make, from clients that do not wait for each other. */
   overload: async (world) => {
     await using stage = await Stage.open(world, { proxied: true, settings: { MAX_WAITING_REQUESTS } });
     for (const proxy of stage.proxies) proxy.delayAnswers(DATABASE_DELAY_MS);
@@ -58,7 +58,7 @@ export const OVERLOAD: Scenarios = {
   },
 };
 
-/** Updates a second that so many workers get served. */
+/** The served updates a second of this number of workers. */
 async function capacity(stage: Stage, workers: number): Promise<number> {
   const load = stage.startLoad({ workers, updateShare: 1, conditionalShare: 0 });
   await sleep(500);

@@ -6,17 +6,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadOptions } from '../load.ts';
 import { atMost, found, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
 
-/** Enough that some of the repeated lists are out of date, however busy the machine is. */
+/** With this many requests, some repeated lists are out of date even on a busy machine. */
 const STALE_REQUESTS = 2_000;
 
-/** No fault: every answer is judged. */
+/** Judges every response without a fault. */
 export const TRUTH: Scenarios = {
   'no-fault': (world) => undisturbed(world, 100, {}, world.size.requests),
 
-  /** A list that takes longer to read than a request to be let in: a request must not join a reading that began before it. */
+  /** Reading a long list takes time. A request must not join a reading that began before it. */
   'long-list': (world) => undisturbed(world, 5_000, { workers: 16, updateShare: 0.8 }, world.size.requests / 20),
 
-  /** A control: a cache with a time-to-live before a service must be found out. */
+  /** The control: the judge must find a cache that stands before a service and repeats its lists. */
   'control-stale-list': async (world) => {
     await using stage = await Stage.open(world, { services: 1 });
     const cache = staleCache(stage.service.url).listen(0, '127.0.0.1');
@@ -30,7 +30,7 @@ export const TRUTH: Scenarios = {
   },
 };
 
-/** Passes everything on to a service, and gives out each list thirty times: a time-to-live, but the same on a busy machine. */
+/** Passes everything on to a service, but gives out each list thirty times. */
 function staleCache(url: string): Server {
   let given = 0;
   let kept = Promise.resolve(new Response());

@@ -8,7 +8,7 @@ import { expect, vi } from 'vitest';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const run = promisify(execFile);
 
-/** `docker compose` where the plugin is there, else the docker-compose that came before it. */
+/** `docker compose`, or docker-compose on a machine without the plugin. */
 export const composeCommand = hasComposePlugin() ? ['docker', 'compose'] : ['docker-compose'];
 const [compose = 'docker', ...plugin] = composeCommand;
 
@@ -21,28 +21,29 @@ function hasComposePlugin(): boolean {
   }
 }
 
-/** One compose project under a name of its own, with secrets and host ports of its own. */
+/** A compose project with its own name, secrets and host ports. */
 export class ComposeProject {
   /** A bootstrap key that exists in this project alone. */
   readonly apiKey = randomBytes(32).toString('hex');
   readonly name = `inventory-trial-${randomBytes(4).toString('hex')}`;
-  /** With what a URL would have percent-encoded, or a list of users doubled. */
+  /** Contains characters that a URL percent-encodes, and one that a list of users doubles. */
   readonly password = `${randomBytes(24).toString('hex')}@/:?#%"`;
+  /** The profiles of compose whose services belong to the project. */
+  profiles = '';
   private readonly options: string[];
 
   /** @param files compose files, relative to the repository; the folder of the first is the project's */
-  constructor(files: readonly [string, ...string[]], profile?: string) {
+  constructor(...files: readonly [string, ...string[]]) {
     this.options = [
       ...['--project-name', this.name, '--project-directory', dirname(ROOT + files[0])],
       ...files.flatMap((file) => ['--file', ROOT + file]),
-      ...(profile ? ['--profile', profile] : []),
     ];
   }
 
   /** Runs a compose command to its end. @returns its standard output @throws with what it wrote, when it fails */
   async compose(args: readonly string[]): Promise<string> {
     const secrets = { BOOTSTRAP_API_KEY: this.apiKey, POSTGRES_PASSWORD: this.password };
-    const env = { ...process.env, ...secrets, PORT: '0', BALANCER_PORT: '0' };
+    const env = { ...process.env, ...secrets, PORT: '0', BALANCER_PORT: '0', COMPOSE_PROFILES: this.profiles };
     const command = [...plugin, ...this.options, ...args];
     return (await run(compose, command, { cwd: ROOT, maxBuffer: 1 << 26, env })).stdout;
   }
@@ -52,7 +53,7 @@ export class ComposeProject {
     return this.compose(['exec', '-T', service, ...command]);
   }
 
-  /** Where a container's port is found on this machine. */
+  /** The port of this machine that leads to a port of a container. */
   async port(service: string, containerPort: number): Promise<number> {
     const address = await this.compose(['port', service, String(containerPort)]);
     return Number(address.trim().split(':').at(-1));
@@ -76,7 +77,7 @@ export async function docker(...args: string[]): Promise<string> {
   return (await run('docker', args, { maxBuffer: 1 << 26 })).stdout.trim();
 }
 
-/** What a dozen containers may take on a machine that does other things, too. */
+/** A dozen containers start slowly on a busy machine. */
 const PATIENCE = { timeout: 120_000, interval: 100 };
 
 /** Waits until an address answers 200. */

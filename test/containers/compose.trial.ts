@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SEMI_SPACE } from '../../dev/build.ts';
-import { Connection } from '../support/http-client.ts';
+import type { Target } from '../../faults/exchange.ts';
+import { Database } from '../support/database.ts';
 import { becomesHealthy, becomesReady, ComposeProject, docker } from './compose-project.ts';
+import { startJudgedLoad, type JudgedLoad } from './judged-load.ts';
 
-const project = new ComposeProject(['docker-compose.yml']);
+const project = new ComposeProject('docker-compose.yml', 'test/containers/postgres-port.yml');
 let port = 0;
 
 beforeAll(async () => {
@@ -29,7 +31,7 @@ async function list(): Promise<string> {
   return answer.text();
 }
 
-/** Of the first pet of the demo stock. @returns how the list has it from then on */
+/** Updates the first pet of the demo stock. @returns its item in the list from then on */
 async function setQuantity(quantity: number): Promise<string> {
   const answer = await request('/inventory/1', { method: 'PATCH', body: JSON.stringify({ quantity }) });
   const item = `{"petId":1,"quantity":${quantity},"status":"available"}`;
@@ -95,32 +97,79 @@ describe('the container', () => {
     );
     expect(new Set(components.map(({ name, version }) => `${name}@${version}`))).toEqual(new Set(installed));
   });
+});
 
-  it('becomes healthy', async () => {
-    const [container = ''] = await project.containers('inventory');
-    await becomesHealthy(container);
+describe('two replicas behind a balancer and a pooler in transaction mode', () => {
+  let database: Database;
+  let balanced: Awaited<ReturnType<typeof target>>;
+  let direct: Target;
+
+  beforeAll(async () => {
+    project.profiles = 'scale';
+    await project.compose(['up', '--build', '--detach']);
+    balanced = await target('balancer', 8080);
+    direct = await target('inventory', 3000);
+    const port = await project.port('postgres', 5432);
+    const password = encodeURIComponent(project.password);
+    database = new Database(`postgresql://inventory:${password}@127.0.0.1:${port}/inventory`);
   });
 
-  it('answers every request of busy connections when it is stopped, then exits with 0', async () => {
-    const [container = ''] = await project.containers('inventory');
-    const connections = await Promise.all(Array.from({ length: 32 }, () => Connection.open(port)));
-    const clients = connections.map(useUntilClosed);
-    await sleep(500);
-    const start = performance.now();
-    await docker('stop', '--time', '30', container);
-    expect(performance.now() - start).toBeLessThan(5_000);
-    await Promise.all(clients);
-    expect(await docker('inspect', '--format', '{{.State.ExitCode}}', container)).toBe('0');
+  it('answer linearizably with a process that shares their database directly', async () => {
+    const run = await startJudgedLoad(database, [balanced, direct], project.apiKey);
+    await sleep(5_000);
+    await judge(run, 'service_unavailable');
+    expect(run.evidence.lostConnections).toBe(0);
+  });
+
+  it('fail no request while each replica in turn is stopped and started', async () => {
+    const replicas = await project.containers('replica');
+    expect(replicas).toHaveLength(2);
+    const run = await startJudgedLoad(database, [balanced], project.apiKey);
+    for (const replica of replicas) {
+      await sleep(1_000);
+      await docker('stop', '--time', '30', replica);
+      expect(await docker('inspect', '--format', '{{.State.ExitCode}}', replica)).toBe('0');
+      await docker('start', replica);
+      await becomesHealthy(replica);
+      await sleep(3_000); // the balancer checks each replica every second
+    }
+    await judge(run, 'service_unavailable', 'outcome_unknown');
+    expect([run.evidence.lostConnections, run.load.refusedConnections]).toEqual([0, 0]);
+  });
+
+  it.each(['pooler', 'replica'])('answer 503 at worst, and nothing wrong, when a %s is killed', async (service) => {
+    const [container = ''] = await project.containers(service);
+    const run = await startJudgedLoad(database, [balanced, direct], project.apiKey);
+    await sleep(1_000);
+    // The balancer closes the connection of a client whose request the killed replica had taken.
+    if (service === 'replica') balanced.killedAt = performance.now() + 1_000;
+    await docker('kill', container);
+    await docker('start', container);
+    await sleep(2_000); // earlier responses have arrived
+    const before = run.evidence.answered('200');
+    await expect.poll(() => run.evidence.answered('200'), { timeout: 60_000 }).toBeGreaterThan(before);
+    await judge(run);
+  });
+
+  it('use a role that can neither change the schema nor remove stock or history', async () => {
+    const [row] = await database.sql<{ may: string }>(
+      `SELECT concat_ws(',', has_schema_privilege('inventory_pooled', 'public', 'CREATE'),
+              has_table_privilege('inventory_pooled', 'inventory_item', 'INSERT, DELETE, TRUNCATE'),
+              has_table_privilege('inventory_pooled', 'stock_change', 'UPDATE, DELETE, TRUNCATE')) AS may`,
+    );
+    expect(row?.may).toBe('f,f,f');
   });
 });
 
-/** Sends lists and updates in turn, each of which must succeed, until a response says that it is the connection's last. */
-async function useUntilClosed(connection: Connection): Promise<void> {
-  const headers = { authorization: `Bearer ${project.apiKey}`, 'content-type': 'application/json' };
-  for (let quantity = 0; connection.reusable; quantity++) {
-    const list = { target: '/v1/inventory', headers };
-    const update = { method: 'PATCH', target: '/v1/inventory/1', headers, body: `{"quantity":${quantity}}` };
-    expect(await connection.request(quantity % 2 === 0 ? list : update)).toMatchObject({ status: 200 });
-  }
-  expect(connection.closedUnannounced).toBe(false);
+async function target(service: string, containerPort: number) {
+  const port = await project.port(service, containerPort);
+  await becomesReady(`http://127.0.0.1:${port}/health/ready`);
+  return { name: service, port, killedAt: -Infinity };
+}
+
+/** @param never codes that no response may have */
+async function judge(run: JudgedLoad, ...never: string[]): Promise<void> {
+  await run.stop();
+  expect(run.evidence.examples).toEqual([]);
+  for (const code of never) expect(run.evidence.answered(`503 ${code}`), code).toBe(0);
 }

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Database } from '../support/database.ts';
 import type { Target } from '../../faults/exchange.ts';
-import { succeeded } from '../../faults/measures.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { becomesReady, ComposeProject, docker } from './compose-project.ts';
 import { startJudgedLoad } from './judged-load.ts';
@@ -13,7 +12,7 @@ const ROUNDS = Number(process.env['ROUNDS'] ?? 3);
 const PATIENCE_MS = 120_000;
 /** All containers run on one machine: this leaves some CPU to the node that comes back. */
 const THINK_TIME_MS = 20;
-const project = new ComposeProject(['deploy/failover/docker-compose.yml']);
+const project = new ComposeProject('deploy/failover/docker-compose.yml');
 let database: Database;
 let targets: Target[];
 
@@ -128,16 +127,7 @@ async function routeFromEtcd(change: 'add' | 'delete', container: string): Promi
 async function loseThePrimary(kind: Kind, seed: number): Promise<void> {
   const random = new SeededRandom(seed);
   const run = await startJudgedLoad(database, targets, project.apiKey, THINK_TIME_MS, random);
-  const { evidence, load } = run;
-  const last = { update: performance.now(), list: performance.now() };
-  /** The longest times without a success. */
-  const gapMs = { update: 0, list: 0 };
-  load.onExchange((exchange) => {
-    if (!succeeded(exchange)) return;
-    const { kind } = exchange.operation;
-    gapMs[kind] = Math.max(gapMs[kind], exchange.end - last[kind]);
-    last[kind] = exchange.end;
-  });
+  const { evidence, load, last, gapMs } = run;
   try {
     await sleep(random.between(2_000, 6_000));
     const lost = await leader();

@@ -3,6 +3,7 @@ import { Evidence } from '../../faults/evidence.ts';
 import type { Target } from '../../faults/exchange.ts';
 import { fillStock, readFinalState, type FinalState } from '../../faults/final-state.ts';
 import { Load } from '../../faults/load.ts';
+import { succeeded } from '../../faults/measures.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 
 const PETS = 100;
@@ -11,10 +12,10 @@ const quantities = { last: PETS };
 
 export type JudgedLoad = Awaited<ReturnType<typeof startJudgedLoad>>;
 
-/** This is about what is answered, and not about how fast. */
+/** These trials judge what is answered, not how fast. */
 const ANSWER_WITHIN_MS = 10_000;
 
-/** Load on a store of a hundred pets without a past. Every answer is judged, and the whole at the end. */
+/** Starts load on a store of a hundred pets without history. Judges each answer, and at the end the history. */
 export async function startJudgedLoad(
   database: Database,
   targets: readonly Target[],
@@ -29,12 +30,23 @@ export async function startJudgedLoad(
   const evidence = new Evidence(stock, ANSWER_WITHIN_MS);
   const petIds = [...stock.keys()];
   const load = new Load({ targets, apiKey, quantities, random, workers: 32, petIds, thinkTimeMs });
-  load.onExchange((exchange) => evidence.add(exchange));
+  /** When a list and an update last succeeded, and the longest times without. */
+  const last = { update: performance.now(), list: performance.now() };
+  const gapMs = { update: 0, list: 0 };
+  load.onExchange((exchange) => {
+    evidence.add(exchange);
+    if (!succeeded(exchange)) return;
+    const { kind } = exchange.operation;
+    gapMs[kind] = Math.max(gapMs[kind], exchange.end - last[kind]);
+    last[kind] = Math.max(last[kind], exchange.end);
+  });
   load.start();
   return {
     load,
     evidence,
-    /** Stops and judges. What was broken is in `evidence.examples`. @param end where the store is in the end */
+    last,
+    gapMs,
+    /** Stops the load and judges: `evidence.examples` has what was wrong. @param end the database that has the store then */
     async stop(end = database): Promise<FinalState> {
       await load.stop();
       const state = await readFinalState(end);

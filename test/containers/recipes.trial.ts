@@ -10,7 +10,7 @@ import { becomesReady, composeCommand } from './compose-project.ts';
 
 const run = promisify(execFile);
 
-/** A clone of what is in this folder, made as a user makes one, in a compose project of its own. */
+/** A clone of this folder, with a compose project of its own. */
 let parent: string;
 let clone: string;
 let settings: NodeJS.ProcessEnv;
@@ -38,8 +38,8 @@ afterAll(async () => {
 });
 
 /**
- * Puts the PostgreSQL 18 programs under the folder POSTGRES_PROGRAMS into the database's container, where the image of this
- * machine has no `pg_dump` of its own version.
+ * Puts the PostgreSQL 18 programs of the folder POSTGRES_PROGRAMS into the container of the database. Some images have no
+ * `pg_dump` of the version of their server.
  */
 function bringPrograms(): void {
   const folder = process.env['POSTGRES_PROGRAMS'];
@@ -54,7 +54,7 @@ function bringPrograms(): void {
 const commit = (message: string) =>
   `git add -A && git -c user.name=trial -c user.email=trial@example.invalid commit -qm '${message}'`;
 
-/** Runs lines of the documents and the scripts; where compose is no plugin of docker, by the command that came before it. */
+/** Runs lines of the documents and the scripts. Without the compose plugin, `docker compose` is docker-compose. */
 async function bash(lines: string, cwd = clone): Promise<string> {
   const [command = '', ...rest] = composeCommand;
   const old = `docker() { if [ "$1" = compose ]; then shift; ${command} "$@"; else command docker "$@"; fi; }\n`;
@@ -64,12 +64,12 @@ async function bash(lines: string, cwd = clone): Promise<string> {
   return stdout;
 }
 
-/** A script of deploy/compose/, exactly as it stands there. */
+/** The unchanged text of a script in deploy/compose/. */
 function script(name: string): string {
   return readFileSync(join(clone, 'deploy/compose', name), 'utf8');
 }
 
-/** The shell lines under a heading of docs/operations.md, exactly as they stand there. */
+/** The unchanged shell lines under a heading of docs/operations.md. */
 function recipe(heading: string): string {
   const [, section = ''] = readFileSync(join(clone, 'docs/operations.md'), 'utf8').split(`\n### ${heading}\n`);
   const lines = /^```sh\n([^]*?)^```$/m.exec(section.split(/^##/m)[0] ?? '')?.[1];
@@ -111,7 +111,7 @@ describe('with compose', { timeout: 240_000 }, () => {
     expect(await stock()).toContain('{"petId":9007199254740993,"quantity":7,"status":"available"}');
   });
 
-  it('goes on as before when what is to be restored is no backup', async () => {
+  it('changes nothing when the file to restore is no backup', async () => {
     const before = await stock();
     const unsound = script('restore.sh').replaceAll('inventory.dump', 'README.md');
     await expect(bash(unsound)).rejects.toThrow('archive');
@@ -121,7 +121,7 @@ describe('with compose', { timeout: 240_000 }, () => {
   it('takes a backup and restores it, over the same server and over a new one', async ({ skip }) => {
     const version = await bash('docker compose exec -T postgres pg_dump --version');
     if (!version.includes(' 18.')) skip(`the postgres image has no pg_dump of its own version: ${version}`);
-    // So many transactions that those of the backup lie in the future of a new server.
+    // After these, the transactions of the backup lie in the future of a new server.
     const burn = 'DO $$BEGIN FOR i IN 1..5000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END$$';
     await bash(`docker compose exec -T postgres psql -U inventory -d inventory -c '${burn}'`);
     await setQuantity(4710);
@@ -141,7 +141,7 @@ describe('with compose', { timeout: 240_000 }, () => {
     expect(await stock()).toBe(before);
   }
 
-  it('takes in a new version', async () => {
+  it('installs a new version', async () => {
     const before = await stock();
     appendFileSync(join(parent, 'origin/src/main.ts'), "\nprocess.stdout.write('the new version\\n');\n");
     await bash(commit('second'), join(parent, 'origin'));

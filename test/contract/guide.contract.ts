@@ -13,7 +13,7 @@ import { areHere } from './tools.ts';
 
 const guide = await readFile(new URL('../../docs/clients.md', import.meta.url), 'utf8');
 
-/** What happens to the first update between client and service. */
+/** Faults of the first update, between client and service. */
 const MISHAPS = [
   'none',
   'unavailable',
@@ -81,7 +81,7 @@ describe('docs/clients.md and docs/clients/', () => {
     return (await promisify(execFile)(command, args, { cwd: folder, env })).stdout;
   }
 
-  /** Passes a request on to the service; only of the first update the service or the client may not hear. */
+  /** Passes a request on to the service. The mishap changes the first update only. */
   async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const present = request.method === 'PATCH' && ++updates === 1 ? mishap : 'none';
     const refuse = (code: string) =>

@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { contractFolder } from './tools.ts';
 
-/** Installs this folder's own packages, unless they are those of its lock file already. */
+/** Installs the packages of this folder, unless they already match its lock file. */
 export default function install(): void {
   const changedAt = (file: string) => statSync(join(contractFolder, file), { throwIfNoEntry: false })?.mtimeMs ?? 0;
   if (changedAt('node_modules/.package-lock.json') >= changedAt('package-lock.json')) return;

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 export const contractFolder = import.meta.dirname;
 export const documentFile = join(contractFolder, '../../openapi.json');
 
-/** The path of a command that this folder's own packages bring. */
+/** The path of a command from the packages of this folder. */
 export function tool(name: string): string {
   return join(contractFolder, 'node_modules/.bin', name);
 }
@@ -13,8 +13,8 @@ export function tool(name: string): string {
 /**
  * Runs a command in this folder to its end.
  *
- * @returns what it wrote to its standard output
- * @throws with all that it wrote when it fails
+ * @returns its standard output
+ * @throws with its whole output when it fails
  */
 export async function run(command: string, args: readonly string[], environment = {}): Promise<string> {
   const env = { ...process.env, REDOCLY_TELEMETRY: 'off', ...environment };
@@ -26,12 +26,12 @@ export async function run(command: string, args: readonly string[], environment 
   }
 }
 
-/** Whether each of these commands can be run here; says which cannot. */
+/** True when this machine has each of these commands. Logs the missing ones. */
 export async function areHere(...commands: readonly string[]): Promise<boolean> {
   const missing: string[] = [];
   for (const command of commands) {
     await run(command, [command === 'go' ? 'version' : '--version']).catch(() => missing.push(command));
   }
-  if (missing.length > 0) console.warn(`Not here, so what needs it is not tried: ${missing.join(', ')}`);
+  if (missing.length > 0) console.warn(`Skipped, because this machine has no ${missing.join(', ')}`);
   return missing.length === 0;
 }

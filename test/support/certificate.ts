@@ -1,6 +1,6 @@
 import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 
-/** A key pair with its certificate (RFC 5280): the least that a TLS server, or an authority, needs. */
+/** A key pair with its certificate (RFC 5280), for a TLS server or an authority. */
 export interface Certificate {
   /** In PEM. */
   readonly certificate: string;
@@ -10,18 +10,18 @@ export interface Certificate {
 }
 
 /**
- * @param options.name the host, or what the authority is called
- * @param options.issuer the authority that vouches for it; by default itself
- * @param options.until when it expires, in milliseconds since 1970; by default in a day
+ * A certificate for two days before now to a day after it.
+ *
+ * @param options.name the host, or the name of the authority
+ * @param options.issuer the authority that signs it; by default it signs itself
  */
 export function createCertificate({
   name = 'localhost',
   issuer,
-  until = Date.now() + 86_400_000,
-}: { name?: string; issuer?: Certificate; until?: number } = {}): Certificate {
+}: { name?: string; issuer?: Certificate } = {}): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const algorithm = der(0x30, oid('2a8648ce3d040302')); // ecdsa-with-SHA256
-  const validity = der(0x30, utcTime(Date.now() - 2 * 86_400_000), utcTime(until));
+  const validity = der(0x30, utcTime(Date.now() - 2 * 86_400_000), utcTime(Date.now() + 86_400_000));
   const subjectKey = publicKey.export({ type: 'spki', format: 'der' });
   const serial = der(0x02, Buffer.from([1]));
   const authority = issuer?.subject ?? { name, key: privateKey };

@@ -4,20 +4,20 @@ import { applyMigrations } from '../../src/database/migrations.ts';
 import { type Pet, stockStatement } from './stock.ts';
 import { atTestEnd } from './test-end.ts';
 
-/** A PostgreSQL database past the service. */
+/** Reads and writes a PostgreSQL database without the service. */
 export class Database {
   /** For DATABASE_URL. */
   readonly url: string;
 
   private readonly serverUrl: string;
 
-  /** @param serverUrl another database of its server, for {@link drop} */
+  /** @param serverUrl another database of the same server, from which {@link drop} runs */
   constructor(url: string, serverUrl = url) {
     this.url = url;
     this.serverUrl = serverUrl;
   }
 
-  /** One or more statements on a connection of their own, for none would live through the faults; int8 as text. */
+  /** Runs one or more statements on a new connection, because faults would end a kept one. Gives int8 as text. */
   async sql<Row extends object = Record<string, unknown>>(
     statement: string,
     args: readonly unknown[] = [],
@@ -30,21 +30,21 @@ export class Database {
     }
   }
 
-  /** A connection, in whose transaction this was done. End it. */
+  /** A connection with these statements in an open transaction, if there are any. The caller ends it. */
   async session(...begun: readonly string[]): Promise<Client> {
     const client = new Client({ connectionString: this.url });
-    client.on('error', () => undefined); // tests that kill the database say what they expect
+    client.on('error', () => undefined); // tests that kill the database check what follows
     await client.connect();
     if (begun.length > 0) await client.query(`BEGIN; ${begun.join(';')}`);
     return client;
   }
 
-  /** Adds pets, or sets those that are there. */
+  /** Adds pets, or sets existing ones. */
   async stock(...pets: readonly Pet[]): Promise<void> {
     await this.sql(...stockStatement(pets));
   }
 
-  /** Stores a key, for lists and updates unless `columns` of its row say otherwise. */
+  /** Stores a key. By default it may list and update; `columns` changes its row. */
   async addKey(key: string, columns: Readonly<Record<string, unknown>> = {}): Promise<void> {
     const scopes = ['inventory:read', 'inventory:write'];
     const row = { id: key.slice(-8), name: 'test', key_sha256: hash('sha256', key, 'buffer'), scopes, ...columns };
@@ -58,7 +58,7 @@ export class Database {
     return () => holder.end();
   }
 
-  /** Changes a setting for the sessions of this database that begin from now on. */
+  /** Changes a setting for new sessions of this database. */
   async set(name: string, value: string): Promise<void> {
     await this.sql(`ALTER DATABASE ${new URL(this.url).pathname.slice(1)} SET ${name} = '${value}'`);
   }
@@ -69,7 +69,7 @@ export class Database {
     await this.sql('SELECT pg_reload_conf()');
   }
 
-  /** The others' sessions, each by its process and its beginning. */
+  /** The other sessions, each by its process and its start. */
   async sessions(): Promise<string[]> {
     const rows = await this.sql<{ session: string }>(
       `SELECT pid || ' since ' || backend_start AS session FROM pg_stat_activity
@@ -78,14 +78,14 @@ export class Database {
     return rows.map(({ session }) => session);
   }
 
-  /** Ends every session but the one that does it. */
+  /** Ends every other session. */
   async cutSessions(): Promise<void> {
     await this.sql(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
     );
   }
 
-  /** Removes it, cutting whatever sessions it still has. */
+  /** Ends all sessions and removes the database. */
   async drop(): Promise<void> {
     const name = new URL(this.url).pathname.slice(1);
     await new Database(this.serverUrl).sql(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
@@ -93,8 +93,8 @@ export class Database {
 }
 
 /**
- * A migrated database without pets or keys: some 30 ms. Called in a test it is dropped at the test's end; called in
- * `beforeAll`, `drop` it in `afterAll`. `{ migrated: false }` gives an empty one.
+ * Creates a migrated database without pets or keys in some 30 ms. A test drops it when it ends; `beforeAll` needs `drop` in
+ * `afterAll`. `{ migrated: false }` gives an empty database.
  */
 export async function createDatabase({ migrated = true } = {}): Promise<Database> {
   const { inject } = await import('vitest');
@@ -103,7 +103,7 @@ export async function createDatabase({ migrated = true } = {}): Promise<Database
   return database;
 }
 
-/** A migrated database on a server that has no template. */
+/** Creates a migrated database on a server without a template. */
 export async function createDatabaseOn(serverUrl: string): Promise<Database> {
   const database = await createOn(serverUrl, 'template0');
   await applyMigrations(database.url);

@@ -1,35 +1,35 @@
 import { type Socket, connect } from 'node:net';
 
-/** An answer as it came over the wire, whole. */
+/** A whole response, as the server sent it. */
 export interface Answer {
   readonly status: number;
-  /** By lower-case name; a header that came more than once has its values joined by a line feed. */
+  /** By lower-case name. A line feed joins the values of a repeated header. */
   readonly headers: Readonly<Record<string, string>>;
   readonly bytes: Buffer;
   /** The body as UTF-8. */
   readonly text: string;
 }
 
-/** No connection was made, so nothing of the request was sent. */
+/** There was no connection: no byte of the request was sent. */
 export class NotConnected extends Error {}
 
-/** The connection ended, or nothing came in time, under a request: whether the server acted on it is unknown. */
+/** The connection ended during a request, or no response came in time. Nobody knows whether the server acted on it. */
 export class ConnectionLost extends Error {}
 
 export type HeaderLines = readonly (readonly [name: string, value: string])[];
 
 export interface Question {
   readonly method?: string;
-  /** The request target, sent as it is. */
+  /** The request target, sent unchanged. */
   readonly target?: string;
-  /** Sent as they are, in this order; `Host` and, with a body, `Content-Length` are added where they are missing. */
+  /** Sent unchanged, in this order. A missing `Host` is added and, with a body, a missing `Content-Length`. */
   readonly headers?: HeaderLines | Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
 }
 
 const ANSWER_WITHIN_MS = 5_000;
 
-/** The bytes of a request. Text is written as latin1, a byte for a character, but for the body, which is UTF-8. */
+/** The bytes of a request. The head is latin1, one byte for each character. The body is UTF-8. */
 export function requestBytes({ method = 'GET', target = '/', headers = [], body }: Question): Buffer {
   const lines = headers instanceof Array ? [...headers] : Object.entries(headers);
   const names = new Set(lines.map(([name]) => name.toLowerCase()));
@@ -41,20 +41,20 @@ export function requestBytes({ method = 'GET', target = '/', headers = [], body 
   return Buffer.concat([Buffer.from(head, 'latin1'), Buffer.from(body ?? '')]);
 }
 
-/** One request on a connection of its own, and its answer. */
+/** Sends one request on a new connection. */
 export async function ask(port: number, question: Question, { withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
   const connection = await Connection.open(port);
   return connection.request(question, { withinMs }).finally(() => connection.destroy());
 }
 
-/** Sends bytes as they are on a connection of its own, and gives all that comes back until it ends. */
+/** Sends bytes unchanged on a new connection. @returns everything that the server sends until the end */
 export async function sendRaw(port: number, bytes: string): Promise<string> {
   const connection = await Connection.open(port);
   const received = connection.send(bytes).closed();
   return received.finally(() => connection.destroy());
 }
 
-/** One HTTP/1.1 connection on a bare socket, for whatever no well-behaved client would send. Nothing is retried, every reset is seen. */
+/** One HTTP/1.1 connection on a bare socket, which can send malformed requests. It retries nothing and sees every reset. */
 export class Connection {
   readonly #socket: Socket;
   #unread: Buffer[] = [];
@@ -62,7 +62,7 @@ export class Connection {
   #ended = false;
   #isAsking = false;
   #isLast = false;
-  /** The server ended it while no request was under way, without having said so in its last answer. */
+  /** The server closed the connection between two requests, and its last response had not announced that. */
   closedUnannounced = false;
   #wake: () => void = () => undefined;
 
@@ -81,10 +81,10 @@ export class Connection {
       })
       .on('end', end)
       .on('close', end)
-      .on('error', () => undefined); // a cut connection is for the caller to judge
+      .on('error', () => undefined); // the caller judges a cut connection
   }
 
-  /** @throws {NotConnected} when nobody listens on the port of 127.0.0.1 */
+  /** @throws {NotConnected} when no program listens on the port of 127.0.0.1 */
   static open(port: number): Promise<Connection> {
     return new Promise((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true });
@@ -93,16 +93,16 @@ export class Connection {
     });
   }
 
-  /** Whether it takes another request: the server has neither ended it nor announced that. */
+  /** True until the server closes the connection or announces that. */
   get reusable(): boolean {
     return !this.#ended && !this.#isLast;
   }
 
   /**
-   * One request and its answer.
+   * Sends one request and waits for its response.
    *
    * @throws {NotConnected} when the connection had ended before
-   * @throws {ConnectionLost} when it ends before the whole answer is here, or that takes too long
+   * @throws {ConnectionLost} when it ends before the whole response has arrived, or `withinMs` has passed
    */
   async request(question: Question, { withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
     if (this.#ended) throw new NotConnected('closed while idle');
@@ -113,18 +113,18 @@ export class Connection {
     return answer;
   }
 
-  /** Text goes out as latin1: a byte for a character. */
+  /** Sends text as latin1, one byte for each character. */
   send(bytes: string | Buffer): this {
     this.#socket.write(bytes, 'latin1');
     return this;
   }
 
-  /** Says that nothing more will be sent, as `shutdown` does; answers still come. */
+  /** Tells the server that nothing more follows, like `shutdown`. Responses still arrive. */
   finish(): void {
     this.#socket.end();
   }
 
-  /** Stops reading, so that the server's writes come to a halt. */
+  /** Stops reading, so that the server cannot write on. */
   pause(): void {
     this.#socket.pause();
   }
@@ -133,7 +133,7 @@ export class Connection {
     this.#socket.resume();
   }
 
-  /** From here on takes a break after each piece that it reads. */
+  /** From now on, waits after each piece that it reads. */
   readSlowly(breakMs: number): void {
     this.#socket.on('data', () => {
       this.pause();
@@ -142,10 +142,10 @@ export class Connection {
   }
 
   /**
-   * The next answer, interim ones (1xx) included.
+   * Waits for the next response, an interim one (1xx) included.
    *
-   * @param options.toHead whether it answers a HEAD, and so has no body
-   * @throws {ConnectionLost} when it does not come whole in time, or the connection ends first
+   * @param options.toHead true for the response to a HEAD request, which has no body
+   * @throws {ConnectionLost} when the whole response does not arrive in time, or the connection ends first
    */
   async answer({ toHead = false, withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
     const deadline = performance.now() + withinMs;
@@ -165,7 +165,7 @@ export class Connection {
     }
   }
 
-  /** Resolves with what came and was not taken as an answer, once the server has closed the connection. */
+  /** Waits until the server has closed the connection. @returns the bytes that no response took */
   async closed({ withinMs = ANSWER_WITHIN_MS } = {}): Promise<string> {
     const deadline = performance.now() + withinMs;
     while (!this.#ended) await this.#more(deadline);
@@ -177,7 +177,7 @@ export class Connection {
     this.#socket.destroy();
   }
 
-  /** Ends the connection by a reset, as a crashed client's system does. */
+  /** Ends the connection by a reset, like the system of a crashed client. */
   reset(): void {
     this.#isLast = true;
     this.#socket.resetAndDestroy();
@@ -205,7 +205,7 @@ export class Connection {
   }
 }
 
-/** The first answer and what follows it, or how many bytes are enough to try again. */
+/** The first response and the bytes behind it, or the number of bytes that a new attempt needs. */
 function takeAnswer(
   bytes: Buffer,
   { toHead, ended }: { toHead: boolean; ended: boolean },

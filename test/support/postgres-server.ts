@@ -7,15 +7,15 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { isAlive, startPostgres, type EmbeddedPostgres, type PostgresOptions } from '../../dev/embedded-postgres.ts';
 import { serverAccount } from '../../dev/postgres-binaries.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
-import { createCertificate, type Certificate } from './certificate.ts';
+import { createCertificate } from './certificate.ts';
 import { Database } from './database.ts';
 import { atTestEnd } from './test-end.ts';
 
 const wantsTls = process.env['TEST_DATABASE_TLS'] === 'verify-full';
 
 /**
- * Starts a server for tests, as `startPostgres` does. With TEST_DATABASE_TLS=verify-full it takes nothing but TLS, by a
- * certificate for `localhost` of an authority of its own, and its address asks for that.
+ * Starts a server for tests, as `startPostgres` does. With TEST_DATABASE_TLS=verify-full the server accepts only TLS, has a
+ * certificate for `localhost` from its own authority, and its URL verifies that.
  */
 export async function startTestServer(folder: string, options: PostgresOptions): Promise<EmbeddedPostgres> {
   let server = await startPostgres(folder, options);
@@ -35,20 +35,15 @@ export async function startTestServer(folder: string, options: PostgresOptions):
   return { ...server, url: url.href };
 }
 
-/** Puts it where the server of the folder looks for it at its start and when it is told to reload. */
-function installCertificate(folder: string, { certificate, key }: Certificate): void {
-  const files = { 'server.crt': certificate, 'server.key': key };
-  for (const [name, text] of Object.entries(files)) {
+/** Puts a certificate where the server reads it at its start and at a reload. @returns that of its new authority */
+function installNewCertificate(folder: string): string {
+  const authority = createCertificate({ name: 'the authority of a test' });
+  const { certificate, key } = createCertificate({ issuer: authority });
+  for (const [name, text] of Object.entries({ 'server.crt': certificate, 'server.key': key })) {
     const file = join(folder, 'data', name);
     writeFileSync(file, text, { mode: 0o600 });
     giveToServer(file);
   }
-}
-
-/** @returns the certificate of its authority, which is new, too */
-function installNewCertificate(folder: string): string {
-  const authority = createCertificate({ name: 'the authority of a test' });
-  installCertificate(folder, createCertificate({ issuer: authority }));
   return authority.certificate;
 }
 
@@ -59,10 +54,10 @@ function giveToServer(file: string): void {
 export type FaultyPostgres = Awaited<ReturnType<typeof startFaultyPostgres>>;
 
 /**
- * A PostgreSQL server of a test's own with a migrated, empty store, durable like a real one, to be hurt. It takes about a
- * second. Started in a test it does not outlive that; started in `beforeAll`, `remove` it in `afterAll`.
+ * Starts a PostgreSQL server that a test may damage, in about a second: a migrated, empty store, as durable as in
+ * production. A test ends it when it ends; `beforeAll` needs `remove` in `afterAll`.
  *
- * @param start `startPostgres`, for a server that knows nothing of TLS whatever TEST_DATABASE_TLS says
+ * @param start `startPostgres` gives a server without TLS, whatever TEST_DATABASE_TLS says
  */
 export async function startFaultyPostgres(start = startTestServer) {
   const folder = join(tmpdir(), `inventory-fault-${randomUUID()}`);
@@ -74,14 +69,14 @@ export async function startFaultyPostgres(start = startTestServer) {
   function signal(name: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
     for (const pid of [server.pid, ...childrenOf(server.pid)]) process.kill(pid, name);
   }
-  /** SIGKILL to all its processes at once, as a power cut would. */
+  /** Sends SIGKILL to all its processes at once, like a power cut. */
   async function crash(): Promise<void> {
     signal('SIGKILL');
-    const waiting = setInterval(() => undefined, 1_000); // the server itself does not keep this process running
+    const waiting = setInterval(() => undefined, 1_000); // the child process alone does not keep this process running
     await server.ended;
     clearInterval(waiting);
   }
-  /** By a signal: it may let nobody in at the moment. It reads its files before it takes another connection. */
+  /** Reloads by a signal, because the server may accept no session now. It reads its files before the next connection. */
   async function reload(): Promise<void> {
     const reloads = () => readFileSync(join(folder, 'log'), 'utf8').split('received SIGHUP').length;
     const before = reloads();
@@ -89,7 +84,7 @@ export async function startFaultyPostgres(start = startTestServer) {
     while (reloads() === before) await pause(10);
   }
   async function remove(): Promise<void> {
-    await crash().catch(() => undefined); // it may be down already
+    await crash().catch(() => undefined); // the server may be down already
     rmSync(folder, { recursive: true, force: true });
   }
   await atTestEnd(remove);
@@ -97,43 +92,38 @@ export async function startFaultyPostgres(start = startTestServer) {
     /** For DATABASE_URL. The same through every crash and restart. */
     url,
     port,
-    /** Its owner is the account that the server runs as. */
+    /** The owner is the account of the server. */
     dataFolder: join(folder, 'data'),
-    /** False from its end, wanted or not, to `restart`. */
+    /** False after `crash`, `stop` or a failure, until `restart`. */
     get isRunning(): boolean {
       return isAlive(server.pid);
     },
-    /** The store, past the service. */
+    /** Reads and writes the store without the service. */
     database,
     crash,
     /** An orderly shutdown that cuts the sessions. */
     stop: () => server.stop(),
-    /** Starts it again after `crash` or `stop`, on the same port and data. */
+    /** Starts the server again after `crash` or `stop`, with the same port and data. */
     async restart(): Promise<void> {
       server = await start(folder, { throwaway: true, port });
     },
-    /** From here to `thaw` it answers nothing, though the kernel still accepts connections for it. */
+    /** Until `thaw`, the server answers nothing. The kernel still accepts connections. */
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),
-    /** Lets clients speak TLS with it, by a certificate for `localhost` of a new authority. @returns the authority's certificate */
+    /** Enables TLS with a certificate for `localhost`. @returns the certificate of its new authority */
     async enableTls(): Promise<string> {
       const authority = installNewCertificate(folder);
       await database.setSystem('SET ssl = on');
       return authority;
     },
-    /** Gives new connections this certificate from now on, once TLS is enabled. */
-    async useCertificate(certificate: Certificate): Promise<void> {
-      installCertificate(folder, certificate);
-      await reload();
-    },
-    /** Ends TLS again, or wants it of everybody. */
+    /** Disables TLS, or requires it of every client. */
     async wantTls(wanted: 'off' | 'hostssl'): Promise<void> {
       const type = wanted === 'off' ? 'host' : wanted;
       writeFileSync(join(folder, 'data/pg_hba.conf'), `${type} all all 127.0.0.1/32 scram-sha-256\n`);
       if (wanted === 'off') writeFileSync(join(folder, 'data/postgresql.auto.conf'), 'ssl = off\n');
       await reload();
     },
-    /** Ends it, whatever its state, and removes its data. */
+    /** Ends the server in any state, and removes its data. */
     remove,
   };
 }

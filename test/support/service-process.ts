@@ -19,19 +19,19 @@ export type LogLine = Readonly<Record<string, unknown>>;
 
 interface Options {
   readonly name?: string;
-  /** Such as a module to preload. */
+  /** Options of Node.js, for example a module to preload. */
   readonly nodeOptions?: readonly string[];
-  /** A command that becomes the program which follows, such as a shell that sets limits first. */
+  /** A command that becomes the service, for example a shell that sets limits first. */
   readonly launcher?: readonly string[];
 }
 
-/** The built service as an operator runs it: `npm run start:prod` with its log, on the same port across restarts. */
+/** The built service in a process of its own, as `npm run start:prod` runs it. It keeps its port across restarts. */
 export class ServiceProcess {
   readonly name: string;
   readonly port: number;
   /** Everything on standard output and standard error so far. */
   log = '';
-  /** How the process that was started last ended, once all of its log is here; `at` in monotonic milliseconds. */
+  /** How the last started process ended, once its whole log has arrived. `at` is in monotonic milliseconds. */
   ended: Promise<{ code: number | null; signal: NodeJS.Signals | null; at: number }>;
   /** Monotonic milliseconds at which the last kill -9 had ended it. */
   killedAt = -Infinity;
@@ -50,9 +50,9 @@ export class ServiceProcess {
   }
 
   /**
-   * One that is made in a test does not outlive it.
+   * Prepares a service that does not run yet. A test kills it when it ends.
    *
-   * @param settings its whole environment but for where it listens
+   * @param settings its whole environment except HOST and PORT
    */
   static async onFreePort(settings: NodeJS.ProcessEnv, options: Options = {}): Promise<ServiceProcess> {
     const service = new ServiceProcess(await freePort(), settings, options);
@@ -60,7 +60,7 @@ export class ServiceProcess {
     return service;
   }
 
-  /** The same, started and ready. */
+  /** Prepares a service, starts it and waits until it is ready. */
   static async running(settings: NodeJS.ProcessEnv, options: Options = {}): Promise<ServiceProcess> {
     const service = await ServiceProcess.onFreePort(settings, options);
     service.start();
@@ -72,7 +72,7 @@ export class ServiceProcess {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Starts the process; it may take a moment until it answers. */
+  /** Starts the process. The service may need a moment until it responds. */
   start(): void {
     const listen = { HOST: '127.0.0.1', PORT: String(this.port) };
     const [program = '', ...args] = this.command;
@@ -95,7 +95,7 @@ export class ServiceProcess {
     });
   }
 
-  /** @throws when the process ends or is not ready within 30 s */
+  /** Waits until the service is ready. @throws when the process ends or 30 s have passed */
   async becomesReady(): Promise<void> {
     for (const deadline = performance.now() + 30_000; (await this.health('ready')) !== 200;) {
       if (!this.isRunning) throw new Error(`${this.name} ended at its start: ${this.lastLogLines()}`);
@@ -104,7 +104,7 @@ export class ServiceProcess {
     }
   }
 
-  /** The status of a health probe; undefined when nothing answered within 3 s. */
+  /** The status of a health probe, or undefined after 3 s without a response. */
   async health(probe: 'live' | 'ready'): Promise<number | undefined> {
     const answer = ask(this.port, { target: `/health/${probe}` }, { withinMs: 3_000 });
     return (await answer.catch(() => undefined))?.status;
@@ -114,16 +114,16 @@ export class ServiceProcess {
     this.child?.kill(signal);
   }
 
-  /** Lets it end by itself. @returns its exit code */
+  /** Sends SIGTERM and waits for the end. @returns the exit code */
   async terminate(): Promise<number | null> {
     this.signal('SIGTERM');
     return (await this.ended).code;
   }
 
-  /** kill -9; nothing when it does not run. */
+  /** Sends SIGKILL to a running process. */
   async kill(): Promise<void> {
     if (!this.isRunning) return;
-    this.killedAt = Infinity; // it may accept a connection or two until it is gone
+    this.killedAt = Infinity; // the kernel may accept connections until the process has ended
     this.signal('SIGKILL');
     this.killedAt = (await this.ended).at;
   }
@@ -132,12 +132,12 @@ export class ServiceProcess {
     return this.child?.exitCode === null && this.child.signalCode === null;
   }
 
-  /** The log's whole lines so far, each of which must be JSON. */
+  /** The complete lines of the log so far. Each of them must be JSON. */
   lines(): LogLine[] {
     return (this.log.match(/.+(?=\n)/g) ?? []).map((text) => JSON.parse(text) as LogLine);
   }
 
-  /** Waits for a line, at most 5 s. */
+  /** Waits at most 5 s for a line. */
   async line(wanted: (line: LogLine) => boolean): Promise<LogLine> {
     for (const deadline = performance.now() + 5_000; ;) {
       const found = this.lines().find(wanted);
@@ -157,7 +157,7 @@ export class ServiceProcess {
     return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, 'utf8'))?.[1]) / 1024;
   }
 
-  /** Files and sockets the process holds open. */
+  /** The number of open files and sockets. */
   openDescriptors(): number {
     return readdirSync(`/proc/${this.pid}/fd`).length;
   }

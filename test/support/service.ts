@@ -12,19 +12,19 @@ import { type HeaderLines, ask } from './http-client.ts';
 import { type Pet, stockStatement } from './stock.ts';
 import { atTestEnd } from './test-end.ts';
 
-/** False in the project `plain`, which holds the plain service to the same promises. */
+/** False in the project `plain`, which tests the plain service. */
 export const IS_FAST = process.env['FAST'] !== 'off';
 
 interface Options {
-  /** Those that differ from their defaults; the log is silent unless `LOG_LEVEL` says otherwise. */
+  /** Settings that differ from their defaults. The log is silent unless `LOG_LEVEL` is set. */
   readonly settings?: Partial<Record<SettingName, string>>;
-  /** How long connections may take over what, where that differs from the service's own. */
+  /** Limits of connections that differ from those of the service. */
   readonly limits?: Partial<Limits>;
-  /** Of another service's database, to run two processes' worth on one; it is then not dropped. */
+  /** The database of another service, which `stop` then does not drop. */
   readonly databaseUrl?: string;
-  /** A bootstrap key other than a random one. */
+  /** The bootstrap key. Default: a random one. */
   readonly key?: string;
-  /** What to do to the application before it listens, such as adding a middleware. */
+  /** Changes the application before it listens, for example by a middleware. */
   readonly prepare?: (app: NestExpressApplication) => void | Promise<void>;
 }
 
@@ -32,8 +32,8 @@ interface Options {
 export type TestService = Awaited<ReturnType<typeof startService>>;
 
 /**
- * Starts the service and waits until it is ready: some 300 ms. Called in a test it stops at the test's end; called in
- * `beforeAll`, `stop` it in `afterAll`.
+ * Starts the service and waits until it is ready, some 300 ms. A test stops it when it ends; `beforeAll` needs `stop` in
+ * `afterAll`.
  */
 export async function startService(options: Options = {}) {
   const { settings = {}, limits = {}, databaseUrl, key = randomBytes(32).toString('hex'), prepare } = options;
@@ -58,7 +58,7 @@ export async function startService(options: Options = {}) {
   const client = await database.session();
   const bearer = [['Authorization', `Bearer ${key}`]] as const;
 
-  /** One SQL statement past the service, all in one session; rows as objects, int8 as text. */
+  /** Runs one SQL statement without the service, always in the same session. Gives int8 as text. */
   async function sql<Row extends object = Record<string, unknown>>(
     statement: string,
     args: readonly unknown[] = [],
@@ -79,17 +79,17 @@ export async function startService(options: Options = {}) {
     /** Such as `http://127.0.0.1:45678`, without a path. */
     url: `http://127.0.0.1:${port}`,
     port,
-    /** The bootstrap key: all scopes. */
+    /** The bootstrap key, with all scopes. */
     key,
     databaseUrl: database.url,
-    /** Past the service, by connections of their own. */
+    /** The database without the service; each statement has its own connection. */
     database,
     app,
     server,
     sql,
-    /** `GET /v1/inventory` with its key. */
+    /** `GET /v1/inventory` with the key. */
     list: (headers: HeaderLines = []) => ask(port, { target: '/v1/inventory', headers: [...bearer, ...headers] }),
-    /** `PATCH /v1/inventory/:petId` with its key; a number is the quantity, text is the body. */
+    /** `PATCH /v1/inventory/:petId` with the key. A number is the quantity, a text is the whole body. */
     update: (petId: number | string, body: number | string, headers: HeaderLines = []) =>
       ask(port, {
         method: 'PATCH',
@@ -97,20 +97,20 @@ export async function startService(options: Options = {}) {
         headers: [...bearer, ['Content-Type', 'application/json'], ...headers],
         body: typeof body === 'number' ? JSON.stringify({ quantity: body }) : body,
       }),
-    /** Adds pets past the service, or sets those that are there. */
+    /** Adds pets without the service, or sets existing ones. */
     async stock(...pets: readonly Pet[]): Promise<void> {
       await sql(...stockStatement(pets));
     },
-    /** Stores a key past the service, for lists and updates unless `columns` of its row say otherwise. */
+    /** Stores a key without the service. By default it may list and update; `columns` changes its row. */
     addKey: database.addKey.bind(database),
     /**
-     * Ends the service and, where it is the service's own, drops the database.
+     * Ends the service, and drops its database unless another service gave it.
      *
-     * @throws when an answer was not as the OpenAPI document says
+     * @throws when a response differed from the OpenAPI document
      */
     stop,
   };
 }
 
-/** For what only a test may start, never a hook. */
+/** Starts a service that only a test may start, never a hook. */
 export const startServiceOfTest = startService;
