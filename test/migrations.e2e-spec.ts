@@ -69,12 +69,12 @@ describe('migrations', () => {
     );
   });
 
-  it('are applied by one of several processes that start at once', async () => {
+  it('run in only one of several processes that start at the same time', async () => {
     const applied = await Promise.all(Array.from({ length: 8 }, () => applyMigrations(database.url)));
     expect(applied.flat()).toEqual(names);
   });
 
-  it('leave nothing behind when one fails, and can be run again', async () => {
+  it('change nothing when one of them fails, and can be run again', async () => {
     await client.query('CREATE TABLE inventory_item ()');
     await expect(applyMigrations(database.url)).rejects.toThrow(
       new Failure(`migration ${first} failed and was rolled back: relation "inventory_item" already exists`),
@@ -98,7 +98,7 @@ describe('migrations', () => {
     await expect(applyMigrations(database.url)).rejects.toThrow(`migration ${first} is marked as failed`);
   });
 
-  it('are those of the folder, and of a newer version in the database do not stop an older one', async () => {
+  it('come from the folder, and those of a newer version do not stop an older version', async () => {
     await applyMigrations(database.url);
     expect(await applyMigrations(database.url, folderWithLater())).toEqual([later]);
     expect(await rows('SELECT note FROM inventory_item')).toEqual([]);
@@ -117,7 +117,7 @@ describe('migrations', () => {
     expect(await register('migration_name')).toEqual([{ migration_name: '20261120000000_inventory' }]);
   });
 
-  describe('beside a transaction that has changed stock and goes on', () => {
+  describe('during an open transaction that has changed stock', () => {
     /** How many updates of another pet failed in that time, each with the longest wait for a lock that the service has by default. */
     async function failedUpdates(withinMs: number): Promise<number> {
       let failed = 0;
@@ -131,7 +131,7 @@ describe('migrations', () => {
 
     beforeEach(migrateAndAddPets);
 
-    it('wait for its end without an update that fails', async () => {
+    it('wait for its end, and no update fails meanwhile', async () => {
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
       const applied = applyMigrations(database.url, folderWithLater());
       const failed = await failedUpdates(3_000);
@@ -139,7 +139,7 @@ describe('migrations', () => {
       expect([failed, await applied]).toEqual([0, [later]]);
     });
 
-    it('give up switching the trigger that sees replication before an update fails', async () => {
+    it('give up switching the replication trigger before an update fails', async () => {
       await client.query('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated');
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
       const failure = applyMigrations(database.url).catch((error: unknown) => error);
@@ -153,20 +153,20 @@ describe('migrations', () => {
     });
   });
 
-  describe('of a history that logical replication copied without its sequence', () => {
+  describe('of a history that logical replication copied without its id sequence', () => {
     const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')`;
     const next = async () =>
       Number((await client.query<{ id: string }>(`SELECT nextval(${SEQUENCE}) AS id`)).rows[0]?.id);
 
     beforeEach(migrateAndAddPets);
 
-    it('never take them back', async () => {
+    it('never set the sequence back', async () => {
       for (let ids = 0; ids < 10; ids++) await next();
       await applyMigrations(database.url);
       expect(await next()).toBe(14);
     });
 
-    it('can do so while updates go on', async () => {
+    it('can raise the sequence while updates go on', async () => {
       await client.query(
         `INSERT INTO stock_change (pet_id, id, changed_by) SELECT 9, n, 'there' FROM generate_series(100, 3000) n`,
       );
@@ -189,7 +189,7 @@ describe('migrations', () => {
       expect(await next()).toBeGreaterThan(Math.max(3_000, ...ids));
     });
 
-    it('wait for no one for long, and when run again let its ids go on after the highest', async () => {
+    it('stop waiting after a short time, and when run again continue after the highest id', async () => {
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       await client.query(`BEGIN; INSERT INTO stock_change (pet_id, changed_by) VALUES (2, 'an import')`);
       const startedAt = performance.now();
