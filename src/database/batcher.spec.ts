@@ -58,7 +58,7 @@ describe('Batcher', () => {
     expect(await batchesAtResult).toBe(2);
   });
 
-  it('with inHalves, sends at most half of the calls under way and waiting in one batch', async () => {
+  it('with inHalves, sends at most half of the calls that wait or were in the last batch', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
     for (let call = 0; call < 20; call++) void batcher.call(call, NEVER);

@@ -77,7 +77,7 @@ describe('PATCH /v1/inventory/:petId, order of the checks', () => {
     expect(await send(update)).toEqual(expected);
   });
 
-  it('tells one fault where the path, the headers and the body have one each', async () => {
+  it('reports one fault when the path, the headers and the body have one each', async () => {
     const faults = [...BESIDE_THE_BODY, 'media type'];
     const answers = FAULTS.filter(([name]) => faults.includes(name)).map(([, answer]) => answer);
     expect(answers).toContainEqual(await send(withFaults((name) => faults.includes(name))));
