@@ -11,7 +11,7 @@ let service: TestService;
 /** Another process's worth on the same database, behind a network that can fail. */
 let other: TestService;
 let proxy: TcpProxy;
-/** What the history calls whoever has the service's key. */
+/** The author that the history names for the service's key. */
 let author: string;
 
 beforeAll(async () => {
@@ -77,7 +77,7 @@ const quantityOf = async (petId: number) =>
   (await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = $1', [petId]))[0]?.['quantity'];
 
 describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
-  it('takes place once, and its repetition gets the response of the first', async () => {
+  it('changes the stock once, and answers a repetition as it answered the first request', async () => {
     const keys = [newKey()];
     expect(await update({ petId: 2, keys })).toEqual(updated('2', 11, 'sold'));
     expect(await update({ petId: 2, keys })).toEqual(replayed('2', 11, 'sold'));
@@ -85,7 +85,7 @@ describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
     expect(await changesOf(2)).toEqual([11]);
   });
 
-  it('gets its first response again after the pet was changed, locked or deleted by others', async () => {
+  it('answers a repetition as before when the pet was changed, locked or deleted since', async () => {
     const keys = [newKey()];
     await update({ keys });
     await service.sql(`UPDATE inventory_item SET quantity = 50, status = 'pending' WHERE pet_id = 1`);
@@ -104,8 +104,8 @@ describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
     ['pet that is not there', { petId: 99 }],
     ['quantity', { quantity: 12 }],
     ['If-Match', { ifMatch: '"available-10", "available-11"' }],
-    ['request, with If-Match: *', { ifMatch: '*' }],
-  ])('is refused when its key was used for another %s', async (_, different) => {
+    ['condition (If-Match: *)', { ifMatch: '*' }],
+  ])('returns 409 when the key belongs to an update with another %s', async (_, different) => {
     const first: Update = { keys: [newKey()], ifMatch: '"available-10"' };
     await update(first);
     expect(await update({ ...first, ...different })).toEqual(refused.reusedKey);
@@ -114,7 +114,7 @@ describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
     expect([await quantityOf(1), await quantityOf(2)]).toEqual([11, 20]);
   });
 
-  it('may use the same key as an update with another API key', async () => {
+  it('lets two API keys use the same Idempotency-Key', async () => {
     const keys = [newKey()];
     const stranger = await startServiceOfTest({ databaseUrl: service.databaseUrl });
     expect(await update({ keys })).toEqual(updated('1', 11));
@@ -122,7 +122,7 @@ describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
     expect(await update({ keys, petId: 2, to: stranger })).toEqual(replayed('2', 11, 'sold'));
   });
 
-  it('may use its key again after it was refused', async () => {
+  it('leaves its key unused when it is refused', async () => {
     const keys = [newKey()];
     expect(await update({ keys, petId: 99 })).toEqual(refused.noPet);
     expect(await update({ keys, ifMatch: '"available-9"' })).toEqual(refused.precondition('"available-10"'));
@@ -130,28 +130,31 @@ describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
     expect(await update({ keys })).toEqual(updated('1', 11));
   });
 
-  it.runIf(IS_FAST)('does not harm other updates of the same pet when it is refused', async () => {
-    const [used, fresh] = [newKey(), newKey()];
-    await apply(1n, used);
-    const outcomes = await Promise.all([
-      apply(2n, null, service, 1),
-      apply(2n, fresh, service, 2),
-      apply(2n, null, service, 3),
-      apply(2n, used, service, 4),
-    ]);
-    expect(outcomes).toEqual(['done', 'done', 'done', 'idempotency_key_reused']);
-    expect(await changesOf(2)).toEqual([1, 2, 3]);
-    expect(await quantityOf(2)).toBe(3);
-  });
+  it.runIf(IS_FAST)(
+    'fails alone when its key is refused: updates of the same pet in the same batch succeed',
+    async () => {
+      const [used, fresh] = [newKey(), newKey()];
+      await apply(1n, used);
+      const outcomes = await Promise.all([
+        apply(2n, null, service, 1),
+        apply(2n, fresh, service, 2),
+        apply(2n, null, service, 3),
+        apply(2n, used, service, 4),
+      ]);
+      expect(outcomes).toEqual(['done', 'done', 'done', 'idempotency_key_reused']);
+      expect(await changesOf(2)).toEqual([1, 2, 3]);
+      expect(await quantityOf(2)).toBe(3);
+    },
+  );
 });
 
 describe.each([
   ['in one process', () => service],
   ['in two processes', () => other],
-])('two PATCH /v1/inventory/:petId at once with the same Idempotency-Key %s', (_, second) => {
+])('two PATCH /v1/inventory/:petId with the same Idempotency-Key at the same time, %s', (_, second) => {
   const ROUNDS = 40;
 
-  it('take place once, and both responses say so', async () => {
+  it('change the stock once and both return 200', async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const keys = [newKey()];
       const quantity = 100 + round;
@@ -162,7 +165,7 @@ describe.each([
     expect(await changesOf(1)).toEqual(Array.from({ length: ROUNDS }, (_, round) => 100 + round));
   });
 
-  it('take place once with an If-Match, and both responses say so', async () => {
+  it('both return 200 when they have an If-Match too', async () => {
     for (let round = 0; round < 10 * ROUNDS; round++) {
       const repeated = { keys: [newKey()], quantity: 11 + round, ifMatch: `"available-${10 + round}"` };
       const answers = await Promise.all([update(repeated), update({ ...repeated, to: second() })]);
@@ -170,7 +173,7 @@ describe.each([
     }
   });
 
-  it('take place for one of two pets, and the other is refused', async () => {
+  it('return 200 and 409 when they update different pets', async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const keys = [newKey()];
       const sent = [update({ keys }), update({ keys, petId: 2, to: second() }), update({ petId: 2 })];
@@ -185,8 +188,8 @@ describe.each([
   });
 });
 
-describe('updates of many pets in opposite order in two processes, with the same Idempotency-Keys', () => {
-  it('do not wait for each other in a deadlock', async () => {
+describe('PATCH /v1/inventory/:petId of many pets with the same Idempotency-Keys at the same time', () => {
+  it('causes no deadlock between two processes that update in opposite order', async () => {
     const pets = Array.from({ length: 100 }, (_, at) => at + 1);
     await service.stock(...pets.map((pet) => [pet, 0] as const));
     for (let round = 0; round < 5; round++) {
@@ -203,13 +206,13 @@ describe('updates of many pets in opposite order in two processes, with the same
   });
 });
 
-describe('a repetition of PATCH /v1/inventory/:petId whose first attempt is under way', () => {
+describe('a repetition of PATCH /v1/inventory/:petId while the first request is under way', () => {
   const record = (petId: number, key: string) =>
     `UPDATE inventory_item SET quantity = 11 WHERE pet_id = ${petId};
      INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, idempotency_key)
      VALUES (${petId}, 10, 11, 'available', 'available', '${author}', '${key}')`;
 
-  it('waits for the first, and gets its response', async () => {
+  it('waits for the first request, and gets the same answer', async () => {
     const key = newKey();
     const first = await service.database.session(
       `SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true); ${record(1, key)}`,
@@ -222,7 +225,7 @@ describe('a repetition of PATCH /v1/inventory/:petId whose first attempt is unde
     expect(await quantityOf(1)).toBe(11);
   });
 
-  it('takes place when the first is rolled back', async () => {
+  it('changes the stock when the first request is rolled back', async () => {
     const key = newKey();
     const first = await service.database.session(record(1, key));
     const repetition = update({ keys: [key] });
@@ -231,7 +234,7 @@ describe('a repetition of PATCH /v1/inventory/:petId whose first attempt is unde
     await first.end();
   });
 
-  it.runIf(IS_FAST)('is recognised although the first was committed after the snapshot of the statement', async () => {
+  it.runIf(IS_FAST)('returns 409 for another update whose key was committed after the statement began', async () => {
     const [blocked, key] = ['a-blocked', newKey()];
     const blocker = await service.database.session(record(99, blocked));
     // Both go in one statement, which has its snapshot, holds pet 1 and waits for the blocker before it comes to `key`.
@@ -248,7 +251,7 @@ describe('a repetition of PATCH /v1/inventory/:petId whose first attempt is unde
 
   // The proxy finds the end of a commit in what passes, and TLS hides that.
   it.skipIf(process.env['TEST_DATABASE_TLS'])(
-    'says that the first took place when the connection was cut after its commit',
+    'returns the first answer when the connection was cut after the commit',
     async () => {
       const keys = [newKey()];
       proxy.cutBeforeAnswer(1);
@@ -259,7 +262,7 @@ describe('a repetition of PATCH /v1/inventory/:petId whose first attempt is unde
     },
   );
 
-  it('takes place once when a frozen network holds back the first', async () => {
+  it('changes the stock once when a frozen network delayed the first request', async () => {
     const keys = [newKey()];
     await update({ petId: 2, to: other });
     proxy.silence();
@@ -272,7 +275,7 @@ describe('a repetition of PATCH /v1/inventory/:petId whose first attempt is unde
 });
 
 describe('a repetition of PATCH /v1/inventory/:petId on a synchronous standby', () => {
-  it('gets no response before the standby has confirmed the first', { timeout: 40_000 }, async () => {
+  it('gets no answer before the standby has confirmed the first request', { timeout: 40_000 }, async () => {
     const postgres = await startFaultyPostgres();
     onTestFinished(() => postgres.remove());
     const replicated = await startServiceOfTest({ databaseUrl: postgres.url });
@@ -297,7 +300,7 @@ describe('PATCH /v1/inventory/:petId, the form of Idempotency-Key', () => {
   const REFUSED = ['', '""', '"a', 'a"', '""a""', "'a'", '"a";b', 'x'.repeat(65), 'a b', 'a.b', 'a,b', '\xe4'];
   const LIKE_AN_API_KEY = `psk_${'0'.repeat(46)}`;
 
-  it.each(TAKEN)('%s is accepted', async (key) => {
+  it.each(TAKEN)('is accepted: %s', async (key) => {
     expect(await update({ keys: [key] })).toEqual(updated('1', 11));
     expect(await update({ keys: [key.replaceAll(/[" ]/g, '')] })).toEqual(replayed('1', 11));
   });

@@ -218,7 +218,7 @@ const CHANGES = {
   ],
 };
 
-describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () => {
+describe('GET /v1/inventory of two processes returns the exact stock', { timeout: 60_000 }, () => {
   beforeEach(async () => {
     await sql('ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated');
     for (const table of ['stock_change', 'inventory_item']) await sql(`VACUUM ANALYZE ${table}`); // forgets the rules and children that are gone
@@ -230,7 +230,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     expect(cache().patches).toBe(patches + 1); // otherwise the tests below would compare whole readings
   });
 
-  it('after updates, which are patched, and while nothing happens, which costs nothing', async () => {
+  it('by patching the list after updates, and without reading while nothing changes', async () => {
     const { readings, patches } = cache();
     for (let quantity = 1; quantity <= 5; quantity++) {
       await update(quantity, quantity + 10, quantity % 2 ? first : second);
@@ -250,7 +250,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     }
   });
 
-  it('while a rule keeps changes out of the history, and after it is dropped', async () => {
+  it('while a database rule drops history rows, and afterwards', async () => {
     const session = await postgres.database.session(); // one that wrote under the rule keeps its plan, so it writes no history afterwards
     await session.query('CREATE RULE no_history AS ON INSERT TO stock_change DO INSTEAD NOTHING');
     for (let quantity = 3; quantity <= 5; quantity++) {
@@ -263,7 +263,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     await expectExact();
   });
 
-  it('after transactions that overlap commit in another order than they began', async () => {
+  it('when overlapping transactions commit in another order than they began', async () => {
     const one = await postgres.database.session('UPDATE inventory_item SET quantity = 1001 WHERE pet_id = 1');
     const another = await postgres.database.session('UPDATE inventory_item SET quantity = 1002 WHERE pet_id = 2');
     for (const session of [another, one]) {
@@ -322,7 +322,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     }
   });
 
-  it('when the table is a foreign table or a view, and is then read whole each time', async () => {
+  it('and reads it anew each time when the table is a foreign table or a view over one', async () => {
     const { port, password } = new URL(postgres.url);
     const elsewhere = await connectElsewhere();
     await elsewhere.query(
@@ -354,7 +354,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     }
   });
 
-  it('when it is patched, and PostgreSQL then finds the changed pets by the primary key', async () => {
+  it('by looking up only the changed pets, however many pets there are', async () => {
     await refill(10_000);
     await sql('ANALYZE inventory_item');
     await expectExact();
@@ -381,7 +381,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     },
   );
 
-  it('after random changes of random stocks', async () => {
+  it('after random changes to random stocks', async () => {
     const petId = fc.integer({ min: 1, max: 60 }).map((n) => n * 50);
     const change = fc.oneof(
       fc
@@ -405,7 +405,7 @@ describe('GET /v1/inventory of two processes is exact', { timeout: 60_000 }, () 
     );
   });
 
-  it('after PostgreSQL has crashed, and after the commit of a transaction prepared before the crash', async () => {
+  it('after a crash of PostgreSQL, and after the commit of a transaction prepared before it', async () => {
     await sql(`BEGIN; SET LOCAL session_replication_role = replica;
       UPDATE inventory_item SET quantity = 7 WHERE pet_id = 5; PREPARE TRANSACTION 'past the history'`);
     await postgres.crash();

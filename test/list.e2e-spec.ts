@@ -78,12 +78,12 @@ describe.runIf(IS_FAST)('the list cache', () => {
     (await service.sql<{ now: string }>('SELECT pg_current_snapshot()::text AS now'))[0]?.now ?? '';
   const at = (life: string, transactions: string) => kept.list({ life, transactions }, performance.now() + 2_500);
 
-  it('is read again in another life of the server although the snapshot is the same', async () => {
+  it('is reloaded after a restart of the server, even if the snapshot is the same', async () => {
     const before = await at(life, await presentTransactions());
     expect(await at('another', await presentTransactions())).not.toBe(before);
   });
 
-  it('is read once for all requests that wait', async () => {
+  it('is reloaded once for all waiting requests', async () => {
     await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
     const transactions = await presentTransactions();
     const lists = await Promise.all(Array.from({ length: 20 }, async () => at(life, transactions)));
@@ -232,7 +232,7 @@ describe('GET /v1/inventory in another life of the server', { timeout: 60_000 },
 });
 
 describe('GET /v1/inventory when the network stood still during a reading', () => {
-  it('gives no list that was read before', async () => {
+  it('returns no list from before it stood still', async () => {
     const postgres = await startFaultyPostgres();
     onTestFinished(() => postgres.remove());
     const sql = postgres.database.sql.bind(postgres.database);

@@ -69,12 +69,12 @@ describe('migrations', () => {
     );
   });
 
-  it('are applied by one of several processes that start at once', async () => {
+  it('run in only one of several processes that start at the same time', async () => {
     const applied = await Promise.all(Array.from({ length: 8 }, () => applyMigrations(database.url)));
     expect(applied.flat()).toEqual(names);
   });
 
-  it('leave nothing behind when one fails, and can be run again', async () => {
+  it('change nothing when one of them fails, and can be run again', async () => {
     await client.query('CREATE TABLE inventory_item ()');
     await expect(applyMigrations(database.url)).rejects.toThrow(
       new Failure(`migration ${first} failed and was rolled back: relation "inventory_item" already exists`),
@@ -98,7 +98,7 @@ describe('migrations', () => {
     await expect(applyMigrations(database.url)).rejects.toThrow(`migration ${first} is marked as failed`);
   });
 
-  it('are read from the folder, and an older version starts on the database of a newer one', async () => {
+  it('come from the folder, and those of a newer version do not stop an older version', async () => {
     await applyMigrations(database.url);
     expect(await applyMigrations(database.url, folderWithLater())).toEqual([later]);
     expect(await rows('SELECT note FROM inventory_item')).toEqual([]);
@@ -120,7 +120,7 @@ describe('migrations', () => {
     expect((await register('migration_name'))[0]).toEqual({ migration_name: '20261120000000_inventory' });
   });
 
-  describe('beside a transaction that has changed stock and goes on', () => {
+  describe('during an open transaction that has changed stock', () => {
     /** How many updates of another pet failed in that time, each with the longest wait for a lock that the service has by default. */
     async function failedUpdates(withinMs: number): Promise<number> {
       let failed = 0;
@@ -142,7 +142,7 @@ describe('migrations', () => {
       expect([failed, await applied]).toEqual([0, [later]]);
     });
 
-    it('give up changing the replication trigger before an update fails', async () => {
+    it('give up switching the replication trigger before an update fails', async () => {
       await client.query('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated');
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
       const failure = applyMigrations(database.url).catch((error: unknown) => error);
@@ -156,7 +156,7 @@ describe('migrations', () => {
     });
   });
 
-  describe('of a history that logical replication copied without its sequence', () => {
+  describe('of a history that logical replication copied without its id sequence', () => {
     const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')`;
     const next = async () =>
       Number((await client.query<{ id: string }>(`SELECT nextval(${SEQUENCE}) AS id`)).rows[0]?.id);
@@ -169,7 +169,7 @@ describe('migrations', () => {
       expect(await next()).toBe(14);
     });
 
-    it('set the sequence while updates go on', async () => {
+    it('can raise the sequence while updates go on', async () => {
       await client.query(
         `INSERT INTO stock_change (pet_id, id, changed_by) SELECT 9, n, 'there' FROM generate_series(100, 3000) n`,
       );
@@ -192,7 +192,7 @@ describe('migrations', () => {
       expect(await next()).toBeGreaterThan(Math.max(3_000, ...ids));
     });
 
-    it('give up soon while a transaction holds the history, and set the sequence when run again', async () => {
+    it('stop waiting after a short time, and when run again continue after the highest id', async () => {
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       await client.query(`BEGIN; INSERT INTO stock_change (pet_id, changed_by) VALUES (2, 'an import')`);
       const startedAt = performance.now();

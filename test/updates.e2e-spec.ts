@@ -166,7 +166,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       await holder.end();
     });
 
-    it('an update gives up at its deadline and writes nothing', async () => {
+    it('an update fails at its deadline and writes nothing', async () => {
       const startedAt = performance.now();
       const late = updates.setQuantity({ ...UPDATE, quantity: 100 }, startedAt + 900);
       const failure: unknown = await late.catch((error: unknown) => error);
@@ -240,7 +240,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(changes).toBe(sent.length);
   });
 
-  it('updates that wait for a locked table all end at their deadlines', async () => {
+  it('an update that waits for a table lock ends at its deadline', async () => {
     await service.stock([1, 1]);
     const holder = await service.database.session('LOCK TABLE stock_change');
     const outcomes = await Promise.all(
@@ -368,7 +368,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
   });
 
-  it('an update is not applied when its session is cut while it begins', async () => {
+  it('an update whose session is cut at its beginning is reported as not applied', async () => {
     const server = createServer((socket) => socket.once('data', () => socket.resetAndDestroy()));
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const url = `postgresql://me:it@127.0.0.1:${(server.address() as AddressInfo).port}/db`;
@@ -411,7 +411,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     },
   );
 
-  it('an update is done although the clock of the database was set after the session began', async () => {
+  it('an update succeeds after the clock of the database was set', async () => {
     await service.stock([42, 0]);
     const early = updatesOn({ DATABASE_URL: service.databaseUrl });
     const now = performance.now.bind(performance);

@@ -13,9 +13,12 @@ describe('a duration', () => {
     expect(readDuration(text)).toBe(durationMs);
   });
 
-  it.each(['', '5', 'd', '-1d', '1.5h', '1 d', '1y', '1D', '10001d', '1h30m'])('%j is none', (text) => {
-    expect(() => readDuration(text)).toThrow('It must be 30s,');
-  });
+  it.each(['', '5', 'd', '-1d', '1.5h', '1 d', '1y', '1D', '10001d', '1h30m'])(
+    'is refused when written as %j',
+    (text) => {
+      expect(() => readDuration(text)).toThrow('It must be 30s,');
+    },
+  );
 });
 
 describe('a date or time', () => {
@@ -35,7 +38,7 @@ describe('a date or time', () => {
   it.each([
     ...['', '2027-02-29', '2027-13-01', '2027-1-1', '2027-01-31T08:00', '2027-01-31T25:00Z'],
     ...['0000-01-01', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'], // in a year that PostgreSQL does not read
-  ])('%j is none', (text) => {
+  ])('is refused when written as %j', (text) => {
     expect(() => readDateTime(text, 1, now)).toThrow('It must be ');
   });
 });

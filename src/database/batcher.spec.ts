@@ -48,7 +48,7 @@ describe('Batcher', () => {
     expect(stage.batches).toEqual([[1]]);
   });
 
-  it('leaves again before the results of the batch before are passed on', async () => {
+  it('sends the next batch before it passes on the results of the last one', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const batchesAtResult = batcher.call(1, NEVER).then(() => stage.batches.length);
@@ -58,7 +58,7 @@ describe('Batcher', () => {
     expect(await batchesAtResult).toBe(2);
   });
 
-  it('takes in halves at most half of those who are about', async () => {
+  it('with inHalves, sends at most half of the calls that wait or were in the last batch', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
     for (let call = 0; call < 20; call++) void batcher.call(call, NEVER);
@@ -69,7 +69,7 @@ describe('Batcher', () => {
     expect(stage.batches.map((calls) => calls.length)).toEqual([10, 10, 5]);
   });
 
-  it('results every call from a batch sent after it, once, and fails only the calls of a failed batch', async () => {
+  it('sends every call once, in a later batch, and fails only the calls of a failed batch', async () => {
     const queueOf = (call: number) => call % 4;
     const isExclusive = (call: number) => call % 8 > 3;
     /** A call of one of four queues, exclusive or not, or whether the batch under way ends by failing. */
@@ -119,7 +119,7 @@ describe('Batcher', () => {
     await fc.assert(property, { numRuns: 500 });
   });
 
-  it('gathers what arrives under way into the next batch, and refuses one more than may wait', async () => {
+  it('sends calls that arrive during a batch in the next one, and refuses calls beyond maxWaiting', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 2 });
     const first = batcher.call(1, NEVER);
@@ -131,7 +131,7 @@ describe('Batcher', () => {
     expect(await Promise.all([first, ...waiting])).toEqual(['1@0', '2@1', '3@1']);
   });
 
-  it('fails an overdue call within its deadline, says whether it was sent, and does not send it any more', async () => {
+  it('fails a call at its deadline, says whether it was sent, and never sends it later', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const startedAt = performance.now();

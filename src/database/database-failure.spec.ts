@@ -53,7 +53,7 @@ describe('outcomeOf', () => {
 
   // Of a session that was up, a code of the socket or of TLS says nothing about what PostgreSQL did before.
   it.each(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC', 'EMFILE'])(
-    'takes %s for unknown where a statement may have been sent',
+    'reports an unknown outcome for %s when a statement may have been sent',
     (code) => {
       expect(outcomeOf(socket(code))).toBe('unknown');
     },
@@ -81,7 +81,7 @@ describe('the table of SQLSTATEs', () => {
     );
   });
 
-  it('takes what it does not know for unknown', () => {
+  it('reports an unknown outcome for an SQLSTATE that it does not list', () => {
     expect(outcomeOfSqlstate('ZZ000')).toBe('unknown');
   });
 });
@@ -101,7 +101,7 @@ describe('a failure', () => {
     expect(readFailure(ended)).toMatchObject({ message: 'another session holds the row', cause: ended });
   });
 
-  it('stays as it is where it says all, or is a bug', () => {
+  it('is returned unchanged when it is complete or a bug', () => {
     const crowd = new TooManyWaiting();
     const bug = new TypeError();
     expect([readFailure(crowd), writeFailure(crowd), readFailure(bug), writeFailure(bug)]).toEqual([

@@ -6,7 +6,7 @@ import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 import { asApiError } from './error.filter.js';
 
 describe('an ApiError', () => {
-  it('leaves as it is', () => {
+  it('is returned unchanged', () => {
     const error = new ApiError('not_found');
     expect(asApiError(error)).toBe(error);
   });
@@ -28,15 +28,12 @@ describe("a database's failure", () => {
       'The service is handling as many requests as it can; nothing was written.',
     ],
     [new OutcomeUnknown('secret'), 'outcome_unknown', ERRORS.outcome_unknown.message],
-  ])(
-    '%s leaves with a code and when to come again, without its text and with it as the cause',
-    (cause, code, message) => {
-      expect(asApiError(cause)).toMatchObject({ code, message, headers: { 'Retry-After': '1' }, cause });
-    },
-  );
+  ])('%s becomes an ApiError with a code and Retry-After; its text stays in the cause', (cause, code, message) => {
+    expect(asApiError(cause)).toMatchObject({ code, message, headers: { 'Retry-After': '1' }, cause });
+  });
 });
 
-describe('anything else', () => {
+describe('any other thrown value', () => {
   it.each<[unknown, string]>([
     [new NotFoundException('x'), 'not_found'],
     [new PayloadTooLargeException('x'), 'payload_too_large'],
@@ -47,7 +44,7 @@ describe('anything else', () => {
     [new Error('x'), 'internal_error'],
     ['x', 'internal_error'],
     [undefined, 'internal_error'],
-  ])('%s leaves as an Error of ours, without its text and with it as the cause', (thrown, code) => {
+  ])('%s becomes an ApiError; its text stays in the cause', (thrown, code) => {
     const error = asApiError(thrown);
     expect({ code: error.code, cause: error.cause }).toEqual({ code, cause: thrown });
     expect(error.message).toMatch(/^The (request was refused|service failed; its log says why)\.$/);

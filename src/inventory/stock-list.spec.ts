@@ -41,7 +41,7 @@ describe('StockList', () => {
     expect(Math.max(...pieces.map(({ bytes }) => bytes.length))).toBeLessThan(15 * 50 * PETS_PER_PIECE);
   });
 
-  it('is after any changes the list that is written at once, with its tags and gzip', async () => {
+  it('equals, after any changes, a list built in one go, with its tags and gzip', async () => {
     const first = listOf(stock(20_000, (n) => n)).pieces.map(({ firstPet }) => firstPet);
     const petId = fc.oneof(
       fc.constantFrom(...first.slice(0, 12)), // these split and join pieces
@@ -77,7 +77,7 @@ describe('StockList', () => {
     );
   });
 
-  it('shares all pieces but the one that a new pet is in', () => {
+  it('keeps all pieces except the one that a new pet is in', () => {
     const list = listOf(stock(20_000, (n) => n * 2n));
     const after = list.with([{ petId: '7777', item: item(7777n, 1) }]);
     expect(after.pieces.filter((piece) => !list.pieces.includes(piece))).toHaveLength(1);

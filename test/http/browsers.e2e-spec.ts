@@ -48,7 +48,7 @@ describe('CORS_ORIGINS', () => {
     expect(await ask(service, '/v1/nothing', SHOP, PREFLIGHT)).toMatchObject({ status: 404 });
   });
 
-  it('lets no other page read anything, and none where it names nobody', async () => {
+  it('lets no page of another origin read anything, and no page at all when it is empty', async () => {
     for (const init of [{}, PREFLIGHT]) {
       const toOther = await ask(service, '/v1/inventory', 'https://other.example', init);
       const ofClosed = await ask(closed, '/v1/inventory', SHOP, init);

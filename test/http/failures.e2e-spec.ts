@@ -78,7 +78,7 @@ describe.each(['rejects', 'middleware', 'thrower'])('what leaves a handler (%s)'
   });
 
   it.each(['bad_request', 'payload_too_large'] as const)(
-    'is an Error with its status and not its text when the framework refused: %s',
+    'keeps the status but not the text of a refusal by the framework: %s',
     async (code) => {
       thrown = new HttpException(SECRET, ERRORS[code].status);
       expect(await get(how)).toEqual(refusal(code, 'The request was refused.'));
@@ -93,15 +93,15 @@ it.each([undefined, null])('what leaves a handler is an Error even when it is %s
 });
 
 describe('a response', () => {
-  it('that cannot be written is an Error', async () => {
+  it('that cannot be written becomes an Error', async () => {
     expect(await get('answers')).toEqual(refused.failed);
   });
 
-  it('that has begun is cut, so that nobody takes it for whole', async () => {
+  it('that has begun is cut off, so that no client takes it for complete', async () => {
     await expect(get('begins')).rejects.toThrow('the connection ended');
   });
 
-  it('to the next request is not harmed', async () => {
+  it('to the next request is unaffected', async () => {
     const answer = await ask(service.port, { target: '/health/ready' });
     expect(answer.text).toBe('{"status":"ok"}');
   });

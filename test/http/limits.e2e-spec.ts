@@ -42,7 +42,7 @@ describe.concurrent('a client that is too slow', () => {
     expect(await lastAnswer(await open(update(headers, begun)))).toEqual(refused.late);
   });
 
-  it('is told so and cut during a body that was asked for by 100 Continue', async () => {
+  it('gets 408 and is disconnected when a body after 100 Continue is late', async () => {
     const connection = await open(update(`Expect: 100-continue\r\n${LENGTH}`, ''));
     expect((await connection.answer()).status).toBe(100);
     expect(await lastAnswer(connection)).toEqual(refused.late);
@@ -58,7 +58,7 @@ describe.concurrent('a client that is too slow', () => {
     clearInterval(drip);
   });
 
-  it('is told what else is wrong at once, and gets no second answer', async () => {
+  it('gets another refusal at once, and no second answer', async () => {
     const connection = await open(updateWithBadKey());
     expect(whole(await connection.answer({ withinMs: 700 }))).toEqual(refused.badKey);
     expect(await connection.closed()).toBe('');
@@ -75,7 +75,7 @@ describe.concurrent('a client that is too slow', () => {
   });
 });
 
-it('a body that comes later than the database may take is waited for', async () => {
+it('the service waits for a body longer than for the database', async () => {
   const own = await startService({ settings: { REQUEST_DEADLINE_MS: '1000' } });
   onTestFinished(() => own.stop());
   await own.stock([1, 0]);
@@ -103,7 +103,7 @@ describe.concurrent('a connection', () => {
 });
 
 describe('connections', () => {
-  it('beyond the most that there may be are closed as they come', async () => {
+  it('beyond the maximum are closed on arrival', async () => {
     const own = await startService({ limits: { connections: 2 } });
     onTestFinished(() => own.stop());
     const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];

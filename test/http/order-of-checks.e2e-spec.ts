@@ -70,14 +70,14 @@ describe('PATCH /v1/inventory/:petId, order of the checks', () => {
     expect(await send(new GoodUpdate())).toEqual(updated('1', 7));
   });
 
-  it.each(FAULTS)('tells of this fault where all later ones are there too: %s', async (name, expected) => {
+  it.each(FAULTS)('reports the first fault when several are present: %s', async (name, expected) => {
     const first = FAULTS.findIndex(([each]) => each === name);
     const isFree = BESIDE_THE_BODY.includes(name);
     const update = withFaults((each, at) => at === first || (isFree ? OF_THE_STOCK.includes(each) : at > first));
     expect(await send(update)).toEqual(expected);
   });
 
-  it('tells one fault where the path, the headers and the body have one each', async () => {
+  it('reports one fault when the path, the headers and the body have one each', async () => {
     const faults = [...BESIDE_THE_BODY, 'media type'];
     const answers = FAULTS.filter(([name]) => faults.includes(name)).map(([, answer]) => answer);
     expect(answers).toContainEqual(await send(withFaults((name) => faults.includes(name))));
