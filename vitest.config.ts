@@ -109,7 +109,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
   ...['containers', 'recipes', 'failover'].map((name) => ({
     test: {
       name, // needs Docker
-      include: name === 'containers' ? ['compose', 'scale'].map(containerTrial) : [containerTrial(name)],
+      include: name === 'containers' ? [containerTrial('compose')] : [containerTrial(name)],
       fileParallelism: false,
       testTimeout: 400_000,
       hookTimeout: 600_000,

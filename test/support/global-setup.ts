@@ -11,33 +11,19 @@ import { startTestServer } from './postgres-server.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-<<<<<<< HEAD
-    /** The run's PostgreSQL server, with a role that may create databases. */
-    postgresUrl: string;
-    postgresMajor: number;
-    /** A migrated, empty database, which `createDatabase` copies. */
-=======
     /** URL of the PostgreSQL server of the run. Its role may create databases. */
     postgresUrl: string;
     /** For example 18. */
     postgresMajor: number;
     /** A migrated, empty database. Each test file gets a copy of it. */
->>>>>>> 8bf95adba20c0d08a684a5e145fdcbfc359d1ec5
     templateDatabase: string;
   }
 }
 
-<<<<<<< HEAD
-/** Both hold for the run's server and for those that tests start: another version of PostgreSQL, and TLS only. */
-const { POSTGRES_VERSION: wantedVersion = '', TEST_DATABASE_TLS: wantedTls = '' } = process.env;
-
-/** Vitest calls this once a run. It builds the programs that tests start, starts a server and migrates a template database. */
-=======
 /** Apply to every server of the run: another version of PostgreSQL, and only TLS. */
 const { POSTGRES_VERSION: wantedVersion = '', TEST_DATABASE_TLS: wantedTls = '' } = process.env;
 
 /** Vitest calls this once a run. It builds the service, and starts a server with a migrated template database. */
->>>>>>> 8bf95adba20c0d08a684a5e145fdcbfc359d1ec5
 export default async function prepareDatabase({ provide }: TestProject): Promise<() => Promise<void>> {
   buildIfStale();
   const server = await startServer();
@@ -89,11 +75,7 @@ async function startContainer() {
     })
     .withCommand(['postgres', '-c', 'fsync=off'])
     .withExposedPorts(5432)
-<<<<<<< HEAD
-    .withWaitStrategy(Wait.forListeningPorts()) // it listens once it is initialised
-=======
     .withWaitStrategy(Wait.forListeningPorts()) // during its initialisation, PostgreSQL listens on no port
->>>>>>> 8bf95adba20c0d08a684a5e145fdcbfc359d1ec5
     .withStartupTimeout(60_000)
     .start();
   return {
@@ -103,11 +85,7 @@ async function startContainer() {
   };
 }
 
-<<<<<<< HEAD
-/** Asks the engine's socket once, so that a machine without Docker loses no time. */
-=======
 /** Asks the socket of the Docker engine once, so that a machine without Docker loses no time. */
->>>>>>> 8bf95adba20c0d08a684a5e145fdcbfc359d1ec5
 async function dockerAnswers(): Promise<boolean> {
   const host = new URL(process.env['DOCKER_HOST'] ?? 'unix:///var/run/docker.sock');
   const target = host.protocol === 'unix:' ? { socketPath: host.pathname } : { host: host.hostname, port: host.port };
