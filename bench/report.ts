@@ -1,19 +1,29 @@
 import { readFileSync } from 'node:fs';
 import type { OperatorFigures } from './operators.ts';
 import type { Results, ScenarioResults } from './results.ts';
-import type { Scenario } from './scenarios.ts';
+import type { Contender, Scenario } from './scenarios.ts';
 import { labelOf } from './sides.ts';
-import { digits, fastifyVerdicts, isQuietList, linesOf, verdicts, withInterval, type Line } from './summary.ts';
+import {
+  digits,
+  fastifyVerdicts,
+  isQuietList,
+  linesOf,
+  verdicts,
+  withInterval,
+  type Line,
+  type Verdict,
+} from './summary.ts';
 
 /** The programs of the page's main table. */
 const COMPARED = ['service', 'fastify', 'nest'] as const;
 
+export function isCompared(contender: Contender): boolean {
+  return (COMPARED as readonly Contender[]).includes(contender);
+}
+
 const groups: readonly [heading: string, belongs: (scenario: Scenario) => boolean][] = [
   ['Lists, nothing written meanwhile', isQuietList],
-  [
-    'Lists while stock changes',
-    (scenario) => ['list', 'anew', 'mixed'].includes(scenario.kind) && !isQuietList(scenario),
-  ],
+  ['Lists while stock changes', (scenario) => ['list', 'anew'].includes(scenario.kind) && !isQuietList(scenario)],
   ['Lists that have not changed (`If-None-Match`, 304)', ({ kind }) => kind === 'unchanged'],
   ['Updates', ({ kind }) => kind === 'update' || kind === 'hot'],
 ];
@@ -28,6 +38,7 @@ export function report(results: Results): string {
     machine: `${machine.processor}, ${machine.cores} cores, ${machine.memoryGb} GB, Linux ${machine.kernel}, load ${digits(machine.loadAtStart)} at the start`,
     versions: [`PostgreSQL ${postgresVersion}`, ...versions].join(', '),
     goals: goals(results),
+    withdrawals: withdrawals(results),
     comparison: comparison(results),
     firstWarmUp: warmUpSeconds.first,
     longWarmUp: warmUpSeconds.long,
@@ -40,7 +51,7 @@ export function report(results: Results): string {
 
 /** All tables, for the terminal. */
 export function tables(results: Results): string {
-  const all = [figures(results), comparison(results), goals(results)];
+  const all = [figures(results), comparison(results), goals(results), withdrawals(results)];
   return all.filter((table) => table !== '').join('\n\n');
 }
 
@@ -56,28 +67,47 @@ function figures(results: Results): string {
   return tables.join('\n\n');
 }
 
+/** The goals against Fastify + pg have a column for each kind of figure. */
 function goals(results: Results): string {
-  const rows = verdicts(results).map(({ what, wanted, found, reached }) => [what, wanted, bold(found, !reached)]);
-  return table(['other goals', 'goal', 'measured'], rows);
+  const compared = results.scenarios.flatMap((found) => {
+    const { rate, cpu, p99 } = fastifyVerdicts(found);
+    return rate || cpu || p99 ? [[found.scenario.title, ...[rate, cpu, p99].map(judged)]] : [];
+  });
+  const others = verdicts(results).map((verdict) => [verdict.what, judged(verdict), '', '']);
+  return table(['goal', 'requests/s', 'CPU', 'p99'], [...compared, ...others]);
 }
 
-function bold(text: string, isMissed: boolean): string {
-  return isMissed ? `**${text}**` : text;
+function judged(verdict: Verdict | undefined): string {
+  if (!verdict) return '';
+  const { found, wanted, reached, withdrawn } = verdict;
+  return `${found} (${wanted}) ${withdrawn ? 'withdrawn' : reached ? 'yes' : '**no**'}`;
+}
+
+/** A sentence for each reason, with the goals that it is for. */
+function withdrawals(results: Results): string {
+  const names = { rate: 'requests/s', cpu: 'CPU', p99: 'p99' };
+  const compared = results.scenarios.flatMap((found) =>
+    Object.entries(fastifyVerdicts(found)).map(([figure, verdict]) => ({
+      ...verdict,
+      what: `${verdict.what} (${names[figure as keyof typeof names]})`,
+    })),
+  );
+  const withdrawn = [...compared, ...verdicts(results)].filter((verdict) => verdict.withdrawn);
+  const reasons = Map.groupBy(withdrawn, (verdict) => verdict.withdrawn);
+  return [...reasons].map(([reason, of]) => `- ${of.map(({ what }) => what).join('; ')}: ${reason}`).join('\n');
 }
 
 /** The scenarios with a goal against Fastify, and what operators ask first: a column for each program. */
 function comparison({ scenarios, operators = [] }: Results): string {
   const rates = scenarios.flatMap((found) => {
-    const goals = fastifyVerdicts(found);
-    if (goals.every((goal) => goal === undefined)) return [];
+    if (!found.scenario.targets.some(({ against }) => against === 'fastify')) return [];
     const lines = COMPARED.map((program) => linesOf(found).find(({ contender }) => contender === program));
     const cells = lines.map((line) => (line ? `${digits(line.requestsPerSecond)} (${digits(line.p99Ms)})` : '–'));
-    const judged = goals.map((goal) => (goal ? `${bold(goal.found, !goal.reached)} (${goal.wanted})` : ''));
-    return [[found.scenario.title, ...cells, ...judged]];
+    return [[found.scenario.title, ...cells]];
   });
   const row = (title: string, figures: (found: OperatorFigures) => number[]) => {
     const cells = COMPARED.map((program) => operators.find(({ side }) => side === program));
-    return [title, ...cells.map((found) => (found ? figures(found).map(digits).join(', ') : '–')), '', '', ''];
+    return [title, ...cells.map((found) => (found ? figures(found).map(digits).join(', ') : '–'))];
   };
   const asked = [
     row('start to ready, ms', ({ coldStartMs }) => [coldStartMs]),
@@ -85,9 +115,7 @@ function comparison({ scenarios, operators = [] }: Results): string {
     row('p99 at 50/s: list of 1,000 pets, update, ms', ({ listP99Ms, updateP99Ms }) => [listP99Ms, updateP99Ms]),
   ];
   const rows = [...rates, ...(operators.length === 0 ? [] : asked)];
-  const programs = ['this service', 'Fastify + pg', 'NestJS + Prisma'];
-  const head = ['requests/s (p99, ms)', ...programs, 'requests (goal)', 'CPU (goal)', 'p99 (goal)'];
-  return table(head, rows);
+  return table(['requests/s (p99, ms)', 'this service', 'Fastify + pg', 'NestJS + Prisma'], rows);
 }
 
 function scenariosTable(found: readonly ScenarioResults[]): string {
@@ -106,9 +134,9 @@ function scenariosTable(found: readonly ScenarioResults[]): string {
   return table(['scenario', 'program', 'requests/s', 'times', 'p50 / p99 ms', 'CPU µs', 'MB', 'remarks'], rows);
 }
 
-function remarks({ updatesPerSecond, elsewhere }: Scenario, line: Line): string[] {
+function remarks({ updatesPerSecond }: Scenario, line: Line): string[] {
   const found = [...line.faults];
-  if (updatesPerSecond > 0 && !elsewhere) found.unshift(`${digits(line.updatesPerSecond)} updates/s done`);
+  if (updatesPerSecond > 0) found.unshift(`${digits(line.updatesPerSecond)} updates/s done`);
   if (line.failures > 0) found.unshift(`${line.failures} failed`);
   return found;
 }
