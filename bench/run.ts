@@ -42,9 +42,9 @@ const specialParts: readonly Part[] = [
   { name: 'whole-reading', minutes: 0.5, measureIt: async () => ({ wholeReading: await measureWholeReading() }) },
   ...pooledRows.map((row) => ({
     name: row.name,
-    minutes: 1.3,
+    minutes: 1,
     measureIt: async (quick: boolean, { pooled = [] }: Results) => ({
-      pooled: [...pooled, await measurePooled(row, quick ? 2 : 5, quick ? 2 : 4)],
+      pooled: [...pooled, await measurePooled(row, quick ? 2 : 10, 2)],
     }),
   })),
 ];

@@ -89,7 +89,7 @@ function over(connections: number): string {
   return connections === 1 ? '1 connection' : `${connections} connections`;
 }
 
-export function lists(pets: number, connections: number, rest: Partial<Scenario> = {}): Scenario {
+function lists(pets: number, connections: number, rest: Partial<Scenario> = {}): Scenario {
   const title = `list of ${pets.toLocaleString('en')} pets, ${over(connections)}`;
   return scenario(`list-${pets}-c${connections}`, title, { kind: 'list', pets, connections, ...rest });
 }

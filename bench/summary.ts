@@ -95,7 +95,7 @@ function shareVerdicts({ scenarios }: Results): Verdict[] {
 /** What the service's lists keep of their rate behind a pooler. */
 function pooledVerdicts({ pooled = [] }: Results): Verdict[] {
   return pooled.flatMap(({ title, atLeast, rounds }) => {
-    const ratios = rounds.map(({ pooled, direct }) => pooled.requestsPerSecond / direct.requestsPerSecond);
+    const ratios = rounds.map(({ pooled, direct }) => pooled / direct);
     return ratios.length > 0 ? [rateVerdict(`${title}, of a direct one`, medianWithInterval(ratios), atLeast)] : [];
   });
 }
