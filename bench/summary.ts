@@ -88,7 +88,7 @@ function shareVerdicts({ scenarios }: Results): Verdict[] {
     const { title, share: goal } = found.scenario;
     const base = scenarios.find(({ scenario }) => scenario.name === goal?.of);
     const share = ratioByRound(roundsOf(found, 'service'), roundsOf(base, 'service'));
-    return share && goal ? [rateVerdict(`${title}, of the same alone`, share, goal.atLeast)] : [];
+    return share && goal ? [rateVerdict(title, share, goal.atLeast)] : [];
   });
 }
 
@@ -96,12 +96,12 @@ function shareVerdicts({ scenarios }: Results): Verdict[] {
 function pooledVerdicts({ pooled = [] }: Results): Verdict[] {
   return pooled.flatMap(({ title, atLeast, rounds }) => {
     const ratios = rounds.map(({ pooled, direct }) => pooled / direct);
-    return ratios.length > 0 ? [rateVerdict(`${title}, of a direct one`, medianWithInterval(ratios), atLeast)] : [];
+    return ratios.length > 0 ? [rateVerdict(title, medianWithInterval(ratios), atLeast)] : [];
   });
 }
 
 function rateVerdict(what: string, share: Interval, atLeast: number): Verdict {
-  return { what, wanted: `≥ ${atLeast}`, found: withInterval(share), reached: share.median >= atLeast };
+  return { what, wanted: `≥ ${atLeast}`, found: digits(share.median), reached: share.median >= atLeast };
 }
 
 /** Nothing is written during these lists, on this machine or by another tenant. */
