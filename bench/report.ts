@@ -40,6 +40,7 @@ export function report(results: Results): string {
     goals: goals(results),
     withdrawals: withdrawals(results),
     comparison: comparison(results),
+    operation: operation(results),
     firstWarmUp: warmUpSeconds.first,
     longWarmUp: warmUpSeconds.long,
     laterWarmUp: warmUpSeconds.later,
@@ -50,7 +51,7 @@ export function report(results: Results): string {
 
 /** All tables, for the terminal. */
 export function tables(results: Results): string {
-  const all = [figures(results), comparison(results), goals(results), withdrawals(results)];
+  const all = [figures(results), comparison(results), goals(results), withdrawals(results), operation(results)];
   return all.filter((table) => table !== '').join('\n\n');
 }
 
@@ -69,8 +70,7 @@ function figures(results: Results): string {
 /** The goals that are not compared with Fastify + pg. */
 function goals(results: Results): string {
   const shown = verdicts(results).filter(({ withdrawn }) => !withdrawn);
-  const rows = shown.map((verdict) => [brief(verdict.what), judged(verdict)]);
-  return table(['other goals', 'measured'], rows);
+  return shown.map((verdict) => `- ${brief(verdict.what)}: ${judged(verdict)}`).join('\n');
 }
 
 /** Long lists are read over 8 connections, those of a million pets over 2, as the page says once. */
@@ -103,8 +103,8 @@ function withdrawals(results: Results): string {
     .join('\n');
 }
 
-/** The scenarios with a goal against Fastify, and what operators ask first: a column for each program. */
-function comparison({ scenarios, operators = [] }: Results): string {
+/** The scenarios with a goal against Fastify: a column for each program. */
+function comparison({ scenarios }: Results): string {
   const rates = scenarios.flatMap((found) => {
     if (!found.scenario.targets.some(({ against }) => against === 'fastify')) return [];
     const lines = COMPARED.map((program) => linesOf(found).find(({ contender }) => contender === program));
@@ -112,17 +112,23 @@ function comparison({ scenarios, operators = [] }: Results): string {
     const { rate, cpu, p99 } = fastifyVerdicts(found);
     return [[brief(found.scenario.title), ...cells, ...[rate, cpu, p99].map(judged)]];
   });
-  const row = (title: string, figures: (found: OperatorFigures) => number[]) => {
-    const cells = COMPARED.map((program) => operators.find(({ side }) => side === program));
-    return [title, ...cells.map((found) => (found ? figures(found).map(digits).join(', ') : '–')), '', '', ''];
+  return table(['requests/s', 'this service', 'Fastify + pg', 'NestJS + Prisma', 'ratio', 'CPU', 'p99'], rates);
+}
+
+/** What operators ask first. */
+function operation({ operators = [] }: Results): string {
+  const line = (title: string, figure: (found: OperatorFigures) => number) => {
+    const found = COMPARED.map((program) => operators.find(({ side }) => side === program));
+    return `- ${title}: ${found.map((each) => (each ? digits(figure(each)) : '–')).join('/')}`;
   };
-  const asked = [
-    row('start to ready, ms', ({ coldStartMs }) => [coldStartMs]),
-    row('memory idle, after a list of 10,000 pets, MB', ({ idleMb, afterListMb }) => [idleMb, afterListMb]),
-    row('p99 at 50/s: list of 1,000 pets, update, ms', ({ listP99Ms, updateP99Ms }) => [listP99Ms, updateP99Ms]),
+  const lines = [
+    line('start to ready, ms', ({ coldStartMs }) => coldStartMs),
+    line('idle memory, MB', ({ idleMb }) => idleMb),
+    line('memory after a list of 10,000 pets, MB', ({ afterListMb }) => afterListMb),
+    line('p99 of 50 lists/s of 1,000 pets, ms', ({ listP99Ms }) => listP99Ms),
+    line('p99 of 50 updates/s, ms', ({ updateP99Ms }) => updateP99Ms),
   ];
-  const rows = [...rates, ...(operators.length === 0 ? [] : asked)];
-  return table(['requests/s', 'this service', 'Fastify + pg', 'NestJS + Prisma', 'ratio', 'CPU', 'p99'], rows);
+  return operators.length === 0 ? '' : lines.join('\n');
 }
 
 function scenariosTable(found: readonly ScenarioResults[]): string {
