@@ -31,7 +31,8 @@ const groups: readonly [heading: string, belongs: (scenario: Scenario) => boolea
 /** The text of docs/performance.md: page.md with the results in its `{{…}}`. */
 export function report(results: Results): string {
   const { machine, startedAt, minutes, postgresVersion, warmUpSeconds } = results;
-  const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
+  const named = Object.entries(machine.versions).filter(([name]) => name !== 'express');
+  const versions = named.map(([name, version]) => `${name} ${version}`);
   const found: Record<string, string | number> = {
     minutes,
     date: startedAt.slice(0, 10),
