@@ -7,24 +7,29 @@ import type { Results, ScenarioResults } from './results.ts';
 import type { Scenario } from './scenarios.ts';
 import { labelOf, startSide, type Side, type SideName } from './sides.ts';
 
-type Measured = Pick<Results, 'postgresVersion' | 'pgbenchClients' | 'scenarios' | 'disqualified'>;
+export type Measured = Pick<Results, 'postgresVersion' | 'pgbenchClients' | 'scenarios' | 'disqualified'>;
 type Measurements = AsyncGenerator<readonly [Scenario, Measurement]>;
 
-/** Each round has a PostgreSQL server of its own, each turn a fresh process. Who fails is out of what is left of the turn. */
-export async function benchmark(turns: readonly Turn[]): Promise<Measured> {
+/**
+ * Each round has a PostgreSQL server of its own, each turn a fresh process. A program that fails is out of what is left of
+ * the turn, and one that breaks a promise is not measured at all.
+ *
+ * @param keep gets all that has been measured, after every turn
+ */
+export async function benchmark(turns: readonly Turn[], keep: (measured: Measured) => Promise<void>): Promise<void> {
   const results = new Map<Scenario, ScenarioResults>();
   for (const scenario of turns.flatMap(({ scenarios }) => scenarios)) results.set(scenario, { scenario, rounds: [] });
   const disqualified = await disqualifications(new Set(turns.map(({ contender }) => contender)));
   const measured: Measured = { postgresVersion: '', scenarios: [...results.values()], disqualified };
 
+  await keep(measured);
   let begun = 0;
   for (const ofRound of Map.groupBy(turns, ({ round }) => round).values()) {
     await using database = await startDatabase();
     measured.postgresVersion = database.version;
     for (const { contender, round, scenarios } of ofRound) {
-      const out = disqualified.filter((each) => each.contender === contender).map(({ scenario }) => scenario);
-      const left = new Set(scenarios.filter(({ name }) => !out.includes('all') && !out.includes(name)));
-      if (left.size === 0) continue;
+      if (disqualified.some((each) => each.contender === contender && each.scenario === 'all')) continue;
+      const left = new Set(scenarios);
       const names = [...left].map(({ name }) => name).join(', ');
       console.log(`[${++begun}/${turns.length}] round ${round + 1}, ${labelOf(contender)}: ${names}`);
       try {
@@ -36,12 +41,12 @@ export async function benchmark(turns: readonly Turn[]): Promise<Measured> {
         }
       } catch (error) {
         const reason = (error as Error).message;
-        console.error(`${labelOf(contender)} is disqualified: ${reason}`);
+        console.error(`${labelOf(contender)} failed: ${reason}`);
         for (const { name } of left) disqualified.push({ contender, scenario: name, reason });
       }
+      await keep(measured);
     }
   }
-  return measured;
 }
 
 async function* measureSide(
@@ -61,7 +66,7 @@ async function* measureSide(
     const expected = await database.fill(pets);
     const fault = round === 0 && name !== 'bare' ? await faultInList(side, expected) : undefined;
     if (fault) throw new Error(fault);
-    yield [scenario, await (scenario.elsewhere ? measureElsewhere : measureHere)(side, scenario, database)];
+    yield [scenario, await measureHere(side, scenario, database)];
   }
 }
 
@@ -70,14 +75,6 @@ function measureHere(side: Side, scenario: Scenario, database: BenchDatabase): P
     ['list', 'unchanged'].includes(scenario.kind) && scenario.updatesPerSecond + scenario.petsPerSecond === 0;
   if (!onlyReads) database.expectWrites();
   return measure(side, scenario, database, side);
-}
-
-/** The updates go to another instance of the service on another PostgreSQL server. */
-async function measureElsewhere(side: Side, scenario: Scenario, database: BenchDatabase): Promise<Measurement> {
-  await using elsewhere = await startDatabase();
-  await elsewhere.fill(scenario.pets);
-  await using writtenTo = await startSide('service', { DATABASE_URL: elsewhere.url });
-  return await measure(side, scenario, database, writtenTo);
 }
 
 async function* limits(scenarios: Iterable<Scenario>, database: BenchDatabase, measured: Measured): Measurements {

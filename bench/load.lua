@@ -1,4 +1,4 @@
--- wrk's script. Arguments: what to send (list, update, hot or mixed), the number of pets, the quantity before the first, and
+-- wrk's script. Arguments: what to send (list, update or hot), the number of pets, the quantity before the first, and
 -- how many requests a second; without the last, as many as are answered. It prints a LoadResult of load.ts.
 local mode, pets, sent, rate
 
@@ -25,11 +25,9 @@ function init(args)
   if mode == "list" then return end -- a request that never changes is sent without asking this script again
 
   local head = " HTTP/1.1\r\nHost: " .. wrk.host .. "\r\nAuthorization: " .. wrk.headers["Authorization"] .. "\r\n"
-  local list = "GET /v1/inventory" .. head .. "\r\n"
   local typed = head .. "Content-Type: application/json\r\nContent-Length: "
 
   function request()
-    if mode == "mixed" and math.random(10) > 1 then return list end
     sent = sent + 1
     local body = '{"quantity":' .. sent .. "}"
     local pet = mode == "hot" and 1 or math.random(pets)

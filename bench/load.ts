@@ -7,7 +7,7 @@ const script = join(import.meta.dirname, 'load.lua');
 
 export interface LoadPlan {
   url: string;
-  mode: 'list' | 'update' | 'hot' | 'mixed';
+  mode: 'list' | 'update' | 'hot';
   headers: Record<string, string>;
   connections: number;
   seconds: number;
@@ -31,10 +31,12 @@ let runs = 0;
 /** Runs `wrk`. Quantities never repeat within a benchmark's process, so every accepted update is a change. */
 export async function load(plan: LoadPlan): Promise<LoadResult> {
   const firstQuantity = ++runs * 1_000_000;
-  const { stdout } = await run('wrk', [
+  const options = { timeout: (plan.seconds + 90) * 1000, killSignal: 'SIGKILL' } as const;
+  const args = [
     ...['-t', '1', '-c', String(plan.connections), '-d', String(plan.seconds), '--timeout', '60', '-s', script],
     ...Object.entries(plan.headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`]),
     ...[plan.url, '--', plan.mode, String(plan.pets), String(firstQuantity), String(plan.perSecond ?? '')],
-  ]);
+  ];
+  const { stdout } = await run('wrk', args, options);
   return JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as LoadResult;
 }

@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
 import { ask, setQuantity, statusOf } from './client.ts';
 import { keys, startDatabase, usualPets } from './database.ts';
 import { load } from './load.ts';
@@ -16,10 +18,14 @@ export interface OperatorFigures {
   updateP99Ms: number;
 }
 
+/** With a million pets. */
 export interface WholeReading {
   medianMs: number;
   /** The longest that the service's event loop was held: of each reading, the first is that of a process just started. */
   heldMs: number[];
+  /** The same for lists in gzip, each after a commit in another database of the server, and each after a changed pet. */
+  gzipAfterCommitMs: number[];
+  gzipAfterUpdateMs: number[];
 }
 
 const compared: readonly SideName[] = ['service', 'fastify', 'nest'];
@@ -52,7 +58,7 @@ export async function measureOperators(): Promise<OperatorFigures[]> {
   return figures;
 }
 
-/** Each list follows more changes than the service patches, so it reads the stock whole. */
+/** Lists that follow more changes than the service patches, so it reads the stock whole; then lists in gzip. */
 export async function measureWholeReading(): Promise<WholeReading> {
   const pets = 1_000_000;
   await using database = await startDatabase();
@@ -63,7 +69,8 @@ export async function measureWholeReading(): Promise<WholeReading> {
     side.program.send('report');
     return ((await reply) as [number])[0];
   };
-  await setQuantity(side.url, 1, 1);
+  let quantity = 1_000_000;
+  await setQuantity(side.url, 1, ++quantity);
   const timesMs: number[] = [];
   const heldMs: number[] = [];
   for (let n = 1; n <= READINGS; n++) {
@@ -76,7 +83,39 @@ export async function measureWholeReading(): Promise<WholeReading> {
     await sleep(50); // the loop has to turn once more before what held it is counted
     heldMs.push(await longestHeldMs());
   }
-  return { medianMs: median(timesMs), heldMs };
+
+  const heldByGzip = async (change: () => Promise<unknown>): Promise<number[]> => {
+    const held: number[] = [];
+    for (let n = 1; n <= READINGS; n++) {
+      await change();
+      await longestHeldMs();
+      await readGzip(side.url);
+      await sleep(50);
+      held.push(await longestHeldMs());
+    }
+    return held;
+  };
+  const elsewhere = new URL(database.url);
+  elsewhere.pathname = 'template1';
+  const tenant = new Client({ connectionString: elsewhere.href });
+  await tenant.connect();
+  await readGzip(side.url); // deflates all pieces
+  const gzipAfterCommitMs = await heldByGzip(() => tenant.query('SELECT pg_current_xact_id()'));
+  const gzipAfterUpdateMs = await heldByGzip(() => setQuantity(side.url, 1, ++quantity));
+  await tenant.end();
+  return { medianMs: median(timesMs), heldMs, gzipAfterCommitMs, gzipAfterUpdateMs };
+}
+
+/** Leaves the bytes as they are: to inflate them would take this program a core. */
+async function readGzip(url: string): Promise<void> {
+  const headers = { Authorization: `Bearer ${keys.good}`, 'Accept-Encoding': 'gzip' };
+  const [response] = (await once(get(url, { headers }), 'response', { signal: AbortSignal.timeout(60_000) })) as [
+    IncomingMessage,
+  ];
+  response.resume();
+  await once(response, 'end');
+  const { statusCode, headers: received } = response;
+  if (statusCode !== 200 || received['content-encoding'] !== 'gzip') throw new Error(`no gzip list: ${statusCode}`);
 }
 
 /** From the start of the process to the first 200: of `/health/ready`, and of a list of ten where there is no such thing. */
@@ -104,7 +143,7 @@ async function pacedP99Ms(name: SideName, environment: Record<string, string>, m
   const headers = { Authorization: `Bearer ${keys.good}` };
   const plan = { url: side.url, mode, headers, pets: usualPets(1_000), connections: 32, perSecond: 50 };
   await load({ ...plan, seconds: 3 });
-  const { p99Ms, failures } = await load({ ...plan, seconds: 20 });
+  const { p99Ms, failures } = await load({ ...plan, seconds: 12 });
   if (failures > 0) throw new Error(`${failures} of the paced requests failed`);
   return p99Ms;
 }

@@ -1,3 +1,4 @@
+import { WARM_UP_SECONDS } from './measure.ts';
 import type { Contender, Scenario } from './scenarios.ts';
 
 /** What one process of a contender does in a round, one after the other. */
@@ -22,11 +23,11 @@ export function planTurns(chosen: readonly Scenario[]): Turn[] {
   }).flat();
 }
 
-/** Scenarios of the same requests on the same store need only one process of each contender. */
+/** Scenarios of the same requests on the same store need only one process of each contender. A withdrawn goal needs only one round. */
 function turnsOf(group: readonly Scenario[], round: number): Turn[] {
   const contendersOf = ({ always, targets, others }: Scenario) => [
     ...always,
-    ...targets.map(({ against }) => against),
+    ...targets.filter(({ withdrawn }) => !withdrawn || round === 0).map(({ against }) => against),
     ...(round === 0 ? others : []),
   ];
   return [...new Set(group.flatMap(contendersOf))].map((contender) => ({
@@ -34,4 +35,19 @@ function turnsOf(group: readonly Scenario[], round: number): Turn[] {
     round,
     scenarios: group.filter((scenario) => contendersOf(scenario).includes(contender)),
   }));
+}
+
+/** Roughly, as earlier runs took it: a process's start, the store's filling, and the pauses between two measurements. */
+const SECONDS = { start: 1, fillOfMillion: 9, pause: 0.7 };
+
+/** How long the turns take, about. */
+export function minutesOf(turns: readonly Turn[]): number {
+  const seconds = turns.map(({ contender, scenarios }) => {
+    const [{ longWarmUp, pets } = { longWarmUp: false, pets: 0 }] = scenarios;
+    const warmUp = longWarmUp && contender !== 'pgbench' ? WARM_UP_SECONDS.long : WARM_UP_SECONDS.first;
+    const each = scenarios.map(({ seconds }) => seconds + WARM_UP_SECONDS.later + SECONDS.pause);
+    const filled = scenarios.length * (pets / 1_000_000) * SECONDS.fillOfMillion;
+    return SECONDS.start + warmUp + filled + each.reduce((sum, each) => sum + each, 0);
+  });
+  return seconds.reduce((sum, each) => sum + each, 0) / 60;
 }

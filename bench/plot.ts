@@ -11,7 +11,7 @@ export async function plot(results: Results): Promise<string> {
 function ratios({ scenarios }: Results): TopLevelSpec {
   const rows = scenarios.flatMap((found) => {
     const ratio = linesOf(found).find(({ contender }) => contender === 'fastify')?.ratio;
-    const goal = found.scenario.targets.find(({ against }) => against === 'fastify')?.atLeast;
+    const goal = found.scenario.targets.find(({ against, figure }) => against === 'fastify' && figure === 'rate')?.goal;
     return ratio ? [{ scenario: found.scenario.title, ...ratio, goal: goal ?? null }] : [];
   });
   const y = { field: 'scenario', type: 'nominal', sort: null, title: null } as const;

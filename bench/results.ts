@@ -1,6 +1,7 @@
 import type { Machine } from './machine.ts';
 import type { Measurement, WARM_UP_SECONDS } from './measure.ts';
 import type { OperatorFigures, WholeReading } from './operators.ts';
+import type { Pooled } from './pooled.ts';
 import type { Contender, Scenario } from './scenarios.ts';
 
 export interface Round extends Measurement {
@@ -24,6 +25,7 @@ export interface Results {
   scenarios: ScenarioResults[];
   operators?: OperatorFigures[] | undefined;
   wholeReading?: WholeReading | undefined;
-  /** Who was not measured in which scenario, and why. */
+  pooled?: Pooled[] | undefined;
+  /** Who was not measured in which scenario, in one round at least, and why. */
   disqualified: { contender: Contender; scenario: string; reason: string }[];
 }

@@ -4,13 +4,15 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { projectFolder } from '../dev/build.ts';
+import { hasPooler } from '../test/support/pooler.ts';
 import { benchmark } from './benchmark.ts';
 import { describeMachine } from './machine.ts';
 import { WARM_UP_SECONDS } from './measure.ts';
 import { measureOperators, measureWholeReading } from './operators.ts';
-import { planTurns } from './plan.ts';
+import { minutesOf, planTurns } from './plan.ts';
+import { measurePooled, pooledRows } from './pooled.ts';
 import { compareReplicas } from './replicas.ts';
-import { report, tables } from './report.ts';
+import { isCompared, report, tables } from './report.ts';
 import type { Results } from './results.ts';
 import { scenarios } from './scenarios.ts';
 
@@ -25,11 +27,32 @@ const { values: options } = parseArgs({
   },
 });
 const resultsFile = new URL('results/full.json', import.meta.url);
+/** What a run has measured so far. */
+const unfinishedFile = new URL('results/unfinished.json', import.meta.url);
+
+interface Part {
+  name: string;
+  minutes: number;
+  measureIt: (quick: boolean, results: Results) => Promise<Partial<Results>>;
+}
+
+/** Measured beside the scenarios. */
+const specialParts: readonly Part[] = [
+  { name: 'operators', minutes: 2.3, measureIt: async () => ({ operators: await measureOperators() }) },
+  { name: 'whole-reading', minutes: 0.5, measureIt: async () => ({ wholeReading: await measureWholeReading() }) },
+  ...pooledRows.map((row) => ({
+    name: row.name,
+    minutes: 1,
+    measureIt: async (quick: boolean, { pooled = [] }: Results) => ({
+      pooled: [...pooled, await measurePooled(row, quick ? 2 : 10, 2)],
+    }),
+  })),
+];
 
 if (!existsSync(new URL('node_modules', import.meta.url))) npm('ci', '--prefix', 'bench', '--no-audit', '--no-fund');
 
 if (options.report) {
-  const results = JSON.parse(await readFile(resultsFile, 'utf8'), nullToNaN) as Results;
+  const results = withPresentGoals(JSON.parse(await readFile(resultsFile, 'utf8'), nullToNaN) as Results);
   console.log(tables(results));
   await writeReport(results);
 } else if (options.replicas !== undefined) {
@@ -41,31 +64,69 @@ if (options.report) {
 }
 
 async function measureAll({ only, quick }: { only?: string; quick: boolean }): Promise<void> {
-  const machine = describeMachine();
   const isAsked = (name: string, isQuick = false) => (only ? name.includes(only) : !quick || isQuick);
   const chosen = scenarios
     .filter((scenario) => isAsked(scenario.name, scenario.quick))
+    .map((scenario) => (only ? scenario : { ...scenario, others: scenario.others.filter(isCompared) }))
     .map((scenario) => (quick ? { ...scenario, rounds: 2, seconds: 2, others: [] } : scenario));
-  if (chosen.length === 0 && !isAsked('operators') && !isAsked('whole-reading')) {
-    const names = [...scenarios.map(({ name }) => name), 'operators', 'whole-reading'];
+  let parts = specialParts.filter(({ name }) => isAsked(name));
+  if (chosen.length + parts.length === 0) {
+    const names = [...scenarios, ...specialParts].map(({ name }) => name);
     throw new Error(`no scenario is called like that; there are ${names.join(', ')}`);
   }
 
+  const isPooled = ({ name }: Part) => name.startsWith('pooled');
+  if (parts.some(isPooled) && !hasPooler()) {
+    console.log(
+      'Lists behind a pooler are left out: there is no PgBouncer 1.21 or later (PGBOUNCER names the program).',
+    );
+    parts = parts.filter((part) => !isPooled(part));
+  }
+
+  const turns = planTurns(chosen);
+  const planned = parts.reduce((sum, { minutes }) => sum + minutes, minutesOf(turns));
+  console.log(`${turns.length} turns and ${parts.length} other parts, about ${Math.ceil(planned)} minutes`);
   const started = Date.now();
   const results: Results = {
-    machine,
+    machine: describeMachine(),
     startedAt: new Date(started).toISOString(),
+    minutes: 0,
     warmUpSeconds: WARM_UP_SECONDS,
-    // First what ends the whole run where it fails.
-    operators: isAsked('operators') ? await measureOperators() : undefined,
-    wholeReading: isAsked('whole-reading') ? await measureWholeReading() : undefined,
-    ...(await benchmark(planTurns(chosen))),
-    minutes: Math.round((Date.now() - started) / 6_000) / 10,
+    postgresVersion: '',
+    scenarios: [],
+    disqualified: [],
   };
-  console.log(`\n${tables(results)}`);
+  const keep = async (found: Partial<Results>): Promise<void> => {
+    Object.assign(results, found, { minutes: Math.round((Date.now() - started) / 6_000) / 10 });
+    await writeFile(unfinishedFile, `${JSON.stringify(results, toFourDigits)}\n`);
+  };
+  const steps: [name: string, measureIt: () => Promise<void>][] = parts.map(({ name, measureIt }) => [
+    name,
+    async () => keep(await measureIt(quick, results)),
+  ]);
+  if (turns.length > 0) steps.push(['scenarios', () => benchmark(turns, keep)]);
+  const failures: string[] = [];
+  for (const [name, measureIt] of steps) {
+    await measureIt().catch((error: unknown) => {
+      console.error(error);
+      failures.push(`${name} failed: ${(error as Error).message}`);
+    });
+  }
+
+  console.log(`\n${[tables(results), ...failures].join('\n')}`);
+  if (failures.length > 0) process.exitCode = 1;
   if (only || quick) return;
   await writeFile(resultsFile, `${JSON.stringify(results, toFourDigits)}\n`);
   await writeReport(results);
+}
+
+/** Goals as they are wanted now: one can be changed or withdrawn without another run. */
+function withPresentGoals(results: Results): Results {
+  const found = results.scenarios.flatMap(({ scenario, rounds }) => {
+    const present = scenarios.find(({ name }) => name === scenario.name);
+    return present ? [{ scenario: present, rounds }] : [];
+  });
+  return { ...results, scenarios: found };
 }
 
 async function writeReport(results: Results): Promise<void> {
