@@ -222,6 +222,11 @@ describe('inventory import', () => {
     ]);
   });
 
+  it('tells a value whole that begins in one chunk of the file and ends in the next', async () => {
+    const path = await file('chunks.csv', `${CSV_HEADER}1,5,é\n`.padStart(256 * 1024 + 1, '\n')); // é has two bytes
+    expect((await store.inventory('import', path)).stderr).toContain('not "é" (pet 1)');
+  });
+
   it('signs its changes with what the operator says, which is one short line', async () => {
     expect((await importCsv('8,1,sold', '--by', 'night\u202eshift')).code).toBe(0);
     expect(await store.changes()).toEqual(['8 > 1 sold command:import night\ufffdshift']);
