@@ -132,6 +132,12 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await expect.poll(() => setQuantity(service, 1, 3), { timeout: 15_000 }).toBe('200');
   });
 
+  it('gives no cursor of the history on the standby, whose locks tell nothing of the writers', async () => {
+    const stderr = 'error: the database takes no writes: it is a standby, or default_transaction_read_only is on\n';
+    const cursor = ['history', 'cursor'];
+    expect(await inventory(replicated.standby.url, cursor)).toEqual({ code: 1, stdout: '', stderr });
+  });
+
   it('lets a few sessions wait for a standby that is lost, and refuses further updates until it is back', async () => {
     await loseStandby();
     const codes: string[] = [];
