@@ -246,6 +246,17 @@ describe('inventory import', () => {
     expect(await store.changes()).toEqual([]);
   });
 
+  it('says only what is wrong when it is cancelled while it waits for another import', async () => {
+    const other = await store.database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0))`);
+    onTestFinished(() => other.end());
+    const outcome = importCsv('8,1,sold');
+    const waits = `application_name = 'inventory import' AND wait_event = 'advisory'`;
+    const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND ${waits}`;
+    await expect.poll(() => store.sql(cancel), { timeout: 15_000 }).toHaveLength(1);
+    const stderr = 'error: the database cut the statement off: it took too long, or somebody cancelled it\n';
+    expect(await outcome).toEqual({ code: 1, stdout: '', stderr });
+  });
+
   // The proxy finds the end of a commit in what passes, and TLS hides that.
   it.skipIf(process.env['TEST_DATABASE_TLS'])(
     'says that the outcome is unknown when the answer to its commit is lost, and where to find it',
