@@ -130,6 +130,12 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await expect.poll(() => setQuantity(service, 1, 3)).toBe('200');
   });
 
+  it('gives no history cursor on the standby, which has no locks of the writers', async () => {
+    const stderr = 'error: the database takes no writes: it is a standby, or default_transaction_read_only is on\n';
+    const cursor = ['history', 'cursor'];
+    expect(await inventory(replicated.standby.url, cursor)).toEqual({ code: 1, stdout: '', stderr });
+  });
+
   it('lets at most five sessions wait for a lost standby, and refuses further updates until it is back', async () => {
     await loseStandby();
     const codes: string[] = [];

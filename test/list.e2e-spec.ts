@@ -231,6 +231,20 @@ describe('GET /v1/inventory in another life of the server', { timeout: 60_000 },
   });
 });
 
+describe('GET /v1/inventory from sessions that began while the database took no writes', () => {
+  it.runIf(IS_FAST)('is kept once another session has named the life of the server', async () => {
+    const { database, app, list } = await startServiceOfTest();
+    await database.sql('DELETE FROM server_life_token');
+    await database.set('default_transaction_read_only', 'on');
+    await database.cutSessions();
+    await list();
+    await database.sql('BEGIN READ WRITE; INSERT INTO server_life_token DEFAULT VALUES; COMMIT');
+    for (let again = 0; again < 3; again++) expect((await list()).text).toBe('[]');
+    const { reuses, patches } = app.get(InventoryService).counts;
+    expect(reuses + patches).toBeGreaterThan(0);
+  });
+});
+
 describe('GET /v1/inventory when the network stood still during a reading', () => {
   it('returns no list from before it stood still', async () => {
     const postgres = await startFaultyPostgres();

@@ -4,7 +4,7 @@ import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { openStore, type Store } from './commands/store.ts';
 import { createDatabase } from './support/database.ts';
 import { hasPooler, startPooler } from './support/pooler.ts';
-import { type TestService, startService, startServiceOfTest } from './support/service.ts';
+import { IS_FAST, type TestService, startService, startServiceOfTest } from './support/service.ts';
 
 /** What an operator, or a tool of his, may have set on the role or the database. */
 const HOSTILE: readonly (readonly string[])[] = [
@@ -73,6 +73,16 @@ describe('with foreign settings on the database', () => {
       { petId: 1, quantity: 13, status: 'available' },
       { petId: 2, quantity: 22, status: 'sold' },
     ]);
+  });
+
+  it.runIf(IS_FAST)('updates with and without a condition share a statement with array_nulls = off', async () => {
+    const inventory = (await startWith('array_nulls = off')).app.get(InventoryService);
+    const update = { quantity: 5, changedBy: 'key:test', idempotencyKey: null, requestId: 'request' };
+    await Promise.all([
+      inventory.setQuantity({ ...update, petId: 1n, ifMatch: null }, performance.now() + 5_000),
+      inventory.setQuantity({ ...update, petId: 2n, ifMatch: ['sold-2'] }, performance.now() + 5_000),
+    ]);
+    expect(await store.sql('SELECT FROM stock_change WHERE quantity_after = 5 GROUP BY xmin::text')).toHaveLength(1);
   });
 
   it('the commands do what they say with all of them at once', async () => {

@@ -283,11 +283,10 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   it.each(KINDS)(
     'a %s update finds its pets by the primary key although its statement was planned for an empty table',
     async (_, members) => {
-      const session = await service.database.session();
-      onTestFinished(() => session.end());
+      const session = await service.app.get(PrismaService).pool.connect(); // with the settings of every session for requests
+      onTestFinished(() => session.release(true));
       const { sql, values } = statementOf({ ...members(), petId: 404n }, { petId: 405n });
-      await session.query('SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; BEGIN');
-      await session.query('TRUNCATE inventory_item');
+      await session.query('BEGIN; TRUNCATE inventory_item');
       await session.query(`PREPARE update_stock AS ${sql}`);
       const given = values.map((value) => (value === null ? 'NULL' : session.escapeLiteral(value))).join();
       const { rows } = await session.query<Record<'QUERY PLAN', string>>(`EXPLAIN EXECUTE update_stock (${given})`);

@@ -72,3 +72,12 @@ describe('the last line of a file', () => {
     },
   );
 });
+
+describe('a JSON array', () => {
+  it('may have a hundred million characters, in however many parts it comes', async () => {
+    const itemsIn = (length: number) =>
+      Readable.from(readers.json(Readable.from(['[', ' '.repeat(length - 2), ']']))).toArray();
+    expect(await itemsIn(100_000_000)).toEqual([]);
+    await expect(itemsIn(100_000_001)).rejects.toThrow('longer than 100000000 characters');
+  });
+});

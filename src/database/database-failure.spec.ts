@@ -8,6 +8,7 @@ import { Prisma } from '../generated/prisma/client.js';
 import {
   NotApplied,
   OutcomeUnknown,
+  RefusedValue,
   TooManyWaiting,
   UnconfirmedCommit,
   outcomeOf,
@@ -91,6 +92,7 @@ describe('a failure', () => {
     ['of a read, even where a write would be in doubt,', readFailure, '57P01', NotApplied],
     ['of a write in doubt', writeFailure, '57P01', OutcomeUnknown],
     ['of a write that surely failed', writeFailure, '53100', NotApplied],
+    ["of a write that a view's check option refuses", writeFailure, '44000', RefusedValue],
   ])('%s comes to an outcome in words, with its cause', (_, failure, sqlstate, outcome) => {
     const cause = databaseError(sqlstate);
     expect(failure(cause)).toEqual(new outcome(`secret (${sqlstate})`, { cause }));

@@ -1,7 +1,15 @@
-import { describe, expect, it } from 'vitest';
-import { DeadlinePassed, untilDeadline } from './deadline.js';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { DeadlinePassed, boundsOfRequest, untilDeadline } from './deadline.js';
 
 const always = () => true;
+
+describe('boundsOfRequest', () => {
+  it('leaves time between the bounds, so that the innermost one reports its own reason', () => {
+    const bounds = [0, ...Object.values(boundsOfRequest(1_000)), 1_000];
+    const gaps = bounds.slice(1).map((bound, at) => bound - (bounds[at] ?? 0));
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(200);
+  });
+});
 
 describe('untilDeadline', () => {
   it('repeats until an attempt succeeds', async () => {
@@ -11,10 +19,12 @@ describe('untilDeadline', () => {
   });
 
   it('throws the last failure when no time is left for another attempt', async () => {
+    const random = vi.spyOn(Math, 'random').mockReturnValue(0.99);
+    onTestFinished(() => random.mockRestore());
     const startedAt = performance.now();
     let attempts = 0;
     const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
-    await expect(untilDeadline(startedAt + 200, always, attempt)).rejects.toThrow(/^attempt [2-9]/);
+    await expect(untilDeadline(startedAt + 200, always, attempt)).rejects.toThrow(/^attempt [2-9]$/);
     expect(performance.now() - startedAt).toBeLessThan(400);
   });
 

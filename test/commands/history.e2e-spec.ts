@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { verifyHistory } from '../../src/commands/history-chain.ts';
 import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -155,6 +156,18 @@ describe('inventory history', () => {
     expect((await verify()).stdout).toMatch(/^pet 2: 1 of .+\npet 3: 1 of .+\npet 5: 1 of .+\n$/);
     await store.inventory('history', 'prune', '--before', '0s');
     expect((await verify()).code).toBe(0);
+
+    await store.sql(
+      `${RECORDED_ALREADY}; INSERT INTO inventory_item SELECT n, 1, 'sold' FROM generate_series(8, 30) n; COMMIT`,
+    );
+    expect((await verify()).stdout.match(/^pet .+$/gm)).toHaveLength(20);
+  });
+
+  it('--verify may take half an hour, longer than other commands', async () => {
+    const client = await store.database.session();
+    onTestFinished(() => client.end());
+    await verifyHistory(client);
+    expect((await client.query('SHOW statement_timeout')).rows).toEqual([{ statement_timeout: '30min' }]);
   });
 
   it('prune deletes old changes but the newest of each pet, and the history still verifies', async () => {

@@ -226,6 +226,11 @@ describe('inventory import', () => {
     ]);
   });
 
+  it('quotes a value that begins in one chunk of the file and ends in the next', async () => {
+    const path = await file('chunks.csv', `${CSV_HEADER}1,5,é\n`.padStart(256 * 1024 + 1, '\n')); // é has two bytes
+    expect((await store.inventory('import', path)).stderr).toContain('not "é" (pet 1)');
+  });
+
   it('records --by with each change, and refuses a text that is not one short line', async () => {
     expect((await importCsv('8,1,sold', '--by', 'night\u202eshift')).code).toBe(0);
     expect(await store.changes()).toEqual(['8 > 1 sold command:import night\ufffdshift']);
@@ -243,6 +248,17 @@ describe('inventory import', () => {
     child.kill('SIGINT');
     expect(await outcomeOf(child)).toEqual({ code: 130, stdout: '', stderr: 'interrupted: nothing was changed\n' });
     expect(await store.changes()).toEqual([]);
+  });
+
+  it('prints one line when it is cancelled while it waits for another import', async () => {
+    const other = await store.database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0))`);
+    onTestFinished(() => other.end());
+    const outcome = importCsv('8,1,sold');
+    const waits = `application_name = 'inventory import' AND wait_event = 'advisory'`;
+    const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND ${waits}`;
+    await expect.poll(() => store.sql(cancel)).toHaveLength(1);
+    const reason = 'the database cut the statement off: it took too long, or somebody cancelled it';
+    expect(await outcome).toEqual(failed(reason));
   });
 
   // The proxy reads the protocol to find the commit, and cannot read TLS.

@@ -71,6 +71,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       [6, () => sendRaw(service.port, 'nonsense\r\n\r\n')],
       [4, () => sendRaw(service.port, `GET / HTTP/1.1\r\nX: ${'x'.repeat(9_000)}\r\n\r\n`)],
     ];
+    const startedAt = performance.now();
     const rises = await risesOf(async () => {
       for (const [times, act] of kinds) await Promise.all(Array.from({ length: times }, (_, n) => act(n)));
     });
@@ -104,6 +105,9 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const trips = rises('inventory_round_trip_batch_size_count');
     expect(trips).toEqual(rises('inventory_round_trip_duration_seconds_count'));
     expect(trips['{trip="updates"}']).toBeLessThan(200 + 17 + 11);
+    const { '{trip="updates"}': seconds } = rises('inventory_round_trip_duration_seconds_sum'); // one after another
+    expect(seconds).toBeGreaterThan(0);
+    expect(seconds).toBeLessThan((performance.now() - startedAt) / 1_000);
     const { '': readings } = rises('inventory_list_readings_total');
     expect(readings).toBeGreaterThan(0);
     expect(readings).toBeLessThanOrEqual(trips['{trip="list"}'] ?? 0);
