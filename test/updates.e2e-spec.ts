@@ -325,6 +325,14 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     },
   );
 
+  it('no update gets a session that another one left in a transaction', async () => {
+    const session = await service.app.get(PrismaService).pool.connect();
+    await session.query('BEGIN');
+    session.release();
+    const open = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`;
+    await expect.poll(() => service.sql(open)).toEqual([]);
+  });
+
   it('an update whose id in the history is taken is not applied, and is done once the ids are free', async () => {
     await service.stock([41, 0]);
     const sequence = `pg_get_serial_sequence('stock_change', 'id')`;
