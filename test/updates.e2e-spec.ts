@@ -81,32 +81,35 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       [petId],
     );
 
-  it('each update of a batch gets its own outcome, and sees the update of the same pet before it', async () => {
-    await service.stock([1, 10], [2, 20, 'pending'], [3, 30, 'sold']);
-    const outcomes = await Promise.all([
-      ask({ petId: 1n, quantity: 11 }),
-      ask({ petId: 2n, quantity: 21, ifMatch: ['pending-20'] }),
-      ask({ petId: 3n, quantity: 31, ifMatch: ['sold-29', 'available-30'] }),
-      ask({ petId: 4n, quantity: 41 }),
-      ask({ petId: 5n, quantity: 51, ifMatch: [] }),
-      ask({ petId: 1n, quantity: 12, ifMatch: ['available-11'] }),
-      ask({ petId: 1n, quantity: 13, ifMatch: ['available-11'] }),
-    ]);
-    expect(outcomes).toEqual([
-      { outcome: 'done', item: { petId: 1n, quantity: 11, status: 'available' } },
-      { outcome: 'done', item: { petId: 2n, quantity: 21, status: 'pending' } },
-      { outcome: 'precondition_failed', tag: '"sold-30"' },
-      { outcome: 'not_found' },
-      { outcome: 'not_found' },
-      { outcome: 'done', item: { petId: 1n, quantity: 12, status: 'available' } },
-      { outcome: 'precondition_failed', tag: '"available-12"' },
-    ]);
-    expect(await stockOf()).toEqual([
-      { pet_id: '1', quantity: 12, status: 'available' },
-      { pet_id: '2', quantity: 21, status: 'pending' },
-      { pet_id: '3', quantity: 30, status: 'sold' },
-    ]);
-  });
+  it.runIf(IS_FAST)(
+    'each update of a batch gets its own outcome, and sees the update of the same pet before it',
+    async () => {
+      await service.stock([1, 10], [2, 20, 'pending'], [3, 30, 'sold']);
+      const outcomes = await Promise.all([
+        ask({ petId: 1n, quantity: 11 }),
+        ask({ petId: 2n, quantity: 21, ifMatch: ['pending-20'] }),
+        ask({ petId: 3n, quantity: 31, ifMatch: ['sold-29', 'available-30'] }),
+        ask({ petId: 4n, quantity: 41 }),
+        ask({ petId: 5n, quantity: 51, ifMatch: [] }),
+        ask({ petId: 1n, quantity: 12, ifMatch: ['available-11'] }),
+        ask({ petId: 1n, quantity: 13, ifMatch: ['available-11'] }),
+      ]);
+      expect(outcomes).toEqual([
+        { outcome: 'done', item: { petId: 1n, quantity: 11, status: 'available' } },
+        { outcome: 'done', item: { petId: 2n, quantity: 21, status: 'pending' } },
+        { outcome: 'precondition_failed', tag: '"sold-30"' },
+        { outcome: 'not_found' },
+        { outcome: 'not_found' },
+        { outcome: 'done', item: { petId: 1n, quantity: 12, status: 'available' } },
+        { outcome: 'precondition_failed', tag: '"available-12"' },
+      ]);
+      expect(await stockOf()).toEqual([
+        { pet_id: '1', quantity: 12, status: 'available' },
+        { pet_id: '2', quantity: 21, status: 'pending' },
+        { pet_id: '3', quantity: 30, status: 'sold' },
+      ]);
+    },
+  );
 
   it.runIf(IS_FAST)(
     'updates of one pet share statements, and its history has a row for each in their order',
@@ -286,7 +289,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       const session = await service.app.get(PrismaService).pool.connect(); // with the settings of every session for requests
       onTestFinished(() => session.release(true));
       const { sql, values } = statementOf({ ...members(), petId: 404n }, { petId: 405n });
-      await session.query('BEGIN; TRUNCATE inventory_item');
+      await session.query('BEGIN; TRUNCATE inventory_item; ANALYZE inventory_item');
       await session.query(`PREPARE update_stock AS ${sql}`);
       const given = values.map((value) => (value === null ? 'NULL' : session.escapeLiteral(value))).join();
       const { rows } = await session.query<Record<'QUERY PLAN', string>>(`EXPLAIN EXECUTE update_stock (${given})`);
@@ -320,6 +323,14 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     await holder.end();
     expect((await outcomes).rows.map(([, outcome]) => outcome)).toEqual(['busy', 'busy']);
     expect(await stockOf()).toMatchObject([{ quantity: 20 }, { quantity: 10 }]);
+  });
+
+  it('no update gets a session that another one left in a transaction', async () => {
+    const session = await service.app.get(PrismaService).pool.connect();
+    await session.query('BEGIN');
+    session.release();
+    const open = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`;
+    await expect.poll(() => service.sql(open)).toEqual([]);
   });
 
   it('an update is not applied while its id in the history is taken, and is done after that', async () => {

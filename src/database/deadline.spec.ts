@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { DeadlinePassed, boundsOfRequest, untilDeadline } from './deadline.js';
+import { DeadlinePassed, boundsOfRequest, byDeadline, untilDeadline } from './deadline.js';
 
 const always = () => true;
 
@@ -9,6 +9,11 @@ describe('boundsOfRequest', () => {
     const gaps = bounds.slice(1).map((bound, at) => bound - (bounds[at] ?? 0));
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(200);
   });
+});
+
+it('byDeadline says that the work may still take effect', async () => {
+  const work = new Promise(() => undefined);
+  await expect(byDeadline(performance.now() + 10, work)).rejects.toMatchObject({ sent: true });
 });
 
 describe('untilDeadline', () => {

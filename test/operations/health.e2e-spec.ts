@@ -92,7 +92,11 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
     service.start();
     await expect.poll(() => database.sessions()).not.toHaveLength(0);
-    await pause(1_500);
+    const lastStatement = `SELECT max(query_start)::text AS at FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()`;
+    const checks = new Set<unknown>();
+    const count = async () => checks.add((await database.sql(lastStatement))[0]?.['at']).size;
+    await expect.poll(count).toBeGreaterThan(4); // it looks again twice a second
     await applyMigrations(database.url);
     await service.becomesReady();
     await expect
