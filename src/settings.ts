@@ -76,14 +76,18 @@ export const SETTINGS = {
   DATABASE_PASSWORD_FILE: setting('File with the password, if DATABASE_URL has none', '', passwordFrom),
   PORT: setting('TCP port to listen on; 0 picks a free one', '3000', integer(0, 65_535)),
   HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
-  BOOTSTRAP_API_KEY: setting('A key with every scope; 32 to 256 characters', '', bearerToken),
+  BOOTSTRAP_API_KEY: setting('A key with every scope; 32 to 256 of A-Za-z0-9._~+/-', '', bearerToken),
   LOG_LEVEL: setting(LOG_LEVELS.join(', '), 'info', oneOf(...LOG_LEVELS)),
   LOG_SUCCESS_EVERY: setting('Log one of every N successful requests, and all failures', '1', integer(1, 1_000_000)),
   RATE_LIMIT_PER_MINUTE: setting('Requests per minute, key and process; 0 is no limit', '0', integer(0, 100_000_000)),
   CORS_ORIGINS: setting('Origins whose pages may call the service, separated by commas', '', originList),
   DOCS: setting('Serve Swagger UI and the OpenAPI document: on, off', 'on', oneOf('on', 'off')),
-  FAST: setting('Keep the list and batch updates: on, off', 'on', oneOf('on', 'off')),
-  DATABASE_POOL_SIZE: setting('Connections besides the two for key checks and updates', '4', integer(1, 100)),
+  FAST: setting('Keep the list in memory and batch updates: on, off', 'on', oneOf('on', 'off')),
+  DATABASE_POOL_SIZE: setting(
+    'Database connections, plus one for key checks and one for updates',
+    '4',
+    integer(1, 100),
+  ),
   // Less than a whole request may take to arrive, so that a slow database is never taken for a slow client.
   REQUEST_DEADLINE_MS: setting(
     'Longest time that a request waits for the database',
