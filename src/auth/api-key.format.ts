@@ -6,7 +6,6 @@ const SECRET_LENGTH = 42; // 250 bits: each base62 character carries 5.95
 const CHECKSUM_LENGTH = 6; // 62^6 is more than 2^32
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-const ID_LENGTH = 8;
 /** Without i, l, o and u, so that an id survives being read aloud; 32 characters, 5 bits each. */
 const ID_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 
@@ -29,7 +28,7 @@ export function sha256OfKey(key: string): Buffer<ArrayBuffer> {
 
 /** Independent of the key, so that it gives nothing away. */
 export function makeKeyId(): string {
-  return randomText(ID_ALPHABET, ID_LENGTH);
+  return randomText(ID_ALPHABET, 8);
 }
 
 function checksum(body: string): string {
