@@ -7,6 +7,7 @@ const SESSION_SETTINGS = {
   default_transaction_isolation: 'read committed',
   client_min_messages: 'warning',
   idle_session_timeout: '0',
+  idle_in_transaction_session_timeout: '0',
   array_nulls: 'on',
   bytea_output: 'hex',
   client_encoding: 'UTF8',
@@ -29,7 +30,7 @@ const CONDITIONAL_SETTINGS = `
 /** The routine of PostgreSQL's notice about a commit that no synchronous standby confirmed; its words may be translated. */
 export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
-export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
+export type Prepare = (client: pg.ClientBase) => unknown;
 
 /** The driver itself leaves a connection open after an error of its own, such as a missing password. */
 class Client extends pg.Client {
