@@ -16,7 +16,7 @@ const listen = (client: pg.ClientBase) =>
 
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const { DATABASE_URL } = readSettings();
-  const client = await openConnection(connectionConfig(DATABASE_URL, command, bounds, {}, listen));
+  const client = await openConnection(connectionConfig(DATABASE_URL, command, bounds, listen));
   try {
     return await work(client);
   } finally {
@@ -24,6 +24,13 @@ export async function withConnection<T>(command: string, work: (client: pg.Clien
     await client.end(); // which cuts it itself while a statement is under way
     clearTimeout(impatience);
   }
+}
+
+/** Runs work. When a signal ends the process meanwhile, `tell` says what has become of the work. */
+export async function whileInterruptible<T>(tell: () => void, work: () => Promise<T>): Promise<T> {
+  const listener = (code: number) => code >= 128 && tell(); // as cli.ts ends by a signal
+  process.once('exit', listener);
+  return work().finally(() => process.off('exit', listener));
 }
 
 /** For what writes stock or history: on an older schema this would break the history. */
@@ -43,7 +50,7 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
   ]);
   const { DATABASE_URL } = readSettings();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
-  const config = connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout, max: 1 }, {}, listen);
+  const config = connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout, max: 1 }, listen);
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaOf(DATABASE_URL) }) });
   try {
     return await work(prisma);

@@ -5,8 +5,7 @@ import { basename } from 'node:path';
 import type { Client } from 'pg';
 import { Failure, describeFailure } from '../errors/error-text.js';
 import { MEMBERS } from '../inventory/stock-item.js';
-import { withNewestSchema } from './connection.js';
-import { whileInterruptible } from './interruption.js';
+import { whileInterruptible, withNewestSchema } from './connection.js';
 import { lineReader } from './option-values.js';
 import { printJson, withoutControls } from './output.js';
 import { END_MARK, type Format, FORMATS, formatOf, readStockFile } from './stock-file.js';
@@ -62,11 +61,7 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
   if (json) printJson({ ...summary, dryRun });
 }
 
-/**
- * Makes the stock what a file says, in one transaction.
- *
- * @throws Failure when the file cannot be read or breaks a rule; nothing is written then
- */
+/** Makes the stock what a file says, in one transaction. @throws Failure when it cannot be read or breaks a rule */
 export async function importStock(name: string, options: ImportOptions): Promise<Summary> {
   const { format = formatOf(name), dryRun, by = `${userName()}@${hostname()} ${basename(name)}` } = options;
   const rowsOf = format && readers[format];
@@ -101,10 +96,8 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const show = () => console.error(`${stage}: ${pets} pets, ${Math.round((performance.now() - startedAt) / 1_000)} s`);
   const timer = options.quiet ? undefined : setInterval(show, SHOWN_EVERY_MS);
   try {
-    return await whileInterruptible(
-      () => console.error(interrupted),
-      () => withNewestSchema('import', work),
-    );
+    const tell = () => console.error(interrupted);
+    return await whileInterruptible(tell, () => withNewestSchema('import', work));
   } finally {
     clearInterval(timer);
   }

@@ -34,10 +34,7 @@ export function withoutControls(text: string): string {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
 }
 
-/**
- * For commands whose output is their result. Where the caller closed standard output, Node.js opens the null device for
- * reading and writing; a shell opens it for writing only.
- */
+/** Instead of an output that its caller closed, Node.js opens the null device to read, too; a shell only to write. */
 export function refuseClosedOutput(): void {
   const { fd } = process.stdout;
   let isClosed = false;

@@ -56,14 +56,10 @@ export async function compareIncoming(client: Client, removes: boolean): Promise
            (count(*) FILTER (WHERE i.pet_id = file.pet_id AND NOT ${DIFFERS}))::integer AS unchanged,
            (count(*) FILTER (WHERE file.pet_id IS NULL))::integer AS removed
       FROM incoming AS file ${removes ? 'FULL' : 'LEFT'} JOIN inventory_item i USING (pet_id)`);
-  const [summary] = rows as [Summary];
-  return summary;
+  return rows[0] as Summary;
 }
 
-/**
- * Makes the stock what the file says, with a history row for each pet that changes. Other rows are not touched. Readers
- * never wait; a writer waits only for a pet that changes.
- */
+/** Writes each pet that changes, with a history row. Readers never wait; a writer waits only for a pet that changes. */
 export async function mergeIncoming(client: Client, removes: boolean, changedBy: string): Promise<Summary> {
   await client.query(`
     SET LOCAL lock_timeout = '1min'; -- imports take turns
@@ -71,8 +67,7 @@ export async function mergeIncoming(client: Client, removes: boolean, changedBy:
     SET LOCAL lock_timeout = '3s';
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
   const { rows } = await client.query<Summary>(merge, [changedBy, removes]);
-  const [summary] = rows as [Summary];
-  return summary;
+  return rows[0] as Summary;
 }
 
 /**

@@ -30,6 +30,7 @@ const CONDITIONAL_SETTINGS = `
 /** The routine of PostgreSQL's notice about a commit that no synchronous standby confirmed; its words may be translated. */
 export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
+/** Makes a new connection ready before its first use. */
 export type Prepare = (client: pg.ClientBase) => unknown;
 
 /** The driver itself leaves a connection open after an error of its own, such as a missing password. */
@@ -43,19 +44,13 @@ class Client extends pg.Client {
 /** The types of a pool do not say that it waits for `onConnect`. */
 type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: pg.ClientBase): Promise<void> };
 
-/**
- * How every program of this project connects to PostgreSQL.
- *
- * @param name follows `inventory` in `application_name`
- * @param settings for the session, which override {@link SESSION_SETTINGS}
- * @param prepare makes a new connection ready before its first use
- */
+/** How every program of this project connects to PostgreSQL. The settings override {@link SESSION_SETTINGS}. */
 export function connectionConfig(
   databaseUrl: string,
   name: string,
   bounds: pg.PoolConfig,
-  settings: Readonly<Record<string, string>> = {},
   prepare?: Prepare,
+  settings: Readonly<Record<string, string>> = {},
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
   const ssl = tlsOptions(databaseUrl); // without a value the driver would read the environment

@@ -79,13 +79,9 @@ export class InventoryExpressAdapter extends ExpressAdapter {
 function notFound(request: Request, response: Response): void {
   const methods = methodsAt(request.app, request.path);
   const allow = { Allow: methods.join(', ') };
-  if (methods.length === 0) {
-    sendError(response, new ApiError('not_found', 'There is nothing at this path.'));
-  } else if (request.method === 'OPTIONS') {
-    writeHead(response, 204, allow).end();
-  } else {
-    sendError(response, new ApiError('method_not_allowed', `This path takes ${allow.Allow} only.`, allow));
-  }
+  if (methods.length === 0) sendError(response, new ApiError('not_found', 'There is nothing at this path.'));
+  else if (request.method === 'OPTIONS') writeHead(response, 204, allow).end();
+  else sendError(response, new ApiError('method_not_allowed', `This path takes ${allow.Allow} only.`, allow));
 }
 
 interface Layer {
