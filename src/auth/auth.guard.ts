@@ -46,6 +46,4 @@ export function RequireScope(scope: Scope): MethodDecorator {
   return applyDecorators(SetMetadata(ACCESS, scope), ...docs);
 }
 
-export function Public(): MethodDecorator {
-  return SetMetadata(ACCESS, PUBLIC);
-}
+export const Public = (): MethodDecorator => SetMetadata(ACCESS, PUBLIC);

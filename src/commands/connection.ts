@@ -44,10 +44,8 @@ export function withNewestSchema<T>(command: string, work: (client: pg.Client) =
 
 /** Runs work on a Prisma client. It is loaded only now: the other commands start faster without it. */
 export async function withPrisma<T>(command: string, work: (prisma: PrismaClient) => Promise<T>): Promise<T> {
-  const [{ PrismaClient }, { PrismaPg }] = await Promise.all([
-    import('../generated/prisma/client.js'),
-    import('@prisma/adapter-pg'),
-  ]);
+  const { PrismaClient } = await import('../generated/prisma/client.js');
+  const { PrismaPg } = await import('@prisma/adapter-pg');
   const { DATABASE_URL } = readSettings();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
   const config = connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout, max: 1 }, listen);

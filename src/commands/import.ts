@@ -64,15 +64,15 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
 /** Makes the stock what a file says, in one transaction. @throws Failure when it cannot be read or breaks a rule */
 export async function importStock(name: string, options: ImportOptions): Promise<Summary> {
   const { format = formatOf(name), dryRun, by = `${userName()}@${hostname()} ${basename(name)}` } = options;
-  const rowsOf = format && readers[format];
-  if (!rowsOf) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
+  if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
   const removes = options.missing === 'remove';
   const isFile = name !== '-' && statSync(name, { throwIfNoEntry: false })?.isFile();
+  const ending = isFile ? 'whole line' : removes ? 'mark' : 'line break';
   let stage = 'reading';
   let pets = 0;
   let interrupted = 'interrupted: nothing was changed';
   const csv = async function* () {
-    for await (const rows of rowsOf(readStockFile(name), isFile ? 'whole line' : removes ? 'mark' : 'line break')) {
+    for await (const rows of readers[format](readStockFile(name), ending)) {
       pets += rows.length;
       yield rows.join('');
     }

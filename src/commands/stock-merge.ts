@@ -7,17 +7,14 @@ import { MEMBERS, stateList } from '../inventory/stock-item.js';
 /** Counts of pets. */
 export type Summary = Record<'added' | 'changed' | 'unchanged' | 'removed', number>;
 
-/**
- * Begins the transaction and sends a file's rows, in CSV, into a temporary table. Nothing of the stock is locked. Where the
- * platform has the connection check, it frees all locks soon after this process is killed. A file may come slowly, so the
- * bound on time begins after it.
- */
+/** Begins the transaction and sends a file's rows, in CSV, into a temporary table. Nothing of the stock is locked. */
 export async function loadRows(client: Client, csv: AsyncIterable<string>): Promise<void> {
   await client.query(`
     SET temp_buffers = '64MB';
     BEGIN ISOLATION LEVEL READ COMMITTED;
-    SET LOCAL statement_timeout = 0;
+    SET LOCAL statement_timeout = 0; -- a file may come slowly
     SET LOCAL work_mem = '64MB';
+    -- Where the platform has this check, it frees all locks soon after this process is killed.
     DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
     CREATE TEMP TABLE incoming (place bigint, fault text COLLATE "C",
       ${MEMBERS.map(({ column, type }) => `${column} ${type}`).join(', ')})

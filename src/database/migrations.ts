@@ -19,8 +19,7 @@ const bounds = {
   query_timeout: migrationTimeoutMs,
 };
 
-/** The key of Prisma's own advisory lock, so that its CLI and this runner wait for each other. */
-const prismaLockKey = 72707369;
+const isLockTimeout = (error: unknown) => error instanceof DatabaseError && error.code === '55P03';
 
 /** The same as Prisma's own table, which `prisma migrate status` reads. */
 const createRegister = `
@@ -46,7 +45,8 @@ const createRegister = `
 export async function applyMigrations(connectionString: string, folder = projectMigrations): Promise<string[]> {
   const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds));
   try {
-    await client.query(`SELECT pg_advisory_lock(${prismaLockKey})`).catch((error: unknown) => {
+    // Prisma's own advisory lock: its CLI and this runner wait for each other.
+    await client.query('SELECT pg_advisory_lock(72707369)').catch((error: unknown) => {
       const why = `another process has been migrating this database for more than ${lockTimeoutMs / 1000} s; try again when it is done`;
       throw isLockTimeout(error) ? new Failure(why, { cause: error }) : error;
     });
@@ -91,23 +91,20 @@ async function refuseOrList(client: Client, folder: URL): Promise<Migration[]> {
     `SELECT migration_name, checksum, finished_at FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
   );
   const failed = rows.find((row) => row.finished_at === null);
-  if (failed) {
+  if (failed)
     throw new Failure(
       `migration ${failed.migration_name} is marked as failed in this database; repair what it left, then delete its row from _prisma_migrations`,
     );
-  }
   const checksums = new Map(rows.map((row) => [row.migration_name, row.checksum]));
-  if (checksums.size > 0 && !checksums.has(names[0] ?? '')) {
+  if (checksums.size > 0 && !checksums.has(names[0] ?? ''))
     throw new Failure(
       'this database was made by a version before 1.0.0, which cannot be upgraded; export the stock with that version, and import it into a new database with this one',
     );
-  }
   const edited = migrations.find(({ name, checksum }) => (checksums.get(name) ?? checksum) !== checksum);
-  if (edited) {
+  if (edited)
     throw new Failure(
       `migration ${edited.name} was edited after this database applied it; restore the file and put the change into a new migration`,
     );
-  }
   return migrations.filter(({ name }) => !checksums.has(name));
 }
 
@@ -124,8 +121,4 @@ async function apply(client: Client, { name, sql, checksum }: Migration): Promis
       : (error as Error).message;
     throw new Failure(`migration ${name} failed and was rolled back: ${why}`, { cause: error });
   }
-}
-
-function isLockTimeout(error: unknown): boolean {
-  return error instanceof DatabaseError && error.code === '55P03';
 }

@@ -88,9 +88,8 @@ export function validateHead(request: ApiRequest): ApiError | undefined {
     if (request.res) request.res.shouldKeepAlive = false; // a proxy may see the end of the body elsewhere
     return badRequest('The only transfer coding taken is chunked, in HTTP/1.1.');
   }
-  if (hosts.length > 1 || (hosts.length === 0 && httpVersionMinor > 0)) {
-    return badRequest('Exactly one Host header is required.');
-  }
+  const isHostMissing = hosts.length === 0 && httpVersionMinor > 0;
+  if (isHostMissing || hosts.length > 1) return badRequest('Exactly one Host header is required.');
   return validateTarget(request);
 }
 

@@ -58,8 +58,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       }),
     );
     server.maxHeadersCount = 0; // validateHead counts; Node.js would drop headers in silence
-    // A client that shuts down its sending side still gets its response.
-    Object.assign(server, { httpAllowHalfOpen: true });
+    Object.assign(server, { httpAllowHalfOpen: true }); // a client that shuts down its sending side gets its response
     server.timeout = limits.stalledMs;
     server.maxConnections = limits.connections;
     server.on('connection', (socket) => Object.assign(socket, { destroySoon: closeGently }));
