@@ -106,11 +106,7 @@ export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETT
 /** By this NestJS knows what to inject as {@link Settings}. */
 export const Settings = class Settings {};
 
-/**
- * Reads and checks all settings. Nothing else reads `process.env`.
- *
- * @throws Failure naming every setting that is missing or malformed, a line each, and never its value
- */
+/** Nothing else reads `process.env`. @throws Failure with a line for each missing or malformed setting, without its value */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
   const texts: typeof source = { ...source, DATABASE_URL: withEnvironment(source) };

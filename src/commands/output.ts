@@ -30,7 +30,7 @@ export function quote(text: string): string {
 /** Line breaks of every kind, control and format characters, which could steer a terminal, replaced. */
 export const withoutControls = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
 
-/** Instead of an output that its caller closed, Node.js opens the null device to read, too; a shell only to write. */
+/** Node.js replaces a closed output by the null device, open for reading, too; a shell opens it for writing only. */
 export function refuseClosedOutput(): void {
   const { fd } = process.stdout;
   let isClosed = false;

@@ -34,7 +34,7 @@ interface Entry {
 
 const faulty = (fault: string): Entry => ({ pet: ','.repeat(MEMBERS.length - 1), faults: [fault] });
 
-/** They give rows in CSV for COPY: place (a line, or an item of an array, from 1), fault, and the members of the item. */
+/** The readers give rows in CSV for COPY: place (a line, or an item of an array, from 1), fault, and the members of the item. */
 export const readers = { csv: readCsv, ndjson: readNdjson, json: readJsonArray };
 
 /** RFC 4180; the header names the columns, in any order. */
@@ -145,9 +145,7 @@ function rowsOf(place: number, { pet, faults }: Entry): string[] {
   return [`${place},,${pet}\n`, ...faultRows];
 }
 
-function csvField(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
+const csvField = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 /** @param read gives what a line says that is not empty; undefined for a header */
 async function* readLines(

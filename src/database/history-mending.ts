@@ -36,11 +36,7 @@ const MENDINGS = {
     DELETE FROM unrecorded_change WHERE ${IS_AHEAD}`,
 };
 
-/**
- * Makes a replicated or restored history ready for updates here.
- *
- * @throws 55P03 when another transaction, such as an import, keeps the history locked; it can be run again
- */
+/** Makes a replicated or restored history ready for updates. @throws 55P03 while another transaction keeps it locked */
 export async function mendHistory(client: Client): Promise<void> {
   const { rows } = await client.query<Record<string, boolean>>(FAULTS);
   for (const [fault, mending] of Object.entries(MENDINGS)) if (rows[0]?.[fault]) await client.query(mending);

@@ -82,7 +82,7 @@ function rootOf({ code, message, meta, errors, cause }: ErrorFacts): ErrorFacts 
 }
 
 const MAX_CAUSES = 5;
-/** An error as the log has it, without secrets. Prisma's adapter throws plain objects. The stack of an ApiError tells nothing. */
+/** An error for the log, without secrets. Prisma's adapter throws plain objects. The stack of an ApiError tells nothing. */
 export function describeError(thrown: unknown, depth = 0): object {
   if (!(thrown instanceof Error)) {
     return { type: typeof thrown, message: withoutSecrets(inspect(thrown, { breakLength: Infinity })) };
