@@ -34,7 +34,7 @@ interface Entry {
 
 const faulty = (fault: string): Entry => ({ pet: ','.repeat(MEMBERS.length - 1), faults: [fault] });
 
-/** The readers give rows in CSV for COPY: place (a line, or an item of an array, from 1), fault, and the members of the item. */
+/** Each gives rows in CSV for COPY: place (a line, or an item of an array, from 1), fault, and the members of the item. */
 export const readers = { csv: readCsv, ndjson: readNdjson, json: readJsonArray };
 
 /** RFC 4180; the header names the columns, in any order. */
