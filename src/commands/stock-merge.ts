@@ -53,7 +53,7 @@ export async function compareIncoming(client: Client, removes: boolean): Promise
            (count(*) FILTER (WHERE i.pet_id = file.pet_id AND NOT ${DIFFERS}))::integer AS unchanged,
            (count(*) FILTER (WHERE file.pet_id IS NULL))::integer AS removed
       FROM incoming AS file ${removes ? 'FULL' : 'LEFT'} JOIN inventory_item i USING (pet_id)`);
-  return rows[0] as Summary;
+  return (rows as [Summary])[0];
 }
 
 /** Writes each pet that changes, with a history row. Readers never wait; a writer waits only for a pet that changes. */
@@ -64,7 +64,7 @@ export async function mergeIncoming(client: Client, removes: boolean, changedBy:
     SET LOCAL lock_timeout = '3s';
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
   const { rows } = await client.query<Summary>(merge, [changedBy, removes]);
-  return rows[0] as Summary;
+  return (rows as [Summary])[0];
 }
 
 /**
