@@ -95,7 +95,8 @@ function cells(change: Change): string[] {
   const { id, petId, changedAt, changedBy, requestId } = change;
   const [before = '', after = ''] = ['Before', 'After'].map((when) => {
     const values = STATE.map(({ name }) => (change as Readonly<Record<string, unknown>>)[name + when]);
-    return values.filter((value) => value !== null).join(' ') || 'absent';
+    const present = values.filter((value) => value !== null);
+    return present.map(String).join(' ') || 'absent';
   });
   return [String(id), String(petId), changedAt.toISOString(), before, after, changedBy, requestId ?? '-'];
 }
