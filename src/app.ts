@@ -18,13 +18,11 @@ const CORS = {
   preflightContinue: true,
 };
 
+const NEST_OPTIONS = { bodyParser: false, bufferLogs: true, abortOnError: false };
+
 export async function createApp(settings: Settings, limits: Limits = LIMITS): Promise<NestExpressApplication> {
   const adapter = new InventoryExpressAdapter(limits);
-  const app = await NestFactory.create<NestExpressApplication>(AppModule.with(settings), adapter, {
-    bodyParser: false,
-    bufferLogs: true,
-    abortOnError: false,
-  });
+  const app = await NestFactory.create<NestExpressApplication>(AppModule.with(settings), adapter, NEST_OPTIONS);
   app.useLogger(app.get(Log));
   app.get(RequestLog).attach(app.getHttpServer());
   adapter.drain = app.get(Drain);

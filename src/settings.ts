@@ -66,45 +66,37 @@ function originList(text: string): string[] {
 }
 
 /** @param fallback the text of a setting that is not given; `undefined` if it is required */
-function setting<T>(meaning: string, fallback: string | undefined, read: (text: string) => T) {
+function entry<T>(meaning: string, fallback: string | undefined, read: (text: string) => T) {
   return { meaning, default: fallback, read };
 }
 
 /** Every setting, in the order of the README's table, which is checked against this one. */
 export const SETTINGS = {
-  DATABASE_URL: setting('PostgreSQL connection string (required)', undefined, postgresUrl),
-  DATABASE_PASSWORD_FILE: setting('File with the password, if DATABASE_URL has none', '', passwordFrom),
-  PORT: setting('TCP port to listen on; 0 picks a free one', '3000', integer(0, 65_535)),
-  HOST: setting('Address to listen on', '0.0.0.0', (text) => text),
-  BOOTSTRAP_API_KEY: setting('A key with every scope; 32 to 256 of A-Za-z0-9._~+/-', '', bearerToken),
-  LOG_LEVEL: setting(LOG_LEVELS.join(', '), 'info', oneOf(...LOG_LEVELS)),
-  LOG_SUCCESS_EVERY: setting('Log one of every N successful requests, and all failures', '1', integer(1, 1_000_000)),
-  RATE_LIMIT_PER_MINUTE: setting('Requests per minute, key and process; 0 is no limit', '0', integer(0, 100_000_000)),
-  CORS_ORIGINS: setting('Origins whose pages may call the service, separated by commas', '', originList),
-  DOCS: setting('Serve Swagger UI and the OpenAPI document: on, off', 'on', oneOf('on', 'off')),
-  FAST: setting('Keep the list in memory and batch updates: on, off', 'on', oneOf('on', 'off')),
-  DATABASE_POOL_SIZE: setting(
-    'Database connections, plus one for key checks and one for updates',
-    '4',
-    integer(1, 100),
-  ),
+  DATABASE_URL: entry('PostgreSQL connection string (required)', undefined, postgresUrl),
+  DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', passwordFrom),
+  PORT: entry('TCP port to listen on; 0 picks a free one', '3000', integer(0, 65_535)),
+  HOST: entry('Address to listen on', '0.0.0.0', (text) => text),
+  BOOTSTRAP_API_KEY: entry('A key with every scope; 32 to 256 of A-Za-z0-9._~+/-', '', bearerToken),
+  LOG_LEVEL: entry(LOG_LEVELS.join(', '), 'info', oneOf(...LOG_LEVELS)),
+  LOG_SUCCESS_EVERY: entry('Log one of every N successful requests, and all failures', '1', integer(1, 1_000_000)),
+  RATE_LIMIT_PER_MINUTE: entry('Requests per minute, key and process; 0 is no limit', '0', integer(0, 100_000_000)),
+  CORS_ORIGINS: entry('Origins whose pages may call the service, separated by commas', '', originList),
+  DOCS: entry('Serve Swagger UI and the OpenAPI document: on, off', 'on', oneOf('on', 'off')),
+  FAST: entry('Keep the list in memory and batch updates: on, off', 'on', oneOf('on', 'off')),
+  DATABASE_POOL_SIZE: entry('Connections, plus one for key checks and one for updates', '4', integer(1, 100)),
   // Less than a whole request may take to arrive, so that a slow database is never taken for a slow client.
-  REQUEST_DEADLINE_MS: setting(
+  REQUEST_DEADLINE_MS: entry(
     'Longest time that a request waits for the database',
     '2500',
     integer(100, LIMITS.requestMs - 1_000),
   ),
-  MAX_WAITING_REQUESTS: setting(
-    'Most requests that wait for the database; others get 503',
-    '2000',
-    integer(1, 100_000),
-  ),
-  DRAIN_DELAY_MS: setting(
+  MAX_WAITING_REQUESTS: entry('Most requests that wait for the database; others get 503', '2000', integer(1, 100_000)),
+  DRAIN_DELAY_MS: entry(
     'On SIGTERM, time for balancers to see that the service is not ready',
     '0',
     integer(0, 600_000),
   ),
-  DRAIN_TIMEOUT_MS: setting('On SIGTERM, longest time for open requests', '25000', integer(100, 600_000)),
+  DRAIN_TIMEOUT_MS: entry('On SIGTERM, longest time for open requests', '25000', integer(100, 600_000)),
 };
 
 export type SettingName = keyof typeof SETTINGS;
@@ -114,11 +106,7 @@ export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETT
 /** By this NestJS knows what to inject as {@link Settings}. */
 export const Settings = class Settings {};
 
-/**
- * Reads and checks all settings. Nothing else reads `process.env`.
- *
- * @throws Failure naming every setting that is missing or malformed, a line each, and never its value
- */
+/** Nothing else reads `process.env`. @throws Failure with a line for each missing or malformed setting, without its value */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
   const texts: typeof source = { ...source, DATABASE_URL: withEnvironment(source) };

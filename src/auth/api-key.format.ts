@@ -6,7 +6,6 @@ const SECRET_LENGTH = 42; // 250 bits: each base62 character carries 5.95
 const CHECKSUM_LENGTH = 6; // 62^6 is more than 2^32
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-const ID_LENGTH = 8;
 /** Without i, l, o and u, so that an id survives being read aloud; 32 characters, 5 bits each. */
 const ID_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 
@@ -19,18 +18,12 @@ export function makeKey(): string {
 const MOST_OF_A_KEY = new RegExp(`${KEY_PREFIX}[0-9A-Za-z]{32}`);
 
 /** A text that holds most of an API key is never written down. */
-export function holdsKey(text: string): boolean {
-  return MOST_OF_A_KEY.test(text);
-}
+export const holdsKey = (text: string) => MOST_OF_A_KEY.test(text);
 
-export function sha256OfKey(key: string): Buffer<ArrayBuffer> {
-  return hash('sha256', key, 'buffer');
-}
+export const sha256OfKey = (key: string) => hash('sha256', key, 'buffer');
 
 /** Independent of the key, so that it gives nothing away. */
-export function makeKeyId(): string {
-  return randomText(ID_ALPHABET, ID_LENGTH);
-}
+export const makeKeyId = () => randomText(ID_ALPHABET, 8);
 
 function checksum(body: string): string {
   let rest = crc32(body);

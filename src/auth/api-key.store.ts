@@ -22,8 +22,7 @@ export interface IssuedKey {
   readonly record: KeyRecord;
 }
 
-export type NewKey = Pick<ApiKey, 'name' | 'scopes' | 'expiresAt'>;
-
+type NewKey = Pick<ApiKey, 'name' | 'scopes' | 'expiresAt'>;
 export async function createKey(prisma: PrismaClient, newKey: NewKey): Promise<IssuedKey> {
   const key = makeKey();
   const data = { ...newKey, id: makeKeyId(), keySha256: sha256OfKey(key) };
@@ -44,11 +43,7 @@ export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRe
 }
 
 /** Issues a successor with the same name and scopes; the old key stays good for the overlap and then expires. */
-export async function rotateKey(
-  prisma: PrismaClient,
-  id: string,
-  { overlapMs, expiresAt }: { overlapMs: number; expiresAt: Date | null },
-): Promise<IssuedKey & { oldExpiresAt: Date }> {
+export async function rotateKey(prisma: PrismaClient, id: string, overlapMs: number, expiresAt: Date | null) {
   const key = makeKey();
   const [record] = await prisma.$queryRawUnsafe<(KeyRecord & { oldExpiresAt: Date })[]>(
     `WITH old AS (
@@ -60,16 +55,14 @@ export async function rotateKey(
      RETURNING ${RECORD}, (SELECT expires_at FROM old) AS "oldExpiresAt"`,
     ...[id, overlapMs, makeKeyId(), sha256OfKey(key), expiresAt],
   );
-  if (!record) return refuse(prisma, id);
-  return { key, record, oldExpiresAt: record.oldExpiresAt };
+  return { key, record: record ?? (await refuse(prisma, id)) };
 }
 
 /** Stores `BOOTSTRAP_API_KEY` with all scopes. A revoked or expired key stays so. */
 export async function bootstrapKey(prisma: PrismaClient, token: string): Promise<KeyWithState> {
   const keySha256 = sha256OfKey(token);
   const [complete] = await prisma.$queryRawUnsafe<KeyWithState[]>(
-    `SELECT id, ${KEY_STATE} AS state FROM api_key
-      WHERE key_sha256 = $1 AND (revoked_at IS NOT NULL OR scopes @> $2)`,
+    `SELECT id, ${KEY_STATE} AS state FROM api_key WHERE key_sha256 = $1 AND (revoked_at IS NOT NULL OR scopes @> $2)`,
     ...[keySha256, SCOPES],
   );
   if (complete) return complete; // and nothing is written: a standby takes no writes

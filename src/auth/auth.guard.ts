@@ -4,9 +4,8 @@ import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Settings } from '../settings.js';
 import { ApiError } from '../errors/api-error.js';
-import { ERRORS } from '../errors/error-code.js';
 import { inContext } from '../http/api-request.js';
-import { BearerStrategy, REALM } from './bearer.strategy.js';
+import { BearerStrategy, challenge } from './bearer.strategy.js';
 import { RateLimit } from './rate-limit.js';
 import { type Scope, lacksScope } from './scopes.js';
 
@@ -14,6 +13,7 @@ export const API_KEY_SCHEME = 'apiKey';
 
 const ACCESS = 'auth:access';
 const PUBLIC = 'public';
+const INSUFFICIENT = ', error="insufficient_scope"';
 
 /** Lets a request in when its bearer key is live and has the handler's scope; a handler that names none lets nobody in. */
 @Injectable()
@@ -35,26 +35,15 @@ export class AuthGuard implements CanActivate {
     const { keyId = '', scopes, snapshot } = await this.bearer.authenticate(request, needed);
     request.snapshot = snapshot;
     this.rateLimit.charge(keyId, http.getResponse<Response>());
-    if (needed === undefined) throw insufficient(ERRORS.forbidden.message);
-    if (!scopes.includes(needed)) throw insufficient(lacksScope(needed), `, scope="${needed}"`);
-    return true;
+    if (needed === undefined) throw new ApiError('forbidden', undefined, challenge(INSUFFICIENT));
+    if (scopes.includes(needed)) return true;
+    throw new ApiError('forbidden', lacksScope(needed), challenge(`${INSUFFICIENT}, scope="${needed}"`));
   }
 }
 
-function insufficient(message: string, scope = ''): ApiError {
-  return new ApiError('forbidden', message, {
-    'WWW-Authenticate': `Bearer realm="${REALM}", error="insufficient_scope"${scope}`,
-  });
-}
-
 export function RequireScope(scope: Scope): MethodDecorator {
-  return applyDecorators(
-    SetMetadata(ACCESS, scope),
-    ApiSecurity(API_KEY_SCHEME),
-    ApiExtension('x-required-scope', scope),
-  );
+  const docs = [ApiSecurity(API_KEY_SCHEME), ApiExtension('x-required-scope', scope)];
+  return applyDecorators(SetMetadata(ACCESS, scope), ...docs);
 }
 
-export function Public(): MethodDecorator {
-  return SetMetadata(ACCESS, PUBLIC);
-}
+export const Public = (): MethodDecorator => SetMetadata(ACCESS, PUBLIC);

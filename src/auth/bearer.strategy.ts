@@ -9,7 +9,10 @@ import { Settings } from '../settings.js';
 import { type CheckedKey, KeyCheck } from './key-check.js';
 import type { Scope } from './scopes.js';
 
-export const REALM = 'inventory';
+const REALM = 'inventory';
+
+/** RFC 6750 section 3. */
+export const challenge = (error: string) => ({ 'WWW-Authenticate': `Bearer realm="${REALM}"${error}` });
 
 type Bearer = Strategy<VerifyFunctionWithRequest>;
 
@@ -53,8 +56,7 @@ export class BearerStrategy {
         const isBearer = [authorization, ...others].some((value = '') => /^bearer( |$)/i.test(value));
         request.authFailure ??= isBearer ? 'malformed_header' : 'no_key';
         const error = request.authFailure === 'no_key' ? '' : ', error="invalid_token"';
-        const headers = { 'WWW-Authenticate': `Bearer realm="${REALM}"${error}` };
-        reject(new ApiError('unauthorized', undefined, headers));
+        reject(new ApiError('unauthorized', undefined, challenge(error)));
       };
       if (others.length > 0) attempt.fail();
       else attempt.authenticate({ headers: { authorization }, context: request, needed } as Presented);

@@ -28,12 +28,8 @@ const NOTE_USE_EVERY_MS = 600_000;
 
 const CHECK_KEYS = `
   SELECT ${SNAPSHOT},
-         encode(key_sha256, 'hex'),
-         id,
-         array_to_string(scopes, ' '),
-         nullif(${KEY_STATE} || '_key', 'live_key')
-    FROM (VALUES (1)) AS always
-    LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
+         encode(key_sha256, 'hex'), id, array_to_string(scopes, ' '), nullif(${KEY_STATE} || '_key', 'live_key')
+    FROM (VALUES (1)) AS always LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
 
 type KeyRow = readonly [
   life: string | null,
@@ -59,17 +55,11 @@ export class KeyCheck implements OnApplicationShutdown {
     private readonly prisma: PrismaService,
   ) {
     this.#connection = new StatementConnection(settings, 'key check');
-    this.#batcher = new Batcher((digests) => this.#checkAll(digests), {
-      name: 'key_check',
-      maxCalls: 1_000,
-      maxWaiting: settings.MAX_WAITING_REQUESTS,
-    });
+    const limits = { maxCalls: 1_000, maxWaiting: settings.MAX_WAITING_REQUESTS };
+    this.#batcher = new Batcher((digests) => this.#checkAll(digests), { name: 'key_check', ...limits });
   }
 
-  /**
-   * @param digest SHA-256 of the presented key in lower-case hexadecimal
-   * @throws NotApplied when the database does not say
-   */
+  /** The digest is the SHA-256 of a key in lower-case hexadecimal. @throws NotApplied when the database does not say */
   check(digest: string, deadline: number): Promise<CheckedKey> {
     return untilDeadline(deadline, mayReadAgain, () => this.#batcher.call(digest, deadline)).catch((error: unknown) => {
       throw readFailure(error);

@@ -28,9 +28,8 @@ export class RateLimit {
     if (!refused) window.left--;
     response.setHeader('RateLimit-Policy', `"key";q=${limit};w=${WINDOW_S}`);
     response.setHeader('RateLimit', `"key";r=${window.left};t=${secondsLeft}`);
-    if (refused) {
-      const message = `The API key has made its ${limit} requests of this minute.`;
-      throw new ApiError('too_many_requests', message, { 'Retry-After': String(secondsLeft) });
-    }
+    if (!refused) return;
+    const message = `The API key has made its ${limit} requests of this minute.`;
+    throw new ApiError('too_many_requests', message, { 'Retry-After': String(secondsLeft) });
   }
 }

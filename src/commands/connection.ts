@@ -1,34 +1,22 @@
 import type pg from 'pg';
-import {
-  connectionConfig,
-  cut,
-  openConnection,
-  type Prepare,
-  schemaOf,
-  UNCONFIRMED_COMMIT,
-} from '../database/connection-config.js';
+import { connectionConfig, cut, openConnection, schemaOf, UNCONFIRMED_COMMIT } from '../database/connection-config.js';
 import { pendingMigrations } from '../database/migrations.js';
 import { Failure, NOT_NEWEST } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';
 
-/** The long statements of import, export and history set their own. */
+/** The long statements of import, export and history set their own. A client may be slow, so no transaction has a bound. */
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
-
-/** A client may be slow to send what it imports, so its transactions have no bound. */
-const settings = { idle_in_transaction_session_timeout: '0' };
 
 /** Whether a commit of this command did not wait for the synchronous standby. */
 export let hasUnconfirmedCommit = false;
 
-const listen: Prepare = (client) => {
+const listen = (client: pg.ClientBase) =>
   client.on('notice', ({ routine }) => (hasUnconfirmedCommit ||= routine === UNCONFIRMED_COMMIT));
-  return Promise.resolve();
-};
 
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const { DATABASE_URL } = readSettings();
-  const client = await openConnection(connectionConfig(DATABASE_URL, command, bounds, settings, listen));
+  const client = await openConnection(connectionConfig(DATABASE_URL, command, bounds, listen));
   try {
     return await work(client);
   } finally {
@@ -36,6 +24,13 @@ export async function withConnection<T>(command: string, work: (client: pg.Clien
     await client.end(); // which cuts it itself while a statement is under way
     clearTimeout(impatience);
   }
+}
+
+/** Runs work. When a signal ends the process meanwhile, `tell` says what has become of the work. */
+export async function whileInterruptible<T>(tell: () => void, work: () => Promise<T>): Promise<T> {
+  const listener = (code: number) => code >= 128 && tell(); // as cli.ts ends by a signal
+  process.once('exit', listener);
+  return work().finally(() => process.off('exit', listener));
 }
 
 /** For what writes stock or history: on an older schema this would break the history. */
@@ -49,13 +44,11 @@ export function withNewestSchema<T>(command: string, work: (client: pg.Client) =
 
 /** Runs work on a Prisma client. It is loaded only now: the other commands start faster without it. */
 export async function withPrisma<T>(command: string, work: (prisma: PrismaClient) => Promise<T>): Promise<T> {
-  const [{ PrismaClient }, { PrismaPg }] = await Promise.all([
-    import('../generated/prisma/client.js'),
-    import('@prisma/adapter-pg'),
-  ]);
+  const { PrismaClient } = await import('../generated/prisma/client.js');
+  const { PrismaPg } = await import('@prisma/adapter-pg');
   const { DATABASE_URL } = readSettings();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
-  const config = connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout, max: 1 }, settings, listen);
+  const config = connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout, max: 1 }, listen);
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaOf(DATABASE_URL) }) });
   try {
     return await work(prisma);

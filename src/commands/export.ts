@@ -3,8 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
-import { withConnection } from './connection.js';
-import { whileInterruptible } from './interruption.js';
+import { whileInterruptible, withConnection } from './connection.js';
 import { refuseClosedOutput } from './output.js';
 import { END_MARK, FAILED_MARK, type Format, FORMATS } from './stock-file.js';
 

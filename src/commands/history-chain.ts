@@ -25,10 +25,7 @@ const findBrokenChains = `
     FROM (VALUES (1)) AS always LEFT JOIN judged ON cardinality(faults) > 0
    ORDER BY pet_id LIMIT 1000`;
 
-/**
- * Counts the pets, and those whose history does not lead to their present stock. Tells the faults of a thousand of these.
- * The first row of a pet may begin with any stock, because the rows before it may be pruned.
- */
+/** Counts the pets, and tells the faults of a thousand. A history may begin with any stock: rows before may be pruned. */
 export async function verifyHistory(client: Client) {
   await client.query(`SET statement_timeout = '30min'; SET work_mem = '96MB'`);
   const { rows } = await client.query<{ pets: number; broken: number; pet_id: string | null; faults: string[] }>(

@@ -9,8 +9,6 @@ import { type Change, readChanges, settled, UNTOLD } from './history-feed.js';
 import { DATE_TIME_FORM, reader, readPast } from './option-values.js';
 import { printJson, printTable, withoutControls } from './output.js';
 
-const SHOWN_BROKEN = 20;
-
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.
 New changes are recorded as always. A pet verifies again once it has changed anew and the older changes are pruned.`;
@@ -95,12 +93,11 @@ async function feed(options: ShowOptions): Promise<void> {
 
 function cells(change: Change): string[] {
   const { id, petId, changedAt, changedBy, requestId } = change;
-  const [before, after] = ['Before', 'After'].map((when) => {
-    const values = STATE.map(
-      ({ name }) => (change as Readonly<Record<string, unknown>>)[name + when] as string | number | null,
-    );
-    return values.filter((value) => value !== null).join(' ') || 'absent';
-  }) as [string, string];
+  const [before = '', after = ''] = ['Before', 'After'].map((when) => {
+    const values = STATE.map(({ name }) => (change as Readonly<Record<string, unknown>>)[name + when]);
+    const present = values.filter((value) => value !== null);
+    return present.map(String).join(' ') || 'absent';
+  });
   return [String(id), String(petId), changedAt.toISOString(), before, after, changedBy, requestId ?? '-'];
 }
 
@@ -110,6 +107,6 @@ async function verify({ json }: ShowOptions): Promise<void> {
   if (pets === 0) throw new Failure('there is nothing to verify: the stock and its history are empty');
   if (json) printJson(verification);
   else if (brokenPets === 0) console.log(`the history of all ${pets} pets is whole`);
-  else for (const { petId, faults } of broken.slice(0, SHOWN_BROKEN)) console.log(`pet ${petId}: ${faults.join('; ')}`);
+  else for (const { petId, faults } of broken.slice(0, 20)) console.log(`pet ${petId}: ${faults.join('; ')}`);
   if (brokenPets > 0) throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken\n${BROKEN}`);
 }

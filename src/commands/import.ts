@@ -5,8 +5,7 @@ import { basename } from 'node:path';
 import type { Client } from 'pg';
 import { Failure, describeFailure } from '../errors/error-text.js';
 import { MEMBERS } from '../inventory/stock-item.js';
-import { withNewestSchema } from './connection.js';
-import { whileInterruptible } from './interruption.js';
+import { whileInterruptible, withNewestSchema } from './connection.js';
 import { lineReader } from './option-values.js';
 import { printJson, withoutControls } from './output.js';
 import { END_MARK, type Format, FORMATS, formatOf, readStockFile } from './stock-file.js';
@@ -62,22 +61,18 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
   if (json) printJson({ ...summary, dryRun });
 }
 
-/**
- * Makes the stock what a file says, in one transaction.
- *
- * @throws Failure when the file cannot be read or breaks a rule; nothing is written then
- */
+/** Makes the stock what a file says, in one transaction. @throws Failure when it cannot be read or breaks a rule */
 export async function importStock(name: string, options: ImportOptions): Promise<Summary> {
   const { format = formatOf(name), dryRun, by = `${userName()}@${hostname()} ${basename(name)}` } = options;
-  const rowsOf = format && readers[format];
-  if (!rowsOf) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
+  if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
   const removes = options.missing === 'remove';
   const isFile = name !== '-' && statSync(name, { throwIfNoEntry: false })?.isFile();
+  const ending = isFile ? 'whole line' : removes ? 'mark' : 'line break';
   let stage = 'reading';
   let pets = 0;
   let interrupted = 'interrupted: nothing was changed';
   const csv = async function* () {
-    for await (const rows of rowsOf(readStockFile(name), isFile ? 'whole line' : removes ? 'mark' : 'line break')) {
+    for await (const rows of readers[format](readStockFile(name), ending)) {
       pets += rows.length;
       yield rows.join('');
     }
@@ -101,10 +96,8 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const show = () => console.error(`${stage}: ${pets} pets, ${Math.round((performance.now() - startedAt) / 1_000)} s`);
   const timer = options.quiet ? undefined : setInterval(show, SHOWN_EVERY_MS);
   try {
-    return await whileInterruptible(
-      () => console.error(interrupted),
-      () => withNewestSchema('import', work),
-    );
+    const tell = () => console.error(interrupted);
+    return await whileInterruptible(tell, () => withNewestSchema('import', work));
   } finally {
     clearInterval(timer);
   }

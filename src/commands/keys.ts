@@ -43,15 +43,12 @@ async function create({ name, scope, expires }: { name: string; scope: Scope[]; 
 
 async function list({ json }: { json?: true }): Promise<void> {
   const keys = await withPrisma('keys', listKeys);
-  if (json) {
-    printJson(keys);
-    return;
-  }
   const rows = keys.map(({ id, name, state, scopes, createdAt, expiresAt, lastUsedAt }) => [
     ...[id, name, state, scopes.join(' ')],
     ...[createdAt, expiresAt, lastUsedAt].map(showDateTime),
   ]);
-  printTable(['id', 'name', 'state', 'scopes', 'created', 'expires', 'last used'], rows);
+  if (json) printJson(keys);
+  else printTable(['id', 'name', 'state', 'scopes', 'created', 'expires', 'last used'], rows);
 }
 
 async function revoke(id: string): Promise<void> {
@@ -61,10 +58,10 @@ async function revoke(id: string): Promise<void> {
 
 async function rotate(id: string, { overlap, expires }: { overlap?: number; expires?: Date }): Promise<void> {
   refuseClosedOutput();
-  const data = { overlapMs: overlap ?? readDuration('24h'), expiresAt: expires ?? null };
-  const issued = await withPrisma('keys', (prisma) => rotateKey(prisma, id, data));
+  const overlapMs = overlap ?? readDuration('24h');
+  const issued = await withPrisma('keys', (prisma) => rotateKey(prisma, id, overlapMs, expires ?? null));
   showIssued(issued);
-  console.error(`key ${id} is good until ${showDateTime(issued.oldExpiresAt)}`);
+  console.error(`key ${id} is good until ${showDateTime(issued.record.oldExpiresAt)}`);
 }
 
 function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {

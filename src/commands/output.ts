@@ -19,9 +19,7 @@ export function printTable(head: readonly string[], rows: readonly (readonly str
 }
 
 /** To the second, in UTC. */
-export function showDateTime(dateTime: Date | null): string {
-  return dateTime === null ? '-' : dateTime.toISOString().replace(/\.\d+Z$/, 'Z');
-}
+export const showDateTime = (dateTime: Date | null) => dateTime?.toISOString().replace(/\.\d+Z$/, 'Z') ?? '-';
 
 /** Text from outside, made harmless for terminals and short. JSON that is text already stays as it is. */
 export function quote(text: string): string {
@@ -30,14 +28,9 @@ export function quote(text: string): string {
 }
 
 /** Line breaks of every kind, control and format characters, which could steer a terminal, replaced. */
-export function withoutControls(text: string): string {
-  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
-}
+export const withoutControls = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
 
-/**
- * For commands whose output is their result. Where the caller closed standard output, Node.js opens the null device for
- * reading and writing; a shell opens it for writing only.
- */
+/** Node.js replaces a closed output by the null device, open for reading, too; a shell opens it for writing only. */
 export function refuseClosedOutput(): void {
   const { fd } = process.stdout;
   let isClosed = false;

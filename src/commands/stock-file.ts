@@ -15,11 +15,7 @@ export function formatOf(name: string): Format | undefined {
 export const END_MARK = '# end';
 export const FAILED_MARK = '# failed';
 
-/**
- * The text of a file of stock in UTF-8, or of standard input when the name is `-`. A name that ends in `.gz` is unpacked.
- *
- * @throws Failure when it cannot be read
- */
+/** The text of a file, or of standard input if the name is `-`; unpacks `*.gz`. @throws Failure when it cannot be read */
 export async function* readStockFile(name: string): AsyncGenerator<string> {
   const packed = name === '-' ? process.stdin : createReadStream(name, { highWaterMark: 256 * 1024 });
   const isPacked = name.toLowerCase().endsWith('.gz');

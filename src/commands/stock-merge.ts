@@ -7,17 +7,14 @@ import { MEMBERS, stateList } from '../inventory/stock-item.js';
 /** Counts of pets. */
 export type Summary = Record<'added' | 'changed' | 'unchanged' | 'removed', number>;
 
-/**
- * Begins the transaction and sends a file's rows, in CSV, into a temporary table. Nothing of the stock is locked. Where the
- * platform has the connection check, it frees all locks soon after this process is killed. A file may come slowly, so the
- * bound on time begins after it.
- */
+/** Begins the transaction and sends a file's rows, in CSV, into a temporary table. Nothing of the stock is locked. */
 export async function loadRows(client: Client, csv: AsyncIterable<string>): Promise<void> {
   await client.query(`
     SET temp_buffers = '64MB';
     BEGIN ISOLATION LEVEL READ COMMITTED;
-    SET LOCAL statement_timeout = 0;
+    SET LOCAL statement_timeout = 0; -- a file may come slowly
     SET LOCAL work_mem = '64MB';
+    -- Where the platform has this check, it frees all locks soon after this process is killed.
     DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
     CREATE TEMP TABLE incoming (place bigint, fault text COLLATE "C",
       ${MEMBERS.map(({ column, type }) => `${column} ${type}`).join(', ')})
@@ -56,14 +53,10 @@ export async function compareIncoming(client: Client, removes: boolean): Promise
            (count(*) FILTER (WHERE i.pet_id = file.pet_id AND NOT ${DIFFERS}))::integer AS unchanged,
            (count(*) FILTER (WHERE file.pet_id IS NULL))::integer AS removed
       FROM incoming AS file ${removes ? 'FULL' : 'LEFT'} JOIN inventory_item i USING (pet_id)`);
-  const [summary] = rows as [Summary];
-  return summary;
+  return (rows as [Summary])[0];
 }
 
-/**
- * Makes the stock what the file says, with a history row for each pet that changes. Other rows are not touched. Readers
- * never wait; a writer waits only for a pet that changes.
- */
+/** Writes each pet that changes, with a history row. Readers never wait; a writer waits only for a pet that changes. */
 export async function mergeIncoming(client: Client, removes: boolean, changedBy: string): Promise<Summary> {
   await client.query(`
     SET LOCAL lock_timeout = '1min'; -- imports take turns
@@ -71,8 +64,7 @@ export async function mergeIncoming(client: Client, removes: boolean, changedBy:
     SET LOCAL lock_timeout = '3s';
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
   const { rows } = await client.query<Summary>(merge, [changedBy, removes]);
-  const [summary] = rows as [Summary];
-  return summary;
+  return (rows as [Summary])[0];
 }
 
 /**

@@ -34,10 +34,7 @@ interface Entry {
 
 const faulty = (fault: string): Entry => ({ pet: ','.repeat(MEMBERS.length - 1), faults: [fault] });
 
-/**
- * The readers of stock. They give rows in CSV for COPY: place, fault, and the members of the item. The place is a line, or an
- * item of a JSON array, counted from 1. An entry has a row for its pet, and one for each fault.
- */
+/** Each gives rows in CSV for COPY: place (a line, or an item of an array, from 1), fault, and the members of the item. */
 export const readers = { csv: readCsv, ndjson: readNdjson, json: readJsonArray };
 
 /** RFC 4180; the header names the columns, in any order. */
@@ -120,9 +117,8 @@ function hasMemberTwice(text: string, items: unknown[]): boolean {
 function itemOf(item: unknown): Entry {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) return faulty('must be a JSON object');
   const unknown = Object.keys(item).filter((name) => !NAMES.includes(name));
-  const { pet, faults } = petOf(
-    MEMBERS.map(({ name, json }) => textOf((item as Record<string, unknown>)[name], json.isString)),
-  );
+  const texts = MEMBERS.map(({ name, json }) => textOf((item as Record<string, unknown>)[name], json.isString));
+  const { pet, faults } = petOf(texts);
   return { pet, faults: [...unknown.map((name) => `member ${quote(name)} is unknown`), ...faults] };
 }
 
@@ -149,9 +145,7 @@ function rowsOf(place: number, { pet, faults }: Entry): string[] {
   return [`${place},,${pet}\n`, ...faultRows];
 }
 
-function csvField(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
+const csvField = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 /** @param read gives what a line says that is not empty; undefined for a header */
 async function* readLines(

@@ -7,6 +7,7 @@ const SESSION_SETTINGS = {
   default_transaction_isolation: 'read committed',
   client_min_messages: 'warning',
   idle_session_timeout: '0',
+  idle_in_transaction_session_timeout: '0',
   array_nulls: 'on',
   bytea_output: 'hex',
   client_encoding: 'UTF8',
@@ -29,7 +30,8 @@ const CONDITIONAL_SETTINGS = `
 /** The routine of PostgreSQL's notice about a commit that no synchronous standby confirmed; its words may be translated. */
 export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
-export type Prepare = (client: pg.ClientBase) => Promise<unknown>;
+/** Makes a new connection ready before its first use. */
+export type Prepare = (client: pg.ClientBase) => unknown;
 
 /** The driver itself leaves a connection open after an error of its own, such as a missing password. */
 class Client extends pg.Client {
@@ -42,19 +44,13 @@ class Client extends pg.Client {
 /** The types of a pool do not say that it waits for `onConnect`. */
 type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: pg.ClientBase): Promise<void> };
 
-/**
- * How every program of this project connects to PostgreSQL.
- *
- * @param name follows `inventory` in `application_name`
- * @param settings for the session, which override {@link SESSION_SETTINGS}
- * @param prepare makes a new connection ready before its first use
- */
+/** How every program of this project connects to PostgreSQL. The settings override {@link SESSION_SETTINGS}. */
 export function connectionConfig(
   databaseUrl: string,
   name: string,
   bounds: pg.PoolConfig,
-  settings: Readonly<Record<string, string>> = {},
   prepare?: Prepare,
+  settings: Readonly<Record<string, string>> = {},
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
   const ssl = tlsOptions(databaseUrl); // without a value the driver would read the environment
@@ -87,9 +83,7 @@ export function connectionConfig(
   return { Client, connectionString: url.href, ...own, onConnect };
 }
 
-export function schemaOf(databaseUrl: string): string {
-  return new URL(databaseUrl).searchParams.get('schema') ?? 'public';
-}
+export const schemaOf = (databaseUrl: string) => new URL(databaseUrl).searchParams.get('schema') ?? 'public';
 
 /** A connection outside of any pool. */
 export async function openConnection(config: ConnectionConfig): Promise<pg.Client> {

@@ -19,7 +19,7 @@ export class ConnectionPool extends pg.Pool {
   /** @param prepare runs on each new connection before it is used */
   constructor(settings: Settings, name: string, max: number, prepare?: Prepare) {
     const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
-    const config = connectionConfig(settings.DATABASE_URL, name, bounds, SETTINGS, prepare);
+    const config = connectionConfig(settings.DATABASE_URL, name, bounds, prepare, SETTINGS);
     super({ ...config, max, idleTimeoutMillis: 0, maxLifetimeSeconds: MAX_LIFETIME_SECONDS });
     this.on('error', () => undefined); // of an idle connection; the next statement takes another one
     this.on('connect', (client) => {

@@ -9,43 +9,35 @@ export const HISTORY_LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('inve
 const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')::regclass`;
 const IS_AHEAD = 'changed_in >= pg_snapshot_xmax(pg_current_snapshot())';
 
+const HIGHEST = '(SELECT coalesce(max(id), 0) FROM stock_change)';
+
 const FAULTS = `
-  SELECT highest, highest > coalesce(pg_sequence_last_value(${SEQUENCE}), 0) AS lags,
+  SELECT ${HIGHEST} > coalesce(pg_sequence_last_value(${SEQUENCE}), 0) AS lags,
          EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'R'
                     AND tgname = 'inventory_item_replicated') AS ordinary,
          EXISTS (SELECT FROM stock_change WHERE ${IS_AHEAD})
-         OR EXISTS (SELECT FROM unrecorded_change WHERE ${IS_AHEAD}) AS ahead
-    FROM (SELECT coalesce(max(id), 0) AS highest FROM stock_change) AS history`;
+         OR EXISTS (SELECT FROM unrecorded_change WHERE ${IS_AHEAD}) AS ahead`;
 
-/**
- * Makes a replicated or restored history ready for updates here. Each mending is one simple query, hence one transaction.
- *
- * @throws 55P03 when another transaction, such as an import, keeps the history locked; it can be run again
- */
-export async function mendHistory(client: Client): Promise<void> {
-  const { rows } = await client.query<{ highest: string; lags: boolean; ordinary: boolean; ahead: boolean }>(FAULTS);
-  const [fault] = rows;
-
+/** By fault, in this order. Each is one simple query, hence one transaction. */
+const MENDINGS = {
   // Before PostgreSQL 19 logical replication copies no sequence: new ids would begin at 1 again.
-  if (fault?.lags) {
-    await client.query(`
-      SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};
-      LOCK TABLE stock_change IN SHARE ROW EXCLUSIVE MODE;
-      SELECT setval(${SEQUENCE}, greatest(${fault.highest}, pg_sequence_last_value(${SEQUENCE})))`);
-  }
-
-  if (fault?.ordinary) {
-    await client.query(`
-      SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};
-      ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated`);
-  }
-
+  lags: `
+    SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};
+    LOCK TABLE stock_change IN SHARE ROW EXCLUSIVE MODE;
+    SELECT setval(${SEQUENCE}, greatest(${HIGHEST}, pg_sequence_last_value(${SEQUENCE})))`,
+  ordinary: `
+    SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};
+    ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated`,
   // Another server's transaction ids may lie ahead: every list would read those rows again.
-  if (fault?.ahead) {
-    await client.query(`
-      SET LOCAL "inventory.history" = 'restored';
-      ${HISTORY_LOCK};
-      UPDATE stock_change SET changed_in = DEFAULT WHERE ${IS_AHEAD};
-      DELETE FROM unrecorded_change WHERE ${IS_AHEAD}`);
-  }
+  ahead: `
+    SET LOCAL "inventory.history" = 'restored';
+    ${HISTORY_LOCK};
+    UPDATE stock_change SET changed_in = DEFAULT WHERE ${IS_AHEAD};
+    DELETE FROM unrecorded_change WHERE ${IS_AHEAD}`,
+};
+
+/** Makes a replicated or restored history ready for updates. @throws 55P03 while another transaction keeps it locked */
+export async function mendHistory(client: Client): Promise<void> {
+  const { rows } = await client.query<Record<string, boolean>>(FAULTS);
+  for (const [fault, mending] of Object.entries(MENDINGS)) if (rows[0]?.[fault]) await client.query(mending);
 }

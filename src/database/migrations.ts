@@ -18,10 +18,8 @@ const bounds = {
   statement_timeout: migrationTimeoutMs,
   query_timeout: migrationTimeoutMs,
 };
-const settings = { idle_in_transaction_session_timeout: '0' };
 
-/** The key of Prisma's own advisory lock, so that its CLI and this runner wait for each other. */
-const prismaLockKey = 72707369;
+const isLockTimeout = (error: unknown) => error instanceof DatabaseError && error.code === '55P03';
 
 /** The same as Prisma's own table, which `prisma migrate status` reads. */
 const createRegister = `
@@ -45,9 +43,10 @@ const createRegister = `
  * @throws {Failure} when a migration fails now, failed earlier or was edited, or the database is older than 1.0.0
  */
 export async function applyMigrations(connectionString: string, folder = projectMigrations): Promise<string[]> {
-  const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds, settings));
+  const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds));
   try {
-    await client.query(`SELECT pg_advisory_lock(${prismaLockKey})`).catch((error: unknown) => {
+    // Prisma's own advisory lock: its CLI and this runner wait for each other.
+    await client.query('SELECT pg_advisory_lock(72707369)').catch((error: unknown) => {
       const why = `another process has been migrating this database for more than ${lockTimeoutMs / 1000} s; try again when it is done`;
       throw isLockTimeout(error) ? new Failure(why, { cause: error }) : error;
     });
@@ -75,49 +74,41 @@ export async function pendingMigrations(query: (sql: string) => Promise<unknown>
 
 async function migrationNames(folder: URL): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true });
-  const folders = entries.filter((entry) => entry.isDirectory());
-  return folders.map(({ name }) => name).sort();
+  return entries.flatMap((entry) => (entry.isDirectory() ? entry.name : [])).sort();
 }
-
-type Migration = Awaited<ReturnType<typeof readMigration>>;
 
 async function readMigration(folder: URL, name: string) {
   const sql = await readFile(new URL(`${name}/migration.sql`, folder), 'utf8');
   return { name, sql, checksum: hash('sha256', sql) };
 }
 
+type Migration = Awaited<ReturnType<typeof readMigration>>;
+
 async function refuseOrList(client: Client, folder: URL): Promise<Migration[]> {
   const names = await migrationNames(folder);
   const migrations = await Promise.all(names.map((name) => readMigration(folder, name)));
-  const { rows } = await client.query<{ migration_name: string; checksum: string; finished: boolean }>(
-    `SELECT migration_name, checksum, finished_at IS NOT NULL AS finished
-     FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
+  const { rows } = await client.query<{ migration_name: string; checksum: string; finished_at: Date | null }>(
+    `SELECT migration_name, checksum, finished_at FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
   );
-  const failed = rows.find((row) => !row.finished);
-  if (failed) {
+  const failed = rows.find((row) => row.finished_at === null);
+  if (failed)
     throw new Failure(
       `migration ${failed.migration_name} is marked as failed in this database; repair what it left, then delete its row from _prisma_migrations`,
     );
-  }
   const checksums = new Map(rows.map((row) => [row.migration_name, row.checksum]));
-  if (checksums.size > 0 && !checksums.has(names[0] ?? '')) {
+  if (checksums.size > 0 && !checksums.has(names[0] ?? ''))
     throw new Failure(
       'this database was made by a version before 1.0.0, which cannot be upgraded; export the stock with that version, and import it into a new database with this one',
     );
-  }
   const edited = migrations.find(({ name, checksum }) => (checksums.get(name) ?? checksum) !== checksum);
-  if (edited) {
+  if (edited)
     throw new Failure(
       `migration ${edited.name} was edited after this database applied it; restore the file and put the change into a new migration`,
     );
-  }
   return migrations.filter(({ name }) => !checksums.has(name));
 }
 
-/**
- * One simple query is one transaction, of the migration and its row in `_prisma_migrations`. A wait for a lock makes updates
- * wait behind it, so it is short and tried again.
- */
+/** One simple query is one transaction. Updates wait behind its wait for a lock, so that is short and tried again. */
 async function apply(client: Client, { name, sql, checksum }: Migration): Promise<void> {
   const note = `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
     VALUES ('${randomUUID()}', '${checksum}', ${client.escapeLiteral(name)}, clock_timestamp(), 1)`;
@@ -130,8 +121,4 @@ async function apply(client: Client, { name, sql, checksum }: Migration): Promis
       : (error as Error).message;
     throw new Failure(`migration ${name} failed and was rolled back: ${why}`, { cause: error });
   }
-}
-
-function isLockTimeout(error: unknown): boolean {
-  return error instanceof DatabaseError && error.code === '55P03';
 }

@@ -65,9 +65,7 @@ function readAnew(options: ConnectionOptions, option: 'ca' | 'cert' | 'key', pat
   const get = () => {
     try {
       last = readFileSync(path, 'utf8') || last;
-    } catch {
-      // It is being replaced.
-    }
+    } catch {} // it is being replaced
     return last;
   };
   Object.defineProperty(options, option, { get, enumerable: true, configurable: true });

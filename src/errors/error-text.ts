@@ -73,9 +73,8 @@ interface ErrorFacts {
 /** The innermost error: Prisma and Node.js wrap what the driver said. */
 function rootOf({ code, message, meta, errors, cause }: ErrorFacts): ErrorFacts {
   // Of this error the cause is only what the pool itself did to the connection.
-  const inner = message.endsWith('due to connection timeout')
-    ? undefined
-    : (meta?.driverAdapterError ?? errors?.[0] ?? cause);
+  if (message.endsWith('due to connection timeout')) return { code, message };
+  const inner = meta?.driverAdapterError ?? errors?.[0] ?? cause;
   if (inner instanceof Error) return rootOf(inner);
   if (typeof inner !== 'object' || inner === null) return { code, message };
   const { originalCode, kind, originalMessage, reason } = inner as Record<string, string | undefined>;
@@ -83,18 +82,8 @@ function rootOf({ code, message, meta, errors, cause }: ErrorFacts): ErrorFacts 
 }
 
 const MAX_CAUSES = 5;
-
-/** An error as the log has it, without secrets. */
-export interface ErrorText {
-  readonly type: string;
-  readonly message: string;
-  readonly code?: string;
-  readonly stack?: string;
-  readonly cause?: ErrorText;
-}
-
-/** Of whatever was thrown, with its causes. Prisma's adapter throws plain objects. The stack of an ApiError tells nothing. */
-export function describeError(thrown: unknown, depth = 0): ErrorText {
+/** An error for the log, without secrets. Prisma's adapter throws plain objects. The stack of an ApiError tells nothing. */
+export function describeError(thrown: unknown, depth = 0): object {
   if (!(thrown instanceof Error)) {
     return { type: typeof thrown, message: withoutSecrets(inspect(thrown, { breakLength: Infinity })) };
   }

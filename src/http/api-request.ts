@@ -64,8 +64,8 @@ const MAX_HEADERS = 64;
 export const MAX_TARGET_LENGTH = 2_048;
 
 const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
-/** The part of `http://host/path` before the path. */
-const ORIGIN = /^https?:\/\/[^/?\\]+(?=[/?]|$)/i;
+/** The part of `http://host/path` up to the slash, which may be missing. */
+const ORIGIN = /^https?:\/\/[^/?\\]+(?:\/|(?=\?)|$)/i;
 const ALLOW = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
 
 const badRequest = (message: string) => new ApiError('bad_request', message);
@@ -88,23 +88,18 @@ export function validateHead(request: ApiRequest): ApiError | undefined {
     if (request.res) request.res.shouldKeepAlive = false; // a proxy may see the end of the body elsewhere
     return badRequest('The only transfer coding taken is chunked, in HTTP/1.1.');
   }
-  if (hosts.length > 1 || (hosts.length === 0 && httpVersionMinor > 0)) {
-    return badRequest('Exactly one Host header is required.');
-  }
+  const isHostMissing = hosts.length === 0 && httpVersionMinor > 0;
+  if (isHostMissing || hosts.length > 1) return badRequest('Exactly one Host header is required.');
   return validateTarget(request);
 }
 
 /** Leaves the path in `request.url`. Express decodes it: encoding each `%` once more keeps the text as it was sent. */
 function validateTarget(request: ApiRequest): ApiError | undefined {
-  let { url } = request;
-  if (request.method === 'CONNECT') return new ApiError('method_not_allowed', 'This service is no proxy.', ALLOW);
-  if (!url.startsWith('/') && !(url === '*' && request.method === 'OPTIONS')) {
-    const [origin] = ORIGIN.exec(url) ?? [];
-    if (origin === undefined) return badRequest('The request target is malformed.');
-    url = url.slice(origin.length);
-    if (!url.startsWith('/')) url = `/${url}`;
-  }
-  if (url.includes('#')) return badRequest('The request target is malformed.');
-  request.url = url.replaceAll('%', '%25');
+  const { method, url } = request;
+  if (method === 'CONNECT') return new ApiError('method_not_allowed', 'This service is no proxy.', ALLOW);
+  const target = url.replace(ORIGIN, '/');
+  const isSound = target.startsWith('/') || (target === '*' && method === 'OPTIONS');
+  if (!isSound || target.includes('#')) return badRequest('The request target is malformed.');
+  request.url = target.replaceAll('%', '%25');
   return undefined;
 }

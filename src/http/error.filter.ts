@@ -23,9 +23,8 @@ export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof RefusedValue) return new ApiError('validation_failed', REFUSED_VALUE, {}, thrown);
   if (thrown instanceof OutcomeUnknown) return new ApiError('outcome_unknown', undefined, {}, thrown);
   const { status } = Object(thrown) as { readonly status?: unknown };
-  if (typeof status !== 'number' || status < 400 || status >= 500) {
-    return new ApiError('internal_error', undefined, {}, thrown);
-  }
+  const isRefusal = typeof status === 'number' && status >= 400 && status < 500;
+  if (!isRefusal) return new ApiError('internal_error', undefined, {}, thrown);
   const code = (Object.keys(ERRORS) as ErrorCode[]).find((each) => ERRORS[each].status === status) ?? 'bad_request';
   return new ApiError(code, 'The request was refused.', {}, thrown);
 }

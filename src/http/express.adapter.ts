@@ -58,8 +58,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       }),
     );
     server.maxHeadersCount = 0; // validateHead counts; Node.js would drop headers in silence
-    // A client that shuts down its sending side still gets its response.
-    Object.assign(server, { httpAllowHalfOpen: true });
+    Object.assign(server, { httpAllowHalfOpen: true }); // a client that shuts down its sending side gets its response
     server.timeout = limits.stalledMs;
     server.maxConnections = limits.connections;
     server.on('connection', (socket) => Object.assign(socket, { destroySoon: closeGently }));
@@ -79,13 +78,9 @@ export class InventoryExpressAdapter extends ExpressAdapter {
 function notFound(request: Request, response: Response): void {
   const methods = methodsAt(request.app, request.path);
   const allow = { Allow: methods.join(', ') };
-  if (methods.length === 0) {
-    sendError(response, new ApiError('not_found', 'There is nothing at this path.'));
-  } else if (request.method === 'OPTIONS') {
-    writeHead(response, 204, allow).end();
-  } else {
-    sendError(response, new ApiError('method_not_allowed', `This path takes ${allow.Allow} only.`, allow));
-  }
+  if (methods.length === 0) sendError(response, new ApiError('not_found', 'There is nothing at this path.'));
+  else if (request.method === 'OPTIONS') writeHead(response, 204, allow).end();
+  else sendError(response, new ApiError('method_not_allowed', `This path takes ${allow.Allow} only.`, allow));
 }
 
 interface Layer {

@@ -21,6 +21,7 @@ const UTF8 = /^(?:utf-8|"utf-8")[ \t]*$/i;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 const badRequest = (message: string) => new ApiError('bad_request', message);
+const unsupported = (message?: string) => new ApiError('unsupported_media_type', message);
 const missing = () => badRequest('A JSON body is required.');
 const tooLarge = () => new ApiError('payload_too_large', BODY_TOO_LARGE);
 
@@ -36,13 +37,9 @@ function validateHeaders(request: ApiRequest): void {
   const mediaType = headers['content-type'];
   if (headers['transfer-encoding'] === undefined && length === 0 && mediaType === undefined) throw missing();
 
-  // `headers` has only the first of two.
-  if (headerValues(request, 'content-type').length > 1 || !isJson(mediaType ?? '')) {
-    throw new ApiError('unsupported_media_type');
-  }
-  if (headers['content-encoding'] !== undefined) {
-    throw new ApiError('unsupported_media_type', 'The body must not have a Content-Encoding.');
-  }
+  const isTwice = headerValues(request, 'content-type').length > 1; // `headers` has only the first
+  if (isTwice || !isJson(mediaType ?? '')) throw unsupported();
+  if (headers['content-encoding'] !== undefined) throw unsupported('The body must not have a Content-Encoding.');
   if (length > MAX_BODY_BYTES) throw tooLarge();
 }
 

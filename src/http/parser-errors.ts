@@ -29,13 +29,19 @@ export function answerParserErrors(server: Server): void {
     const fault = readParserError(error);
     const { lastRequest } = socket;
     const response = lastRequest?.res;
-    if (!response) refuse(server, socket, fault);
-    else if (lastRequest.complete)
-      afterResponse(response, () => {
-        if (response.shouldKeepAlive) refuse(server, socket, fault); // behind one that closes nothing is answered
-      });
-    else if (response.headersSent) afterResponse(response, () => socket.destroySoon());
-    else failBody(lastRequest, response, fault);
+    if (!response) {
+      refuse(server, socket, fault);
+    } else if (lastRequest.complete) {
+      // Nothing is answered behind a response that closes the connection.
+      afterResponse(response, () => response.shouldKeepAlive && refuse(server, socket, fault));
+    } else if (response.headersSent) {
+      afterResponse(response, () => socket.destroySoon());
+    } else {
+      // The head was good, so the request gets its own response; the reader of its body gets the fault.
+      response.shouldKeepAlive = false;
+      lastRequest.bodyFault = fault;
+      if (lastRequest.listenerCount('error') > 0) lastRequest.emit('error', fault);
+    }
   });
 }
 
@@ -55,23 +61,14 @@ function afterResponse(response: ServerResponse, act: () => void): void {
   else response.prependOnceListener('finish', act);
 }
 
-/** The head was good, so the request gets its own response; the reader of its body gets the fault. */
-function failBody(request: ApiRequest, response: ServerResponse, fault: ApiError): void {
-  response.shouldKeepAlive = false;
-  request.bodyFault = fault;
-  if (request.listenerCount('error') > 0) request.emit('error', fault);
-}
-
 function readParserError({ code, rawPacket }: ParserError): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW') {
     const [, target = ''] = /^[A-Z]+ (\S*)/.exec(rawPacket?.toString('latin1') ?? '') ?? [];
     return target.length > MAX_TARGET_LENGTH ? targetTooLong() : new ApiError('header_fields_too_large');
   }
-  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') {
-    return new ApiError('payload_too_large', 'The chunk extensions are too large.');
-  }
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new ApiError('request_timeout');
-  return new ApiError('bad_request');
+  const chunks = 'The chunk extensions are too large.';
+  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return new ApiError('payload_too_large', chunks);
+  return new ApiError(code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request_timeout' : 'bad_request');
 }
 
 function refuse(server: Server, socket: Connection, error: ApiError): void {
@@ -79,13 +76,8 @@ function refuse(server: Server, socket: Connection, error: ApiError): void {
   const id = randomUUID();
   server.emit(REFUSED, { id, address: socket.remoteAddress, error } satisfies Refused);
   const body = error.body();
-  const headers = {
-    'X-Request-Id': id,
-    ...SECURITY_HEADERS,
-    ...errorHeaders(error, body),
-    Date: new Date().toUTCString(),
-    Connection: 'close',
-  };
+  const own = { Date: new Date().toUTCString(), Connection: 'close' };
+  const headers = { 'X-Request-Id': id, ...SECURITY_HEADERS, ...errorHeaders(error, body), ...own };
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.write(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ''}\r\n${head.join('')}\r\n${body}`);
   socket.destroySoon();

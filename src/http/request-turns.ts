@@ -63,9 +63,7 @@ function endOf({ socket, headers }: IncomingMessage): number {
 }
 
 /** Whether requests wait for the end of this one. */
-export function othersWait(request: IncomingMessage): boolean {
-  return (request.socket as Connection).lastRequest !== request;
-}
+export const othersWait = (request: IncomingMessage) => (request.socket as Connection).lastRequest !== request;
 
 /** An idle connection keeps no request in memory; a body may still come behind its response. */
 function forget(this: ServerResponse): void {

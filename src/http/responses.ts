@@ -36,12 +36,9 @@ export function errorHeaders(error: ApiError, body: string): Record<string, stri
 export function sendError(response: ServerResponse, error: ApiError): void {
   const request = inContext(response.req);
   request.failure = error;
-  if (response.headersSent) {
-    response.destroy();
-    return;
-  }
   const body = error.body();
-  writeHead(response, error.status, errorHeaders(error, body)).end(body);
+  if (response.headersSent) response.destroy();
+  else writeHead(response, error.status, errorHeaders(error, body)).end(body);
 }
 
 /** Closes the connection behind this response where a large body, or bytes that Node.js has lost, may follow. */

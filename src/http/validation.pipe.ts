@@ -1,6 +1,9 @@
 import { type ArgumentMetadata, ValidationPipe } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 
+const notAMember = (name: string) =>
+  new ApiError('validation_failed', `${safeName(name)} is not a member of the body.`);
+
 class BodyValidationPipe extends ValidationPipe {
   /** @throws ApiError `validation_failed` */
   override async transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {
@@ -27,10 +30,6 @@ export const bodyValidation = new BodyValidationPipe({
     return new ApiError('validation_failed', `${rule}.`);
   },
 });
-
-function notAMember(name: string): ApiError {
-  return new ApiError('validation_failed', `${safeName(name)} is not a member of the body.`);
-}
 
 /** A member's name when it is an ordinary one; input is not echoed. */
 export function safeName(name: string): string {

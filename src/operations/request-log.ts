@@ -8,6 +8,7 @@ import { Settings } from '../settings.js';
 import { type Level, Log } from './log.js';
 import { Metrics } from './metrics.js';
 
+/** The W3C's recommendation ignores a malformed field; two fields come joined, so they are malformed. */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 @Injectable()
@@ -50,7 +51,7 @@ export class RequestLog {
     this.log[level](
       {
         requestId: request.id,
-        traceId: traceIdOf(request.headers['traceparent']),
+        traceId: TRACEPARENT.exec(String(request.headers['traceparent']))?.[1],
         keyId: request.keyId,
         address: request.socket.remoteAddress,
         forwardedFor: claimedAddresses(request.headers['x-forwarded-for']),
@@ -69,20 +70,12 @@ export class RequestLog {
   }
 }
 
-/** The W3C's recommendation ignores a malformed field; two fields come joined, so they are malformed. */
-function traceIdOf(traceparent: string | readonly string[] | undefined): string | undefined {
-  return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;
-}
-
 /** The last five addresses, which the nearest proxies wrote. */
 function claimedAddresses(forwardedFor: string | readonly string[] | undefined): string | undefined {
   if (forwardedFor === undefined) return undefined;
   const claims = String(forwardedFor).split(',').slice(-5);
-  const addresses = claims.map((claim) => {
-    const address = claim.trim();
-    return isIP(address) && !address.includes('%') ? address : 'invalid'; // an IPv6 address's zone could be any text
-  });
-  return addresses.join(', ');
+  const isAddress = (claim: string) => isIP(claim) && !claim.includes('%'); // an IPv6 address's zone could be any text
+  return claims.map((claim) => (isAddress(claim.trim()) ? claim.trim() : 'invalid')).join(', ');
 }
 
 function levelOf(status: number, route: string): Level {
