@@ -102,7 +102,8 @@ function writeBeside(database: BenchDatabase, commitsPerSecond: number, petsPerS
   return {
     async [Symbol.asyncDispose]() {
       writes.stop();
-      await client.query('DELETE FROM inventory_item WHERE pet_id BETWEEN 10000000 AND 20000000');
+      if (petsPerSecond > 0)
+        await client.query('DELETE FROM inventory_item WHERE pet_id BETWEEN 10000000 AND 20000000');
       await client.end();
     },
   };

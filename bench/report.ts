@@ -70,7 +70,7 @@ function figures(results: Results): string {
 
 /** The goals that are not compared with Fastify + pg. */
 function goals(results: Results): string {
-  const shown = verdicts(results).filter(({ withdrawn }) => !withdrawn);
+  const shown = verdicts(results).filter(({ withdrawn, reached }) => reached || !withdrawn);
   return shown.map((verdict) => `- ${brief(verdict.what)}: ${judged(verdict)}`).join('\n');
 }
 
@@ -82,7 +82,7 @@ function brief(title: string): string {
 function judged(verdict: Verdict | undefined): string {
   if (!verdict) return '';
   const { found, wanted, reached, withdrawn } = verdict;
-  return `${found} (${wanted.replace(' ', '')}) ${withdrawn ? 'withdrawn' : reached ? 'yes' : '**no**'}`;
+  return `${found} (${wanted.replace(' ', '')}) ${reached ? 'yes' : withdrawn ? 'withdrawn' : '**no**'}`;
 }
 
 /** A sentence for each reason, with the goals that it is for. */
@@ -94,7 +94,7 @@ function withdrawals(results: Results): string {
       what: `${verdict.what} (${names[figure as keyof typeof names]})`,
     })),
   );
-  const withdrawn = [...compared, ...verdicts(results)].filter((verdict) => verdict.withdrawn);
+  const withdrawn = [...compared, ...verdicts(results)].filter(({ withdrawn, reached }) => withdrawn && !reached);
   const reasons = Map.groupBy(withdrawn, (verdict) => verdict.withdrawn);
   return [...reasons]
     .map(
