@@ -6,13 +6,12 @@ import { DeadlinePassed } from './deadline.js';
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** Two turns of the event loop: a batch that has ended is told, and the next one has left. */
+/** Waits two turns of the event loop: the results of a batch are passed on, and the next batch is sent. */
 async function settled(): Promise<void> {
-  await new Promise(setImmediate);
-  await new Promise(setImmediate);
+  for (let turn = 0; turn < 2; turn++) await new Promise(setImmediate);
 }
 
-/** Holds each batch under way until it is told how that ends. */
+/** Runs batches, each until the test ends it. */
 class Stage {
   /** The calls of each batch that was sent. */
   readonly batches: (readonly number[])[] = [];
@@ -41,7 +40,7 @@ class Stage {
 }
 
 describe('Batcher', () => {
-  it('sends a call in the same turn of the event loop when idle', async () => {
+  it('sends a call in the same turn of the event loop if no batch is under way', async () => {
     const stage = new Stage();
     void new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 }).call(1, NEVER);
     await new Promise(setImmediate);

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([service.stop(), closed.stop()]));
 
-/** What a page of `origin` is answered: the status and the headers. */
+/** The status and the headers that a page of `origin` gets. */
 async function ask({ url, key }: TestService, path: string, origin: string, init: RequestInit = {}) {
   const headers = { Authorization: `Bearer ${key}`, ...(init.headers as object), Origin: origin };
   const { status, headers: answered } = await fetch(url + path, { ...init, headers });
@@ -24,8 +24,8 @@ describe('CORS_ORIGINS', () => {
     ['a list', 200, '/v1/inventory', {}],
     ['a request without a key', 401, '/v1/inventory', { headers: { Authorization: 'Bearer no' } }],
     ['an update', 400, '/v1/inventory/1', { method: 'PATCH' }],
-    ['a path that is none', 404, '/v1/nothing', {}],
-  ])('lets the pages of an origin that it names read the answer to %s', async (_, status, path, init) => {
+    ['an unknown path', 404, '/v1/nothing', {}],
+  ])('lets pages of its origins read the answer to %s', async (_, status, path, init) => {
     const answer = await ask(service, path, SHOP, init);
     expect(answer).toMatchObject({
       status,
@@ -37,7 +37,7 @@ describe('CORS_ORIGINS', () => {
     expect(answer).not.toHaveProperty('access-control-allow-credentials');
   });
 
-  it('answers a preflight as it answers OPTIONS', async () => {
+  it('answers a preflight request', async () => {
     expect(await ask(service, '/v1/inventory/1', SHOP, PREFLIGHT)).toMatchObject({
       status: 204,
       allow: 'OPTIONS, PATCH',
@@ -58,7 +58,7 @@ describe('CORS_ORIGINS', () => {
 });
 
 describe('DOCS=off', () => {
-  it.each(['/', '/docs', '/docs/docs.js', '/openapi.json', '/openapi.yaml'])('has nothing at %s', async (path) => {
+  it.each(['/', '/docs', '/docs/docs.js', '/openapi.json', '/openapi.yaml'])('removes %s', async (path) => {
     const answer = await fetch(service.url + path, { redirect: 'manual' });
     expect([answer.status, await answer.json()]).toMatchObject([404, { code: 'not_found' }]);
   });

@@ -24,7 +24,7 @@ class GoodUpdate {
   body = '{"quantity":7}';
 }
 
-/** What is wrong with a request, in the order in which it is looked for, the answer that tells it, and how it gets there. */
+/** Faults of a request in the order of the checks, each with its answer and a function that adds it. */
 const FAULTS: [name: string, expected: WholeAnswer, add: (update: GoodUpdate) => unknown][] = [
   ['headers', refused.tooManyHeaders, ({ headers }) => Array.from({ length: 70 }, (_, n) => headers.set(`X-${n}`, ''))],
   ['target length', refused.targetTooLong, (update) => (update.target += `?${'x'.repeat(2_100)}`)],
@@ -51,7 +51,7 @@ const FAULTS: [name: string, expected: WholeAnswer, add: (update: GoodUpdate) =>
   ['If-Match', refused.precondition('"available-7"'), ({ headers }) => headers.set('If-Match', '"available-8"')],
 ];
 
-/** Any of these may be told first, or a fault of the body. */
+/** The service may report any of these before a fault of the body, or after it. */
 const BESIDE_THE_BODY = ['petId', 'form of If-Match', 'Idempotency-Key'];
 const OF_THE_STOCK = ['pet', 'If-Match'];
 
@@ -83,7 +83,7 @@ describe('PATCH /v1/inventory/:petId, order of the checks', () => {
     expect(answers).toContainEqual(await send(withFaults((name) => faults.includes(name))));
   });
 
-  it('changes nothing by a refused request', async () => {
+  it('changes nothing when it refuses a request', async () => {
     const row = { pet_id: '1', quantity: 7, status: 'available' };
     expect(await service.sql('SELECT * FROM inventory_item')).toEqual([row]);
   });
