@@ -20,13 +20,10 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
 
   const bearer = () => ({ Authorization: `Bearer ${service.key}` });
 
-  async function exposition(): Promise<string> {
-    return (await fetch(`${service.url}/metrics`, { headers: bearer() })).text();
-  }
-
   /** All samples by name and labels. */
   async function scrape(): Promise<ReadonlyMap<string, number>> {
-    const samples = [...(await exposition()).matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)];
+    const exposition = await fetch(`${service.url}/metrics`, { headers: bearer() });
+    const samples = [...(await exposition.text()).matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)];
     return new Map(samples.map(([, name = '', value]) => [name, Number(value)]));
   }
 
