@@ -4,7 +4,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { bootstrapKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
-import { failed, inventoryCommand } from './inventory-command.ts';
+import { failed, SHELL_COMMAND } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -71,8 +71,7 @@ describe('inventory keys create', () => {
 describe('inventory keys', () => {
   /** Runs a line of a shell in which `inventory` is the command. */
   function shell(line: string) {
-    const { command, args } = inventoryCommand();
-    const script = `set -o pipefail; inventory() { '${command}' '${args.join()}' "$@"; }; ${line}`;
+    const script = `set -o pipefail; inventory() { ${SHELL_COMMAND} "$@"; }; ${line}`;
     const options = { env: { DATABASE_URL: store.url }, encoding: 'utf8' } as const;
     const { status, stderr } = spawnSync('bash', ['--norc', '-c', script], options);
     return { status, stderr };
