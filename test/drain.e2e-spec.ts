@@ -47,13 +47,9 @@ describe('the drain', () => {
     await service.stock([1, 1]);
     const unlock = await service.database.lockRow(1);
     const drained = drain(service);
-    for (const [probe, status] of [
-      ['ready', 503],
-      ['live', 200],
-    ] as const) {
-      const answer = await fetch(`${service.url}/health/${probe}`);
-      expect([answer.status, answer.headers.get('connection')]).toEqual([status, 'close']);
-    }
+    const probes = ['ready', 'live'].map((name) => fetch(`${service.url}/health/${name}`));
+    const answers = (await Promise.all(probes)).map(({ status, headers }) => `${status} ${headers.get('connection')}`);
+    expect(answers).toEqual(['503 close', '200 close']);
     await pause(1_000);
     const updated = service.update(1, 2);
     await pause(1_800); // the bound would be over if it had begun with the delay

@@ -112,11 +112,11 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(statSync(join(project, '.data/demo-api-key')).mode & 0o777).toBe(0o600);
 
     const pid = postmaster();
-    await end(started);
+    await end(started, 'SIGINT');
     await expect.poll(() => isAlive(pid)).toBe(false);
   });
 
-  it('keeps an acknowledged update when everything is killed, and refuses to start twice', async () => {
+  it('keeps an acknowledged update when everything is killed, refuses to start twice, and tells which part was killed', async () => {
     const killed = start();
     const answer = await (await ready(killed)).update('{"quantity": 777}');
     expect(answer.status).toBe(200);
@@ -130,7 +130,16 @@ describe('npm start', { timeout: 60_000 }, () => {
     const address = /API +(\S+)\/v1/.exec(started.output())?.[1] ?? '';
     expect(await refusal()).toBe(`npm start is already running at ${address} (process ${started.process.pid})\n`);
     expect((await list()).status).toBe(200);
-    await end(started, 'SIGINT');
+    const service = execFileSync('pgrep', ['-P', String(started.process.pid), '-f', 'dist/main.js']);
+    process.kill(Number(service), 'SIGKILL');
+    expect(await started.exitCode).toBe(137);
+    expect(started.output()).toMatch(/\nThe service was ended by SIGKILL, from outside\.\n$/);
+
+    const again = start();
+    await ready(again);
+    process.kill(postmaster(), 'SIGKILL');
+    expect(await again.exitCode).toBe(1);
+    expect(again.output()).toContain('The embedded PostgreSQL ended by itself');
   });
 
   it('prints a new key when the last one is revoked, and reads an empty setting as unset', async () => {
@@ -147,21 +156,6 @@ describe('npm start', { timeout: 60_000 }, () => {
     const started = start(unset);
     expect((await (await ready(started)).list()).status).toBe(200);
     await end(started);
-  });
-
-  it('ends with a message when its database or its service is killed', async () => {
-    const first = start();
-    await ready(first);
-    process.kill(postmaster(), 'SIGKILL');
-    expect(await first.exitCode).toBe(1);
-    expect(first.output()).toContain('The embedded PostgreSQL ended by itself');
-
-    const second = start();
-    await ready(second);
-    const service = execFileSync('pgrep', ['-P', String(second.process.pid), '-f', 'dist/main.js']);
-    process.kill(Number(service), 'SIGKILL');
-    expect(await second.exitCode).toBe(137);
-    expect(second.output()).toMatch(/\nThe service was ended by SIGKILL, from outside\.\n$/);
   });
 
   it('reads .env, and migrates the database of DATABASE_URL without adding demo stock or a key', async () => {
