@@ -19,7 +19,7 @@ describe('the drain', () => {
     socket.write(`GET /v1/inventory HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${service.key}\r\n\r\n`);
     await once(socket, 'readable');
     const drained = drain(service);
-    await pause(2_000); // longer than idle connections stay open
+    await pause(1_500); // longer than idle connections stay open
     const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
     expect(body.length).toBe(Number(/content-length: (\d+)/i.exec(head)?.[1]));
     expect(await drained).toBe(true);
@@ -36,9 +36,7 @@ describe('the drain', () => {
     const service = await startServiceOfTest({ limits: { headMs: 300 } });
     const connection = await Connection.open(service.port);
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
-    const startedAt = performance.now();
-    expect(await drain(service)).toBe(true);
-    expect(performance.now() - startedAt).toBeLessThan(4_000);
+    expect(await drain(service)).toBe(true); // false after DRAIN_TIMEOUT_MS
     expect(await connection.closed()).toMatch(/^HTTP\/1\.1 408 .*"code":"request_timeout"/s);
   });
 
@@ -49,8 +47,9 @@ describe('the drain', () => {
     await service.stock([1, 1]);
     const unlock = await service.database.lockRow(1);
     const drained = drain(service);
-    const ready = await fetch(`${service.url}/health/ready`);
-    expect([ready.status, ready.headers.get('connection')]).toEqual([503, 'close']);
+    const probes = ['ready', 'live'].map((name) => fetch(`${service.url}/health/${name}`));
+    const answers = (await Promise.all(probes)).map(({ status, headers }) => `${status} ${headers.get('connection')}`);
+    expect(answers).toEqual(['503 close', '200 close']);
     await pause(1_000);
     const updated = service.update(1, 2);
     await pause(1_800); // the bound would be over if it had begun with the delay

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CSV_HEADER, IMPORT_CSV, inventory } from './commands/inventory-command.ts';
 import type { Database } from './support/database.ts';
 import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
@@ -23,11 +23,8 @@ describe('an acknowledged PATCH /v1/inventory/:petId', () => {
     const postgres = await startFaultyPostgres();
     const { database } = postgres;
     // Otherwise PostgreSQL writes the updates to disk in the background.
-    await database.setSystem(
-      `SET wal_writer_delay = '10s'`,
-      `SET wal_writer_flush_after = '1GB'`,
-      'SET autovacuum = off',
-    );
+    const lazy = [`wal_writer_delay = '10s'`, `wal_writer_flush_after = '1GB'`, 'autovacuum = off'];
+    await database.setSystem(...lazy.map((setting) => `SET ${setting}`));
     await database.set('synchronous_commit', 'off');
     const service = await startServiceOfTest({ databaseUrl: postgres.url });
     await service.stock([1, 0], [2, 0]);
@@ -77,7 +74,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await onPrimary(`ALTER DATABASE postgres SET client_min_messages = error`);
     await replicated.primary.setSystem(`SET synchronous_standby_names = '*'`);
     const synchronous = () => onPrimary(`SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
-    await vi.waitFor(async () => expect(await synchronous()).toHaveLength(1), { timeout: 10_000 });
+    await expect.poll(synchronous).toHaveLength(1);
     service = await startService({ databaseUrl: replicated.primary.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
   }, 60_000);
   afterAll(async () => {
@@ -89,6 +86,10 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await replicated.standby.setSystem(`SET primary_conninfo = ''`);
     await expect.poll(() => onPrimary('SELECT FROM pg_stat_replication')).toHaveLength(0);
   }
+  async function cancelHeld(): Promise<void> {
+    await expect.poll(held).toHaveLength(1);
+    await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+  }
   const findStandby = () => replicated.standby.setSystem(`SET primary_conninfo = '${replicated.primary.url}'`);
 
   it.each(['on', 'off'])('answers outcome_unknown to an unconfirmed commit with FAST=%s', async (FAST) => {
@@ -97,8 +98,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     expect(await setQuantity(service, 1, 1)).toBe('200');
     await loseStandby();
     const unconfirmed = setQuantity(service, 1, 2);
-    await expect.poll(held).toHaveLength(1);
-    await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+    await cancelHeld();
     expect(await unconfirmed).toBe('outcome_unknown');
     await findStandby();
     await expect.poll(() => setQuantity(service, 1, 3)).toBe('200');
@@ -118,8 +118,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
       [[...IMPORT_CSV, '--quiet'], /^$/],
     ] as const) {
       const finished = run(args, `${CSV_HEADER}1,7,sold\n`);
-      await expect.poll(held).toHaveLength(1);
-      await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+      await cancelHeld();
       const { code, stderr, ...shown } = await finished;
       expect({ args, code, ...shown }).toEqual({ args, code: 1, stdout: expect.stringMatching(stdout) as string });
       expect(stderr).toMatch(/(^|\n)error: committed here, but not confirmed by the synchronous standby: .+\n$/);

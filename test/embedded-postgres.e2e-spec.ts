@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isAlive, runningPostgres, startPostgres } from '../dev/embedded-postgres.ts';
 import { Database } from './support/database.ts';
 
@@ -35,17 +35,12 @@ describe('the embedded PostgreSQL', () => {
     await two.stop();
   });
 
-  it('listens on 127.0.0.1 only, and requires its password', async () => {
+  it('listens on 127.0.0.1 only, requires its password, and orders text by code point on every machine', async () => {
     const server = await start();
     expect(await query(server.url, 'SHOW listen_addresses')).toEqual([{ listen_addresses: '127.0.0.1' }]);
     const wrong = new URL(server.url);
     wrong.password = 'wrong';
     await expect(query(wrong.href, 'SELECT 1')).rejects.toThrow('password authentication failed');
-    await server.stop();
-  });
-
-  it('orders text by code point on every machine', async () => {
-    const server = await start();
     const sorted = `SELECT string_agg(t, '' ORDER BY t) AS sorted FROM unnest('{é,b,B,a}'::text[]) t`;
     expect(await query(server.url, sorted)).toEqual([{ sorted: 'Babé' }]);
     await server.stop();
@@ -71,8 +66,8 @@ describe('the embedded PostgreSQL', () => {
       const owner = spawn(process.execPath, ['--input-type=module', '-e', script]);
       const [pid] = (await once(owner.stdout, 'data')) as [Buffer];
       owner.kill('SIGKILL');
-      await vi.waitFor(() => expect(isAlive(Number(pid))).toBe(false), 5_000);
-      await vi.waitFor(() => expect(existsSync(owned)).toBe(!throwaway), 8_000);
+      await expect.poll(() => isAlive(Number(pid))).toBe(false);
+      await expect.poll(() => existsSync(owned)).toBe(!throwaway);
     },
   );
 
@@ -82,10 +77,8 @@ describe('the embedded PostgreSQL', () => {
   ])('reports in one line that postmaster.pid is damaged: %j', async (text, told) => {
     const note = join(folder, 'data', 'postmaster.pid');
     writeFileSync(note, text);
-    const startedAt = performance.now();
     const line = new RegExp(`^PostgreSQL did not start in .+lock file "postmaster.pid".*${told}.*$`);
     await expect(start()).rejects.toThrow(line);
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
     rmSync(note);
     await (await start()).stop();
   });

@@ -59,8 +59,8 @@ describe('npm start', { timeout: 60_000 }, () => {
     return { process: child, output: () => output, exitCode };
   }
 
-  async function terminate({ process, exitCode }: ReturnType<typeof start>): Promise<void> {
-    process.kill('SIGTERM');
+  async function end({ process, exitCode }: ReturnType<typeof start>, signal: NodeJS.Signals = 'SIGTERM') {
+    process.kill(signal);
     expect(await exitCode).toBe(0);
   }
 
@@ -112,11 +112,11 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(statSync(join(project, '.data/demo-api-key')).mode & 0o777).toBe(0o600);
 
     const pid = postmaster();
-    await terminate(started);
-    await vi.waitFor(() => expect(isAlive(pid)).toBe(false), 10_000);
+    await end(started, 'SIGINT');
+    await expect.poll(() => isAlive(pid)).toBe(false);
   });
 
-  it('keeps an acknowledged update when everything is killed, and refuses to start twice', async () => {
+  it('keeps an acknowledged update when everything is killed, refuses to start twice, and tells which part was killed', async () => {
     const killed = start();
     const answer = await (await ready(killed)).update('{"quantity": 777}');
     expect(answer.status).toBe(200);
@@ -130,8 +130,16 @@ describe('npm start', { timeout: 60_000 }, () => {
     const address = /API +(\S+)\/v1/.exec(started.output())?.[1] ?? '';
     expect(await refusal()).toBe(`npm start is already running at ${address} (process ${started.process.pid})\n`);
     expect((await list()).status).toBe(200);
-    started.process.kill('SIGINT');
-    expect(await started.exitCode).toBe(0);
+    const service = execFileSync('pgrep', ['-P', String(started.process.pid), '-f', 'dist/main.js']);
+    process.kill(Number(service), 'SIGKILL');
+    expect(await started.exitCode).toBe(137);
+    expect(started.output()).toMatch(/\nThe service was ended by SIGKILL, from outside\.\n$/);
+
+    const again = start();
+    await ready(again);
+    process.kill(postmaster(), 'SIGKILL');
+    expect(await again.exitCode).toBe(1);
+    expect(again.output()).toContain('The embedded PostgreSQL ended by itself');
   });
 
   it('prints a new key when the last one is revoked, and reads an empty setting as unset', async () => {
@@ -147,24 +155,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     keys('revoke', key?.id ?? '');
     const started = start(unset);
     expect((await (await ready(started)).list()).status).toBe(200);
-    await terminate(started);
-  });
-
-  it('ends with a message when its database or its service is killed', async () => {
-    const first = start();
-    await ready(first);
-    process.kill(postmaster(), 'SIGKILL');
-    expect(await first.exitCode).toBe(1);
-    expect(first.output()).toContain('The embedded PostgreSQL ended by itself');
-
-    const second = start();
-    await ready(second);
-    const service = execFileSync('pgrep', ['-P', String(second.process.pid), '-f', 'dist/main.js'], {
-      encoding: 'utf8',
-    });
-    process.kill(Number(service), 'SIGKILL');
-    expect(await second.exitCode).toBe(137);
-    expect(second.output()).toMatch(/\nThe service was ended by SIGKILL, from outside\.\n$/);
+    await end(started);
   });
 
   it('reads .env, and migrates the database of DATABASE_URL without adding demo stock or a key', async () => {
@@ -172,12 +163,8 @@ describe('npm start', { timeout: 60_000 }, () => {
     const BOOTSTRAP_API_KEY = 'a-bootstrap-key-of-enough-characters';
     const settings = { DATABASE_URL: database.url, BOOTSTRAP_API_KEY, HOST: 'the.environment.counts.more' };
     const file = join(project, '.env');
-    writeFileSync(
-      file,
-      Object.entries(settings)
-        .map(([name, value]) => `${name}='${value}'\n`)
-        .join(''),
-    );
+    const lines = Object.entries(settings).map(([name, value]) => `${name}='${value}'\n`);
+    writeFileSync(file, lines.join(''));
     onTestFinished(() => rmSync(file));
     const started = start();
     await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 50_000);
@@ -186,7 +173,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     const answer = await fetch(address, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
     expect(await answer.text()).toBe('[]');
     expect(await applyMigrations(database.url)).toEqual([]);
-    await terminate(started);
+    await end(started);
   });
 
   it('ends with one line when a setting is wrong', async () => {
@@ -200,14 +187,6 @@ describe('npm start', { timeout: 60_000 }, () => {
       // An address of RFC 5737, for documentation alone.
       [{ HOST: '192.0.2.1' }, 'listen EADDRNOTAVAIL: address not available 192.0.2.1; set HOST to another'],
       [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535'],
-      [
-        { DATABASE_URL: 'postgresql://nobody:x@127.0.0.1:70000/nothing' },
-        'error: DATABASE_URL must name a port up to 65535',
-      ],
-      [
-        { DATABASE_URL: 'postgresql://nobody:x@127.0.0.1:1/nothing' },
-        'error: the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1; check DATABASE_URL',
-      ],
     ] as const;
     for (const [settings, line] of cases) expect(await refusal({ DATABASE_URL, ...settings })).toBe(`${line}\n`);
   });
@@ -218,14 +197,12 @@ describe('npm start', { timeout: 60_000 }, () => {
     writeFileSync(key, 'short');
     expect(await refusal()).toBe(`${key} has fewer than 32 characters; remove it to get a new key\n`);
     renameSync(join(server, 'data'), join(project, 'lost'));
-    expect(await refusal()).toBe(
-      `${server} has lost its folder "data"; put it back, or remove ${server} to start afresh\n`,
-    );
+    const lost = `${server} has lost its folder "data"; put it back, or remove ${server} to start afresh\n`;
+    expect(await refusal()).toBe(lost);
     rmSync(data, { recursive: true });
     writeFileSync(data, '');
-    expect(await refusal()).toBe(
-      `${data} is a file; npm start keeps its database in a folder of this name: remove or rename it\n`,
-    );
+    const isFile = `${data} is a file; npm start keeps its database in a folder of this name: remove or rename it\n`;
+    expect(await refusal()).toBe(isFile);
     rmSync(data);
     symlinkSync(process.platform === 'darwin' ? '/System' : '/sys/kernel', data); // where no folder can be made
     expect(await refusal()).toMatch(/^\S+\/\.data\/postgres\S* cannot be written: E.+\n$/);

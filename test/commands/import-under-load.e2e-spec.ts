@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import type { Client } from 'pg';
@@ -10,7 +9,6 @@ import {
   failed,
   IMPORT_CSV,
   inventory,
-  inventoryCommand,
   outcomeOf,
   printed,
   sessionsOf,
@@ -70,17 +68,6 @@ describe('an import under load', () => {
     expect(await listed()).toEqual({ 2: PETS });
   });
 
-  it('changes nothing when it is killed while it reads the file', async () => {
-    expect(await load(3)).toEqual(printed());
-    const child = startInventory(url, IMPORT_CSV);
-    child.stdin.write(stockOf(4).slice(0, 60_000));
-    await untilSessionOf('import', service.database, `query LIKE 'COPY incoming%'`);
-    child.kill('SIGKILL');
-    await once(child, 'close');
-    expect(await listed()).toEqual({ 3: PETS });
-    await expect.poll(() => sessionsOf('import', service.database)).toEqual([]);
-  });
-
   it('changes nothing and releases its locks when it is killed while it writes', async () => {
     expect(await load(5)).toEqual(printed());
     const release = await service.database.lockRow(PETS - 1);
@@ -88,7 +75,8 @@ describe('an import under load', () => {
     await untilSessionOf('import', service.database, `wait_event_type = 'Lock'`);
     child.kill('SIGKILL');
     await once(child, 'close');
-    await expect.poll(() => sessionsOf('import', service.database), { timeout: 2_200 }).toEqual([]); // its wait for the lock would end by itself later
+    // By itself its wait for the lock would end after 5 s.
+    await expect.poll(() => sessionsOf('import', service.database), { timeout: 4_000 }).toEqual([]);
     expect(await listed()).toEqual({ 5: PETS });
     expect((await service.update(1, 5)).status).toBe(200);
     await release();
@@ -169,15 +157,5 @@ describe('inventory export', () => {
     child.stdout.destroy();
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
     expect([child.exitCode, stderr]).toEqual([0, '']);
-  });
-
-  it.each([
-    ['>&-', { status: 1, stderr: 'error: standard output is closed; nothing was done\n' }],
-    ['> /dev/null', { status: 0, stderr: '' }],
-  ])('fails only when standard output is closed: %s', (outlet, outcome) => {
-    const { command, args } = inventoryCommand();
-    const script = `'${command}' '${args.join()}' export ${outlet}`;
-    const env = { DATABASE_URL: url };
-    expect(spawnSync('sh', ['-c', script], { env, encoding: 'utf8' })).toMatchObject(outcome);
   });
 });

@@ -34,10 +34,8 @@ export function failed(line: string, stdout = ''): Outcome {
   return { code: 1, stdout, stderr: `error: ${line}\n` };
 }
 
-/** The command, for a shell script to start. */
-export function inventoryCommand() {
-  return { command: process.execPath, args: [CLI] };
-}
+/** The command, as a shell script starts it. */
+export const SHELL_COMMAND = `'${process.execPath}' '${CLI}'`;
 
 /** Starts the real `inventory` command as a process of its own. */
 export function startInventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {

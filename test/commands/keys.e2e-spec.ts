@@ -4,7 +4,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { bootstrapKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
-import { failed, inventoryCommand } from './inventory-command.ts';
+import { failed, SHELL_COMMAND } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -71,8 +71,7 @@ describe('inventory keys create', () => {
 describe('inventory keys', () => {
   /** Runs a line of a shell in which `inventory` is the command. */
   function shell(line: string) {
-    const { command, args } = inventoryCommand();
-    const script = `set -o pipefail; inventory() { '${command}' '${args.join()}' "$@"; }; ${line}`;
+    const script = `set -o pipefail; inventory() { ${SHELL_COMMAND} "$@"; }; ${line}`;
     const options = { env: { DATABASE_URL: store.url }, encoding: 'utf8' } as const;
     const { status, stderr } = spawnSync('bash', ['--norc', '-c', script], options);
     return { status, stderr };
@@ -87,14 +86,16 @@ describe('inventory keys', () => {
 
   // `<>` opens the null device as Node.js and Python do for a child whose output is ignored.
   it.each(['>&-', '1<> /dev/null'])(
-    'create and rotate write nothing while standard output is closed: %s',
+    'create and rotate write nothing while standard output is closed, and an export fails: %s',
     async (outlet) => {
       const name = `closed ${outlet}`;
       const id = await create('--name', name);
       const refused = { status: 1, stderr: 'error: standard output is closed; nothing was done\n' };
-      expect(shell(`inventory keys create --name '${name}' ${outlet}`)).toEqual(refused);
-      expect(shell(`inventory keys rotate ${id} ${outlet}`)).toEqual(refused);
+      for (const command of [`keys create --name '${name}'`, `keys rotate ${id}`, 'export']) {
+        expect(shell(`inventory ${command} ${outlet}`)).toEqual(refused);
+      }
       expect(shell(`inventory keys list ${outlet}`)).toEqual({ status: 0, stderr: '' });
+      expect(shell('inventory export > /dev/null')).toEqual({ status: 0, stderr: '' });
       expect(await stored(name)).toMatchObject([{ id, state: 'live', ends_in_s: null }]);
     },
   );
@@ -133,16 +134,13 @@ describe('inventory keys list', () => {
 });
 
 describe('inventory keys revoke', () => {
-  it('revokes a key for ever, and prints the same when repeated', async () => {
+  it('revokes a key for ever, prints the same when repeated, and refuses an id that no key has', async () => {
     const id = await create('--name', 'lost');
     const first = await keys('revoke', id);
     const second = await keys('revoke', id);
     expect(first).toMatchObject({ code: 0, stdout: '' });
     expect(second).toEqual(first);
     expect(await stored('lost')).toMatchObject([{ state: 'revoked' }]);
-  });
-
-  it('refuses an id that no key has', async () => {
     expect(await keys('revoke', 'nosuchid')).toEqual(
       failed('no key has this id; "inventory keys list" shows them all'),
     );

@@ -1,4 +1,3 @@
-import type { SeededRandom } from '../../faults/seeded-random.ts';
 import type { Format } from '../../src/commands/stock-file.ts';
 import { ITEM } from '../../src/inventory/stock-item.ts';
 
@@ -62,52 +61,37 @@ const ITEM_FAULTS: Fault[] = [
   ],
 ];
 
-const WHOLE_FAULTS: MalformedFile[] = [
-  { format: 'csv', text: '', problem: HEADER_RULE },
-  { format: 'csv', text: '5,5,sold\n', problem: HEADER_RULE },
-  { format: 'csv', text: 'petId,quantity\n5,5\n', problem: HEADER_RULE },
-  { format: 'csv', text: 'petId,petId,quantity,status\n', problem: HEADER_RULE },
-  { format: 'csv', text: 'petId,quantity,status,name\n', problem: HEADER_RULE },
-  { format: 'ndjson', text: '5,5,sold\n', problem: 'line 1: is not valid JSON' },
-  { format: 'json', text: '', problem: 'the file is not valid JSON' },
-  { format: 'json', text: '[\n', problem: 'the file is not valid JSON' },
-  { format: 'json', text: '[{}]]', problem: 'the file is not valid JSON' },
-  { format: 'json', text: '{}', problem: 'the file must be one JSON array of objects' },
+const WHOLE_FAULTS: readonly (readonly [format: Format, problem: string, ...texts: string[]])[] = [
+  ['csv', HEADER_RULE, '', '5,5,sold\n', 'petId,quantity\n5,5\n', 'petId,petId,quantity,status\n'],
+  ['csv', HEADER_RULE, 'petId,quantity,status,name\n'],
+  ['ndjson', `line 1: ${NOT_JSON}`, '5,5,sold\n'],
+  ['json', `the file ${NOT_JSON}`, '', '[\n', '[{}]]'],
+  ['json', 'the file must be one JSON array of objects', '{}'],
 ];
 
-/** Each fault in each format, at a random place of a valid file, with random line ends and BOM. */
-export function malformedFiles(random: SeededRandom): MalformedFile[] {
+/** Each fault in each format, in the second of three records. */
+export function malformedFiles(): MalformedFile[] {
   const filesOf = (format: Format, faults: Fault[]) =>
-    faults.flatMap(([problem, ...spoilt]) => spoilt.map((each) => fileWith(each, format, problem, random)));
+    faults.flatMap(([problem, ...spoilt]) => spoilt.map((each) => fileWith(each, format, problem)));
   return [
-    ...WHOLE_FAULTS,
+    ...WHOLE_FAULTS.flatMap(([format, problem, ...texts]) => texts.map((text) => ({ format, text, problem }))),
     ...filesOf('csv', CSV_FAULTS),
     ...filesOf('ndjson', ITEM_FAULTS),
     ...filesOf('json', ITEM_FAULTS),
   ];
 }
 
-function fileWith(spoilt: Spoilt, format: Format, problem: string, random: SeededRandom): MalformedFile {
-  const count = random.between(2, 61);
-  const at = random.between(0, count - 1);
-  const records = Array.from({ length: count }, (_, index) => {
-    const status = random.pick(['available', 'pending', 'sold']);
-    const pet = {
-      petId: String(10 * index - 100),
-      quantity: String(random.between(0, 2 ** 31 - 1)),
-      status: format === 'csv' ? status : JSON.stringify(status),
-    };
-    if (index !== at) return write(format, pet);
-    return typeof spoilt === 'string' ? spoilt : write(format, { ...pet, ...spoilt });
-  });
-  const lineEnd = random.pick(['\n', '\r\n']);
-  const lines = {
-    csv: ['petId,quantity,status', ...records],
-    ndjson: records,
-    json: ['[', records.join(`,${lineEnd}`), ']'],
+function fileWith(spoilt: Spoilt, format: Format, problem: string): MalformedFile {
+  const status = format === 'csv' ? 'sold' : '"sold"';
+  const faulty = typeof spoilt === 'string' ? spoilt : write(format, { petId: '2', quantity: '7', status, ...spoilt });
+  const [first, last] = ['1', '3'].map((petId) => write(format, { petId, quantity: '7', status }));
+  const records = [first, faulty, last];
+  const text = {
+    csv: `petId,quantity,status\n${records.join('\n')}\n`,
+    ndjson: `${records.join('\n')}\n`,
+    json: `[${records.join(',\n')}]\n`,
   }[format];
-  const text = random.pick(['', '\ufeff']) + lines.join(lineEnd) + lineEnd;
-  return { format, text, problem: placed(problem, format, at, count) };
+  return { format, text, problem: placed(problem, format) };
 }
 
 function write(format: Format, members: Readonly<Record<string, string | undefined>>): string {
@@ -117,10 +101,10 @@ function write(format: Format, members: Readonly<Record<string, string | undefin
 }
 
 /** Adds the place to a problem. In a JSON array some problems have no place. */
-function placed(problem: string, format: Format, at: number, count: number): string {
-  if (format === 'csv') return `line ${at + 2}: ${problem}`;
-  if (format === 'ndjson') return `line ${at + 1}: ${problem}`;
+function placed(problem: string, format: Format): string {
+  if (format === 'csv') return `line 3: ${problem}`;
+  if (format === 'ndjson') return `line 2: ${problem}`;
   if (problem === NOT_JSON) return `the file ${NOT_JSON}`;
-  if (problem === TWICE) return `item ${count}: or an item before ${TWICE}`;
-  return `item ${at + 1}: ${problem}`;
+  if (problem === TWICE) return `item 3: or an item before ${TWICE}`;
+  return `item 2: ${problem}`;
 }

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
@@ -52,13 +51,9 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     };
     batchEnds.subscribe(count);
     postgres.freeze();
-    const startedAt = performance.now();
-    const probes = await Promise.all(Array.from({ length: 50 }, () => probe(service.url, 'ready')));
-    expect(performance.now() - startedAt).toBeLessThan(1_900); // the bound of the query itself is 2 s
-    expect(probes).toEqual(Array(50).fill(UNAVAILABLE));
-    const liveAt = performance.now();
-    expect(await probe(service.url, 'live')).toEqual(OK);
-    expect(performance.now() - liveAt).toBeLessThan(500);
+    const probes = Array.from({ length: 50 }, () => probe(service.url, 'ready'));
+    expect(await Promise.race([...probes, probe(service.url, 'live')])).toEqual(OK);
+    expect(await Promise.all(probes)).toEqual(Array(50).fill(UNAVAILABLE));
     postgres.thaw();
     await expect.poll(() => checks).not.toEqual([]);
     await pause(500); // a further check would have ended by now
@@ -67,14 +62,15 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     expect(checks.length).toBeLessThan(5);
   });
 
-  it('is not ready while the database is frozen and MAX_WAITING_REQUESTS is reached', async () => {
+  it('answers before a request that waits for the frozen database, also when MAX_WAITING_REQUESTS is reached', async () => {
     const crowded = await startService({ databaseUrl: postgres.url, settings: { MAX_WAITING_REQUESTS: '1' } });
     postgres.freeze();
-    const waiting = Array.from({ length: 5 }, () => crowded.list());
-    await pause(100);
-    expect(await probe(crowded.url, 'ready')).toEqual(UNAVAILABLE);
+    const lists = Array.from({ length: 5 }, () => crowded.list());
+    expect((await Promise.race(lists)).status).toBe(503); // one list waits, and the others are refused
+    const allLists = Promise.all(lists);
+    expect(await Promise.race([allLists, probe(crowded.url, 'ready')])).toEqual(UNAVAILABLE);
     postgres.thaw();
-    await Promise.all(waiting);
+    await allLists;
   });
 
   it('is live but not ready while the database is down', async () => {
@@ -85,13 +81,11 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
 });
 
 describe('GET /health/ready', { timeout: 60_000 }, () => {
-  const BOOTSTRAP_API_KEY = randomBytes(20).toString('hex');
-
   it('is 503 until the database is migrated, then 200 without a restart', async () => {
     const database = await createDatabase({ migrated: false });
-    const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY });
+    const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url });
     service.start();
-    await expect.poll(() => database.sessions()).not.toHaveLength(0);
+    await service.line(({ level }) => level === 'warn');
     const lastStatement = `SELECT max(query_start)::text AS at FROM pg_stat_activity
       WHERE datname = current_database() AND pid <> pg_backend_pid()`;
     const checks = new Set<unknown>();
@@ -112,13 +106,13 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
   it('returns 503 to the bootstrap key, not 401, until the key is stored', async () => {
     const service = await startService();
     const keyCheck = service.app.get(KeyCheck);
-    const list = (key: string) => fetch(`${service.url}/v1/inventory`, { headers: { Authorization: `Bearer ${key}` } });
-    expect((await list(service.key)).status).toBe(200);
+    expect((await service.list()).status).toBe(200);
     await service.sql('DELETE FROM api_key');
-    expect((await list(service.key)).status).toBe(401);
+    expect((await service.list()).status).toBe(401);
     keyCheck.isPrepared = false; // as at the start
-    expect((await list(service.key)).status).toBe(503);
-    expect((await list(`${service.key}x`)).status).toBe(401);
+    expect((await service.list()).status).toBe(503);
+    const headers = { Authorization: `Bearer ${service.key}x` };
+    expect((await fetch(`${service.url}/v1/inventory`, { headers })).status).toBe(401);
   });
 
   it('is 503 while the tables are missing, and stores the bootstrap key again when they are back', async () => {
@@ -137,16 +131,5 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     service.start();
     const heard = await service.line(({ msg }) => msg === 'hears');
     expect([heard, await service.terminate()]).toEqual([{ msg: 'hears', serves: false }, 0]);
-  });
-
-  it('is 503 after SIGTERM, while the service still answers', async () => {
-    const database = await createDatabase();
-    const settings = { DATABASE_URL: database.url, BOOTSTRAP_API_KEY, DRAIN_DELAY_MS: '1000' };
-    const service = await ServiceProcess.running(settings);
-    service.signal('SIGTERM');
-    await service.line(({ msg }) => msg === 'draining');
-    expect(await probe(service.url, 'ready')).toEqual(UNAVAILABLE);
-    expect(await probe(service.url, 'live')).toEqual(OK);
-    expect((await service.ended).code).toBe(0);
   });
 });

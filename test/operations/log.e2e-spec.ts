@@ -62,19 +62,19 @@ describe('the log', { timeout: 30_000 }, () => {
       await fetch(`${shared.url}/v1/inventory/77`, { method: 'PATCH', body: '{"quantity":1}', headers });
       await fetch(`${shared.url}/v1/secret/path?with=query`, { headers: { traceparent: 'nonsense' } });
       await fetch(`${shared.url}/health/live`);
-      await sendRaw(shared.port, 'nonsense\r\n\r\n');
     });
-    const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
-    const always = { msg: 'request', time, durationMs: expect.any(Number) as number, address: '127.0.0.1' };
+    const number = expect.any(Number) as number;
+    const like = (pattern: RegExp) => expect.stringMatching(pattern) as string;
+    const time = like(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    const always = { msg: 'request', time, durationMs: number, address: '127.0.0.1' };
     const ok = { ...always, level: 'info', status: 200, bytes: 47 };
-    const notFound = { ...always, level: 'warn', status: 404, code: 'not_found', bytes: expect.any(Number) as number };
-    const mine = { requestId: 'mine-1', keyId: expect.stringMatching(/^[0-9a-z]{8}$/) as string };
+    const notFound = { ...always, level: 'warn', status: 404, code: 'not_found', bytes: number };
+    const mine = { requestId: 'mine-1', keyId: like(/^[0-9a-z]{8}$/) };
     const claims = { traceId: TRACE_ID, forwardedFor: '203.0.113.7, ::1' };
-    const requestId = expect.stringMatching(UUID) as string;
     expect(lines).toEqual([
       { ...ok, ...mine, ...claims, method: 'GET', route: '/v1/inventory' },
       { ...notFound, ...mine, method: 'PATCH', route: '/v1/inventory/:petId' },
-      { ...notFound, requestId, method: 'GET', route: 'unmatched' },
+      { ...notFound, requestId: like(UUID), method: 'GET', route: 'unmatched' },
     ]);
   });
 
@@ -91,16 +91,19 @@ describe('the log', { timeout: 30_000 }, () => {
   });
 
   it('has a refused request as answered, without the time that its body takes', async () => {
+    let answeredMs = 0;
     const [line] = await linesOf(async () => {
       const connection = await Connection.open(shared.port);
+      const startedAt = performance.now();
       connection.send('PATCH /v1/inventory/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\nx');
       expect((await connection.answer()).status).toBe(401);
+      answeredMs = performance.now() - startedAt;
       await pause(300);
       connection.destroy();
     });
     expect(line).toMatchObject({ status: 401, reason: 'no_key' });
     expect(line).not.toHaveProperty('aborted');
-    expect(line?.['durationMs']).toBeLessThan(200);
+    expect(line?.['durationMs']).toBeLessThan(answeredMs + 200);
   });
 
   it('reports that BOOTSTRAP_API_KEY is revoked, and does not contain the key', async () => {
@@ -115,22 +118,15 @@ describe('the log', { timeout: 30_000 }, () => {
   });
 
   it('has the last five entries of X-Forwarded-For, and "invalid" for those that are no address', async () => {
-    const addresses = Array.from({ length: 300 }, (_, n) => `198.51.100.${n % 250}`);
-    const claims = [...addresses, 'unknown', `::1%${bootstrap}`, bootstrap, '203.0.113.7'].join(', ');
+    const claims = ['203.0.113.1', '::1', 'unknown', `::1%${bootstrap}`, bootstrap, '203.0.113.7'].join(', ');
     const [line] = await linesOf(() => list({ 'X-Forwarded-For': claims }));
-    expect(line).toMatchObject({
-      address: '127.0.0.1',
-      forwardedFor: '198.51.100.49, invalid, invalid, invalid, 203.0.113.7',
-    });
+    expect(line?.['forwardedFor']).toBe('::1, invalid, invalid, invalid, 203.0.113.7');
   });
 
   it('has the address of a client that closed its connection', async () => {
-    const [line] = await linesOf(async () => {
-      const connection = await Connection.open(shared.port);
-      connection.send('GET /v1/inventory HTTP/1.1\r\nHost: x\r\nX-Request-Id: gone\r\n\r\n').destroy();
-      await shared.line(({ requestId }) => requestId === 'gone');
-    });
-    expect(line).toMatchObject({ address: '127.0.0.1', requestId: 'gone' });
+    const connection = await Connection.open(shared.port);
+    connection.send('GET /v1/inventory HTTP/1.1\r\nHost: x\r\nX-Request-Id: gone\r\n\r\n').destroy();
+    expect(await shared.line(({ requestId }) => requestId === 'gone')).toMatchObject({ address: '127.0.0.1' });
   });
 
   it('reports each change of readiness once, and probes only at level debug', async () => {
@@ -145,11 +141,10 @@ describe('the log', { timeout: 30_000 }, () => {
     await expect.poll(timesReady).toBe(2); // without a probe
     await service.terminate();
     const lines = service.lines();
-    const told = lines.filter(({ msg }) => /^(not )?ready/.test(String(msg)));
-    expect(told.map(({ level, msg, err }) => [level, msg, err])).toEqual([
-      ['info', 'ready', undefined],
-      ['warn', expect.stringMatching(/^not ready: .*not currently accepting connections/), undefined],
-      ['info', 'ready', undefined],
+    expect(lines.filter(({ msg }) => /^(not )?ready/.test(String(msg)))).toMatchObject([
+      { level: 'info', msg: 'ready' },
+      { level: 'warn', msg: expect.stringMatching(/^not ready: .*not currently accepting connections/) as string },
+      { level: 'info', msg: 'ready' },
     ]);
     const probes = lines.filter(({ route, status }) => route === '/health/ready' && status === 503);
     expect(probes.length).toBeGreaterThanOrEqual(3);
@@ -177,19 +172,18 @@ describe('the log', { timeout: 30_000 }, () => {
     ]);
   });
 
-  /** Reading the list fails while `act` runs. */
-  async function withBrokenTable(act: () => Promise<unknown>): Promise<void> {
+  /** Reads the list while that fails. */
+  async function listOfBrokenTable(headers: Record<string, string>, service = shared) {
     await database.sql('ALTER TABLE inventory_item RENAME COLUMN quantity TO amount');
-    await act();
+    const answer = await list(headers, service);
     await database.sql('ALTER TABLE inventory_item RENAME COLUMN amount TO quantity');
+    return answer.json();
   }
 
   it('has the cause and the stack of a 500, with the code of PostgreSQL', async () => {
-    const lines = await linesOf(() =>
-      withBrokenTable(async () => {
-        expect(await (await list(bearer)).json()).toMatchObject({ code: 'internal_error' });
-      }),
-    );
+    const lines = await linesOf(async () => {
+      expect(await listOfBrokenTable(bearer)).toMatchObject({ code: 'internal_error' });
+    });
     const err = { stack: expect.stringContaining('    at ') as string };
     expect(lines).toMatchObject([{ level: 'error', status: 500, code: 'internal_error', err }]);
     expect(JSON.stringify(lines)).toContain('42703');
@@ -216,7 +210,7 @@ describe('the log', { timeout: 30_000 }, () => {
       if (key.startsWith('psk_')) await list({ ...bearer, 'X-Request-Id': key }, service);
       await sendRaw(port, `GET /${key} HTTP/1.1\r\nHost: x\r\nAuthorization Bearer ${key}\r\n\r\n`);
       await sendRaw(port, `GET / HTTP/1.1\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`);
-      await withBrokenTable(() => list({ ...bearer, 'X-Request-Id': 'a_500' }, service));
+      await listOfBrokenTable({ ...bearer, 'X-Request-Id': 'a_500' }, service);
     }
     await service.terminate();
     expect(requestLines(service.lines()).length).toBeGreaterThan(20);
@@ -266,17 +260,21 @@ describe('the log', { timeout: 30_000 }, () => {
     });
     afterAll(() => rmSync(folder, { recursive: true }));
 
-    it('continues when another process reads the pipe', async () => {
+    it('continues when another process reads the pipe, and lets the process end when none does', async () => {
+      const loseReader = async () => {
+        reader.kill();
+        await once(reader, 'exit');
+        await askAs('unread');
+        await pause(300); // the service has tried to write it by now
+      };
       await askAs('first');
       await seesAll('"first"');
-      reader.kill();
-      await once(reader, 'exit');
-      await askAs('unread');
-      await pause(300); // the service has tried to write it by now
+      await loseReader();
       read();
       await askAs('last');
       await seesAll('"unread"', '"last"');
-      expect(await service.terminate()).toBe(0);
+      await loseReader();
+      expect([await service.terminate(), service.log]).toEqual([0, '']);
     });
 
     it('is complete when the service ends, although the reader is slow', async () => {
@@ -289,14 +287,6 @@ describe('the log', { timeout: 30_000 }, () => {
       reader.kill('SIGCONT');
       expect(await ended).toBe(0);
       await seesAll(...ids, '"draining"', '"stopped"');
-    });
-
-    it('lets the process end when the reader is gone', async () => {
-      reader.kill();
-      await once(reader, 'exit');
-      await askAs('unread');
-      await pause(300);
-      expect([await service.terminate(), service.log]).toEqual([0, '']);
     });
   });
 

@@ -1,4 +1,5 @@
 import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -19,13 +20,10 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
 
   const bearer = () => ({ Authorization: `Bearer ${service.key}` });
 
-  async function exposition(): Promise<string> {
-    return (await fetch(`${service.url}/metrics`, { headers: bearer() })).text();
-  }
-
   /** All samples by name and labels. */
   async function scrape(): Promise<ReadonlyMap<string, number>> {
-    const samples = [...(await exposition()).matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)];
+    const exposition = await fetch(`${service.url}/metrics`, { headers: bearer() });
+    const samples = [...(await exposition.text()).matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)];
     return new Map(samples.map(([, name = '', value]) => [name, Number(value)]));
   }
 
@@ -53,7 +51,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     expect(taken.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   });
 
-  it('counts every request exactly, by method, route and status', async () => {
+  it('counts every request exactly, by method, route and status, and all unknown paths in one series', async () => {
     const json = { ...bearer(), 'Content-Type': 'application/json' };
     const kinds: readonly (readonly [times: number, act: (n: number) => Promise<unknown>])[] = [
       [400, () => send('GET', '/v1/inventory', bearer())],
@@ -64,7 +62,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       [11, () => send('PATCH', '/v1/inventory/1', { ...json, 'If-Match': '"sold-9"' }, '{"quantity":1}')],
       [19, () => send('GET', '/v1/inventory')],
       [7, () => send('GET', '/v1/inventory', { Authorization: 'Bearer nobody' })],
-      [23, (n) => send('GET', `/nowhere/${n}`)],
+      [23, (n) => send('GET', n % 2 ? `/nowhere/${n}?${n}` : `/v1/${n}`)],
       [5, () => send('PROPFIND', '/v1/inventory')],
       [3, () => send('OPTIONS', '/v1/inventory')],
       [9, () => send('GET', '/health/live')],
@@ -116,28 +114,8 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const samples = await scrape();
     expect(samples.get('inventory_list_bytes')).toBe((await service.list()).bytes.length);
     expect(samples.get('http_server_active_requests')).toBe(1);
-  });
-
-  it('adds no series for 1,000 random paths', async () => {
-    const series = async () => [...(await scrape()).keys()].filter((name) => /^(http_server|inventory)_/.test(name));
-    const word = () => Math.random().toString(36).slice(2);
-    await send('GET', '/nowhere');
-    const before = await series();
-    const rises = await risesOf(async () => {
-      for (let n = 0; n < 500; n++) {
-        await Promise.all([send('GET', `/v1/${word()}`), send('GET', `/${word()}/${word()}?${word()}`)]);
-      }
-    });
-    expect(await series()).toEqual(before);
-    expect(rises(REQUESTS)).toEqual({ '{method="GET",route="unmatched",status="404"}': 1_000 });
-  });
-
-  it('shows 0 failures of a route after its first request, so that the first failure is an increase', async () => {
-    await send('GET', '/v1/inventory', bearer());
-    const samples = await scrape();
-    for (const status of [500, 503]) {
-      expect(samples.get(`${REQUESTS}{method="GET",route="/v1/inventory",status="${status}"}`)).toBe(0);
-    }
+    // Otherwise Prometheus would not see the first failure as an increase.
+    expect(samples.get(`${REQUESTS}{method="GET",route="/v1/inventory",status="500"}`)).toBe(0);
   });
 
   it('counts a request as 499 when its client disconnects before the response', async () => {
@@ -178,12 +156,12 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
       if (how === 'freezes') postgres.freeze();
       else await postgres.stop();
       expect((await service.list()).status).toBe(503);
-      const startedAt = performance.now();
-      const { status, text } = await scrape('reads-metrics');
-      expect([status, performance.now() - startedAt < 1_000]).toEqual([200, true]);
+      const refused = scrape(service.key); // it has read no metrics before, and waits until its deadline
+      const { status, text } = await Promise.race([refused, scrape('reads-metrics')]);
+      expect(status).toBe(200);
       expectSeriesInUse(text);
       expect(text).toMatch(/^http_server_request_duration_seconds_count\{.*status="503"\} 1$/m);
-      expect((await scrape(service.key)).status).toBe(503); // it has read no metrics before
+      expect((await refused).status).toBe(503);
 
       if (how === 'freezes') postgres.thaw();
       else await postgres.restart();
@@ -194,26 +172,24 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
   );
 });
 
+/** Compares the names and labels that the dashboard and the alert rules use with those of the exposition. */
 function expectSeriesInUse(exposition: string): void {
-  const known = new Map<string, Set<string>>();
-  for (const [, name = '', labels = ''] of exposition.matchAll(/^(\w+)(?:\{(.*)\})? /gm)) {
-    const names = known.get(name) ?? new Set(['job', 'instance']); // which Prometheus adds
-    for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) names.add(label);
-    known.set(name, names);
-  }
-  const selectors = ['grafana', 'prometheus'].flatMap((folder) => selectorsIn(`deploy/${folder}/`));
-  expect(selectors.length).toBeGreaterThan(30);
-  for (const [selector, name = '', labels = ''] of selectors) {
-    const asked = [...labels.matchAll(/(\w+)\s*(?:=|!)/g)].map(([, label]) => label);
-    expect([...(known.get(name) ?? [])], selector).toEqual(expect.arrayContaining(asked));
-    expect(known.has(name), selector).toBe(true);
-  }
+  const known = new Set(namesAndLabels(exposition.matchAll(/^(\w+)(?:\{(.*)\})? /gm)));
+  const files = ['grafana', 'prometheus'].flatMap((folder) => {
+    const path = join('deploy', folder);
+    return readdirSync(path).map((file) => readFileSync(join(path, file), 'utf8').replaceAll('\\"', '"'));
+  });
+  const selector = /(?<![\w:])((?:http_server|inventory|nodejs|process)_\w+)(?:\{([^}]*)\})?/g;
+  const inUse = namesAndLabels(files.join('\n').matchAll(selector));
+  expect(inUse.length).toBeGreaterThan(30);
+  const addedByPrometheus = /\{(job|instance)$/;
+  expect(inUse.filter((each) => !known.has(each) && !addedByPrometheus.test(each))).toEqual([]);
 }
 
-/** The metrics that the files of a folder use, each with its name and labels. */
-function selectorsIn(folder: string): RegExpExecArray[] {
-  const path = new URL(`../../${folder}`, import.meta.url);
-  const texts = readdirSync(path).map((file) => readFileSync(new URL(file, path), 'utf8').replaceAll('\\"', '"'));
-  const selector = /(?<![\w:])((?:http_server|inventory|nodejs|process)_\w+)(?:\{([^}]*)\})?/g;
-  return texts.flatMap((text) => [...text.matchAll(selector)]);
+/** Each name, and each name with one of its labels, such as `name{label`. */
+function namesAndLabels(series: Iterable<RegExpMatchArray>): string[] {
+  return Array.from(series).flatMap(([, name = '', labels = '']) => [
+    name,
+    ...Array.from(labels.matchAll(/(\w+)\s*(?:=|!)/g), ([, label = '']) => `${name}{${label}`),
+  ]);
 }

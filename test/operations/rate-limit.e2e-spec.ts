@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type TestService, startService } from '../support/service.ts';
+import { describe, expect, it } from 'vitest';
+import { startServiceOfTest } from '../support/service.ts';
 
 describe('the rate limit', () => {
-  let limited: TestService;
-
-  beforeAll(async () => {
-    limited = await startService({ settings: { RATE_LIMIT_PER_MINUTE: '3' } });
-  });
-  afterAll(() => limited.stop());
-
-  const list = (key: string) => fetch(`${limited.url}/v1/inventory`, { headers: { Authorization: `Bearer ${key}` } });
   const limitHeaders = ({ headers }: Response) => ['RateLimit-Policy', 'RateLimit'].map((name) => headers.get(name));
 
-  it('refuses further requests of a key in the same minute, and sends Retry-After', async () => {
+  it('refuses further requests of the same key in the same minute, and sends Retry-After', async () => {
+    const limited = await startServiceOfTest({ settings: { RATE_LIMIT_PER_MINUTE: '3' } });
+    const list = (key: string) => fetch(`${limited.url}/v1/inventory`, { headers: { Authorization: `Bearer ${key}` } });
     for (const left of [2, 1, 0]) {
       const answer = await list(limited.key);
       const [policy, limit] = limitHeaders(answer);
@@ -26,9 +20,8 @@ describe('the rate limit', () => {
     ]);
     expect(refused.headers.get('Retry-After')).toMatch(/^(60|5\d)$/);
     expect(limitHeaders(refused)[1]).toMatch(/^"key";r=0;t=(60|5\d)$/);
-  });
 
-  it('counts the requests of each key apart, and counts no refused key', async () => {
+    // Each key has its own count, and a key that is refused has none.
     for (let n = 0; n < 5; n++) expect((await list('nobody')).status).toBe(401);
     await limited.addKey('another-api-key-that-may-read-and-write');
     expect((await list('another-api-key-that-may-read-and-write')).status).toBe(200);
