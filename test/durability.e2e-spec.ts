@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { CSV_HEADER, IMPORT_CSV, inventory } from './commands/inventory-command.ts';
 import type { Database } from './support/database.ts';
 import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
@@ -74,7 +74,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await onPrimary(`ALTER DATABASE postgres SET client_min_messages = error`);
     await replicated.primary.setSystem(`SET synchronous_standby_names = '*'`);
     const synchronous = () => onPrimary(`SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
-    await expect.poll(synchronous).toHaveLength(1);
+    await vi.waitUntil(async () => (await synchronous()).length === 1, { timeout: 15_000 });
     service = await startService({ databaseUrl: replicated.primary.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
   }, 60_000);
   afterAll(async () => {

@@ -31,7 +31,7 @@ const prisma = (originalCode: string) =>
 const validationError = new Prisma.PrismaClientValidationError('', { clientVersion: '7' });
 
 describe('outcomeOf', () => {
-  it.each([
+  it.each<[string, unknown, string]>([
     ['too many waiting', new TooManyWaiting(), 'not_applied'],
     ['a session that did not begin', new NotApplied('', { cause: socket('EPIPE') }), 'not_applied'],
     ['a deadline before the statement was sent', new DeadlinePassed(false), 'not_applied'],
@@ -47,7 +47,7 @@ describe('outcomeOf', () => {
     ['undefined', undefined, 'program_fault'],
     // On an open session, an error of the socket or of TLS says nothing about the statement's effect.
     ...['EPIPE', 'ECONNREFUSED', 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC', 'EMFILE'].map(
-      (code) => [code, socket(code), 'unknown'] as const,
+      (code): [string, unknown, string] => [code, socket(code), 'unknown'],
     ),
   ])('reports the outcome of %s', (_name, error, outcome) => {
     expect(outcomeOf(error)).toBe(outcome);

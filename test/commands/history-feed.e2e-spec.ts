@@ -358,7 +358,7 @@ describe.skipIf(spawnSync('jq', ['--version']).error)('the scripts of deploy/fee
     };
 
     await store.sql(`INSERT INTO inventory_item VALUES (7, 6, 'available')`);
-    const [, fromNow = ''] = /^To start from.*?```sh\n(.*?)```/ms.exec(docs) ?? [];
+    const [, fromNow = ''] = /To start from[^`]*```sh\n(.*?)```/s.exec(docs) ?? [];
     await once(start('-c', fromNow), 'close');
     expect([file('last-id'), file('stock.csv')]).toEqual(['1\n', `${CSV_HEADER}7,6,available\n`]);
     await store.sql('UPDATE inventory_item SET quantity = 5');

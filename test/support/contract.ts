@@ -68,7 +68,9 @@ function record(response: ServerResponse): { headers: OutgoingHttpHeaders; chunk
   for (const name of ['write', 'end'] as const) {
     const send = response[name].bind(response) as (...args: unknown[]) => unknown;
     response[name] = ((...args: unknown[]) => {
-      if (typeof args[0] === 'string' || args[0] instanceof Uint8Array) sent.chunks.push(Buffer.from(args[0]));
+      const [chunk, encoding] = args;
+      if (typeof chunk === 'string') sent.chunks.push(Buffer.from(chunk, encoding as BufferEncoding | undefined));
+      if (chunk instanceof Uint8Array) sent.chunks.push(Buffer.from(chunk));
       return send(...args);
     }) as never;
   }
