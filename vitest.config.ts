@@ -19,7 +19,7 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-const maxWorkers = 4; // on two cores, for most tests wait most of the time
+const maxWorkers = 5; // on two cores, for most tests wait most of the time
 
 /**
  * A worker runs one file after another in one process, because loading NestJS and Prisma takes longer than most files' tests.

@@ -13,7 +13,7 @@ const HOSTILE: readonly (readonly string[])[] = [
   ...(inject('postgresMajor') < 17 ? [] : [['transaction_timeout = 40']]),
   ['statement_timeout = 1'],
   ['lock_timeout = 1'],
-  ['idle_session_timeout = 60'],
+  ['idle_session_timeout = 200'],
   ['idle_in_transaction_session_timeout = 1'],
   ['client_min_messages = error'],
   ['array_nulls = off'],
@@ -60,7 +60,7 @@ describe('with foreign settings on the database', () => {
 
   it.each(HOSTILE)('lists, updates and keys are right with %s', async (...settings) => {
     const service = await startWith(...settings);
-    await pause(70); // an idle session may have ended
+    if (settings[0]?.startsWith('idle_session_timeout')) await pause(250);
     const [plain, conditional, refused, absent] = await Promise.all([
       service.update(1, 11),
       service.update(2, 22, [['If-Match', '"sold-2"']]),
@@ -86,19 +86,24 @@ describe('with foreign settings on the database', () => {
   });
 
   it('the commands do what they say with all of them at once', async () => {
-    await emptyWith(...HOSTILE.flat().filter((setting) => !setting.includes('serializable')));
-    const done = { code: 0 };
+    const compatible = HOSTILE.flat().filter((setting) => !setting.includes('serializable'));
+    // On a busy machine, the first statement of a connection takes longer than 1 ms.
+    await emptyWith(...compatible, 'statement_timeout = 10');
     const csv = 'petId,quantity,status\n7,8,sold\n';
-    expect(await store.inventoryReading(csv, 'import', '-', '--format', 'csv')).toMatchObject(done);
-    expect(await store.inventory('migrate')).toMatchObject(done);
-    expect(await store.inventory('export')).toMatchObject({ ...done, stdout: csv });
-    expect(await store.inventory('keys', 'create', '--name', 'Kässe 3', '--expires', '2d')).toMatchObject(done);
+    const imported = await store.inventoryReading(csv, 'import', '-', '--format', 'csv');
+    const others = [
+      ['migrate'],
+      ['export'],
+      ['keys', 'create', '--name', 'Kässe 3', '--expires', '2d'],
+      ['history', '7'],
+    ];
+    const [migrated, exported, created, history] = await Promise.all(others.map((args) => store.inventory(...args)));
+    for (const run of [imported, migrated, exported, created, history]) expect(run?.code, run?.stderr).toBe(0);
+    expect([exported?.stdout, history?.stdout]).toEqual([csv, expect.stringContaining('8 sold')]);
     const { stdout } = await store.inventory('keys', 'list', '--json');
     const [key] = JSON.parse(stdout) as { name: string; state: string; createdAt: string }[];
     expect(key).toMatchObject({ name: 'Kässe 3', state: 'live' });
     expect(Math.abs(Date.parse(key?.createdAt ?? '') - Date.now())).toBeLessThan(60_000);
-    const stdoutWithPet = expect.stringContaining('8 sold') as string;
-    expect(await store.inventory('history', '7')).toMatchObject({ ...done, stdout: stdoutWithPet });
   });
 
   it.each(['serializable', '"repeatable read"'])(

@@ -1,6 +1,5 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
@@ -8,8 +7,6 @@ import { MEMBERS } from '../../src/inventory/stock-item.ts';
 import type { Database } from '../support/database.ts';
 
 const CLI = join(import.meta.dirname, '../../dist/cli.js');
-/** The tests start the command a hundred times, and compiling is most of its start. */
-const NODE_COMPILE_CACHE = join(tmpdir(), 'inventory-compile-cache');
 
 /** Arguments for an import from standard input. */
 export const IMPORT_CSV = ['import', '-', '--format', 'csv'];
@@ -39,6 +36,7 @@ export const SHELL_COMMAND = `'${process.execPath}' '${CLI}'`;
 
 /** Starts the real `inventory` command as a process of its own. */
 export function startInventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
+  const { NODE_COMPILE_CACHE } = process.env;
   const env = { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE, ...environment };
   return spawn(process.execPath, [CLI, ...args], { env });
 }

@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -11,9 +10,6 @@ import { ask } from './http-client.ts';
 import { atTestEnd } from './test-end.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-
-/** The tests start some fifty services, and compiling takes a fifth of a start. */
-const NODE_COMPILE_CACHE = join(tmpdir(), 'inventory-compile-cache');
 
 export type LogLine = Readonly<Record<string, unknown>>;
 
@@ -76,6 +72,7 @@ export class ServiceProcess {
   start(): void {
     const listen = { HOST: '127.0.0.1', PORT: String(this.port) };
     const [program = '', ...args] = this.command;
+    const { NODE_COMPILE_CACHE } = process.env;
     const child = spawn(program, args, {
       env: { NODE_ENV: 'production', NODE_COMPILE_CACHE, ...this.settings, ...listen },
       detached: true,
