@@ -125,7 +125,7 @@ function otherVerdicts(found: ScenarioResults): Verdict[] {
   const targets = found.scenario.targets.filter(({ against }) => against !== 'fastify');
   return targets.map((target) => ({
     ...targetVerdict(found, target),
-    what: `${found.scenario.title}, of ${labelOf(target.against)}`,
+    what: `${found.scenario.title}, compared with ${labelOf(target.against)}`,
   }));
 }
 
@@ -137,7 +137,7 @@ function unchangedVerdict({ scenarios }: Results): Verdict[] {
   });
   if (!few || !many) return [];
   const share = many / few;
-  const what = 'unchanged list of 100,000 pets, of the same of 10 pets';
+  const what = 'unchanged list of 100,000 pets, compared with one of 10 pets';
   return [{ what, wanted: '≥ 0.9', found: digits(share), reached: share >= 0.9 }];
 }
 
@@ -164,7 +164,7 @@ function wholeReadingVerdicts({ wholeReading }: Results): Verdict[] {
   });
   return [
     atMost('list of 1,000,000 pets, read whole and sent', medianMs, 1_500),
-    atMost('longest hold of the event loop meanwhile, median of five', median(heldMs), 20),
+    atMost('longest block of the event loop during this, median of five', median(heldMs), 20),
     atMost('the same with gzip, after a commit elsewhere', median(gzipAfterCommitMs), 10),
     atMost('the same with gzip, after one changed pet', median(gzipAfterUpdateMs), 10),
   ];

@@ -126,7 +126,7 @@ function itemOf(item: unknown): Entry {
 function textOf(value: unknown, isString: boolean): string {
   if (value === undefined || value === null) return '';
   if (isString && typeof value === 'string') return value;
-  return typeof value === 'number' ? String(value + 0) : JSON.stringify(value);
+  return typeof value === 'number' ? String(value) : JSON.stringify(value);
 }
 
 /** @param texts in the order of the members; empty where one is missing */
