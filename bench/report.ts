@@ -80,7 +80,7 @@ function brief(title: string): string {
 }
 
 function judged(verdict: Verdict | undefined): string {
-  if (!verdict) return '–';
+  if (!verdict) return '';
   const { found, wanted, reached, withdrawn } = verdict;
   return `${found} (${wanted.replace(' ', '')}) ${reached ? 'yes' : withdrawn ? 'withdrawn' : '**no**'}`;
 }

@@ -80,11 +80,11 @@ function goal(figure: Figure, goal: number, withdrawn?: string): Target {
   return { figure, against: 'fastify', goal, ...(withdrawn === undefined ? {} : { withdrawn }) };
 }
 
-const LONE_UPDATE =
-  'With one connection nothing is shared: every update pays for two round trips, their system calls and the whole way through NestJS.';
-const SENDING = 'The kernel takes nearly all the time to send 6 MB, and needs the same time for every program.';
-const PIECES =
-  'Pieces are cut by content, so that a pet that comes or goes costs one piece. Pieces therefore differ in length, and updates more often meet long ones.';
+const LONE_CALLER =
+  'Nothing is shared: a request pays for its own round trips and system calls, and for all of NestJS.';
+const SMALL_BATCHES = 'A batch has some four updates, and an update first waits for the batch before its own.';
+const SENDING = 'The kernel takes nearly all the time to send 6 MB, for every program.';
+const PIECES = 'Pieces are cut by content and differ in length, so that updates more often meet long ones.';
 const BARE = 'The bare server only sends a buffer: it checks no key and asks no database.';
 const PGBENCH = 'pgbench only sends the statement, from C: it speaks no HTTP, checks no key and parses no JSON.';
 
@@ -151,7 +151,7 @@ export const scenarios: readonly Scenario[] = [
   lists(10, 1, {
     ...judgedWarm,
     others: ['oneTrip'],
-    targets: [goal('rate', 1.1), goal('cpu', 0.9), goal('p99', 1.2)],
+    targets: [goal('rate', 1.1), goal('cpu', 0.9), goal('p99', 1.2, LONE_CALLER)],
   }),
   lists(10, 8, {
     ...judgedWarm,
@@ -169,23 +169,30 @@ export const scenarios: readonly Scenario[] = [
   lists(1_000, 1, { always: ['service'], others: ['fastify'] }),
   lists(1_000, 64, { always: ['service'], others: ['fastify', ...peers] }),
   list10000,
-  beside(list10000, 'updates', '100 updates/s beside', 0.75, {
-    updatesPerSecond: 100,
-    always: ['service', 'fastify'],
-    others: [...peers, 'keeping'],
-    targets: [goal('rate', 8)],
-    quick: true,
-  }),
+  beside(
+    list10000,
+    'updates',
+    '100 updates/s beside',
+    0.75,
+    {
+      updatesPerSecond: 100,
+      always: ['service', 'fastify'],
+      others: [...peers, 'keeping'],
+      targets: [goal('rate', 8)],
+      quick: true,
+    },
+    'The updates and their load use the same two cores.',
+  ),
   beside(list10000, 'commits', '100 unrelated commits/s beside', 0.85, { commitsPerSecond: 100 }),
   updates(1, {
     ...judgedWarm,
     others: ['oneTrip'],
-    targets: [goal('rate', 0.7, LONE_UPDATE), goal('cpu', 1.7), goal('p99', 1.2, LONE_UPDATE)],
+    targets: [goal('rate', 0.7, LONE_CALLER), goal('cpu', 1.7), goal('p99', 1.2, LONE_CALLER)],
   }),
   updates(8, {
     ...judgedWarm,
     others: ['oneTrip'],
-    targets: [goal('rate', 1.3), goal('cpu', 0.8), goal('p99', 1.2)],
+    targets: [goal('rate', 1.3, SMALL_BATCHES), goal('cpu', 0.8), goal('p99', 1.2, SMALL_BATCHES)],
   }),
   updates(64, {
     ...judgedWarm,
