@@ -18,6 +18,19 @@ describe('readSettings', () => {
     expect(readSettings({ DATABASE_URL })).toMatchObject({ DATABASE_URL, PORT: 3000, LOG_LEVEL: 'info' });
   });
 
+  it('accepts a number at each of its bounds', () => {
+    const bounds = [
+      { PORT: '0', REQUEST_DEADLINE_MS: '100' },
+      { PORT: '65535', REQUEST_DEADLINE_MS: '9000' },
+    ];
+    for (const { PORT, REQUEST_DEADLINE_MS } of bounds) {
+      expect(readSettings({ DATABASE_URL, PORT, REQUEST_DEADLINE_MS })).toMatchObject({
+        PORT: Number(PORT),
+        REQUEST_DEADLINE_MS: Number(REQUEST_DEADLINE_MS),
+      });
+    }
+  });
+
   it.each([
     ['DATABASE_URL', undefined, 'is required'],
     ['DATABASE_URL', 'mysql://secret@db/x', ADDRESS_RULE],

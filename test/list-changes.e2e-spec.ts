@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { applyMigrations } from '../src/database/migrations.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
@@ -239,6 +239,22 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
       await expectExact();
     }
     expect(cache()).toMatchObject({ readings, patches: patches + 5 });
+  });
+
+  it('by patching a list of some age, and by reading it anew after an hour without a change', async () => {
+    const clock = vi.spyOn(Date, 'now');
+    onTestFinished(() => clock.mockRestore());
+    const { readings, patches } = cache();
+    const changeAfter = async (minutes: number) => {
+      clock.mockReturnValue(Date.now() + minutes * 60_000);
+      await update(1, minutes);
+      await expectExact();
+    };
+    await changeAfter(50);
+    await changeAfter(50);
+    expect(cache()).toMatchObject({ readings, patches: patches + 2 });
+    await changeAfter(61);
+    expect(cache()).toMatchObject({ readings: readings + 1, patches: patches + 2 });
   });
 
   it.each(Object.entries(CHANGES))('after %s', async (_, statements) => {

@@ -60,7 +60,6 @@ describe('with foreign settings on the database', () => {
 
   it.each(HOSTILE)('lists, updates and keys are right with %s', async (...settings) => {
     const service = await startWith(...settings);
-    if (settings[0]?.startsWith('idle_session_timeout')) await pause(250);
     const [plain, conditional, refused, absent] = await Promise.all([
       service.update(1, 11),
       service.update(2, 22, [['If-Match', '"sold-2"']]),
@@ -73,6 +72,17 @@ describe('with foreign settings on the database', () => {
       { petId: 1, quantity: 13, status: 'available' },
       { petId: 2, quantity: 22, status: 'sold' },
     ]);
+  });
+
+  it('keeps its sessions with idle_session_timeout = 200', async () => {
+    await startWith('idle_session_timeout = 200');
+    const sessions = () =>
+      store.sql(`SELECT pid FROM pg_stat_activity
+                  WHERE datname = current_database() AND application_name LIKE 'inventory %' ORDER BY pid`);
+    const opened = await sessions();
+    expect(opened).not.toEqual([]);
+    await pause(400);
+    expect(await sessions()).toEqual(opened);
   });
 
   it.runIf(IS_FAST)('updates with and without a condition share a statement with array_nulls = off', async () => {

@@ -69,6 +69,7 @@ describe('inventory', () => {
     'inventory history 01',
     'inventory history 1 --follow',
     'inventory history --after -1',
+    'inventory history --after 1 --limit 5',
     'inventory history --follow --since 1h',
     'inventory history --verify --after 1',
     'inventory history --verify --limit 5',

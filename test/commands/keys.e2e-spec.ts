@@ -150,7 +150,9 @@ describe('inventory keys revoke', () => {
 describe('inventory keys rotate', () => {
   it('creates a key with the same name and scopes, and lets the old key expire after a day', async () => {
     const id = await create('--name', 'scraper', '--scope', 'metrics:read');
-    const { stdout } = await keys('rotate', id);
+    const { stdout, stderr } = await keys('rotate', id);
+    const [, end = ''] = /good until (.*)/.exec(stderr) ?? [];
+    expect((Date.parse(end) - Date.now()) / 1_000).toBeCloseTo(86_400, -3);
     expect(stdout.trim()).toMatch(/^psk_[0-9A-Za-z]{48}$/);
     const [old, successor] = await stored('scraper');
     expect(old).toMatchObject({ id, state: 'live', ends_in_s: expect.closeTo(86_400, -2) as number });

@@ -119,6 +119,15 @@ describe('an Expect header', () => {
   });
 });
 
+describe('a body of the largest size', () => {
+  it('is accepted in two packets', async () => {
+    const connection = await send(update('Content-Length: 1024\r\n', FIVE));
+    await pause(20);
+    connection.send(' '.repeat(1024 - FIVE.length));
+    expect(whole(await connection.answer())).toEqual(updated('1', 5));
+  });
+});
+
 describe('a request for an upgrade', () => {
   const H2C = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n';
   const offer = `${H2C}${LENGTH}`;

@@ -1,6 +1,7 @@
 import { ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { LIMITS } from '../../src/http/limits.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import { Connection, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -85,6 +86,7 @@ describe.concurrent('a connection', () => {
     const answer = await connection.send(update()).answer();
     expect(whole(answer)).toEqual(updated('1', 5));
     expect(answer.headers['keep-alive']).toBeDefined();
+    expect(LIMITS.idleMs).toBeGreaterThan(60_000); // how long a balancer usually keeps its own connections
     expect(await connection.closed()).toBe('');
   });
 

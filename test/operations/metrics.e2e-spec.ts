@@ -114,6 +114,11 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const samples = await scrape();
     expect(samples.get('inventory_list_bytes')).toBe((await service.list()).bytes.length);
     expect(samples.get('http_server_active_requests')).toBe(1);
+    expect([...samples].filter(([name]) => name.startsWith('inventory_build_info'))).toEqual([[expect.any(String), 1]]);
+    // The smallest bucket is half a millisecond.
+    const request = 'le="0.0005",method="GET",route="/health/live",status="200"';
+    expect(samples.has(`http_server_request_duration_seconds_bucket{${request}}`)).toBe(true);
+    expect(samples.has('inventory_round_trip_duration_seconds_bucket{le="0.0005",trip="updates"}')).toBe(true);
     // Otherwise Prometheus would not see the first failure as an increase.
     expect(samples.get(`${REQUESTS}{method="GET",route="/v1/inventory",status="500"}`)).toBe(0);
   });
@@ -166,6 +171,9 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
       if (how === 'freezes') postgres.thaw();
       else await postgres.restart();
       await expect.poll(async () => (await service.list()).status).toBe(200);
+      const failures =
+        /^http_server_request_duration_seconds_count\{method="GET",route="\/v1\/inventory",status="503"\} [1-9]/m;
+      expect((await scrape('reads-metrics')).text).toMatch(failures); // later requests do not reset it
       await service.database.sql(`UPDATE api_key SET revoked_at = now() WHERE scopes = '{metrics:read}'`);
       expect((await scrape('reads-metrics')).status).toBe(401);
     },

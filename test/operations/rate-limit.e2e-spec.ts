@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startServiceOfTest } from '../support/service.ts';
 
 describe('the rate limit', () => {
@@ -20,6 +20,11 @@ describe('the rate limit', () => {
     ]);
     expect(refused.headers.get('Retry-After')).toMatch(/^(60|5\d)$/);
     expect(limitHeaders(refused)[1]).toMatch(/^"key";r=0;t=(60|5\d)$/);
+
+    const now = performance.now.bind(performance);
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 61_000);
+    onTestFinished(() => clock.mockRestore());
+    expect((await list(limited.key)).status).toBe(200);
 
     // Each key has its own count, and a key that is refused has none.
     for (let n = 0; n < 5; n++) expect((await list('nobody')).status).toBe(401);

@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest';
+import { describeFailure, Failure } from './error-text.js';
+
+const failure = (message: string, code?: string, cause?: unknown) =>
+  Object.assign(new Error(message, { cause }), code === undefined ? {} : { code });
+
+describe('describeFailure', () => {
+  it.each([
+    ['its own words', new Failure('there is no key x'), 'there is no key x'],
+    ['a lost connection', failure('Connection terminated unexpectedly'), /^the connection to the database was lost/],
+    [
+      'a pool without a connection in time',
+      failure('timeout exceeded when trying to connect'),
+      /did not answer in time/,
+    ],
+    ['a deadline', failure('deadline passed'), /did not answer in time/],
+    [
+      'a refused connection',
+      failure('connect ECONNREFUSED 127.0.0.1:1', 'ECONNREFUSED'),
+      /reached: connect ECONNREFUSED/,
+    ],
+    ['a missing table', failure('relation "x" does not exist', '42P01'), /migrate/],
+    ['a standby', failure('cannot execute UPDATE', '25006'), /^the database takes no writes/],
+    ['a lock', failure('canceling statement due to lock timeout', '55P03'), /nothing was written, try again$/],
+    ['a deadlock', failure('deadlock detected', '40P01'), /^another transaction was in the way/],
+    ['a cancelled statement', failure('canceling statement', '57014'), /^the database cut the statement off/],
+    [
+      'what another error wraps',
+      failure('outer', 'P2010', failure('cannot execute UPDATE', '25006')),
+      /takes no writes/,
+    ],
+    ['an unknown code', failure('disk full\nat character 5', '53100'), 'disk full (53100)'],
+    ['an unknown error', failure('odd'), 'odd'],
+  ])('tells %s', (_name, error, words) => {
+    expect(describeFailure(error)).toEqual(typeof words === 'string' ? words : expect.stringMatching(words));
+  });
+});
