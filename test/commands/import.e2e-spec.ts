@@ -173,7 +173,7 @@ describe('inventory import', () => {
     const semicolons = await file('semicolons.csv', csv.replaceAll(',', ';'));
     await expect(importFile(semicolons)).rejects.toThrow('the fields seem to be separated by ";"; use commas');
     const halfCharacter = await file('half.csv', Buffer.from(`${csv}\u00c3`, 'latin1'));
-    await expect(importFile(halfCharacter)).rejects.toThrow('line 3');
+    await expect(importFile(halfCharacter)).rejects.toThrow('line 6: must have 3 fields, not 1');
     const nameless = 'the name does not tell the format; add --format csv, --format ndjson, --format json';
     expect(await store.inventory('import', 'stock.xlsx')).toEqual(failed(nameless));
     expect(await store.stock()).toBe(OLD);

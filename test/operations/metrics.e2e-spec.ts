@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { listBytes } from '../http/raw-requests.ts';
 import { Connection, ask, sendRaw } from '../support/http-client.ts';
 import { startFaultyPostgres } from '../support/postgres-server.ts';
@@ -167,6 +167,11 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
       expectSeriesInUse(text);
       expect(text).toMatch(/^http_server_request_duration_seconds_count\{.*status="503"\} 1$/m);
       expect((await refused).status).toBe(503);
+      const now = performance.now.bind(performance);
+      const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 55 * 60_000);
+      onTestFinished(() => clock.mockRestore());
+      expect((await scrape('reads-metrics')).status).toBe(200); // for an hour
+      clock.mockRestore();
 
       if (how === 'freezes') postgres.thaw();
       else await postgres.restart();
