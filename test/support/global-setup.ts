@@ -23,9 +23,6 @@ declare module 'vitest' {
 /** Apply to every server of the run: another version of PostgreSQL, and only TLS. */
 const { POSTGRES_VERSION: wantedVersion = '', TEST_DATABASE_TLS: wantedTls = '' } = process.env;
 
-/** In bytes. A run uses half a gigabyte. */
-const ENOUGH_MEMORY = 2 * 2 ** 30;
-
 /** Vitest calls this once a run. It builds the service, and starts a server with a migrated template database. */
 export default async function prepareRun({ provide }: TestProject): Promise<() => Promise<void>> {
   buildIfStale();
@@ -52,11 +49,11 @@ export default async function prepareRun({ provide }: TestProject): Promise<() =
   };
 }
 
-/** For all temporary files of the run: in memory if there is room, because on a disk each server costs half a second of CPU. */
+/** For all temporary files of the run, half a gigabyte: in memory if there is room. On a disk, each server costs 0.5 s of CPU. */
 function makeTemporaryFolder(): string {
   const memory = '/dev/shm';
   const { bavail, bsize } = existsSync(memory) ? statfsSync(memory) : { bavail: 0, bsize: 0 };
-  const folder = mkdtempSync(join(bavail * bsize > ENOUGH_MEMORY ? memory : tmpdir(), 'inventory-test-'));
+  const folder = mkdtempSync(join(bavail * bsize > 2 * 2 ** 30 ? memory : tmpdir(), 'inventory-test-'));
   chmodSync(folder, 0o755); // for the account of PostgreSQL
   return folder;
 }

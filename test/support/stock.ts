@@ -3,13 +3,12 @@ import { PetStatus } from '../../src/generated/prisma/enums.ts';
 /** A pet's row; ids as text or bigint where a JavaScript number would round them. */
 export type Pet = readonly [petId: number | bigint | string, quantity: number, status?: PetStatus];
 
-const isListedBefore = ([one]: Pet, [other]: Pet) => (BigInt(one) < BigInt(other) ? -1 : 1);
+const byId = ([one]: Pet, [other]: Pet) => (BigInt(one) < BigInt(other) ? -1 : 1);
+const rowOf = ([petId, quantity, status = PetStatus.available]: Pet) => [String(petId), quantity, status] as const;
 
 /** The list that the service gives of these pets and no others. */
 export function listText(...pets: readonly Pet[]): string {
-  const items = pets
-    .toSorted(isListedBefore)
-    .map(([petId, quantity, status = PetStatus.available]) => itemText(petId, quantity, status));
+  const items = pets.toSorted(byId).map((pet) => itemText(...pet));
   return `[${items.join()}]`;
 }
 
@@ -20,9 +19,7 @@ export function itemText(petId: Pet[0], quantity: number, status: PetStatus = Pe
 
 /** What `inventory export` writes of these pets and no others. */
 export function exportText(...pets: readonly Pet[]): string {
-  const rows = pets
-    .toSorted(isListedBefore)
-    .map(([petId, quantity, status = PetStatus.available]) => [petId, quantity, status].join());
+  const rows = pets.toSorted(byId).map((pet) => rowOf(pet).join());
   return `${['petId,quantity,status', ...rows].join('\n')}\n`;
 }
 
@@ -32,10 +29,6 @@ export function stockStatement(pets: readonly Pet[]): [statement: string, args: 
     `INSERT INTO inventory_item (pet_id, quantity, status)
      SELECT * FROM unnest($1::bigint[], $2::int[], $3::pet_status[])
      ON CONFLICT (pet_id) DO UPDATE SET quantity = excluded.quantity, status = excluded.status`,
-    [
-      pets.map(([petId]) => String(petId)),
-      pets.map(([, quantity]) => quantity),
-      pets.map(([, , status = PetStatus.available]) => status),
-    ],
+    [0, 1, 2].map((column) => pets.map((pet) => rowOf(pet)[column])),
   ];
 }
