@@ -117,6 +117,8 @@ function createCluster(binaries: string, folder: string): void {
 async function launch(binaries: string, folder: string, port: number, { fsync, throwaway }: PostgresOptions) {
   const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories='];
   if (fsync === false) settings.push('fsync=off', 'synchronous_commit=off', 'full_page_writes=off');
+  // Otherwise a server that is killed and never starts again would leave its shared memory behind.
+  if (throwaway && process.platform !== 'win32') settings.push('dynamic_shared_memory_type=mmap');
   const command = [join(binaries, 'bin/postgres'), '-D', here, ...settings.flatMap((setting) => ['-c', setting])];
   writeFileSync(join(folder, 'log'), '');
   const log = openSync(join(folder, 'log'), 'a'); // a server that already runs on the folder goes on writing at the end

@@ -52,9 +52,10 @@ export class Database {
     await this.sql(`INSERT INTO api_key (${Object.keys(row).join()}) VALUES (${places.join()})`, Object.values(row));
   }
 
-  /** Locks one pet's row until the returned function is called. */
+  /** Locks one pet's row until the returned function is called, or the test ends. */
   async lockRow(petId: number): Promise<() => Promise<void>> {
     const holder = await this.session(`SELECT FROM inventory_item WHERE pet_id = ${petId} FOR UPDATE`);
+    await atTestEnd(() => holder.end());
     return () => holder.end();
   }
 

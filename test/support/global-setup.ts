@@ -45,7 +45,7 @@ export default async function prepareRun({ provide }: TestProject): Promise<() =
   return async () => {
     await template.drop();
     await server.stop();
-    rmSync(folder, { recursive: true });
+    rmSync(folder, { recursive: true, maxRetries: 3 });
   };
 }
 
