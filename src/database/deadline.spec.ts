@@ -16,6 +16,14 @@ it('byDeadline says that the work may still take effect', async () => {
   await expect(byDeadline(performance.now() + 10, work)).rejects.toMatchObject({ sent: true });
 });
 
+it('byDeadline gives up at once after the deadline, without a warning of Node.js', async () => {
+  const warning = vi.spyOn(process, 'emitWarning');
+  onTestFinished(() => warning.mockRestore());
+  const work = new Promise(() => undefined);
+  await expect(byDeadline(performance.now() - 5, work)).rejects.toThrow(DeadlinePassed);
+  expect(warning).not.toHaveBeenCalled();
+});
+
 describe('untilDeadline', () => {
   it('repeats until an attempt succeeds', async () => {
     let attempts = 0;

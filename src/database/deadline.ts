@@ -33,7 +33,7 @@ export class DeadlinePassed extends Error {
 /** @throws DeadlinePassed; the work itself goes on, and has bounds of its own */
 export async function byDeadline<T>(deadline: number, work: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new DeadlinePassed(true)), deadline - performance.now());
+  const timer = setTimeout(() => reject(new DeadlinePassed(true)), Math.max(0, deadline - performance.now()));
   try {
     return await Promise.race([work, late]);
   } finally {
