@@ -194,14 +194,13 @@ describe('PATCH /v1/inventory/:petId of many pets with the same Idempotency-Keys
     await service.stock(...pets.map((pet) => [pet, 0] as const));
     for (let round = 0; round < 5; round++) {
       const name = newKey();
-      const startedAt = performance.now();
-      const outcomes = await Promise.all([
+      const sent = Promise.all([
         ...pets.slice(0, 50).map((pet) => apply(BigInt(pet), `${name}-${pet}`)),
         ...pets.slice(50).map((pet) => apply(BigInt(pet), `${name}-${101 - pet}`, other)),
       ]);
+      const outcomes = await Promise.race([sent, sleep(1_000, [])]); // PostgreSQL looks for deadlocks after a second
       expect(outcomes.filter((outcome) => outcome === 'done')).toHaveLength(50);
       expect(outcomes.filter((outcome) => outcome === 'idempotency_key_reused')).toHaveLength(50);
-      expect(performance.now() - startedAt).toBeLessThan(1_000); // PostgreSQL looks for deadlocks after a second
     }
   });
 });
@@ -221,7 +220,6 @@ describe('a repetition of PATCH /v1/inventory/:petId while the first request is 
     expect(await update({ petId: 2 })).toEqual(updated('2', 11, 'sold'));
     await first.query('COMMIT');
     expect(await repetition).toEqual(replayed('1', 11));
-    await first.end();
     expect(await quantityOf(1)).toBe(11);
   });
 
@@ -231,7 +229,6 @@ describe('a repetition of PATCH /v1/inventory/:petId while the first request is 
     const repetition = update({ keys: [key] });
     await first.query('ROLLBACK');
     expect(await repetition).toEqual(updated('1', 11));
-    await first.end();
   });
 
   it.runIf(IS_FAST)('returns 409 for another update whose key was committed after the statement began', async () => {
@@ -246,7 +243,6 @@ describe('a repetition of PATCH /v1/inventory/:petId while the first request is 
     expect(await waiting).toBe('done');
     expect(await late).toBe('idempotency_key_reused');
     expect(await quantityOf(1)).toBe(10);
-    await Promise.all([first.end(), blocker.end()]);
   });
 
   // The proxy finds the end of a commit in what passes, and TLS hides that.

@@ -282,7 +282,6 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
       await update(3, 1_003);
       await expectExact();
       await session.query('COMMIT');
-      await session.end();
     }
     await expectExact();
   });

@@ -117,7 +117,6 @@ describe('GET /v1/inventory that waits for a transaction which replaces the tabl
       WHERE datname = current_database() AND application_name = 'inventory pool' AND wait_event_type = 'Lock'`;
     await expect.poll(() => service.sql(waiting), { interval: 5 }).toHaveLength(1);
     await swap.query('COMMIT');
-    await swap.end();
     expect((await list).text).toBe('[{"petId":1,"quantity":50,"status":"sold"}]');
   });
 });
@@ -129,7 +128,6 @@ describe('GET /v1/inventory while another session locks a table of changes', () 
     await service.list();
     const holder = await service.database.session('UPDATE inventory_item SET quantity = 6');
     await holder.query(`COMMIT; BEGIN; LOCK TABLE ${table}`);
-    onTestFinished(() => holder.end());
     expect((await service.list()).text).toBe('[{"petId":1,"quantity":6,"status":"available"}]');
   });
 });

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -183,7 +184,6 @@ describe('migrations', () => {
           );
           ids.push(Number(rows[0]?.id));
         }
-        await writer.end();
       });
       for (let run = 0; run < 10; run++) await applyMigrations(database.url);
       isOver = true;
@@ -195,9 +195,9 @@ describe('migrations', () => {
     it('stop waiting after a short time, and when run again continue after the highest id', async () => {
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       await client.query(`BEGIN; INSERT INTO stock_change (pet_id, changed_by) VALUES (2, 'an import')`);
-      const startedAt = performance.now();
-      await expect(applyMigrations(database.url)).rejects.toMatchObject({ code: '55P03' });
-      expect(performance.now() - startedAt).toBeLessThan(3_000);
+      await expect(Promise.race([applyMigrations(database.url), pause(3_000)])).rejects.toMatchObject({
+        code: '55P03',
+      });
       await client.query('COMMIT');
       await applyMigrations(database.url);
       expect(await next()).toBe(5_001);
@@ -210,7 +210,6 @@ describe('the statements of 1.0.0 on the newest schema, beside the newest servic
     const service = await startServiceOfTest();
     await service.stock([1, 5], [2, 6]);
     const old = await service.database.session();
-    onTestFinished(() => old.end());
     const run = async (statement: string, ...values: (string | null)[]) => {
       const text = readFileSync(`test/statements-1.0.0/${statement}.sql`, 'utf8');
       return (await old.query<unknown[]>({ text, values, rowMode: 'array' })).rows;

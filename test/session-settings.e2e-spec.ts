@@ -121,7 +121,6 @@ describe('with foreign settings on the database', () => {
     async (isolation) => {
       const service = await startWith(`default_transaction_isolation = ${isolation}`);
       const rewriter = await service.database.session('ALTER TABLE inventory_item ALTER quantity TYPE bigint');
-      onTestFinished(() => rewriter.end());
       await rewriter.query('ALTER TABLE inventory_item ALTER quantity TYPE int');
       const list = service.list();
       await pause(200);

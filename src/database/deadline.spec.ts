@@ -46,7 +46,7 @@ describe('untilDeadline', () => {
     const attempt = () => Promise.reject(failures.shift() ?? new Error('one too many'));
     const again = (failure: unknown) => !(failure instanceof DeadlinePassed);
     await expect(untilDeadline(performance.now() + 5_000, again, attempt)).rejects.toMatchObject({
-      message: 'deadline passed before a statement was sent',
+      message: 'deadline passed before anything was written',
       cause: { message: 'second' },
     });
   });

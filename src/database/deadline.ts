@@ -20,12 +20,12 @@ export function leastTimeToSend(deadlineMs: number): number {
   return boundsOfRequest(deadlineMs).lock_timeout + 0.04 * deadlineMs;
 }
 
-/** A call reached its deadline. `sent` tells whether a statement for it may still take effect. */
+/** A call reached its deadline. `sent` tells whether what was sent for it may still take effect. */
 export class DeadlinePassed extends Error {
   readonly sent: boolean;
 
   constructor(sent: boolean) {
-    super(`deadline passed ${sent ? 'while the statement was under way' : 'before a statement was sent'}`);
+    super(`deadline passed ${sent ? 'while the statement was under way' : 'before anything was written'}`);
     this.sent = sent;
   }
 }

@@ -103,6 +103,7 @@ export class InventoryService {
     } catch (error) {
       isGivenUp = true;
       if (isCommitting || outcomeOf(error) !== 'unknown') throw error;
+      if (error instanceof DeadlinePassed) throw new DeadlinePassed(false);
       throw new NotApplied('the transaction ended before its commit', { cause: error });
     }
   }

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { verifyHistory } from '../../src/commands/history-chain.ts';
 import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
@@ -153,7 +153,6 @@ describe('inventory history', () => {
 
   it('--verify may take half an hour, longer than other commands', async () => {
     const client = await store.database.session();
-    onTestFinished(() => client.end());
     await verifyHistory(client);
     expect((await client.query('SHOW statement_timeout')).rows).toEqual([{ statement_timeout: '30min' }]);
   });

@@ -235,8 +235,7 @@ describe('inventory import', () => {
   });
 
   it('prints one line when it is cancelled while it waits for another import', async () => {
-    const other = await store.database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0))`);
-    onTestFinished(() => other.end());
+    await store.database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0))`);
     const outcome = importCsv('8,1,sold');
     const waits = `application_name = 'inventory import' AND wait_event = 'advisory'`;
     const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND ${waits}`;

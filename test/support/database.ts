@@ -30,11 +30,12 @@ export class Database {
     }
   }
 
-  /** A connection with these statements in an open transaction, if there are any. The caller ends it. */
+  /** A connection with these statements in an open transaction, if there are any. It ends with its test. */
   async session(...begun: readonly string[]): Promise<Client> {
     const client = new Client({ connectionString: this.url });
     client.on('error', () => undefined); // tests that kill the database check what follows
     await client.connect();
+    await atTestEnd(() => client.end());
     if (begun.length > 0) await client.query(`BEGIN; ${begun.join(';')}`);
     return client;
   }
@@ -55,7 +56,6 @@ export class Database {
   /** Locks one pet's row until the returned function is called, or the test ends. */
   async lockRow(petId: number): Promise<() => Promise<void>> {
     const holder = await this.session(`SELECT FROM inventory_item WHERE pet_id = ${petId} FOR UPDATE`);
-    await atTestEnd(() => holder.end());
     return () => holder.end();
   }
 
