@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { PrismaClient } from '../src/generated/prisma/client.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
-import { Database } from './support/database.ts';
+import { Database, createDatabase } from './support/database.ts';
 import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
 import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { IS_FAST, type TestService, startService, startServiceOfTest } from './support/service.ts';
@@ -139,7 +139,6 @@ describe('GET /v1/inventory in another life of the server', { timeout: 60_000 },
     'gives no list from before the crash of a %s, although the snapshot reads the same',
     async (what) => {
       const postgres = await startFaultyPostgres();
-      onTestFinished(() => postgres.remove());
       const { database } = postgres;
       const sql = database.sql.bind(database);
       const snapshot = async () => (await sql('SELECT pg_current_snapshot()::text AS now'))[0]?.['now'];
@@ -202,7 +201,6 @@ describe('GET /v1/inventory in another life of the server', { timeout: 60_000 },
 
   it('gives no list of another server at the same address, although the snapshot reads the same', async () => {
     const postgres = await startFaultyPostgres();
-    onTestFinished(() => postgres.remove());
     const { database, dataFolder } = postgres;
     const snapshot = async () => (await database.sql('SELECT pg_current_snapshot()::text AS now'))[0]?.['now'];
     await database.setSystem('SET autovacuum = off');
@@ -243,22 +241,36 @@ describe('GET /v1/inventory from sessions that began while the database took no 
   });
 });
 
-describe('GET /v1/inventory when the network stood still during a reading', () => {
-  it('returns no list from before it stood still', async () => {
-    const postgres = await startFaultyPostgres();
-    onTestFinished(() => postgres.remove());
-    const sql = postgres.database.sql.bind(postgres.database);
-    const network = new TcpProxy(postgres.url);
+describe('GET /v1/inventory over a bad network', () => {
+  async function startBehindProxy(databaseUrl: string, REQUEST_DEADLINE_MS: string) {
+    const network = new TcpProxy(databaseUrl);
     onTestFinished(() => network.close());
-    const url = new URL(postgres.url);
+    const url = new URL(databaseUrl);
     url.port = String(await network.listen());
-    const service = await startServiceOfTest({ databaseUrl: url.href, settings: { REQUEST_DEADLINE_MS: '1000' } });
+    return { network, service: await startServiceOfTest({ databaseUrl: url.href, settings: { REQUEST_DEADLINE_MS } }) };
+  }
+
+  it('may take longer than its deadline while the database responds', async () => {
+    const database = await createDatabase();
+    const { network, service } = await startBehindProxy(database.url, '2000');
+    await service.list(); // opens connections
+    await database.sql(`INSERT INTO inventory_item SELECT n, n, 'sold' FROM generate_series(1, 40000) n`);
+    network.delayAnswers(250); // seven statements read the stock
+    const { status, text } = await service.list();
+    expect([status, text.slice(-21)]).toEqual([200, '000,"status":"sold"}]']);
+  });
+
+  it('returns no list from before the network stood still during a reading', async () => {
+    const postgres = await startFaultyPostgres();
+    const sql = postgres.database.sql.bind(postgres.database);
+    const { network, service } = await startBehindProxy(postgres.url, '1000');
     await service.stock([1, 0]);
     const holder = await postgres.database.session('LOCK TABLE inventory_item');
     const under = service.list();
     const reading = `SELECT FROM pg_stat_activity WHERE application_name = 'inventory pool' AND wait_event_type = 'Lock'`;
     await expect.poll(() => sql(reading), { interval: 5 }).toHaveLength(1);
     network.silence();
+    onTestFinished(() => network.speak());
     await holder.end();
     expect((await under).status).toBe(503);
     await pause(2_000); // until Prisma has given up its ROLLBACK, too
@@ -277,7 +289,6 @@ describe('GET /v1/inventory on a standby', { timeout: 60_000 }, () => {
 
   it('equals the table of the standby at every request, and stays exact after its promotion', async () => {
     const replicated = await startReplicated();
-    onTestFinished(() => replicated.remove());
     const { primary, standby } = replicated;
     const upstream = await startServiceOfTest({ databaseUrl: primary.url });
     await upstream.stock([1, 5], [2, 6, 'sold']);

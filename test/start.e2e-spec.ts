@@ -31,7 +31,7 @@ const printedCommands = new RegExp(
   ].join(''),
 );
 
-describe('npm start', { timeout: 60_000 }, () => {
+describe('npm start', { timeout: 120_000 }, () => {
   let project: string;
 
   // The copy is like a fresh clone: the developer's own store and build stay as they are.
@@ -75,7 +75,7 @@ describe('npm start', { timeout: 60_000 }, () => {
   async function ready(started: ReturnType<typeof start>) {
     const printed = await vi.waitFor(
       () => printedCommands.exec(started.output())?.groups ?? Promise.reject(new Error(started.output())),
-      { timeout: 50_000, interval: 50 },
+      { timeout: 110_000, interval: 50 },
     );
     const { credential: authorization = '', list = '', update = '', body: example = '' } = printed;
     const json = { authorization, 'content-type': 'application/json' };
@@ -167,7 +167,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     writeFileSync(file, lines.join(''));
     onTestFinished(() => rmSync(file));
     const started = start();
-    await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 50_000);
+    await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 110_000);
     expect(started.output()).toContain('\n    . ./.env\n');
     const address = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
     const answer = await fetch(address, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });

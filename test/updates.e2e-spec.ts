@@ -418,6 +418,15 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     },
   );
 
+  it.runIf(!IS_FAST)("an update may take longer than Prisma's own bound of a transaction, which is 5 s", async () => {
+    await service.stock([44, 0]);
+    await service.sql(`
+      CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(5.1); RETURN NEW; END';
+      CREATE TRIGGER slow BEFORE UPDATE ON inventory_item FOR EACH ROW WHEN (NEW.pet_id = 44) EXECUTE FUNCTION pause()`);
+    const patient = updatesOn({ DATABASE_URL: service.databaseUrl, REQUEST_DEADLINE_MS: '9000' });
+    expect(await ask({ petId: 44n, quantity: 1 }, 9_000, patient)).toMatchObject({ outcome: 'done' });
+  });
+
   it('an update succeeds after the clock of the database was set', async () => {
     await service.stock([42, 0]);
     const early = updatesOn({ DATABASE_URL: service.databaseUrl });

@@ -79,14 +79,12 @@ export async function importStock(name: string, options: ImportOptions): Promise
   };
   async function work(client: Client): Promise<Summary> {
     await loadRows(client, csv());
-    stage = 'checking';
     await refuseProblems(client, format === 'json' ? 'item' : 'line');
     if (pets === 0 && removes) throw new Failure('the file has no pet; it would remove them all');
     stage = dryRun ? 'comparing' : 'writing';
     if (dryRun) return compareIncoming(client, removes);
     // A file's name may be longer than what may be stored.
     const summary = await mergeIncoming(client, removes, `command:import ${withoutControls(by).slice(0, 200)}`);
-    stage = 'committing';
     interrupted = UNSURE;
     await commit(client);
     interrupted = 'interrupted after the commit: the import is done';

@@ -73,6 +73,13 @@ describe('the last line of a file', () => {
   );
 });
 
+describe('a line of CSV', () => {
+  it('is refused when it has an empty field too many', async () => {
+    expect(await petsOf('csv', 'status,petId,quantity\n"sold",8,5\n', 'line break')).toHaveLength(1);
+    expect(await petsOf('csv', 'status,petId,quantity\n"sold",,8,5\n', 'line break')).toBeUndefined();
+  });
+});
+
 describe('a JSON array', () => {
   it('may have a hundred million characters, in however many parts it comes', async () => {
     const itemsIn = (length: number) =>

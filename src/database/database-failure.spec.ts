@@ -96,6 +96,11 @@ describe('a failure', () => {
     expect(readFailure(ended)).toMatchObject({ message: 'another session holds the row', cause: ended });
   });
 
+  it('that no standby confirmed says so', () => {
+    const message = 'the commit is not confirmed by the synchronous standby';
+    expect(writeFailure(new UnconfirmedCommit())).toMatchObject({ message });
+  });
+
   it('is returned unchanged when it is complete or a bug', () => {
     const crowd = new TooManyWaiting();
     const bug = new TypeError();

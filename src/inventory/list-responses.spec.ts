@@ -12,20 +12,27 @@ function listOf(pieces: number, quantity: number): StockList {
   return new StockList(Piece.cut(`,${pets.map((petId) => `{"petId":${petId},"quantity":${quantity}}`).join(',')}`));
 }
 
-it.each([
-  ['one long list at a time, and sends another as it is meanwhile', 100, null],
-  ['short ones beside each other', 20, 'gzip'],
-])('compresses %s', async (_, pieces, codingOfOther) => {
+/** @returns the URL, to which a list's place is added */
+async function serve(lists: readonly StockList[]): Promise<string> {
   const responses = new ListResponses();
-  const lists = [listOf(pieces, 1), listOf(pieces, 2)];
   const app = express().get('/:list', (request, response) =>
     responses.send(request as unknown as ApiRequest, response, lists[Number(request.params['list'])] ?? listOf(1, 0)),
   );
   const server = app.listen(0);
+  onTestFinished(() => server.closeAllConnections());
   onTestFinished(() => void server.close());
   await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+it.each([
+  ['one long list at a time, and sends another as it is meanwhile', 100, null],
+  ['short ones beside each other', 20, 'gzip'],
+])('compresses %s', async (_, pieces, codingOfOther) => {
+  const lists = [listOf(pieces, 1), listOf(pieces, 2)];
+  const url = await serve(lists);
   const get = async (list: number) => {
-    const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/${list}`);
+    const response = await fetch(`${url}/${list}`);
     const items = (await response.json()) as { quantity: number }[];
     return [response.headers.get('content-encoding'), items.length, items.at(-1)?.quantity];
   };
@@ -36,4 +43,14 @@ it.each([
     ['gzip', length, 1],
   ]);
   expect(await get(1)).toEqual(['gzip', length, 2]);
+});
+
+it('cuts off who reads the oldest list slowly when outdated ones take too much memory', async () => {
+  const items = (note: string) => `,{"petId":1,"note":"${note.repeat(17_000_000)}"}`;
+  const url = await serve(['a', 'b', 'c'].map((note) => new StockList(Piece.cut(items(note)))));
+  const headers = { 'Accept-Encoding': 'identity' };
+  const answers: Response[] = [];
+  for (const list of [0, 1, 2]) answers.push(await fetch(`${url}/${list}`, { headers }));
+  const bodies = await Promise.allSettled(answers.map((answer) => answer.json()));
+  expect(bodies.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
 });

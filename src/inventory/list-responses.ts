@@ -81,9 +81,8 @@ function preferredCoding(request: ApiRequest): Coding {
   return (request.acceptsEncodings([...CODINGS]) || 'identity') as Coding;
 }
 
-/** Ends the response with the body. A single chunk leaves with the head; several go to the network together. */
+/** Ends the response with the body. Node.js sends the chunks of one turn together with the head. */
 function end(response: Response, { chunks }: Body): void {
-  if (chunks.length > 1) response.cork();
   for (const chunk of chunks.slice(0, -1)) response.write(chunk);
   response.end(chunks.at(-1), 'latin1');
 }

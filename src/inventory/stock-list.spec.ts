@@ -77,6 +77,16 @@ describe('StockList', () => {
     );
   });
 
+  it('lets other work run while it puts many compressed pieces together', async () => {
+    const list = listOf(stock(200_000, (n) => n));
+    await list.gzip();
+    const another = new StockList(list.pieces); // with nothing left to compress
+    let hasRun = false;
+    setImmediate(() => (hasRun = true));
+    await another.gzip();
+    expect(hasRun).toBe(true);
+  });
+
   it('keeps all pieces except the one that a new pet is in', () => {
     const list = listOf(stock(20_000, (n) => n * 2n));
     const after = list.with([{ petId: '7777', item: item(7777n, 1) }]);

@@ -2,13 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Command } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };
-import { addExport } from '../../src/commands/export.ts';
-import { addHistory } from '../../src/commands/history.ts';
-import { addImport } from '../../src/commands/import.ts';
-import { addKeys } from '../../src/commands/keys.ts';
-import { addMigrate } from '../../src/commands/migrate.ts';
 import { createDatabase, type Database } from '../support/database.ts';
 import { EXPORT_FAILED, failed, inventory, printed } from './inventory-command.ts';
 
@@ -33,15 +27,6 @@ function run(line: string, databaseUrl = 'postgresql://127.0.0.1:1/x') {
   return inventory(databaseUrl, line.split(' ').slice(1));
 }
 
-/** The parser of the command, in this process: a process for each line would take most of the file's time. */
-function parser(): Command {
-  const program = new Command('inventory');
-  for (const add of [addMigrate, addKeys, addImport, addExport, addHistory]) add(program);
-  const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)];
-  for (const command of all(program)) command.exitOverride().configureOutput({ writeErr: () => undefined });
-  return program;
-}
-
 describe('inventory', () => {
   it('prints its version and its help', async () => {
     expect(await run('inventory --version')).toEqual(printed(`${packageFile.version}\n`));
@@ -58,25 +43,6 @@ describe('inventory', () => {
       const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 10_000 });
       expect({ status, stderr }).toEqual({ status: 1, stderr: told });
     }
-  });
-
-  it.each([
-    'inventory',
-    'inventory keys',
-    'inventory bogus',
-    'inventory import',
-    'inventory import x.csv --missing maybe',
-    'inventory history 01',
-    'inventory history 1 --follow',
-    'inventory history --after -1',
-    'inventory history --after 1 --limit 5',
-    'inventory history --follow --since 1h',
-    'inventory history --verify --after 1',
-    'inventory history --verify --limit 5',
-    'inventory history --verify --since 1h',
-  ])('refuses wrong use: %s', async (line) => {
-    const refused = parser().parseAsync(line.split(' ').slice(1), { from: 'user' });
-    await expect(refused).rejects.toMatchObject({ exitCode: 1, code: expect.stringMatching(/^commander\./) as string });
   });
 
   it('refuses a database that is not migrated, migrates it, and reports that it is up to date', async () => {

@@ -71,7 +71,6 @@ describe.concurrent('a client that is too slow', () => {
 
 it('the service waits for a body longer than for the database', async () => {
   const own = await startService({ settings: { REQUEST_DEADLINE_MS: '1000' } });
-  onTestFinished(() => own.stop());
   await own.stock([1, 0]);
   const connection = await open(updateBytes(own.key, LENGTH, ''), own);
   await pause(1_500);
@@ -100,7 +99,6 @@ describe.concurrent('a connection', () => {
 describe('connections', () => {
   it('beyond the maximum are closed on arrival', async () => {
     const own = await startService({ limits: { connections: 2 } });
-    onTestFinished(() => own.stop());
     const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];
     for (const connection of kept) expect((await connection.answer()).status).toBe(200);
     expect(await (await open(listBytes(own.key), own)).closed()).toBe('');

@@ -37,7 +37,11 @@ describe('the path', () => {
     ...['/v1/inventory/', '/v1//inventory', '//v1/inventory', '/v1/inventory/1/', '/metrics/'], // more slashes
     ...['/v1/./inventory', '/v1/x/../inventory', '/docs/../v1/inventory', '/docs/..%2f..%2fpackage.json'], // dots
     ...['/v1/%69nventory', '/v1%2Finventory', '/v1/inventory%20', '/%', '/%FF'], // percent-encoding
-    ...['http://inventory.test/V1/inventory', 'http://inventory.test//v1/inventory'],
+    ...[
+      'http://inventory.test/V1/inventory',
+      'http://inventory.test//v1/inventory',
+      'http://inventory.test/v1\\inventory',
+    ],
   ])('%s leads nowhere', async (target) => {
     expect(await request('GET', target)).toEqual(refused.noRoute);
     expect(await request('PATCH', target, { withKey: false })).toEqual(refused.noRoute);

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { MOST_WAITING } from '../../src/http/request-turns.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
@@ -49,11 +49,7 @@ describe('the service, on a connection with pipelined requests,', () => {
   }
 
   /** Keeps updates of pet 1 waiting until the returned function is called. */
-  async function lockPet(): Promise<() => Promise<void>> {
-    const unlock = await service.database.lockRow(1);
-    onTestFinished(unlock);
-    return unlock;
-  }
+  const lockPet = () => service.database.lockRow(1);
 
   it('serves one at a time: a list behind an update has the new quantity', async () => {
     for (let quantity = 1; quantity <= 20; quantity++) {
@@ -61,6 +57,12 @@ describe('the service, on a connection with pipelined requests,', () => {
       await expectUpdated(connection, 1, quantity);
       expect(JSON.parse((await connection.answer()).text)).toContainEqual({ petId: 1, quantity, status: 'available' });
     }
+  });
+
+  it('goes on behind a request whose head it refuses', async () => {
+    const connection = await send(`GET /x HTTP/1.1\r\n\r\n${list()}`);
+    expect(whole(await connection.answer())).toEqual(refused.noHost);
+    expect((await connection.answer()).status).toBe(200);
   });
 
   it('closes the connection when too many requests wait', async () => {

@@ -22,6 +22,7 @@ const UNAVAILABLE = [503, { code: 'service_unavailable', status: 503, message: e
 
 async function probe(url: string, name: 'live' | 'ready'): Promise<[status: number, body: unknown]> {
   const answer = await fetch(`${url}/health/${name}`);
+  expect(answer.headers.get('cache-control')).toBe('no-store');
   return [answer.status, await answer.json()];
 }
 
@@ -122,6 +123,14 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     await applyMigrations(service.databaseUrl);
     await expect.poll(() => probe(service.url, 'ready')).toEqual(OK);
     expect((await service.list()).text).toBe('[]');
+  });
+
+  it('is on the port that the log names when PORT is 0', async () => {
+    const { url } = await createDatabase();
+    const service = await ServiceProcess.onFreePort({ DATABASE_URL: url, PORT: '0' });
+    service.start();
+    const { port } = await service.line(({ msg }) => msg === 'listening');
+    await expect.poll(() => probe(`http://127.0.0.1:${String(port)}`, 'ready')).toEqual(OK);
   });
 
   it('need not be reached: a service that gets SIGTERM during its start ends with 0', async () => {

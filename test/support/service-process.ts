@@ -47,7 +47,7 @@ export class ServiceProcess {
   /**
    * Prepares a service that does not run yet. A test kills it when it ends.
    *
-   * @param settings its whole environment except HOST and PORT
+   * @param settings its whole environment; HOST and PORT may be left out
    */
   static async onFreePort(settings: NodeJS.ProcessEnv, options: Options = {}): Promise<ServiceProcess> {
     const service = new ServiceProcess(await freePort(), settings, options);
@@ -73,7 +73,7 @@ export class ServiceProcess {
     const [program = '', ...args] = this.command;
     const { NODE_COMPILE_CACHE } = process.env;
     const child = spawn(program, args, {
-      env: { NODE_ENV: 'production', NODE_COMPILE_CACHE, ...this.settings, ...listen },
+      env: { NODE_ENV: 'production', NODE_COMPILE_CACHE, ...listen, ...this.settings },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });

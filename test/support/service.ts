@@ -12,6 +12,11 @@ import { type HeaderLines, ask } from './http-client.ts';
 import { type Pet, stockStatement } from './stock.ts';
 import { atTestEnd } from './test-end.ts';
 
+// Such as the one of a listener added with each request. It would reach the operator.
+process.removeAllListeners('warning').on('warning', (warning) => {
+  throw warning;
+});
+
 /** False in the project `plain`, which tests the plain service. */
 export const IS_FAST = process.env['FAST'] !== 'off';
 

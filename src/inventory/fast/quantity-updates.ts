@@ -64,8 +64,8 @@ export class QuantityUpdates {
     return mayBeKnown && update.idempotencyKey !== null ? this.#apply(update, deadline) : outcome;
   }
 
-  async close(): Promise<void> {
-    await this.#connection.close();
+  close(): Promise<void> {
+    return this.#connection.close();
   }
 
   async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {

@@ -1,0 +1,51 @@
+import { Command } from 'commander';
+import { expect, it } from 'vitest';
+import { addExport } from './export.js';
+import { addHistory } from './history.js';
+import { addImport } from './import.js';
+import { addKeys } from './keys.js';
+import { addMigrate } from './migrate.js';
+
+/** The parser of the command in this process, and what it prints. */
+function parser() {
+  const program = new Command('inventory');
+  for (const add of [addMigrate, addKeys, addImport, addExport, addHistory]) add(program);
+  let printed = '';
+  const output = { writeErr: () => undefined, writeOut: (text: string) => void (printed += text) };
+  const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)];
+  for (const command of all(program)) command.exitOverride().configureOutput(output);
+  return {
+    parse: (line: string) => program.parseAsync(line.split(' ').slice(1), { from: 'user' }),
+    printed: () => printed,
+  };
+}
+
+it.each([
+  'inventory',
+  'inventory keys',
+  'inventory bogus',
+  'inventory import',
+  'inventory import x.csv --missing maybe',
+  'inventory keys revoke',
+  'inventory keys rotate',
+  'inventory keys rotate 1 --expires never',
+  'inventory history 01',
+  'inventory history 1 --follow',
+  'inventory history --after -1',
+  'inventory history --after 1 --limit 5',
+  'inventory history --follow --since 1h',
+  'inventory history --verify --after 1',
+  'inventory history --verify --limit 5',
+  'inventory history --verify --since 1h',
+])('refuses wrong use: %s', async (line) => {
+  const refused = parser().parse(line);
+  await expect(refused).rejects.toMatchObject({ exitCode: 1, code: expect.stringMatching(/^commander\./) as string });
+});
+
+it('names the members of a pet in the help of import, and the end mark that its example needs', async () => {
+  const { parse, printed } = parser();
+  await expect(parse('inventory import --help')).rejects.toMatchObject({ code: 'commander.helpDisplayed' });
+  for (const member of ['petId: an integer', 'quantity: an integer', 'status: one of available,'])
+    expect(printed()).toContain(`\n  ${member}`);
+  expect(printed()).toContain('  inventory export --end-mark | ');
+});
