@@ -282,7 +282,7 @@ describe('a repetition of PATCH /v1/inventory/:petId on a synchronous standby', 
     const one: Update = { keys: [newKey()], to: replicated };
     await replicated.stock([1, 10]);
     await update(one);
-    const unlock = await postgres.database.lockRow(1);
+    await postgres.database.lockRow(1);
     await postgres.database.setSystem(`SET synchronous_standby_names = 'nobody'`);
     const inForce = () => replicated.sql(`SELECT WHERE current_setting('synchronous_standby_names') = 'nobody'`);
     await expect.poll(inForce).toHaveLength(1);
@@ -291,7 +291,6 @@ describe('a repetition of PATCH /v1/inventory/:petId on a synchronous standby', 
     await postgres.database.setSystem('RESET synchronous_standby_names');
     expect(early).toBe('nothing');
     expect(await repetition).toEqual(replayed('1', 11));
-    await unlock();
   });
 });
 

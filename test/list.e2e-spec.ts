@@ -256,8 +256,7 @@ describe('GET /v1/inventory over a bad network', () => {
     await service.list(); // opens connections
     await database.sql(`INSERT INTO inventory_item SELECT n, n, 'sold' FROM generate_series(1, 40000) n`);
     network.delayAnswers(250); // seven statements read the stock
-    const { status, text } = await service.list();
-    expect([status, text.slice(-21)]).toEqual([200, '000,"status":"sold"}]']);
+    expect((await service.list()).text.slice(-21)).toBe('000,"status":"sold"}]');
   });
 
   it('returns no list from before the network stood still during a reading', async () => {

@@ -163,7 +163,5 @@ describe.skipIf(!hasPooler())('behind a PgBouncer in transaction mode', () => {
         expect(JSON.parse(list.text)).toEqual(items);
     }
     expect(caches.map((cache) => cache.readings)).toEqual(readings);
-    for (const service of services.toReversed()) await service.stop();
-    await database.drop();
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { describeFailure, Failure } from './error-text.js';
+import { describeError, describeFailure, Failure } from './error-text.js';
 
 const failure = (message: string, code?: string, cause?: unknown) =>
   Object.assign(new Error(message, { cause }), code === undefined ? {} : { code });
@@ -33,5 +33,13 @@ describe('describeFailure', () => {
     ['an unknown error', failure('odd'), 'odd'],
   ])('tells %s', (_name, error, words) => {
     expect(describeFailure(error)).toEqual(typeof words === 'string' ? words : expect.stringMatching(words));
+  });
+});
+
+describe('describeError', () => {
+  it('tells five causes at most', () => {
+    const endless = failure('again');
+    endless.cause = endless;
+    expect(JSON.stringify(describeError(endless)).match(/"message":"again"/g)).toHaveLength(1 + 5);
   });
 });

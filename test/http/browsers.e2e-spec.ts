@@ -44,6 +44,7 @@ describe('CORS_ORIGINS', () => {
       'access-control-allow-origin': SHOP,
       'access-control-allow-methods': 'GET,HEAD,PATCH',
       'access-control-allow-headers': expect.stringContaining('If-Match') as string,
+      'access-control-max-age': '600',
     });
     expect(await ask(service, '/v1/nothing', SHOP, PREFLIGHT)).toMatchObject({ status: 404 });
   });

@@ -138,8 +138,7 @@ describe('the service, on a connection with pipelined requests,', () => {
     connection.reset();
     await pause(50);
     await unlock();
-    await everyResponseEnds();
-    expect(await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = 2')).toEqual([{ quantity: 0 }]);
+    await expectStock(7, 0);
   });
 
   it('answers nothing behind a request with Connection: close', async () => {
@@ -183,9 +182,14 @@ describe('the service, on a connection with pipelined requests,', () => {
   });
 
   it('answers repeated garbage with one 400', async () => {
-    const connection = await send(list());
-    for (let n = 0; n < 30; n++) connection.send('\0garbage');
-    expect((await connection.answer()).status).toBe(200);
+    const unlock = await lockPet();
+    const connection = await send(update(1, 7));
+    for (let n = 0; n < 30; n++) {
+      connection.send('\0garbage');
+      await pause(2);
+    }
+    await unlock();
+    await expectUpdated(connection, 1, 7);
     expect(await lastAnswer(connection)).toEqual(refused.malformed);
   });
 
