@@ -10,7 +10,6 @@ const SESSION_SETTINGS = {
   idle_in_transaction_session_timeout: '0',
   array_nulls: 'on',
   bytea_output: 'hex',
-  client_encoding: 'UTF8',
   DateStyle: 'ISO,MDY',
   standard_conforming_strings: 'on',
   TimeZone: 'UTC',

@@ -150,9 +150,8 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
       await follower.end('SIGKILL');
       printed.push(...follower.lines);
     }
-    let kills = 0;
     async function followAndKill(): Promise<void> {
-      for (; writing; kills++) {
+      while (writing) {
         await followUntil(async (follower) => {
           const hasBegun = () => follower.lines.length > 0 || follower.child.exitCode !== null || !writing;
           await vi.waitUntil(hasBegun, { timeout: STALLED_MS });
@@ -184,9 +183,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
     const printedIds = new Set(printed.map((line) => changeOf(line).id));
     expect(ids.filter((id) => !printedIds.has(id))).toEqual([]);
     expect(printed).toEqual(history);
-    const lostByNaiveReader = ids.filter((id) => id <= naive.last && !naive.seen.has(id)).length;
-    console.log(`${ids.length} changes, ${lostByNaiveReader} lost by a naive reader, ${kills} kills`);
-    expect(lostByNaiveReader).toBeGreaterThan(0);
+    expect(ids.filter((id) => id <= naive.last && !naive.seen.has(id))).not.toEqual([]);
   });
 
   // The command waits 35 s for an answer.

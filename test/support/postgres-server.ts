@@ -125,7 +125,10 @@ export async function startFaultyPostgres(start = startTestServer) {
       server = await start(folder, { throwaway: true, port });
     },
     /** Until `thaw`, the server answers nothing. The kernel still accepts connections. */
-    freeze: () => signal('SIGSTOP'),
+    freeze(): void {
+      signal('SIGSTOP');
+      void atTestEnd(() => signal('SIGCONT'));
+    },
     thaw: () => signal('SIGCONT'),
     /** Enables TLS with a certificate for `localhost`. @returns the certificate of its new authority */
     async enableTls(): Promise<string> {
