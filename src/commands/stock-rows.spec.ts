@@ -71,6 +71,10 @@ describe('the last line of a file', () => {
       expect(await petsOf('csv', text, 'whole line')).toBeUndefined();
     },
   );
+
+  it('is nothing behind an end mark that is the first line', async () => {
+    expect(await petsOf('ndjson', `${END_MARK}\n${FILES.ndjson.join('')}`, 'whole line')).toBeUndefined();
+  });
 });
 
 describe('a line of CSV', () => {

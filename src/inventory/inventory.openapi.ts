@@ -35,7 +35,6 @@ An empty store is \`[]\`.`,
       name: 'If-None-Match',
       required: false,
       description: 'The `ETag` of an earlier list. If the list has not changed, the response is 304 without a body.',
-      schema: { type: 'string' },
       example: LIST_TAG,
     }),
     ApiResponse({

@@ -53,7 +53,7 @@ export class Log implements LoggerService {
   async flush(): Promise<void> {
     const flushed = () => new Promise((resolve) => this.#output.flush(resolve));
     // The first leaves a last part to the second.
-    await Promise.race([flushed().then(flushed), pause(1_000, undefined, { ref: false })]);
+    await Promise.race([flushed().then(flushed), pause(1_000)]);
   }
 }
 
