@@ -1,11 +1,23 @@
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
+
+/** Below the ports that systems give to connections by themselves: such a one could be gone before a program listens on it. */
+const FIRST_PORT = 10_000;
+const PORTS = 22_000;
+
+/** Several processes begin in different places. */
+let next = process.pid * 37;
 
 /** @returns the wanted port, any free one for 0 @throws when another program listens on it */
 export async function freePort(wanted = 0, host = '127.0.0.1'): Promise<number> {
-  const probe = createServer().listen(wanted, host);
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
+  const port = wanted || FIRST_PORT + (next++ % PORTS);
+  const probe = createServer().listen(port, host);
+  try {
+    await once(probe, 'listening');
+  } catch (error) {
+    if (wanted !== 0 || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    return freePort(0, host);
+  }
   await probe[Symbol.asyncDispose]();
   return port;
 }
