@@ -182,10 +182,10 @@ describe('npm start', { timeout: 120_000 }, () => {
     onTestFinished(() => void occupant.close());
     await once(occupant, 'listening');
     const taken = String((occupant.address() as AddressInfo).port);
+    const away = { HOST: '192.0.2.1', PORT: '9' }; // an address of RFC 5737, for documentation alone
     const cases = [
       [{ PORT: taken }, `listen EADDRINUSE: address already in use 127.0.0.1:${taken}; set PORT to another`],
-      // An address of RFC 5737, for documentation alone.
-      [{ HOST: '192.0.2.1' }, 'listen EADDRNOTAVAIL: address not available 192.0.2.1; set HOST to another'],
+      [away, 'listen EADDRNOTAVAIL: address not available 192.0.2.1:9; set HOST to another'],
       [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535'],
     ] as const;
     for (const [settings, line] of cases) expect(await refusal({ DATABASE_URL, ...settings })).toBe(`${line}\n`);
