@@ -284,8 +284,8 @@ describe('a repetition of PATCH /v1/inventory/:petId on a synchronous standby', 
     await update(one);
     await postgres.database.lockRow(1);
     await postgres.database.setSystem(`SET synchronous_standby_names = 'nobody'`);
-    const inForce = () => replicated.sql(`SELECT WHERE current_setting('synchronous_standby_names') = 'nobody'`);
-    await expect.poll(inForce).toHaveLength(1);
+    const commit = () => postgres.database.sql(`SELECT pg_logical_emit_message(true, '', '')`);
+    await expect.poll(() => Promise.race([commit(), sleep(1_000, 'waits')])).toBe('waits'); // as soon as the checkpointer knows
     const repetition = update(one);
     const early = await Promise.race([repetition, sleep(300, 'nothing')]);
     await postgres.database.setSystem('RESET synchronous_standby_names');
