@@ -246,7 +246,7 @@ describe('GET /v1/inventory over a bad network', () => {
     const network = new TcpProxy(databaseUrl);
     onTestFinished(() => network.close());
     const url = new URL(databaseUrl);
-    url.port = String(await network.listen());
+    Object.assign(url, { hostname: 'localhost', port: String(await network.listen()) });
     return { network, service: await startServiceOfTest({ databaseUrl: url.href, settings: { REQUEST_DEADLINE_MS } }) };
   }
 
