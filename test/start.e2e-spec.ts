@@ -15,6 +15,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { endWithUs } from '../dev/child.ts';
 import { isAlive } from '../dev/embedded-postgres.ts';
 import { serverAccount } from '../dev/postgres-binaries.ts';
 import { applyMigrations } from '../src/database/migrations.ts';
@@ -46,12 +47,10 @@ describe('npm start', { timeout: 120_000 }, () => {
   });
 
   function start(settings: NodeJS.ProcessEnv = {}, account: SpawnOptions = {}) {
-    const child = spawn(process.execPath, ['dev/start.ts'], {
-      ...account,
-      stdio: 'pipe',
-      cwd: project,
-      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', HOST: '127.0.0.1', ...settings },
-    });
+    const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', HOST: '127.0.0.1', ...settings };
+    const options = { ...account, cwd: project, detached: true, env };
+    const child = spawn(process.execPath, ['dev/start.ts'], { ...options, stdio: 'pipe' });
+    endWithUs(child, 'KILL');
     onTestFinished(() => void child.kill('SIGKILL')); // its children end with it
     let output = '';
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));

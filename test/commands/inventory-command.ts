@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
+import { endWithUs } from '../../dev/child.ts';
 import { MEMBERS } from '../../src/inventory/stock-item.ts';
 import type { Database } from '../support/database.ts';
 
@@ -36,9 +37,10 @@ export const SHELL_COMMAND = `'${process.execPath}' '${CLI}'`;
 
 /** Starts the real `inventory` command as a process of its own. */
 export function startInventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
-  const { NODE_COMPILE_CACHE } = process.env;
-  const env = { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE, ...environment };
-  return spawn(process.execPath, [CLI, ...args], { env });
+  const env = { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'], ...environment };
+  const child = spawn(process.execPath, [CLI, ...args], { env, detached: true });
+  endWithUs(child, 'KILL');
+  return child;
 }
 
 /** Waits for the end of a command. */
