@@ -39,7 +39,7 @@ export const SHELL_COMMAND = `'${process.execPath}' '${CLI}'`;
 export function startInventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
   const env = { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'], ...environment };
   const child = spawn(process.execPath, [CLI, ...args], { env, detached: true });
-  endWithUs(child, 'KILL');
+  if (args.includes('--follow')) endWithUs(child, 'KILL'); // the others end by themselves
   return child;
 }
 
