@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import type { Settings } from '../settings.js';
 import { Drain } from './drain.js';
 
@@ -10,12 +10,13 @@ it('lets a client that was idle send one more request, and then closes its conne
   const server = createServer((_request, response) => response.end('served')).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  onTestFinished(() => void client.destroy());
   let received = '';
   client.on('data', (bytes) => (received += bytes.toString()));
   await once(server, 'connection');
   const drain = new Drain({ DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 20_000 } as Settings);
   const isEmpty = drain.empty(server, () => false);
-  await pause(400);
+  await pause(200); // idle connections are looked at each 100 ms, and closed after a second
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   expect(await isEmpty).toBe(true);
   expect(received).toContain('served');

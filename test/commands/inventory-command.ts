@@ -38,8 +38,9 @@ export const SHELL_COMMAND = `'${process.execPath}' '${CLI}'`;
 /** Starts the real `inventory` command as a process of its own. */
 export function startInventory(databaseUrl: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
   const env = { DATABASE_URL: databaseUrl, NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'], ...environment };
-  const child = spawn(process.execPath, [CLI, ...args], { env, detached: true });
-  if (args.includes('--follow')) endWithUs(child, 'KILL'); // the others end by themselves
+  const follows = args.includes('--follow');
+  const child = spawn(process.execPath, [CLI, ...args], { env, detached: follows });
+  if (follows) endWithUs(child, 'KILL'); // the others end by themselves
   return child;
 }
 

@@ -154,7 +154,7 @@ describe('inventory keys rotate', () => {
     const [, end = ''] = /good until (.*)/.exec(stderr) ?? [];
     expect((Date.parse(end) - Date.now()) / 1_000).toBeCloseTo(86_400, -3);
     expect(stdout.trim()).toMatch(/^psk_[0-9A-Za-z]{48}$/);
-    expect((await keys('rotate', id, '--overlap', '48h')).code).toBe(0); // which leaves the old key no longer than it had
+    expect((await keys('rotate', id, '--overlap', '48h')).code).toBe(0); // the old key keeps its earlier end
     const [old, successor] = await stored('scraper');
     expect(old).toMatchObject({ id, state: 'live', ends_in_s: expect.closeTo(86_400, -2) as number });
     expect(successor).toMatchObject({ state: 'live', scopes: ['metrics:read'], ends_in_s: null });

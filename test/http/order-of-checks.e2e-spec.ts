@@ -86,7 +86,7 @@ describe('PATCH /v1/inventory/:petId, order of the checks', () => {
   it('changes nothing when it refuses a request', async () => {
     for (const [name] of FAULTS) {
       const update = withFaults((each) => each === name);
-      await send(Object.assign(update, { body: update.body.replace('7', '8') }));
+      await send(Object.assign(update, { body: update.body.replace('7', '8') })); // 7 is there already
     }
     const row = { pet_id: '1', quantity: 7, status: 'available' };
     expect(await service.sql('SELECT * FROM inventory_item')).toEqual([row]);

@@ -12,7 +12,7 @@ import { type HeaderLines, ask } from './http-client.ts';
 import { type Pet, stockStatement } from './stock.ts';
 import { atTestEnd } from './test-end.ts';
 
-// Such as the one of a listener added with each request. It would reach the operator.
+// An operator would read a warning of Node.js, for example of listeners that every request adds: it fails the run.
 process.removeAllListeners('warning').on('warning', (warning) => {
   throw warning;
 });
