@@ -66,7 +66,9 @@ describe('readSettings', () => {
     ['sslmode=verify-full&sslrootcert=/missing', 'has an sslrootcert that cannot be read: no such file or directory'],
     ['sslmode=verify-full&sslrootcert=/dev/null', PEM_RULE],
     ['sslmode=require&sslcert=/dev/null&sslkey=/dev/null', PEM_RULE],
+    ['sslmode=require&sslcert=package.json&sslkey=package.json', PEM_RULE],
     ['sslmode=require&sslkey=/dev/null', TLS_RULE],
+    ['sslcert=/dev/null&sslkey=/dev/null', TLS_RULE],
     ['sslmode=prefer', 'must have one of these as sslmode: disable, require, verify-ca, verify-full'],
     ['sslmode=verify-ca', TLS_RULE],
     ['sslmode=require&sslrootcert=system', TLS_RULE],
@@ -75,6 +77,13 @@ describe('readSettings', () => {
   ])('refuses the TLS parameters %s', (parameters, rule) => {
     const source = { DATABASE_URL: `${DATABASE_URL}?${parameters}` };
     expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
+  });
+
+  it('trusts the authorities of Node.js with sslrootcert=system', () => {
+    const { DATABASE_URL: address } = readSettings({
+      DATABASE_URL: `${DATABASE_URL}?sslmode=verify-full&sslrootcert=system`,
+    });
+    expect(connectionConfig(address, 'test', {}).ssl).toEqual({});
   });
 
   it('reads PGHOST and PGSSLMODE when the address has no host and no mode', () => {

@@ -5,10 +5,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startPostgres } from '../dev/embedded-postgres.ts';
+import { applyMigrations } from '../src/database/migrations.ts';
 import { EXPORT_FAILED, failed, inventory } from './commands/inventory-command.ts';
 import { createCertificate } from './support/certificate.ts';
+import { createDatabase } from './support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
 import { ServiceProcess } from './support/service-process.ts';
+import { startServiceOfTest } from './support/service.ts';
+import { itemText, listText } from './support/stock.ts';
 
 /** One command for each way to connect: by Prisma, by a connection of `pg`, and for the migrations. */
 const EACH_LAYER = [['keys', 'list'], ['export'], ['migrate']];
@@ -29,7 +33,9 @@ beforeAll(async () => {
   postgres = await startFaultyPostgres(startPostgres);
   authority = join(folder, 'authority.pem');
   writeFileSync(authority, await postgres.enableTls());
-  writeFileSync(join(folder, 'other.pem'), createCertificate().certificate);
+  const { certificate, key } = createCertificate();
+  writeFileSync(join(folder, 'other.pem'), certificate);
+  writeFileSync(join(folder, 'key.pem'), key);
 });
 afterAll(async () => {
   await postgres.remove();
@@ -112,6 +118,17 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
   });
 });
 
+it.each(['on', 'off'])('the schema of the address is used with FAST=%s', async (FAST) => {
+  const database = await createDatabase({ migrated: false });
+  await database.sql('CREATE SCHEMA shop');
+  const databaseUrl = `${database.url}?schema=shop`;
+  await applyMigrations(databaseUrl);
+  const service = await startServiceOfTest({ databaseUrl, settings: { FAST } });
+  await service.sql(`SET search_path = shop; INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
+  expect((await service.update(1, 2)).text).toBe(itemText(1, 2, 'sold'));
+  expect((await service.list()).text).toBe(listText([1, 2, 'sold']));
+});
+
 const noTls = (why: string) =>
   `no TLS with the database of DATABASE_URL: ${why}; check its host, sslmode, sslrootcert, sslcert and sslkey`;
 const UNTRUSTED = noTls('unable to verify the first certificate');
@@ -120,6 +137,8 @@ const WRONG_HOST = noTls("Hostname/IP does not match certificate's altnames: IP:
 describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
   it.concurrent.each([
     ['sslmode=require', 'localhost'],
+    ['sslmode=require&sslcert=$/other.pem&sslkey=$/key.pem', 'localhost'],
+    ['sslmode=require&sslrootcert=$/authority.pem', '127.0.0.1'],
     ['sslmode=verify-ca&sslrootcert=$/authority.pem', '127.0.0.1'],
     ['sslmode=verify-full&sslrootcert=$/authority.pem', 'localhost'],
   ])('works with %s for every kind of command', async (parameters, host) => {
@@ -147,7 +166,7 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
     );
   });
 
-  it('reads a renewed sslrootcert for the next connection, and keeps the old one while the file is missing', async () => {
+  it('reads a renewed sslrootcert for the next connection, and keeps the old one while the file is empty or missing', async () => {
     const rotating = join(folder, 'rotating.pem');
     copyFileSync(authority, rotating);
     const service = await startServe(address('sslmode=verify-full&sslrootcert=$/rotating.pem'));
@@ -157,8 +176,10 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
       await postgres.database.cutSessions();
       return (await fetch(`${service.url}/health/ready`)).status;
     };
-    rmSync(rotating);
-    await expect.poll(probe).toBe(200);
+    for (const replace of [() => writeFileSync(rotating, ''), () => rmSync(rotating)]) {
+      replace();
+      await expect.poll(probe).toBe(200);
+    }
 
     const renewed = await postgres.enableTls();
     const probeAndTold = async () => [await probe(), lastTold(service)];

@@ -45,7 +45,7 @@ describe('PATCH /v1/inventory/:petId whose outcome is unknown', () => {
   it('is not executed later, when PostgreSQL reads it', async () => {
     const postgres = await startFaultyPostgres();
     const { database } = postgres;
-    const service = await startServiceOfTest({ databaseUrl: postgres.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
+    const service = await startServiceOfTest({ databaseUrl: postgres.url });
     await service.stock([1, 0]);
     expect(await setQuantity(service, 1, 1)).toBe('200');
     const [{ pid } = {}] = await database.sql<{ pid: number }>(
@@ -93,8 +93,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
   const findStandby = () => replicated.standby.setSystem(`SET primary_conninfo = '${replicated.primary.url}'`);
 
   it.each(['on', 'off'])('answers outcome_unknown to an unconfirmed commit with FAST=%s', async (FAST) => {
-    const settings = { REQUEST_DEADLINE_MS: '1000', FAST };
-    const service = await startServiceOfTest({ databaseUrl: replicated.primary.url, settings });
+    const service = await startServiceOfTest({ databaseUrl: replicated.primary.url, settings: { FAST } });
     expect(await setQuantity(service, 1, 1)).toBe('200');
     await loseStandby();
     const unconfirmed = setQuantity(service, 1, 2);

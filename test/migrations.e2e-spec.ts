@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { HISTORY_LOCK } from '../src/database/history-mending.js';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
 import { Failure } from '../src/errors/error-text.js';
 import { createDatabase, type Database } from './support/database.ts';
@@ -20,7 +21,11 @@ function folderWithLater(): URL {
   onTestFinished(() => rmSync(folder, { recursive: true }));
   cpSync('prisma/migrations', folder, { recursive: true });
   mkdirSync(`${folder}/${later}`);
-  writeFileSync(`${folder}/${later}/migration.sql`, 'ALTER TABLE inventory_item ADD note text');
+  const table = `CREATE TABLE bound AS SELECT current_setting('statement_timeout') AS longest`;
+  writeFileSync(
+    `${folder}/${later}/migration.sql`,
+    `ALTER TABLE inventory_item ADD note text; ${table} -- as the last line`,
+  );
   return pathToFileURL(`${folder}/`);
 }
 
@@ -75,6 +80,14 @@ describe('migrations', () => {
     expect(applied.flat()).toEqual(names);
   });
 
+  it("wait for those of Prisma's own program", async () => {
+    await client.query('SELECT pg_advisory_lock(72707369)'); // its lock: prisma/prisma, advisory-lock
+    const applied = applyMigrations(database.url);
+    expect(await Promise.race([applied, pause(300, 'waits')])).toBe('waits');
+    await client.query('SELECT pg_advisory_unlock_all()');
+    expect(await applied).toEqual(names);
+  });
+
   it('change nothing when one of them fails, and can be run again', async () => {
     await client.query('CREATE TABLE inventory_item ()');
     await expect(applyMigrations(database.url)).rejects.toThrow(
@@ -97,12 +110,17 @@ describe('migrations', () => {
     await client.query(`UPDATE _prisma_migrations SET finished_at = NULL WHERE migration_name = $1`, [first]);
     expect(await pendingMigrations(rows)).toEqual([first]);
     await expect(applyMigrations(database.url)).rejects.toThrow(`migration ${first} is marked as failed`);
+    await client.query(`UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = $1`, [first]);
+    expect(await pendingMigrations(rows)).toEqual([first]);
+    await expect(applyMigrations(database.url)).rejects.toThrow('type "pet_status" already exists'); // it is applied anew
   });
 
   it('come from the folder, and those of a newer version do not stop an older version', async () => {
     await applyMigrations(database.url);
     expect(await applyMigrations(database.url, folderWithLater())).toEqual([later]);
     expect(await rows('SELECT note FROM inventory_item')).toEqual([]);
+    expect(await rows('TABLE bound')).toEqual([{ longest: '15min' }]);
+    expect(await applyMigrations(database.url, folderWithLater())).toEqual([]);
     expect(await applyMigrations(database.url)).toEqual([]);
     expect(await pendingMigrations(rows)).toEqual([]);
   });
@@ -135,6 +153,11 @@ describe('migrations', () => {
 
     beforeEach(migrateAndAddPets);
 
+    it('do not wait when there is nothing to do', async () => {
+      await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
+      expect(await applyMigrations(database.url)).toEqual([]);
+    });
+
     it('wait for its end, and no update fails meanwhile', async () => {
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
       const applied = applyMigrations(database.url, folderWithLater());
@@ -162,15 +185,34 @@ describe('migrations', () => {
     const next = async () =>
       Number((await client.query<{ id: string }>(`SELECT nextval(${SEQUENCE}) AS id`)).rows[0]?.id);
 
-    beforeEach(migrateAndAddPets);
+    it('set a sequence that was never used', async () => {
+      await applyMigrations(database.url);
+      await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
+      await applyMigrations(database.url);
+      expect(await next()).toBe(5_001);
+    });
+
+    it('wait for who prunes the history before they move its rows', async () => {
+      await applyMigrations(database.url);
+      await client.query(
+        `INSERT INTO stock_change (pet_id, changed_by, changed_in) VALUES (1, 'there', '4611686018427387904')`,
+      );
+      const prune = await database.session(HISTORY_LOCK);
+      const applied = applyMigrations(database.url);
+      expect(await Promise.race([applied, pause(300, 'waits')])).toBe('waits');
+      await prune.end();
+      expect(await applied).toEqual([]);
+    });
 
     it('never set the sequence back', async () => {
+      await migrateAndAddPets();
       for (let ids = 0; ids < 10; ids++) await next();
       await applyMigrations(database.url);
       expect(await next()).toBe(14);
     });
 
     it('can raise the sequence while updates go on', async () => {
+      await migrateAndAddPets();
       await client.query(
         `INSERT INTO stock_change (pet_id, id, changed_by) SELECT 9, n, 'there' FROM generate_series(100, 3000) n`,
       );
@@ -193,6 +235,7 @@ describe('migrations', () => {
     });
 
     it('stop waiting after a short time, and when run again continue after the highest id', async () => {
+      await migrateAndAddPets();
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       await client.query(`BEGIN; INSERT INTO stock_change (pet_id, changed_by) VALUES (2, 'an import')`);
       await expect(Promise.race([applyMigrations(database.url), pause(3_000)])).rejects.toMatchObject({

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { openStore, type Store } from './commands/store.ts';
 import { createDatabase } from './support/database.ts';
@@ -73,6 +74,22 @@ describe('with foreign settings on the database', () => {
       { petId: 2, quantity: 22, status: 'sold' },
     ]);
   });
+
+  it.each([
+    ['off', 'on'],
+    ['remote_apply', 'remote_apply'],
+  ])(
+    'a session with synchronous_commit = %s has %s, and PostgreSQL soon notices a vanished client',
+    async (theirs, ours) => {
+      await emptyWith(`synchronous_commit = ${theirs}`);
+      const session = await openConnection(connectionConfig(store.url, 'test', {}));
+      onTestFinished(() => session.end());
+      const { rows } = await session.query<{ setting: string }>(
+        `SELECT setting FROM pg_settings WHERE name ~ '^(synchronous_commit|tcp_keepalives_.*)$' ORDER BY name`,
+      );
+      expect(rows.map(({ setting }) => setting)).toEqual([ours, '3', '10', '5']);
+    },
+  );
 
   it('keeps its sessions with idle_session_timeout = 200', async () => {
     await startWith('idle_session_timeout = 200');

@@ -361,6 +361,11 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         `ALTER TABLE inventory_item DROP CONSTRAINT IF EXISTS most; DROP FUNCTION IF EXISTS most CASCADE`,
       );
     });
+    const sessions = () =>
+      service.sql(
+        `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inventory updates'`,
+      );
+    const opened = await sessions();
     const quantityOf = (pet: number) => (pet % 7 === 0 ? 1_001 : pet);
     const sent = [...pets, 50].map((pet) => ask({ petId: BigInt(pet), quantity: quantityOf(pet) }));
     expect(await Promise.all(sent)).toMatchObject(
@@ -373,6 +378,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     ]);
     expect(await historyOf(56)).toEqual([]);
     expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
+    expect(await sessions()).toEqual(opened);
   });
 
   it('an update whose session is cut at its beginning is reported as not applied', async () => {

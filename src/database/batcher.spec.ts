@@ -143,4 +143,18 @@ describe('Batcher', () => {
     await stage.end();
     expect(stage.batches).toEqual([[1]]);
   });
+
+  it('counts no call as sent while it connects', async () => {
+    const open = () => new Promise<void>(() => undefined);
+    const batcher = new Batcher(new Stage().run, { maxCalls: 10, maxWaiting: 10, open });
+    await expect(batcher.call(1, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(false));
+  });
+
+  it('bounds a statement by the first of the deadlines of its calls', async () => {
+    const run = (calls: readonly number[], deadline: number) => Promise.resolve(calls.map(() => deadline));
+    const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10 });
+    const first = performance.now() + 5_000;
+    const bounds = [NEVER, first, NEVER].map((deadline) => batcher.call(1, deadline));
+    expect(await Promise.all(bounds)).toEqual([first, first, first]);
+  });
 });

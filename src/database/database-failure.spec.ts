@@ -11,6 +11,7 @@ import {
   RefusedValue,
   TooManyWaiting,
   UnconfirmedCommit,
+  mayReadAgain,
   outcomeOf,
   outcomeOfSqlstate,
   readFailure,
@@ -43,7 +44,11 @@ describe('outcomeOf', () => {
     ['a query that Prisma refuses', validationError, 'program_fault'],
     ['connection reset', new DriverAdapterError({ kind: 'ConnectionClosed' }), 'unknown'],
     ['no answer in time', new Error('Query read timeout'), 'unknown'],
-    ['a bug', new TypeError('undefined is not a function'), 'program_fault'],
+    ...[TypeError, RangeError, ReferenceError, SyntaxError].map((kind): [string, unknown, string] => [
+      `a bug, ${kind.name}`,
+      new kind(),
+      'program_fault',
+    ]),
     ['undefined', undefined, 'program_fault'],
     // On an open session, an error of the socket or of TLS says nothing about the statement's effect.
     ...['EPIPE', 'ECONNREFUSED', 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC', 'EMFILE'].map(
@@ -80,11 +85,21 @@ describe('the table of SQLSTATEs', () => {
   });
 });
 
+it.each([
+  ['a lost connection', databaseError('57P01'), true],
+  ['a lock', databaseError('55P03'), true],
+  ['a bug', new TypeError(), false],
+  ['too many waiting', new TooManyWaiting(), false],
+])('a read that failed by %s may be repeated: %#', (_name, failure, may) => {
+  expect(mayReadAgain(failure)).toBe(may);
+});
+
 describe('a failure', () => {
   it.each([
     ['of a read, even where a write would be in doubt,', readFailure, '57P01', NotApplied],
     ['of a write in doubt', writeFailure, '57P01', OutcomeUnknown],
     ['of a write that surely failed', writeFailure, '53100', NotApplied],
+    ['of a write that a data exception refuses', writeFailure, '22012', RefusedValue],
     ["of a write that a view's check option refuses", writeFailure, '44000', RefusedValue],
   ])('%s becomes an outcome in words, with its cause', (_, failure, sqlstate, outcome) => {
     const cause = databaseError(sqlstate);

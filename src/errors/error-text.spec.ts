@@ -14,15 +14,26 @@ describe('describeFailure', () => {
       /did not answer in time/,
     ],
     ['a deadline', failure('deadline passed'), /did not answer in time/],
+    ['a frozen database', failure('Query read timeout'), /did not answer in time/],
     [
       'a refused connection',
       failure('connect ECONNREFUSED 127.0.0.1:1', 'ECONNREFUSED'),
       /reached: connect ECONNREFUSED/,
     ],
+    [
+      'a host with two addresses',
+      failure('', 'ECONNREFUSED', new AggregateError([failure('connect ECONNREFUSED ::1:1', 'ECONNREFUSED')])),
+      /reached: connect ECONNREFUSED ::1/,
+    ],
     ['a missing table', failure('relation "x" does not exist', '42P01'), /migrate/],
     ['a standby', failure('cannot execute UPDATE', '25006'), /^the database takes no writes/],
     ['a lock', failure('canceling statement due to lock timeout', '55P03'), /nothing was written, try again$/],
     ['a deadlock', failure('deadlock detected', '40P01'), /^another transaction was in the way/],
+    [
+      'a history id that is taken',
+      failure('duplicate key value', '23505'),
+      /after a restore run "inventory migrate" first$/,
+    ],
     ['a cancelled statement', failure('canceling statement', '57014'), /^the database cut the statement off/],
     [
       'what another error wraps',
@@ -31,12 +42,27 @@ describe('describeFailure', () => {
     ],
     ['an unknown code', failure('disk full\nat character 5', '53100'), 'disk full (53100)'],
     ['an unknown error', failure('odd'), 'odd'],
+    ['an unknown error without the key in it', failure('odd psk_a1'), 'odd [key]'],
   ])('tells %s', (_name, error, words) => {
     expect(describeFailure(error)).toEqual(typeof words === 'string' ? words : expect.stringMatching(words));
   });
 });
 
 describe('describeError', () => {
+  it.each([
+    ['psk_a1 and psk_b2', '[key] and [key]'],
+    ['Authorization: bearer secret-1, Bearer secret-2', 'Authorization: bearer [key] Bearer [key]'],
+    [
+      'postgresql://me:secret-1@db/x, postgresql://:secret-2@db',
+      'postgresql://me:[password]@db/x, postgresql://:[password]@db',
+    ],
+  ])('leaves no secret of %s in message or stack', (message, shown) => {
+    const described = describeError(failure(message, '53100'));
+    expect(described).toMatchObject({ type: 'Error', message: shown, code: '53100' });
+    expect(described).toHaveProperty('stack', expect.stringContaining(`Error: ${shown}\n`));
+    expect(JSON.stringify([described, describeError({ message })])).not.toMatch(/psk_|secret/);
+  });
+
   it('tells five causes at most', () => {
     const endless = failure('again');
     endless.cause = endless;

@@ -90,10 +90,10 @@ describe('inventory', () => {
       [nobody.href, /^error: .*nobody.*\n$/],
     ];
     const runBoth = ([url]: (typeof cases)[number]) =>
-      Promise.all(['inventory keys list', 'inventory export'].map((line) => run(line, url)));
+      Promise.all(['keys list', 'export', 'migrate'].map((line) => run(`inventory ${line}`, url)));
     const outcomes = await Promise.all(cases.map(runBoth));
     const expected = cases.map(([, message]) =>
-      ['', EXPORT_FAILED].map((stdout) => ({ code: 1, stdout, stderr: expect.stringMatching(message) as string })),
+      ['', EXPORT_FAILED, ''].map((stdout) => ({ code: 1, stdout, stderr: expect.stringMatching(message) as string })),
     );
     expect(outcomes).toEqual(expected);
     expect(JSON.stringify(outcomes)).not.toContain('hunter2');

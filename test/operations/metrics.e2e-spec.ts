@@ -164,6 +164,7 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
       expect(status).toBe(200);
       expectSeriesInUse(text);
       expect(text).toMatch(/^http_server_request_duration_seconds_count\{.*status="503"\} 1$/m);
+      expect(text).toMatch(/^inventory_round_trip_failures_total\{trip="key_check"\} [1-9]/m);
       expect((await refused).status).toBe(503);
       const now = performance.now.bind(performance);
       const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 55 * 60_000);
