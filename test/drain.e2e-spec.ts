@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { Drain } from '../src/http/drain.ts';
 import { Metrics } from '../src/operations/metrics.ts';
+import { FIVE, LENGTH, listBytes, updateBytes } from './http/raw-requests.ts';
 import { Connection, ask } from './support/http-client.ts';
 import { type TestService, startServiceOfTest } from './support/service.ts';
 
@@ -33,11 +34,37 @@ describe('the drain', () => {
   });
 
   it('does not wait for a request that never arrives completely', async () => {
-    const service = await startServiceOfTest({ limits: { headMs: 300 } });
+    const settings = { DRAIN_TIMEOUT_MS: '5000' };
+    const service = await startServiceOfTest({ settings, limits: { headMs: 300, requestMs: 20_000 } });
     const connection = await Connection.open(service.port);
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
     expect(await drain(service)).toBe(true); // false after DRAIN_TIMEOUT_MS
     expect(await connection.closed()).toMatch(/^HTTP\/1\.1 408 .*"code":"request_timeout"/s);
+  });
+
+  it('answers every request that came on a connection before it', async () => {
+    const service = await startServiceOfTest();
+    await service.stock([1, 1]);
+    const unlock = await service.database.lockRow(1);
+    const requests = updateBytes(service.key, LENGTH, FIVE) + listBytes(service.key).repeat(2);
+    const connection = (await Connection.open(service.port)).send(requests);
+    await expect.poll(() => service.app.get(Metrics).activeRequests).toBe(3);
+    const drained = drain(service);
+    await unlock();
+    const told = [];
+    for (let n = 0; n < 3; n++) told.push((await connection.answer()).headers['connection']);
+    expect([told, await drained]).toEqual([['keep-alive', 'keep-alive', 'close'], true]);
+  });
+
+  it('ends after DRAIN_TIMEOUT_MS, and says that requests are left', async () => {
+    const service = await startServiceOfTest({ settings: { DRAIN_TIMEOUT_MS: '200' } });
+    await service.stock([1, 1]);
+    await service.database.lockRow(1);
+    const left = service.update(1, 2).catch(() => undefined);
+    await expect.poll(() => service.app.get(Metrics).activeRequests).toBe(1);
+    expect(await drain(service)).toBe(false);
+    await service.stop();
+    await left;
   });
 
   it('gives requests DRAIN_TIMEOUT_MS after the delay, not from the signal on', async () => {

@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { refused, whole } from './support/answers.ts';
@@ -10,6 +12,8 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
+const PAGE = 'src/openapi/page';
+const SWAGGER_UI = 'node_modules/swagger-ui-dist';
 const get = (target: string) => ask(service.port, { target });
 
 describe('GET /openapi.json', () => {
@@ -42,6 +46,7 @@ describe('GET /openapi.yaml', () => {
     const answer = await get('/openapi.yaml');
     expect(answer.headers['content-type']).toBe('application/yaml; charset=utf-8');
     expect(answer.text).toContain('maximum: 9223372036854775807\n');
+    expect(answer.text).not.toMatch(/: [&*]/); // many readers know neither anchors nor aliases
     expect(parse(answer.text)).toEqual(JSON.parse((await get('/openapi.json')).text));
   });
 });
@@ -52,15 +57,21 @@ describe('GET /docs', () => {
   });
 
   it.each([
-    ['/docs', 'text/html; charset=utf-8'],
-    ['/docs/docs.css', 'text/css; charset=utf-8'],
-    ['/docs/docs.js', 'text/javascript; charset=utf-8'],
-    ['/docs/swagger-ui.css', 'text/css; charset=utf-8'],
-    ['/docs/swagger-ui-bundle.js', 'text/javascript; charset=utf-8'],
-    ['/docs/favicon-32x32.png', 'image/png'],
-  ])('has the file %s', async (target, type) => {
-    const { status, headers } = await get(target);
+    ['/docs', 'text/html; charset=utf-8', PAGE],
+    ['/docs/docs.css', 'text/css; charset=utf-8', PAGE],
+    ['/docs/docs.js', 'text/javascript; charset=utf-8', PAGE],
+    ['/docs/swagger-ui.css', 'text/css; charset=utf-8', SWAGGER_UI],
+    ['/docs/swagger-ui-bundle.js', 'text/javascript; charset=utf-8', SWAGGER_UI],
+    ['/docs/favicon-32x32.png', 'image/png', SWAGGER_UI],
+  ])('has the file %s, which a browser keeps and asks for anew', async (target, type, folder) => {
+    const { status, headers, bytes } = await get(target);
     expect({ status, type: headers['content-type'] }).toEqual({ status: 200, type });
+    const name = target === '/docs' ? 'docs.html' : target.slice('/docs/'.length);
+    expect(bytes.equals(readFileSync(`${folder}/${name}`))).toBe(true);
+    const etag = `"${hash('sha256', bytes, 'base64url')}"`;
+    expect(headers).toMatchObject({ 'cache-control': 'public, no-cache', etag });
+    const again = await ask(service.port, { target, headers: { 'If-None-Match': etag } });
+    expect([again.status, again.text]).toEqual([304, '']);
   });
 
   it('may load from and send to its own origin only, also over plain HTTP', async () => {

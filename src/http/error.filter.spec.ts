@@ -1,6 +1,6 @@
 import { HttpException, NotFoundException, PayloadTooLargeException } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
-import { NotApplied, OutcomeUnknown, TooManyWaiting } from '../database/database-failure.js';
+import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from '../database/database-failure.js';
 import { ApiError } from '../errors/api-error.js';
 import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 import { asApiError } from './error.filter.js';
@@ -30,6 +30,13 @@ describe("a database's failure", () => {
     [new OutcomeUnknown('secret'), 'outcome_unknown', ERRORS.outcome_unknown.message],
   ])('%s becomes an ApiError with a code and Retry-After; its text stays in the cause', (cause, code, message) => {
     expect(asApiError(cause)).toMatchObject({ code, message, headers: { 'Retry-After': '1' }, cause });
+  });
+
+  it('that refuses a value is not to be tried again', () => {
+    const cause = new RefusedValue('secret');
+    const error = asApiError(cause);
+    expect(error).toMatchObject({ code: 'validation_failed', cause });
+    expect(error.headers).toEqual({});
   });
 });
 

@@ -55,6 +55,7 @@ describe('PATCH /v1/inventory/:petId, headers of the body', () => {
   it.each<[string, HeaderLines, string]>([
     ['no Content-Type', [], FIVE],
     ['chunks without a Content-Type', [['Transfer-Encoding', 'chunked']], chunked(FIVE)],
+    ['another Content-Type, although it is empty,', [['Content-Type', 'text/plain']], ''],
     ['two Content-Types', [...JSON_TYPE, ...JSON_TYPE], FIVE],
   ])('refuses a body with %s', (_, headers, body) => expectRefused(refused.mediaType, headers, body));
 
@@ -71,6 +72,7 @@ describe('PATCH /v1/inventory/:petId, size of the body', () => {
     ['1 KiB', JSON_TYPE, FIVE.padEnd(1024)],
     ['a chunk for each byte', CHUNKED, chunked(...Array.from(FIVE))],
     ['chunks of 1 KiB in all', CHUNKED, chunked(FIVE, ' '.repeat(1010))],
+    ['chunks in another case', [...JSON_TYPE, ['Transfer-Encoding', 'Chunked']], chunked(FIVE)],
     ['a long trailer', CHUNKED, chunked(FIVE).replace(/\r\n$/, `X-Trailer: ${'x'.repeat(1024)}\r\n\r\n`)],
   ])('accepts %s', (_, headers, body) => expectAccepted(headers, body));
 
@@ -124,6 +126,9 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     ['{"quantity":5,"pet-id.$x":1}', refused.unknownMember('pet-id.$x')],
     [`{"quantity":5,"${'x'.repeat(32)}":1}`, refused.unknownMember('A member')], // as long as the shortest key
     ['{"quantity":5,"qu\\u0061ntity":6}', refused.repeated('quantity')],
+    ['{"quantity" :5,"quantity"\n:6}', refused.repeated('quantity')],
+    ['{"quantity":[],"quantity":5}', refused.repeated('quantity')],
+    ['{"quantity":{},"quantity":5}', refused.repeated('quantity')],
     ['{"quantity":{"x":1,"x":2}}', refused.repeated('x')],
     ['{"quantity":[{"x":1},{"x":2}]}', refused.quantity],
     ['{"__proto__":1,"__proto__":2}', refused.repeated('__proto__')],

@@ -67,6 +67,7 @@ describe.each(['rejects', 'middleware'])('a failure of a handler or a middleware
     ['an object without a prototype', Object.create(null)],
     ['a status that is not a number', Object.assign(new Error(SECRET), { status: 'SECRET' })],
     ['a status of 200', Object.assign(new Error(SECRET), { status: 200, statusCode: 200 })],
+    ['an HttpException of 500', new HttpException(SECRET, 500)],
     ['an HttpException of 503', new HttpException(SECRET, 503)],
   ])('is answered with 500 and none of its text: %s', async (_, failure) => {
     thrown = failure;

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
+import { type WholeAnswer, refusal, refused, updated, whole } from '../support/answers.ts';
 import type { Connection } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 import * as raw from './raw-requests.ts';
@@ -42,9 +42,13 @@ describe('the head of a request', () => {
     expect(await lastAnswerTo(list(headers))).toEqual(refused.headersTooLarge);
   });
 
-  it.each([
+  it.each<[string, () => string]>([
     ['64 headers', () => list('X: x\r\n'.repeat(62))],
     ['almost 8 KiB of headers', () => list(`X: ${'x'.repeat(7_800)}\r\n`)],
+    ...['my-shop.example:80', '[::1]:3000', ''].map((host): [string, () => string] => [
+      `the Host "${host}"`,
+      () => list().replace('Host: a', `Host: ${host}`),
+    ]),
     ['HTTP/1.0 without Host', () => list().replace('HTTP/1.1\r\nHost: a', 'HTTP/1.0')],
   ])('is accepted: %s', async (_, bytes) => {
     expect(await answerTo(bytes())).toMatchObject({ status: 200 });
@@ -81,7 +85,7 @@ describe('a body', () => {
 
   it('with 20 KiB of chunk extensions is refused', async () => {
     const bytes = update(CHUNKED, `e;${'x'.repeat(20_000)}\r\n${FIVE}\r\n0\r\n\r\n`);
-    expect(await lastAnswerTo(bytes)).toMatchObject({ status: 413 });
+    expect(await lastAnswerTo(bytes)).toEqual(refusal('payload_too_large', 'The chunk extensions are too large.'));
   });
 
   it.each(['destroy', 'finish'] as const)('that the client cuts short changes nothing: %s', async (end) => {
@@ -159,6 +163,7 @@ describe('a request for an upgrade', () => {
     ['part of a request behind it', () => [`${update(offer)}GET`, list().slice(3)]],
     ['a request behind its body', () => [update(offer, ''), FIVE + list()]],
     ['a request before it', () => [list() + update(offer)]],
+    ['Connection: close', () => [update(offer.replace('Upgrade,', 'close, Upgrade,'))]],
     ['chunks', () => [update(H2C + CHUNKED, `e\r\n${FIVE}\r\n0\r\n\r\n`)]],
     ['a head in two pieces', () => [update(offer).slice(0, 30), update(offer).slice(30)]],
     ['the end of its head with a body', () => [update(offer, '').slice(0, -1), `\n${FIVE}${list()}\r\n\r\n`]],

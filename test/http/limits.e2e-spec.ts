@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -61,16 +62,16 @@ describe.concurrent('a client that is too slow', () => {
     expect(await connection.closed()).toBe('');
   });
 
-  it('gets its answer at once when the service needs no body', async () => {
-    const head = listBytes(service.key).replace('GET', 'HEAD');
+  it.each(['/v1/inventory', '/metrics'])('gets its answer at once when the service needs no body: %s', async (path) => {
+    const head = listBytes(service.key).replace('GET /v1/inventory', `HEAD ${path}`);
     const connection = await open(head.replace('\r\n\r\n', '\r\nContent-Length: 99999999\r\n\r\nx'));
-    expect((await connection.answer({ toHead: true })).status).toBe(200);
+    expect(await connection.answer({ toHead: true })).toMatchObject({ status: 200, headers: { connection: 'close' } });
     expect(await connection.closed()).toBe('');
   });
 });
 
 it('the service waits for a body longer than for the database', async () => {
-  const own = await startService({ settings: { REQUEST_DEADLINE_MS: '1000' } });
+  const own = await startService({ settings: { REQUEST_DEADLINE_MS: '1000' }, limits: { headMs: 300 } });
   await own.stock([1, 0]);
   const connection = await open(updateBytes(own.key, LENGTH, ''), own);
   await pause(1_500);
@@ -79,9 +80,11 @@ it('the service waits for a body longer than for the database', async () => {
 
 describe.concurrent('a connection', () => {
   it('serves further requests, and is closed when it stays idle', async () => {
+    const socket = once(service.server, 'connection');
     const connection = await open(update());
     expect(whole(await connection.answer())).toEqual(updated('1', 5));
     await pause(200);
+    expect((await socket)[0]).toMatchObject({ lastRequest: undefined }); // which would keep its memory
     const answer = await connection.send(update()).answer();
     expect(whole(answer)).toEqual(updated('1', 5));
     expect(answer.headers['keep-alive']).toBeDefined();
@@ -98,6 +101,7 @@ describe.concurrent('a connection', () => {
 
 describe('connections', () => {
   it('beyond the maximum are closed on arrival', async () => {
+    expect(LIMITS.connections).toBe(2_500); // docs/operations.md
     const own = await startService({ limits: { connections: 2 } });
     const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];
     for (const connection of kept) expect((await connection.answer()).status).toBe(200);

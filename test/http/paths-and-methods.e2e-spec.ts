@@ -60,7 +60,10 @@ describe('the path', () => {
   });
 
   it('is refused when it is longer than 2,048 characters', async () => {
-    expect(await request('GET', '/'.padEnd(2_048, 'x'))).toEqual(refused.noRoute);
+    const longest = '/'.padEnd(2_048, 'x');
+    expect(await request('GET', longest)).toEqual(refused.noRoute);
+    const headers = { X: 'x'.repeat(9_000) };
+    expect(whole(await ask(service.port, { target: longest, headers }))).toEqual(refused.headersTooLarge);
     for (const length of [2_049, 9_000, 60_000]) {
       expect(await request('GET', '/'.padEnd(length, 'x'))).toEqual(refused.targetTooLong);
     }
@@ -104,12 +107,14 @@ describe('the method', () => {
     }
   });
 
-  it.each([...ALLOWED, ['*', 'GET, HEAD, OPTIONS, PATCH'], ['http://inventory.test/v1/inventory', LIST]] as const)(
-    'OPTIONS at %s needs no key and returns Allow: %s',
-    async (target, allow) => {
-      expect(await request('OPTIONS', target, { withKey: false })).toEqual(answer(204, { allow }));
-    },
-  );
+  it.each([
+    ...ALLOWED,
+    ['*', 'GET, HEAD, OPTIONS, PATCH'],
+    ['http://inventory.test', LIST],
+    ['http://inventory.test/v1/inventory', LIST],
+  ] as const)('OPTIONS at %s needs no key and returns Allow: %s', async (target, allow) => {
+    expect(await request('OPTIONS', target, { withKey: false })).toEqual(answer(204, { allow }));
+  });
 
   it.each(FIXED)('HEAD returns the headers of GET without the body: %s', async (target) => {
     const headers = { Authorization: `Bearer ${service.key}` };
@@ -117,6 +122,7 @@ describe('the method', () => {
     const head = await ask(service.port, { method: 'HEAD', target, headers });
     expect(whole(head)).toEqual({ ...whole(got), body: '' });
     expect(head.headers['content-length']).toBe(got.headers['content-length']);
+    expect(head.headers['keep-alive']).toBe('timeout=65');
   });
 
   it('HEAD is refused as GET is', async () => {

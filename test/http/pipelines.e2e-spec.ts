@@ -6,7 +6,7 @@ import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import type { Connection } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
-import { lastAnswer, listBytes, sendOn, updateBytes } from './raw-requests.ts';
+import { REFUSED_HEADS, lastAnswer, listBytes, sendOn, updateBytes } from './raw-requests.ts';
 
 const SCRIPT = 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n';
 const NOT_THERE = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -65,7 +65,15 @@ describe('the service, on a connection with pipelined requests,', () => {
     expect((await connection.answer()).status).toBe(200);
   });
 
+  it('closes the connection behind a transfer coding that it refuses', async () => {
+    const [, head = ''] = REFUSED_HEADS.find(([name]) => name === 'a coding in HTTP/1.0') ?? [];
+    const connection = await send(list() + head);
+    expect((await connection.answer()).status).toBe(200);
+    expect(await lastAnswer(connection)).toEqual(refused.transferCoding);
+  });
+
   it('closes the connection when too many requests wait', async () => {
+    expect(MOST_WAITING).toBe(8); // docs/interface.md
     const unlock = await lockPet();
     const connection = await send(update(1, 7));
     await expect.poll(() => parsed).toBe(1);
@@ -155,6 +163,7 @@ describe('the service, on a connection with pipelined requests,', () => {
     await expectUpdated(connection, 1, 7);
     expect((await connection.answer()).status).toBe(100);
     await expectUpdated(connection.send(body), 2, 8);
+    expect((await connection.send(list()).answer()).status).toBe(200);
   });
 
   it('answers every request of a client that has half-closed the connection', async () => {
