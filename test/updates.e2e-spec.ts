@@ -313,7 +313,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     await session.query('SET search_path = public, pg_catalog');
     const { sql, values } = statementOf({ ...members(), petId: 1n, quantity: 99 }, { petId: 2n, quantity: 99 });
     const outcomes = session.query<string[]>({ text: sql, values, rowMode: 'array' });
-    const waiting = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
     await expect.poll(() => service.sql(waiting)).toHaveLength(1);
     await service.sql(`BEGIN; UPDATE inventory_item SET pet_id = 3 WHERE pet_id = 1; UPDATE inventory_item SET pet_id = 1 WHERE pet_id = 2;
       UPDATE inventory_item SET pet_id = 2 WHERE pet_id = 3; COMMIT`);

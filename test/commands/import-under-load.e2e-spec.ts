@@ -138,7 +138,7 @@ describe('inventory export', () => {
     const exported = inventory(url, ['export']);
     const compared = inventory(url, [...IMPORT_CSV, '--dry-run'], stockOf(20));
     const waiting = () =>
-      service.sql(`SELECT FROM pg_locks WHERE relation = 'inventory_item'::regclass AND NOT granted`);
+      service.sql(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'relation'`);
     await expect.poll(waiting).toHaveLength(2);
     await rewriter.query('COMMIT');
     expect(await exported).toEqual(printed(stockOf(20)));

@@ -145,7 +145,10 @@ describe('inventory import', () => {
       onTestFinished(() => void exporting.kill('SIGKILL'));
       await untilSessionOf('export', store.database, `wait_event = 'ClientWrite'`); // its output is not read
       if (cut === 'SIGTERM') exporting.kill(cut);
-      else await store.sql(`SELECT ${cut}(pid) FROM pg_stat_activity WHERE application_name = 'inventory export'`);
+      else
+        await store.sql(
+          `SELECT ${cut}(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inventory export'`,
+        );
       const exported = await outcomeOf(exporting);
       expect({ cut, ...exported }).toMatchObject(outcome);
       const imported = await store.inventoryReading(exported.stdout, ...REMOVING);

@@ -127,7 +127,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
   it('counts a request as 499 when its client disconnects before the response', async () => {
     await service.sql('UPDATE inventory_item SET quantity = quantity + 1'); // the service must read the list again
     const blocker = await service.database.session('LOCK TABLE inventory_item IN ACCESS EXCLUSIVE MODE');
-    const waiting = `SELECT FROM pg_locks WHERE NOT granted AND relation = 'inventory_item'::regclass`;
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'relation'`;
     const rises = await risesOf(async () => {
       const connection = (await Connection.open(service.port)).send(listBytes(service.key));
       await expect.poll(() => service.sql(waiting)).not.toEqual([]);
