@@ -57,9 +57,10 @@ describe.concurrent('a client that is too slow', () => {
   });
 
   it('gets another refusal at once, and no second answer', async () => {
-    const connection = await open(updateWithBadKey());
+    const own = await startService({ limits: { headMs: 500, requestMs: 700 } }); // an idle connection stays open
+    const connection = await open(updateWithBadKey(), own);
     expect(whole(await connection.answer({ withinMs: 700 }))).toEqual(refused.badKey);
-    expect(await connection.closed()).toBe('');
+    expect(await connection.closed({ withinMs: 10_000 })).toBe('');
   });
 
   it.each(['/v1/inventory', '/metrics'])('gets its answer at once when the service needs no body: %s', async (path) => {
