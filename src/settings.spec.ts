@@ -19,6 +19,8 @@ describe('readSettings', () => {
   });
 
   it('accepts a number at each of its bounds', () => {
+    const lastPort = 'postgresql://u@db:65535/x';
+    expect(readSettings({ DATABASE_URL: lastPort }).DATABASE_URL).toBe(lastPort);
     const bounds = [
       { PORT: '0', REQUEST_DEADLINE_MS: '100' },
       { PORT: '65535', REQUEST_DEADLINE_MS: '9000' },
@@ -35,6 +37,7 @@ describe('readSettings', () => {
     ['DATABASE_URL', undefined, 'is required'],
     ['DATABASE_URL', 'mysql://secret@db/x', ADDRESS_RULE],
     ['DATABASE_URL', 'postgresql://u:secret@one:5432,two:5432/x', ADDRESS_RULE],
+    ['DATABASE_URL', 'postgresql://u:secret@db:65536/x', 'must name a port up to 65535'],
     ['PORT', '70000', 'must be an integer from 0 to 65535'],
     ['PORT', '', 'must be an integer from 0 to 65535'],
     ['CORS_ORIGINS', '*', 'must be origins like https://shop.example, separated by commas'],

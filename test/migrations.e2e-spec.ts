@@ -187,9 +187,9 @@ describe('migrations', () => {
 
     it('set a sequence that was never used', async () => {
       await applyMigrations(database.url);
-      await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
+      await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 1, 'there')`);
       await applyMigrations(database.url);
-      expect(await next()).toBe(5_001);
+      expect(await next()).toBe(2);
     });
 
     it('wait for who prunes the history before they move its rows', async () => {

@@ -9,11 +9,12 @@ describe('a duration', () => {
     ['30d', 2_592_000_000],
     ['4w', 2_419_200_000],
     ['0d', 0],
+    ['10000d', 864_000_000_000],
   ])('%s is %d ms', (text, durationMs) => {
     expect(readDuration(text)).toBe(durationMs);
   });
 
-  it.each(['', '5', 'd', '-1d', '1.5h', '1 d', '1y', '1D', '10001d', '1h30m'])(
+  it.each(['', '5', 'd', '-1d', '1.5h', '1 d', '1y', '1D', '10001d', `${'9'.repeat(400)}s`, '1h30m'])(
     'is refused when written as %j',
     (text) => {
       expect(() => readDuration(text)).toThrow('It must be 30s,');

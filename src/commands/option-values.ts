@@ -23,7 +23,7 @@ export function lineReader(longest: number) {
 export const readDuration = reader(`be ${DURATION_FORM}`, (text) => durationOf(text) <= LONGEST_MS, durationOf);
 
 function durationOf(text: string): number {
-  const [, count, unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
+  const [, count, unit = ''] = /^(\d+)([smhdw])$/.exec(text) ?? [];
   return Number(count) * (UNIT_MS[unit] ?? NaN);
 }
 
