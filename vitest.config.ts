@@ -19,6 +19,9 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** Ends what hooks have started. */
+const FILE_END = 'test/support/file-end.ts';
+
 const maxWorkers = 5; // on two cores, for most tests wait most of the time
 
 /**
@@ -29,6 +32,7 @@ const shared = {
   pool: 'forks',
   isolate: false,
   maxWorkers,
+  setupFiles: FILE_END,
   testTimeout: 30_000,
   hookTimeout: 30_000,
   expect: { poll: { timeout: 15_000 } }, // a busy machine needs more than the default, a second
@@ -72,6 +76,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
   {
     test: {
       name: 'browser',
+      setupFiles: FILE_END,
       include: ['test/browser/*.trial.ts'],
       maxWorkers,
       testTimeout: 60_000,
@@ -82,6 +87,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
     test: {
       name: 'contract',
       globalSetup: 'test/contract/install.ts',
+      setupFiles: FILE_END,
       include: ['test/contract/*.contract.ts'],
       testTimeout: 120_000,
       hookTimeout: 60_000,
@@ -91,6 +97,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
   {
     test: {
       name: 'proxies', // needs HAProxy and nginx
+      setupFiles: FILE_END,
       include: ['test/proxies/*.trial.ts'],
       testTimeout: 30_000,
       hookTimeout: 60_000,

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { startFaultyPostgres, type FaultyPostgres } from '../test/support/postgres-server.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { SeededRandom } from './seeded-random.ts';
@@ -13,8 +13,6 @@ describe(`two services under fault, FAULTS_SEED=${SEED},`, { timeout: 60_000 }, 
   beforeAll(async () => {
     postgres = await startFaultyPostgres();
   }, 60_000);
-
-  afterAll(() => postgres.remove());
 
   // `npm run faults -- --medium`, which .ci/run runs, has the other scenarios and the controls.
   it.each([

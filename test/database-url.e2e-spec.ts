@@ -11,7 +11,7 @@ import { createCertificate } from './support/certificate.ts';
 import { createDatabase } from './support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
 import { ServiceProcess } from './support/service-process.ts';
-import { startServiceOfTest } from './support/service.ts';
+import { startService } from './support/service.ts';
 import { itemText, listText } from './support/stock.ts';
 
 /** One command for each way to connect: by Prisma, by a connection of `pg`, and for the migrations. */
@@ -37,10 +37,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'other.pem'), certificate);
   writeFileSync(join(folder, 'key.pem'), key);
 });
-afterAll(async () => {
-  await postgres.remove();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The DATABASE_URL with these parameters. The server's certificate is for `localhost`. */
 function address(parameters: string, host = 'localhost'): string {
@@ -123,7 +120,7 @@ it.each(['on', 'off'])('the schema of the address is used with FAST=%s', async (
   await database.sql('CREATE SCHEMA shop');
   const databaseUrl = `${database.url}?schema=shop`;
   await applyMigrations(databaseUrl);
-  const service = await startServiceOfTest({ databaseUrl, settings: { FAST } });
+  const service = await startService({ databaseUrl, settings: { FAST } });
   await service.sql(`SET search_path = shop; INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
   expect((await service.update(1, 2)).text).toBe(itemText(1, 2, 'sold'));
   expect((await service.list()).text).toBe(listText([1, 2, 'sold']));

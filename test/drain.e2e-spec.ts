@@ -7,13 +7,13 @@ import { Drain } from '../src/http/drain.ts';
 import { Metrics } from '../src/operations/metrics.ts';
 import { FIVE, LENGTH, listBytes, updateBytes } from './http/raw-requests.ts';
 import { Connection, ask } from './support/http-client.ts';
-import { type TestService, startServiceOfTest } from './support/service.ts';
+import { type TestService, startService } from './support/service.ts';
 
 const drain = ({ app, server }: TestService) => app.get(Drain).empty(server, () => app.get(Metrics).activeRequests > 0);
 
 describe('the drain', () => {
   it('lets a slow reader read the whole list', async () => {
-    const service = await startServiceOfTest();
+    const service = await startService();
     await service.sql('ALTER TABLE inventory_item DISABLE TRIGGER USER'); // without a history, for speed
     await service.sql(`INSERT INTO inventory_item SELECT n, 1, 'available' FROM generate_series(1, 300000) AS n`);
     const socket = connect(service.port, '127.0.0.1');
@@ -27,7 +27,7 @@ describe('the drain', () => {
   });
 
   it('answers connections that were opened before it and are not accepted yet', async () => {
-    const service = await startServiceOfTest();
+    const service = await startService();
     const asked = Array.from({ length: 50 }, () => ask(service.port, { target: '/health/live' }));
     expect(await drain(service)).toBe(true);
     expect((await Promise.all(asked)).map(({ status }) => status)).toEqual(Array(50).fill(200));
@@ -35,7 +35,7 @@ describe('the drain', () => {
 
   it('does not wait for a request that never arrives completely', async () => {
     const settings = { DRAIN_TIMEOUT_MS: '5000' };
-    const service = await startServiceOfTest({ settings, limits: { headMs: 300, requestMs: 20_000 } });
+    const service = await startService({ settings, limits: { headMs: 300, requestMs: 20_000 } });
     const connection = await Connection.open(service.port);
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
     expect(await drain(service)).toBe(true); // false after DRAIN_TIMEOUT_MS
@@ -43,7 +43,7 @@ describe('the drain', () => {
   });
 
   it('answers every request that came on a connection before it', async () => {
-    const service = await startServiceOfTest();
+    const service = await startService();
     await service.stock([1, 1]);
     const unlock = await service.database.lockRow(1);
     const requests = updateBytes(service.key, LENGTH, FIVE) + listBytes(service.key).repeat(2);
@@ -57,7 +57,7 @@ describe('the drain', () => {
   });
 
   it('ends after DRAIN_TIMEOUT_MS, and says that requests are left', async () => {
-    const service = await startServiceOfTest({ settings: { DRAIN_TIMEOUT_MS: '200' } });
+    const service = await startService({ settings: { DRAIN_TIMEOUT_MS: '200' } });
     await service.stock([1, 1]);
     await service.database.lockRow(1);
     const left = service.update(1, 2).catch(() => undefined);
@@ -68,7 +68,7 @@ describe('the drain', () => {
   });
 
   it('gives requests DRAIN_TIMEOUT_MS after the delay, not from the signal on', async () => {
-    const service = await startServiceOfTest({
+    const service = await startService({
       settings: { DRAIN_DELAY_MS: '2000', DRAIN_TIMEOUT_MS: '2000', REQUEST_DEADLINE_MS: '9000' },
     });
     await service.stock([1, 1]);

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { PrismaService } from '../src/database/prisma.service.ts';
 import { createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
-import { startServiceOfTest } from './support/service.ts';
+import { startService } from './support/service.ts';
 
 describe('while PostgreSQL gives no new connection', () => {
   it('the service keeps its idle connections, lists, and is ready as soon as a used connection is free', async () => {
@@ -18,7 +18,7 @@ describe('while PostgreSQL gives no new connection', () => {
     onTestFinished(async () => {
       await database.sql(`DROP ROLE ${role}`);
     });
-    const service = await startServiceOfTest({ databaseUrl: url.href, settings: { DATABASE_POOL_SIZE: '3' } });
+    const service = await startService({ databaseUrl: url.href, settings: { DATABASE_POOL_SIZE: '3' } });
     await database.sql(`INSERT INTO inventory_item VALUES (1, 1, 'available')`);
     await service.update(1, 2);
     await database.sql(`ALTER ROLE ${role} CONNECTION LIMIT 0`);

@@ -6,7 +6,7 @@ import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { refused, replayed, updated, whole } from './support/answers.ts';
 import { startFaultyPostgres } from './support/postgres-server.ts';
-import { IS_FAST, type TestService, startService, startServiceOfTest } from './support/service.ts';
+import { IS_FAST, type TestService, startService } from './support/service.ts';
 
 let service: TestService;
 /** Another process's worth on the same database, behind a network that can fail. */
@@ -29,11 +29,7 @@ beforeEach(async () => {
   await service.sql('DELETE FROM inventory_item');
   await service.stock([1, 10], [2, 20, 'sold']);
 });
-afterAll(async () => {
-  await other.stop();
-  await proxy.close();
-  await service.stop();
-});
+afterAll(() => proxy.close());
 
 interface Update {
   readonly petId?: number;
@@ -117,7 +113,7 @@ describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
 
   it('lets two API keys use the same Idempotency-Key', async () => {
     const keys = [newKey()];
-    const stranger = await startServiceOfTest({ databaseUrl: service.databaseUrl });
+    const stranger = await startService({ databaseUrl: service.databaseUrl });
     expect(await update({ keys })).toEqual(updated('1', 11));
     expect(await update({ keys, petId: 2, to: stranger })).toEqual(updated('2', 11, 'sold'));
     expect(await update({ keys, petId: 2, to: stranger })).toEqual(replayed('2', 11, 'sold'));
@@ -278,7 +274,7 @@ describe('a repetition of PATCH /v1/inventory/:petId while the first request is 
 describe('a repetition of PATCH /v1/inventory/:petId on a synchronous standby', () => {
   it('gets no answer before the standby has confirmed the first request', { timeout: 40_000 }, async () => {
     const postgres = await startFaultyPostgres();
-    const replicated = await startServiceOfTest({ databaseUrl: postgres.url });
+    const replicated = await startService({ databaseUrl: postgres.url });
     const one: Update = { keys: [newKey()], to: replicated };
     await replicated.stock([1, 10]);
     await update(one);

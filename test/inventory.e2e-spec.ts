@@ -68,10 +68,7 @@ describe.each([
     database.sql(`DELETE FROM inventory_item;
       INSERT INTO inventory_item (pet_id, quantity, status) VALUES (9007199254740993, 12, 'available'), (-3, 0, 'sold')`),
   );
-  afterAll(async () => {
-    await app.close();
-    await database.drop();
-  });
+  afterAll(() => app.close());
 
   describe('GET /v1/inventory', () => {
     it('lists all pets in ascending order with every digit of their petIds', async () => {

@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { applyMigrations } from '../src/database/migrations.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
@@ -30,12 +30,6 @@ beforeAll(async () => {
   second = await startService({ databaseUrl: postgres.url, key: first.key });
   owner = await postgres.database.session();
 }, 120_000);
-
-afterAll(async () => {
-  await owner.end();
-  for (const service of [first, second]) await service.stop();
-  await postgres.remove();
-}, 60_000);
 
 /** The server's other database. */
 const urlElsewhere = () => postgres.url.replace(/\/postgres(\?|$)/, '/elsewhere$1');

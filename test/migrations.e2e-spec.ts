@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { Client } from 'pg';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { HISTORY_LOCK } from '../src/database/history-mending.js';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
 import { Failure } from '../src/errors/error-text.js';
 import { createDatabase, type Database } from './support/database.ts';
-import { startServiceOfTest } from './support/service.ts';
+import { startService } from './support/service.ts';
 
 const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
 const first = String(names[0]);
@@ -36,10 +36,6 @@ describe('migrations', () => {
   beforeEach(async () => {
     database = await createDatabase({ migrated: false });
     client = await database.session();
-  });
-  afterEach(async () => {
-    await client.end();
-    await database.drop();
   });
 
   const rows = async (sql: string): Promise<unknown[]> => (await client.query<object>(sql)).rows;
@@ -250,7 +246,7 @@ describe('migrations', () => {
 
 describe('the statements of 1.0.0 on the newest schema, beside the newest service', () => {
   it.each(['update', 'update-with-keys'])('keep the history complete and the lists exact: %s', async (update) => {
-    const service = await startServiceOfTest();
+    const service = await startService();
     await service.stock([1, 5], [2, 6]);
     const old = await service.database.session();
     const run = async (statement: string, ...values: (string | null)[]) => {

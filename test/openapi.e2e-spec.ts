@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { refused, whole } from './support/answers.ts';
 import { ask } from './support/http-client.ts';
@@ -10,7 +10,6 @@ let service: TestService;
 beforeAll(async () => {
   service = await startService();
 });
-afterAll(() => service.stop());
 
 const PAGE = 'src/openapi/page';
 const SWAGGER_UI = 'node_modules/swagger-ui-dist';

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { openStore, type Store } from './commands/store.ts';
 import { createDatabase } from './support/database.ts';
 import { hasPooler, startPooler } from './support/pooler.ts';
-import { IS_FAST, type TestService, startService, startServiceOfTest } from './support/service.ts';
+import { IS_FAST, type TestService, startService } from './support/service.ts';
 
 /** What an operator, or a tool of his, may have set on the role or the database. */
 const HOSTILE: readonly (readonly string[])[] = [
@@ -46,7 +46,6 @@ describe('with foreign settings on the database', () => {
     store = await openStore();
     alter = `ALTER DATABASE ${new URL(store.url).pathname.slice(1)}`;
   });
-  afterAll(() => store.close());
 
   async function emptyWith(...settings: string[]): Promise<void> {
     await store.sql(`${alter} RESET ALL; DELETE FROM inventory_item; DELETE FROM api_key`);
@@ -56,7 +55,7 @@ describe('with foreign settings on the database', () => {
   async function startWith(...settings: string[]): Promise<TestService> {
     await emptyWith(...settings);
     await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'available'), (2, 2, 'sold')`);
-    return startServiceOfTest({ databaseUrl: store.url });
+    return startService({ databaseUrl: store.url });
   }
 
   it.each(HOSTILE)('lists, updates and keys are right with %s', async (...settings) => {

@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { readSettings, type SettingName } from '../src/settings.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
+import { TooManyWaiting } from '../src/database/database-failure.ts';
 import { asApiError } from '../src/http/error.filter.ts';
 import { FastInventoryService } from '../src/inventory/fast/fast-inventory.service.ts';
 import { InventoryService, type QuantityUpdate } from '../src/inventory/inventory.service.ts';
@@ -62,10 +63,6 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   });
   beforeEach(async () => {
     await service.sql('DELETE FROM inventory_item');
-  });
-  afterAll(async () => {
-    await other.stop();
-    await service.stop();
   });
 
   const ask = (update: Partial<QuantityUpdate>, patienceMs = PATIENCE_MS, by = updates) =>
@@ -379,6 +376,14 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(await historyOf(56)).toEqual([]);
     expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
     expect(await sessions()).toEqual(opened);
+  });
+
+  it('an update that too many others wait before is not tried again', async () => {
+    const inside = updates as unknown as { attempt(): Promise<never> };
+    const attempt = vi.spyOn(inside, 'attempt').mockRejectedValue(new TooManyWaiting());
+    onTestFinished(() => attempt.mockRestore());
+    expect(await ask({})).toEqual({ outcome: 'service_unavailable' });
+    expect(attempt).toHaveBeenCalledTimes(1);
   });
 
   it('an update whose session is cut at its beginning is reported as not applied', async () => {

@@ -71,10 +71,7 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
   beforeEach(() =>
     service.stock([1, 12], [2, 7], [3, 0, 'sold'], [4, 3, 'pending'], ['9223372036854775807', 7, 'pending']),
   );
-  afterAll(async () => {
-    await browser.close();
-    await service.stop();
-  });
+  afterAll(() => browser.close());
 
   it.each([
     { name: 'desktop', viewport: { width: 1200, height: 860 }, isMobile: false },

@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';
@@ -84,7 +84,6 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
   beforeAll(async () => {
     server = await startFaultyPostgres();
   });
-  afterAll(() => server.remove());
 
   it('prints every change of every writer once and in order, through kills and a crash of PostgreSQL', async () => {
     const service = await startService({ databaseUrl: server.url });
@@ -239,7 +238,6 @@ describe('inventory history --after', () => {
     await store.sql(`INSERT INTO inventory_item VALUES (9007199254740993, 0, 'available')`);
     for (let turn = 1; turn < 10; turn++) await store.sql(`UPDATE inventory_item SET quantity = ${turn}`);
   });
-  afterAll(() => store.close());
 
   it('prints all later changes, one per line, and ends', async () => {
     const lines = (await store.sql<{ line: string }>(HISTORY_AS_JSON)).map(({ line }) => `${line}\n`);
@@ -313,7 +311,6 @@ describe('inventory history cursor', () => {
     expect((await store.inventory('history', '--after', '0')).code).toBe(1);
     expect(await cursor()).toEqual(printed('4\n'));
     expect(await store.inventory('history', '--after', '4')).toEqual(printed());
-    await store.close();
   });
 });
 
@@ -368,6 +365,5 @@ describe.skipIf(spawnSync('jq', ['--version']).error)('the scripts of deploy/fee
     expect(file('mails')).toBe('Pet 7 is down to 4.\n');
     receiver.close();
     await rm(folder, { recursive: true });
-    await store.close();
   });
 });

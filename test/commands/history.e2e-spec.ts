@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { verifyHistory } from '../../src/commands/history-chain.ts';
 import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
@@ -7,7 +7,6 @@ let store: Store;
 beforeAll(async () => {
   store = await openStore();
 });
-afterAll(() => store.close());
 
 beforeEach(async () => {
   await store.sql('TRUNCATE inventory_item');

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { startService, type TestService } from '../support/service.ts';
 import {
   CSV_HEADER,
@@ -25,7 +25,6 @@ beforeAll(async () => {
   service = await startService();
   url = service.databaseUrl;
 });
-afterAll(() => service.stop());
 
 function stockOf(quantity: number): string {
   const pets = Array.from({ length: PETS }, (_, petId) => `${petId},${quantity},available\n`);

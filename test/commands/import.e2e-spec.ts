@@ -34,10 +34,7 @@ beforeAll(async () => {
   store = await openStore();
   folder = await mkdtemp(join(tmpdir(), 'inventory-import-'));
 });
-afterAll(async () => {
-  await store.close();
-  await rm(folder, { recursive: true });
-});
+afterAll(() => rm(folder, { recursive: true }));
 
 beforeEach(async () => {
   await store.sql(`SET session_replication_role = replica; -- without a history

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { PrismaPg } from '@prisma/adapter-pg';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { bootstrapKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import { failed, SHELL_COMMAND } from './inventory-command.ts';
@@ -11,7 +11,6 @@ let store: Store;
 beforeAll(async () => {
   store = await openStore();
 });
-afterAll(() => store.close());
 
 /** The stored keys of this name, oldest first. */
 function stored(name: string) {

@@ -45,10 +45,5 @@ export async function openStore() {
       const triggers = (state: string) => `ALTER TABLE stock_change ${state} TRIGGER ALL`;
       await sql([triggers('DISABLE'), statement, triggers('ENABLE')].join(';'));
     },
-
-    async close(): Promise<void> {
-      await client.end();
-      await database.drop();
-    },
   };
 }

@@ -1,6 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type TestService, startService } from '../support/service.ts';
 import { areHere, contractFolder, documentFile, run, tool } from './tools.ts';
 
@@ -13,7 +13,6 @@ beforeAll(async () => {
   service = await startService();
 });
 beforeEach(() => service.stock([1, 12], [3, 0, 'sold']));
-afterAll(() => service.stop());
 
 describe('a TypeScript client that is generated from the document, compiled strictly', () => {
   const folder = join(generated, 'typescript');

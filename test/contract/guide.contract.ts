@@ -41,7 +41,6 @@ describe('docs/clients.md and docs/clients/', () => {
   });
   afterAll(async () => {
     proxy.close();
-    await service.stop();
     await rm(folder, { recursive: true });
   });
 

@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -10,7 +10,6 @@ beforeAll(async () => {
   service = await startService();
   await service.stock([1, 0], [2, 7]);
 });
-afterAll(() => service.stop());
 
 const JSON_TYPE: HeaderLines = [['Content-Type', 'application/json']];
 const CHUNKED: HeaderLines = [...JSON_TYPE, ['Transfer-Encoding', 'chunked']];

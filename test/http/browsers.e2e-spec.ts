@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { startService, type TestService } from '../support/service.ts';
 
 const SHOP = 'https://shop.example';
@@ -10,7 +10,6 @@ beforeAll(async () => {
   service = await startService({ settings: { CORS_ORIGINS: `${SHOP},http://localhost:5173`, DOCS: 'off' } });
   closed = await startService();
 });
-afterAll(() => Promise.all([service.stop(), closed.stop()]));
 
 /** The status and the headers that a page of `origin` gets. */
 async function ask({ url, key }: TestService, path: string, origin: string, init: RequestInit = {}) {

@@ -1,5 +1,5 @@
 import { gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, listed, notModified, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -19,10 +19,6 @@ beforeAll(async () => {
   await service.stock([1, 7], [-3, 1, 'sold']);
   tags.identity = (await service.list()).headers['etag'] ?? '';
   tags.gzip = (await service.list(GZIP)).headers['etag'] ?? '';
-});
-afterAll(async () => {
-  await other.stop();
-  await service.stop();
 });
 
 const ifNoneMatch = (...fields: string[]) => fields.map((field) => ['If-None-Match', field] as const);

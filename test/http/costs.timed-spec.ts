@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 import { FIVE, sendOn, updateBytes } from './raw-requests.ts';
@@ -31,7 +31,6 @@ beforeAll(async () => {
   service = await startService();
   await service.stock([1, 5]);
 });
-afterAll(() => service.stop());
 
 async function cpuMicroseconds(body: string): Promise<number> {
   expect(body.length).toBeLessThanOrEqual(1024);

@@ -52,10 +52,7 @@ beforeAll(async () => {
     },
   });
 });
-afterAll(async () => {
-  imports.pop();
-  await service.stop();
-});
+afterAll(() => void imports.pop());
 
 const get = async (how: string) => whole(await ask(service.port, { target: `/faulty/${how}` }));
 

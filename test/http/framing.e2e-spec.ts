@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, refusal, refused, updated, whole } from '../support/answers.ts';
 import type { Connection } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -15,7 +15,6 @@ beforeAll(async () => {
   service = await startService();
   await service.stock([1, 0], [2, 0]);
 });
-afterAll(() => service.stop());
 
 const list = (headers = '') => raw.listBytes(service.key).replace(/\r\n$/, `${headers}\r\n`);
 const update = (headers = LENGTH, body = FIVE, petId = 1) => raw.updateBytes(service.key, headers, body, petId);

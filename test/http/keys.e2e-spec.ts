@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { listed, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -17,7 +17,6 @@ beforeAll(async () => {
   await service.stock([1, 7]);
   theList = listed(listText([1, 7]), (await service.list()).headers['etag'] ?? '');
 });
-afterAll(() => service.stop());
 
 const authorization = (...values: string[]) => values.map((value) => ['Authorization', value] as const);
 const withKey = (key: string) => authorization(`Bearer ${key}`);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { LIMITS } from '../../src/http/limits.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import { Connection, ask } from '../support/http-client.ts';
@@ -18,7 +18,6 @@ beforeAll(async () => {
   service = await startService({ limits: { headMs: 500, requestMs: 700, idleMs: 500 } });
   await service.stock([1, 0]);
 });
-afterAll(() => service.stop());
 
 const update = (headers = LENGTH, body = FIVE) => updateBytes(service.key, headers, body);
 const updateWithBadKey = () => update(LENGTH, '').replace(/Bearer .*/, 'Bearer x');
@@ -148,7 +147,6 @@ describe('a client that reads a long list', () => {
     await large.sql('ALTER TABLE inventory_item ENABLE TRIGGER USER, ENABLE REPLICA TRIGGER inventory_item_replicated');
     await vi.waitFor(() => large.list(), { timeout: 20_000 }); // building the list may take longer than STALLED_MS
   });
-  afterAll(() => large.stop());
 
   it('is disconnected when it stalls', async () => {
     const connection = await open(listBytes(large.key), large);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
 import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -11,7 +11,6 @@ beforeAll(async () => {
   await service.stock([1, 7]);
   await service.addKey(READ_ONLY_KEY, { scopes: ['inventory:read'] });
 });
-afterAll(() => service.stop());
 
 class GoodUpdate {
   method = 'PATCH';

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, answer, refused, updated, whole } from '../support/answers.ts';
 import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -12,7 +12,6 @@ beforeAll(async () => {
   service = await startService();
   await service.stock([1, 7]);
 });
-afterAll(() => service.stop());
 
 async function request(method: string, target: string, { withKey = true } = {}): Promise<WholeAnswer> {
   const headers = withKey ? { Authorization: `Bearer ${service.key}` } : {};

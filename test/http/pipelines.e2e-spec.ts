@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { MOST_WAITING } from '../../src/http/request-turns.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
@@ -28,7 +28,6 @@ describe('the service, on a connection with pipelined requests,', () => {
   });
   const everyResponseEnds = () => expect.poll(() => service.app.get(Metrics).activeRequests).toBe(0);
   afterEach(() => everyResponseEnds());
-  afterAll(() => service.stop());
 
   const send = (bytes = '') => sendOn(service.port, bytes);
   const list = () => listBytes(service.key);

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { ERRORS } from '../../src/errors/error-code.ts';
 import { type Answer, Connection, type HeaderLines, type Question, requestBytes } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -16,7 +16,6 @@ beforeAll(async () => {
   service = await startService({ key: KEY });
   await service.stock(...PETS.map((petId) => [petId, 5] as const));
 });
-afterAll(() => service.stop());
 
 /** Mostly a good value, so that a request seldom has more than one fault. */
 function mostly<T>(good: fc.Arbitrary<T>, ...bad: fc.Arbitrary<T>[]): fc.Arbitrary<T> {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
 import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
@@ -38,10 +38,6 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     if (!postgres.isRunning) await postgres.restart();
     postgres.thaw();
     await expect.poll(() => probe(service.url, 'ready')).toEqual(OK);
-  });
-  afterAll(async () => {
-    await service.stop().catch(() => undefined); // its own connection was cut
-    await postgres.remove();
   });
 
   it('is live but not ready while the database is frozen, and asks it once for many probes', async () => {

@@ -29,10 +29,6 @@ describe('the log', { timeout: 30_000 }, () => {
     await database.sql("INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 1, 'available')");
     shared = await start({}, ['--insecure-http-parser']); // which has no effect
   });
-  afterAll(async () => {
-    await shared.kill();
-    await database.drop();
-  });
 
   const start = (settings = {}, nodeOptions: readonly string[] = []) =>
     ServiceProcess.running({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: bootstrap, ...settings }, { nodeOptions });

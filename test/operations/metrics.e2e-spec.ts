@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { listBytes } from '../http/raw-requests.ts';
 import { Connection, ask, sendRaw } from '../support/http-client.ts';
 import { startFaultyPostgres } from '../support/postgres-server.ts';
@@ -16,7 +16,6 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     service = await startService({ settings: { REQUEST_DEADLINE_MS: '7000' } });
     await service.stock(...Array.from({ length: 20 }, (_, petId) => [petId, 1] as const));
   });
-  afterAll(() => service.stop());
 
   const bearer = () => ({ Authorization: `Bearer ${service.key}` });
 

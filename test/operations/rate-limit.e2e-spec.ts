@@ -1,11 +1,11 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { startServiceOfTest } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 
 describe('the rate limit', () => {
   const limitHeaders = ({ headers }: Response) => ['RateLimit-Policy', 'RateLimit'].map((name) => headers.get(name));
 
   it('refuses further requests of the same key in the same minute, and sends Retry-After', async () => {
-    const limited = await startServiceOfTest({ settings: { RATE_LIMIT_PER_MINUTE: '3' } });
+    const limited = await startService({ settings: { RATE_LIMIT_PER_MINUTE: '3' } });
     const list = (key: string) => fetch(`${limited.url}/v1/inventory`, { headers: { Authorization: `Bearer ${key}` } });
     for (const left of [2, 1, 0]) {
       const answer = await list(limited.key);

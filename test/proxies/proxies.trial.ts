@@ -55,11 +55,7 @@ beforeAll(async () => {
     pipeline(near, changed, far, near, () => undefined);
   });
 });
-afterAll(async () => {
-  wire.close();
-  await service.kill();
-  await database.drop();
-});
+afterAll(() => void wire.close());
 
 async function* changed(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   for await (const bytes of source) yield Buffer.from(change(bytes.toString('latin1')), 'latin1');
@@ -110,7 +106,6 @@ describe.each(CONFIGURATIONS.filter(isThere))('%s', (_, name, changes) => {
     proxy = await startProxy(name, portOf(wire), changes);
     other = await Connection.open(proxy.port);
   });
-  afterAll(() => proxy.stop());
 
   /** Ids of the requests in the service's log. A malformed request has none. */
   function logged(): string[] {

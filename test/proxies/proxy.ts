@@ -57,8 +57,8 @@ export function isInstalled(name: ProxyName): boolean {
 export type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
 /**
- * Starts a proxy with its configuration from `deploy/`, changed to use ports of this machine and to log each request. A
- * test ends the proxy when it ends; `beforeAll` needs `stop` in `afterAll`.
+ * Starts a proxy with its configuration from `deploy/`, changed to use ports of this machine and to log each request. It
+ * ends with the test, or with the file whose hook starts it.
  *
  * @param changes further changes, for a harder case
  * @throws when the configuration does not have the text of a change

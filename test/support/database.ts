@@ -94,8 +94,8 @@ export class Database {
 }
 
 /**
- * Creates a migrated database without pets or keys in some 30 ms. A test drops it when it ends; `beforeAll` needs `drop` in
- * `afterAll`. `{ migrated: false }` gives an empty database.
+ * Creates a migrated database without pets or keys in some 30 ms. It is dropped at the end of
+ * the test, or of the file whose hook creates it. `{ migrated: false }` gives an empty database.
  */
 export async function createDatabase({ migrated = true } = {}): Promise<Database> {
   const { inject } = await import('vitest');

@@ -71,7 +71,7 @@ export type FaultyPostgres = Awaited<ReturnType<typeof startFaultyPostgres>>;
 
 /**
  * Starts a PostgreSQL server that a test may damage, in about a second: a migrated, empty store, as durable as in
- * production. A test ends it when it ends; `beforeAll` needs `remove` in `afterAll`.
+ * production. It ends with the test, or with the file whose hook starts it.
  *
  * @param start `startPostgres` gives a server without TLS, whatever TEST_DATABASE_TLS says
  */
@@ -157,8 +157,8 @@ function childrenOf(pid: number): number[] {
 }
 
 /**
- * Starts a primary with a migrated, empty store and a standby that streams from it, in about three seconds. A test ends
- * them when it ends; `beforeAll` needs `remove` in `afterAll`.
+ * Starts a primary with a migrated, empty store and a standby that streams from it, in about three seconds. They
+ * end with the test, or with the file whose hook starts them.
  */
 export async function startReplicated() {
   const folder = join(tmpdir(), `inventory-replicated-${randomUUID()}`);

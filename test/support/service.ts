@@ -37,8 +37,8 @@ interface Options {
 export type TestService = Awaited<ReturnType<typeof startService>>;
 
 /**
- * Starts the service and waits until it is ready, some 300 ms. A test stops it when it ends; `beforeAll` needs `stop` in
- * `afterAll`.
+ * Starts the service and waits until it is ready, some 300 ms. It stops at the end of the test,
+ * or of the file whose hook starts it.
  */
 export async function startService(options: Options = {}) {
   const { settings = {}, limits = {}, databaseUrl, key = randomBytes(32).toString('hex'), prepare } = options;
@@ -116,6 +116,3 @@ export async function startService(options: Options = {}) {
     stop,
   };
 }
-
-/** Starts a service that only a test may start, never a hook. */
-export const startServiceOfTest = startService;
