@@ -40,7 +40,7 @@ const shared = {
 
 /** `npm test`. */
 const everyRun: TestProjectInlineConfiguration[] = [
-  { test: { ...shared, name: 'unit', include: ['src/**/*.spec.ts', 'faults/**/*.spec.ts'] } },
+  { test: { ...shared, name: 'unit', include: ['{src,dev,faults}/**/*.spec.ts'] } },
   {
     test: { ...shared, name: 'e2e', include: ['test/**/*.e2e-spec.ts', 'faults/*.e2e-spec.ts'] },
   },

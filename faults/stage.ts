@@ -90,7 +90,7 @@ export class Stage {
           const proxy = new TcpProxy(world.postgres.url);
           stage.defer(() => proxy.close());
           stage.proxies.push(proxy);
-          url.port = String(await proxy.listen());
+          url.port = new URL(await proxy.listen()).port;
         }
         if (tls && !url.search) url.search = '?sslmode=require';
         const needed = { LOG_LEVEL: 'error', DATABASE_URL: url.href, BOOTSTRAP_API_KEY: stage.apiKey };

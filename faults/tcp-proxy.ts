@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { atTestEnd } from '../test/support/test-end.ts';
 import type { SeededRandom } from './seeded-random.ts';
 
 interface Link {
@@ -11,29 +12,34 @@ interface Link {
 /** ReadyForQuery outside a transaction: the server has committed. */
 const READY_AND_IDLE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
 
+/** The message behind each statement, by which PostgreSQL commits it. */
+const SYNC_BYTES = 5;
+
 /** Stands between a service and PostgreSQL, listens on 127.0.0.1, and plays faults of the network. */
 export class TcpProxy {
   private readonly links = new Set<Link>();
   private readonly server = createServer({ noDelay: true }, (near) => this.join(near));
-  private readonly target: { readonly host: string; readonly port: number };
   private silent = false;
+  private withholds = false;
   private answersToCut = 0;
   private delayMs = 0;
   private damage: { readonly share: number; readonly random: SeededRandom } | undefined;
   /** The number of damaged chunks. */
   damaged = 0;
 
+  private readonly target: URL;
+
   /** @param url a connection to the PostgreSQL that it passes everything on to */
   constructor(url: string) {
-    const { hostname, port } = new URL(url);
-    this.target = { host: hostname, port: Number(port) };
+    this.target = new URL(url);
   }
 
-  /** @returns the port */
-  async listen(): Promise<number> {
-    this.server.listen(0, '127.0.0.1');
-    await once(this.server, 'listening');
-    return (this.server.address() as AddressInfo).port;
+  /** Listens until the test ends. @returns the URL of the PostgreSQL by this proxy */
+  async listen(): Promise<string> {
+    await once(this.server.listen(0, '127.0.0.1'), 'listening');
+    await atTestEnd(() => this.close());
+    const { port } = this.server.address() as AddressInfo;
+    return Object.assign(new URL(this.target), { hostname: 'localhost', port: String(port) }).href; // as its certificate says
   }
 
   /** Resets every connection, in both directions. */
@@ -63,6 +69,11 @@ export class TcpProxy {
     this.answersToCut = count;
   }
 
+  /** From now on PostgreSQL gets all but the messages by which it commits, no answer passes, and no end of a connection. */
+  withholdCommits(): void {
+    this.withholds = true;
+  }
+
   delayAnswers(delayMs: number): void {
     this.delayMs = delayMs;
   }
@@ -80,21 +91,22 @@ export class TcpProxy {
   }
 
   private join(near: Socket): void {
-    const far = connect({ ...this.target, noDelay: true });
+    const far = connect({ host: this.target.hostname, port: Number(this.target.port), noDelay: true });
     const link: Link = { near, far, writes: false };
     this.links.add(link);
     near.on('data', (chunk: Buffer) => {
       link.writes ||= /\bUPDATE\b/i.test(chunk.toString('latin1'));
-      this.forward(link, far, chunk);
+      this.forward(link, far, this.withholds ? chunk.subarray(0, -SYNC_BYTES) : chunk);
     });
-    far.on('data', (chunk: Buffer) => this.answer(link, chunk));
+    far.on('data', (chunk: Buffer) => this.withholds || this.answer(link, chunk));
     for (const [end, other] of [
       [near, far],
       [far, near],
     ] as const) {
       end.on('error', () => undefined); // 'close' follows
-      end.on('end', () => other.end());
+      end.on('end', () => this.withholds || other.end());
       end.on('close', (failed) => {
+        if (this.withholds) return;
         this.links.delete(link);
         if (failed) other.resetAndDestroy();
         else other.destroySoon();

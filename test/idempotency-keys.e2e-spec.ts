@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { asApiError } from '../src/http/error.filter.ts';
 import { type BatchEnd, batchEnds } from '../src/database/batcher.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
@@ -17,11 +17,8 @@ let author: string;
 
 beforeAll(async () => {
   service = await startService();
-  const databaseUrl = new URL(service.databaseUrl);
-  proxy = new TcpProxy(databaseUrl.href);
-  databaseUrl.hostname = 'localhost';
-  databaseUrl.port = String(await proxy.listen());
-  other = await startService({ databaseUrl: databaseUrl.href, key: service.key });
+  proxy = new TcpProxy(service.databaseUrl);
+  other = await startService({ databaseUrl: await proxy.listen(), key: service.key });
   const [{ id } = {}] = await service.sql<{ id?: string }>(`SELECT id FROM api_key WHERE name = 'bootstrap'`);
   author = `key:${id}`;
 });
@@ -29,7 +26,6 @@ beforeEach(async () => {
   await service.sql('DELETE FROM inventory_item');
   await service.stock([1, 10], [2, 20, 'sold']);
 });
-afterAll(() => proxy.close());
 
 interface Update {
   readonly petId?: number;

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { readSettings, type SettingName } from '../src/settings.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
 import { TooManyWaiting } from '../src/database/database-failure.ts';
@@ -15,8 +16,6 @@ import { refused, whole } from './support/answers.ts';
 import { IS_FAST, type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
-/** The message by which PostgreSQL commits what came before it. */
-const SYNC_BYTES = 5;
 const UPDATE: QuantityUpdate = {
   petId: 1n,
   quantity: 1,
@@ -401,26 +400,10 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     'an update whose last message PostgreSQL does not get locks its pet no longer than the service waits',
     async () => {
       await service.stock([43, 0]);
-      const { hostname, port } = new URL(service.databaseUrl);
-      const sockets: Socket[] = [];
-      let isCut = false;
-      const network = createServer({ allowHalfOpen: true }, (near) => {
-        const far = connect({ host: hostname, port: Number(port) });
-        sockets.push(near, far);
-        near.on('data', (bytes: Buffer) => far.write(isCut ? bytes.subarray(0, -SYNC_BYTES) : bytes));
-        far.on('data', (bytes: Buffer) => isCut || near.write(bytes));
-      });
-      await once(network.listen(0, '127.0.0.1'), 'listening');
-      const url = new URL(service.databaseUrl);
-      url.hostname = 'localhost';
-      url.port = String((network.address() as AddressInfo).port);
-      onTestFinished(() => {
-        for (const socket of sockets) socket.destroy();
-        network.close();
-      });
-      const cutOff = updatesOn({ DATABASE_URL: url.href, REQUEST_DEADLINE_MS: '1000' });
+      const network = new TcpProxy(service.databaseUrl);
+      const cutOff = updatesOn({ DATABASE_URL: await network.listen(), REQUEST_DEADLINE_MS: '1000' });
       expect(await ask({ petId: 43n, quantity: 1 }, PATIENCE_MS, cutOff)).toMatchObject({ outcome: 'done' });
-      isCut = true;
+      network.withholdCommits();
       expect(await ask({ petId: 43n, quantity: 2 }, PATIENCE_MS, cutOff)).toEqual({
         outcome: IS_FAST ? 'outcome_unknown' : 'service_unavailable', // the plain service has not sent its COMMIT
       });

@@ -249,11 +249,9 @@ describe('inventory import', () => {
     'prints that the outcome is unknown when the answer to its commit is lost, and which command shows it',
     async () => {
       const proxy = new TcpProxy(store.url);
-      const url = new URL(store.url);
-      [url.hostname, url.port] = ['127.0.0.1', String(await proxy.listen())];
+      const url = await proxy.listen();
       proxy.cutBeforeAnswer(1);
-      const outcome = await inventory(url.href, IMPORT_CSV, `${CSV_HEADER}8,1,sold\n`);
-      await proxy.close();
+      const outcome = await inventory(url, IMPORT_CSV, `${CSV_HEADER}8,1,sold\n`);
       expect(outcome.code).toBe(1);
       expect(outcome.stderr).toMatch(
         /^error: .+\ninterrupted during the commit: "inventory history" tells whether it happened\n$/,

@@ -4,8 +4,8 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isAlive, runningPostgres, startPostgres } from '../dev/embedded-postgres.ts';
-import { Database } from './support/database.ts';
+import { isAlive, runningPostgres, startPostgres } from './embedded-postgres.ts';
+import { Database } from '../test/support/database.ts';
 
 describe('the embedded PostgreSQL', () => {
   let parent: string;
