@@ -328,7 +328,6 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
     } finally {
       await sql('DROP SUBSCRIPTION stock');
       await elsewhere.query('DROP PUBLICATION stock');
-      await elsewhere.end();
     }
   });
 
@@ -360,7 +359,6 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
       }
     } finally {
       await sql('ALTER TABLE kept_aside RENAME TO inventory_item; DROP EXTENSION postgres_fdw CASCADE');
-      await elsewhere.end();
     }
   });
 

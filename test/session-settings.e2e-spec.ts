@@ -158,7 +158,6 @@ describe.skipIf(!hasPooler())('behind a PgBouncer in transaction mode', () => {
     const alter = `ALTER DATABASE ${new URL(database.url).pathname.slice(1)}`;
     for (const setting of settings) await database.sql(`${alter} SET ${setting}`);
     const pooler = await startPooler(database.url, 3);
-    onTestFinished(() => pooler.stop());
     const pooled = await startService({ databaseUrl: pooler.url });
     const another = await startService({ databaseUrl: pooler.url, key: pooled.key });
     const direct = await startService({ databaseUrl: database.url, key: pooled.key });

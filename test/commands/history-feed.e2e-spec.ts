@@ -303,7 +303,6 @@ describe('inventory history cursor', () => {
     const waited = cursor();
     await untilSessionOf('history', store.database, `backend_start < now() - interval '1 second'`);
     await early.query('COMMIT');
-    await early.end();
     expect(await waited).toEqual(printed('4\n'));
 
     await store.rewriteHistory(`UPDATE stock_change SET changed_at = now() - interval '2 days'`);
