@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import type { ConnectionOptions } from 'node:tls';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { connectionConfig } from './database/connection-config.js';
 import { readSettings, SETTINGS } from './settings.js';
 import { Failure } from './errors/error-text.js';
@@ -43,6 +45,7 @@ describe('readSettings', () => {
     ['CORS_ORIGINS', '*', 'must be origins like https://shop.example, separated by commas'],
     ['CORS_ORIGINS', 'https://shop.example/', 'must be origins like https://shop.example, separated by commas'],
     ['BOOTSTRAP_API_KEY', 'secret', 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)'],
+    ['BOOTSTRAP_API_KEY', `${'x'.repeat(256)}=`, 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)'],
     ['REQUEST_DEADLINE_MS', '10000', 'must be an integer from 100 to 9000'],
   ])('refuses a %s of %j: the message has the name and the rule, never the value', (name, value, rule) => {
     expect(() => readSettings({ DATABASE_URL, [name]: value })).toThrow(new Failure(`${name} ${rule}`));
@@ -50,11 +53,20 @@ describe('readSettings', () => {
 
   it.each([
     [DATABASE_URL, 'package.json', 'must not be set where DATABASE_URL has a password'],
+    [`${WITHOUT_PASSWORD}?password=x`, 'package.json', 'must not be set where DATABASE_URL has a password'],
     [WITHOUT_PASSWORD, '/secret', 'names a file that cannot be read: no such file or directory'],
     [WITHOUT_PASSWORD, '/dev/null', 'names a file that is empty'],
   ])('for the address %s, refuses the password file %s', (address, file, rule) => {
     const source = { DATABASE_URL: address, DATABASE_PASSWORD_FILE: file };
     expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_PASSWORD_FILE ${rule}`));
+  });
+
+  it.each(['\n', '\r\n', ''])('reads a password from a file that ends with %j', (end) => {
+    const file = join(mkdtempSync(join(tmpdir(), 'inventory-settings-')), 'password');
+    onTestFinished(() => rmSync(dirname(file), { recursive: true }));
+    writeFileSync(file, ` p\t${end}`);
+    const { DATABASE_URL: address } = readSettings({ DATABASE_URL: WITHOUT_PASSWORD, DATABASE_PASSWORD_FILE: file });
+    expect(new URL(address).searchParams.get('password')).toBe(' p\t');
   });
 
   it.each('secret/@ secret/ secret@/ 1/secret secret? secret@? secret# secret% secret%ff'.split(' '))(

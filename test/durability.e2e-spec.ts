@@ -135,7 +135,11 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
   });
 
   it('lets at most five sessions wait for a lost standby, and refuses further updates until it is back', async () => {
+    await onPrimary('UPDATE api_key SET last_used_at = NULL');
     await loseStandby();
+    const late = await startService({ databaseUrl: replicated.primary.url, key: service.key });
+    expect((await late.list()).status).toBe(200);
+    await expect.poll(() => onPrimary('SELECT FROM api_key WHERE last_used_at IS NOT NULL')).toHaveLength(1); // waits for nobody
     const codes: string[] = [];
     let most = 0;
     const from = 1_000;

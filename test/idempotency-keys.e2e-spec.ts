@@ -9,7 +9,7 @@ import { startFaultyPostgres } from './support/postgres-server.ts';
 import { IS_FAST, type TestService, startService } from './support/service.ts';
 
 let service: TestService;
-/** Another process's worth on the same database, behind a network that can fail. */
+/** Another process's worth on the same database, behind a network that can fail. Both kinds of service share their keys. */
 let other: TestService;
 let proxy: TcpProxy;
 /** The author that the history names for the service's key. */
@@ -18,7 +18,7 @@ let author: string;
 beforeAll(async () => {
   service = await startService();
   proxy = new TcpProxy(service.databaseUrl);
-  other = await startService({ databaseUrl: await proxy.listen(), key: service.key });
+  other = await startService({ databaseUrl: await proxy.listen(), key: service.key, settings: { FAST: 'on' } });
   const [{ id } = {}] = await service.sql<{ id?: string }>(`SELECT id FROM api_key WHERE name = 'bootstrap'`);
   author = `key:${id}`;
 });
@@ -160,7 +160,7 @@ describe.each([
 
   it('both return 200 when they have an If-Match too', async () => {
     for (let round = 0; round < 10 * ROUNDS; round++) {
-      const repeated = { keys: [newKey()], quantity: 11 + round, ifMatch: `"available-${10 + round}"` };
+      const repeated = { keys: [newKey()], quantity: 11 + round, ifMatch: `"sold-0", "available-${10 + round}"` };
       const answers = await Promise.all([update(repeated), update({ ...repeated, to: second() })]);
       expect(answers.map(({ status }) => status)).toEqual([200, 200]);
     }

@@ -8,7 +8,16 @@ const request = { level: 'info', time, msg: 'request', method: 'GET', route: '/v
 describe('the log in a terminal', () => {
   it.each([
     [
-      { ...request, keyId: '4kd02hx9', durationMs: 1.234, bytes: 1_612, requestId: 'mine', address: '::1' },
+      {
+        ...request,
+        keyId: '4kd02hx9',
+        durationMs: 1.234,
+        bytes: 1_612,
+        requestId: 'mine',
+        address: '::1',
+        forwardedFor: '::2',
+        traceId: 'ab',
+      },
       '[12:10:46] INFO: request GET /v1/inventory 200 1.234 4kd02hx9 mine\n',
     ],
     [

@@ -80,7 +80,7 @@ export class Metrics implements OnApplicationShutdown {
 
     this.#durations.observe({ method, route, status }, seconds);
     this.activeRequests--;
-    if (code !== undefined && status >= 400) this.#errors.inc({ code });
+    if (code !== undefined) this.#errors.inc({ code });
     if (request.authFailure !== undefined) this.#unauthorized.inc({ reason: request.authFailure });
   }
 

@@ -111,23 +111,23 @@ describe('inventory keys', () => {
 
 describe('inventory keys list', () => {
   it('prints all that is known of each key except the key, as a table or as JSON', async () => {
-    await store.sql(`INSERT INTO api_key (id, name, key_sha256, scopes, created_at, expires_at)
-                     VALUES ('0ld', 'old one', sha256('x'), '{metrics:read}', '2020-01-01Z', '2021-01-01Z')`);
+    await store.sql(`INSERT INTO api_key (id, name, key_sha256, scopes, created_at, expires_at, revoked_at)
+       VALUES ('zld', 'old one', sha256('x'), '{metrics:read}', '2020-01-01Z', '2021-01-01Z', '2022-01-01Z')`);
     const table = await keys('list');
     expect(table.stdout.split('\n').slice(0, 2)).toEqual([
       expect.stringMatching(/^id +name +state +scopes +created +expires +last used$/),
-      expect.stringMatching(/^0ld +old one +expired +metrics:read +2020-01-01T00:00:00Z +2021-01-01T00:00:00Z +-$/),
+      expect.stringMatching(/^zld +old one +revoked +metrics:read +2020-01-01T00:00:00Z +2021-01-01T00:00:00Z +-$/),
     ]);
     const json = await keys('list', '--json');
     expect((JSON.parse(json.stdout) as unknown[])[0]).toEqual({
-      id: '0ld',
+      id: 'zld',
       name: 'old one',
       scopes: ['metrics:read'],
       createdAt: '2020-01-01T00:00:00.000Z',
       expiresAt: '2021-01-01T00:00:00.000Z',
-      revokedAt: null,
+      revokedAt: '2022-01-01T00:00:00.000Z',
       lastUsedAt: null,
-      state: 'expired',
+      state: 'revoked',
     });
   });
 });

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { InventoryController } from '../../src/inventory/inventory.controller.ts';
 import { listed, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -109,5 +110,13 @@ describe('a stored key', () => {
     const mayWrite = scope === 'inventory:write';
     expect(await list(headers)).toEqual(mayRead ? theList : refused.forbidden('inventory:read'));
     expect(await list(headers, updateTo7)).toEqual(mayWrite ? updated('1', 7) : refused.forbidden('inventory:write'));
+  });
+
+  it('lets nobody call a handler that names no scope', async () => {
+    const { listInventory } = InventoryController.prototype; // eslint-disable-line @typescript-eslint/unbound-method
+    const scope: unknown = Reflect.getMetadata('auth:access', listInventory);
+    onTestFinished(() => Reflect.defineMetadata('auth:access', scope, listInventory));
+    expect(Reflect.deleteMetadata('auth:access', listInventory)).toBe(true);
+    expect((await list(withKey(KEY))).status).toBe(403);
   });
 });

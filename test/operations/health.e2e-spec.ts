@@ -61,9 +61,12 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
 
   it('answers before a request that waits for the frozen database, also when MAX_WAITING_REQUESTS is reached', async () => {
     const crowded = await startService({ databaseUrl: postgres.url, settings: { MAX_WAITING_REQUESTS: '1' } });
+    const scrape = () => fetch(`${crowded.url}/metrics`, { headers: { Authorization: `Bearer ${crowded.key}` } });
+    expect((await scrape()).status).toBe(200);
     postgres.freeze();
     const lists = Array.from({ length: 5 }, () => crowded.list());
     expect((await Promise.race(lists)).status).toBe(503); // one list waits, and the others are refused
+    expect((await scrape()).status).toBe(200);
     const allLists = Promise.all(lists);
     expect(await Promise.race([allLists, probe(crowded.url, 'ready')])).toEqual(UNAVAILABLE);
     postgres.thaw();

@@ -108,16 +108,22 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(line?.['durationMs']).toBeLessThan(answeredMs + 200);
   });
 
-  it('reports that BOOTSTRAP_API_KEY is revoked, and does not contain the key', async () => {
-    const key = randomBytes(24).toString('base64url');
-    await database.addKey(key, { id: 'bootkey1', revoked_at: new Date() });
-    const service = await start({ BOOTSTRAP_API_KEY: key });
-    expect(await service.line(({ level }) => level === 'error')).toMatchObject({
-      msg: 'BOOTSTRAP_API_KEY is revoked and stays so',
-      keyId: 'bootkey1',
-    });
-    expect(service.log).not.toContain(key);
-  });
+  it.each(['revoked', 'expired'])(
+    'reports that BOOTSTRAP_API_KEY is %s, and does not contain the key',
+    async (state) => {
+      const key = randomBytes(24).toString('base64url');
+      await database.addKey(key, {
+        id: `boot${state}`,
+        [state === 'revoked' ? 'revoked_at' : 'expires_at']: new Date(),
+      });
+      const service = await start({ BOOTSTRAP_API_KEY: key });
+      expect(await service.line(({ level }) => level === 'error')).toMatchObject({
+        msg: `BOOTSTRAP_API_KEY is ${state} and stays so`,
+        keyId: `boot${state}`,
+      });
+      expect(service.log).not.toContain(key);
+    },
+  );
 
   it('has the last five entries of X-Forwarded-For, and "invalid" for those that are no address', async () => {
     const claims = ['203.0.113.1', '::1', 'unknown', `::1%${bootstrap}`, bootstrap, '203.0.113.7'].join(', ');
@@ -125,10 +131,16 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(line?.['forwardedFor']).toBe('::1, invalid, invalid, invalid, 203.0.113.7');
   });
 
-  it('has the address of a client that closed its connection', async () => {
+  it('has the address of a client that closed its connection before the response', async () => {
+    await database.session('LOCK TABLE api_key');
     const connection = await Connection.open(shared.port);
-    connection.send('GET /v1/inventory HTTP/1.1\r\nHost: x\r\nX-Request-Id: gone\r\n\r\n').destroy();
-    expect(await shared.line(({ requestId }) => requestId === 'gone')).toMatchObject({ address: '127.0.0.1' });
+    const headers = `Host: x\r\nX-Request-Id: gone\r\nAuthorization: Bearer ${bootstrap}`;
+    connection.send(`GET /v1/inventory HTTP/1.1\r\n${headers}\r\n\r\n`);
+    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await expect.poll(() => database.sql(waits)).toHaveLength(1);
+    connection.reset();
+    const line = await shared.line(({ requestId }) => requestId === 'gone');
+    expect(line).toMatchObject({ status: 499, address: '127.0.0.1' });
   });
 
   it('reports each change of readiness once, and probes only at level debug', async () => {
@@ -302,5 +314,13 @@ describe('the log', { timeout: 30_000 }, () => {
       { msg: 'draining', reason: 'uncaughtException' },
       { msg: 'stopped' },
     ]);
+  });
+
+  it('lets the process exit with 1 after a crash during the drain, too', async () => {
+    const service = await start({ DRAIN_DELAY_MS: '1000' }, ['--import', CRASH_ON_SIGNAL]);
+    const code = service.terminate();
+    await service.line(({ msg }) => msg === 'draining');
+    service.signal('SIGUSR2');
+    expect(await code).toBe(1);
   });
 });

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { listBytes } from '../http/raw-requests.ts';
 import { Connection, ask, sendRaw } from '../support/http-client.ts';
 import { startFaultyPostgres } from '../support/postgres-server.ts';
@@ -47,7 +48,8 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const refused = await fetch(`${service.url}/metrics`, { headers });
     expect([refused.status, await refused.json()]).toMatchObject([403, { code: 'forbidden' }]);
     const taken = await fetch(`${service.url}/metrics`, { headers: bearer() });
-    expect(taken.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
+    const headers200 = ['content-type', 'cache-control'].map((name) => taken.headers.get(name));
+    expect(headers200).toEqual(['text/plain; version=0.0.4; charset=utf-8', 'no-store']);
   });
 
   it('counts every request exactly, by method, route and status, and all unknown paths in one series', async () => {
@@ -113,6 +115,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const samples = await scrape();
     expect(samples.get('inventory_list_bytes')).toBe((await service.list()).bytes.length);
     expect(samples.get('http_server_active_requests')).toBe(1);
+    expect(samples.get('inventory_database_pool_busy')).toBe(0);
     expect([...samples].filter(([name]) => name.startsWith('inventory_build_info'))).toEqual([[expect.any(String), 1]]);
     const request = 'le="0.0005",method="GET",route="/health/live",status="200"';
     expect(samples.has(`http_server_request_duration_seconds_bucket{${request}}`)).toBe(true);
@@ -121,6 +124,12 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     expect(samples.get(`${REQUESTS}{method="GET",route="/v1/inventory",status="500"}`)).toBe(0);
     for (const name of ['inventory_errors_total', 'http_server_malformed_requests_total'])
       expect(samples.get(`${name}{code="outcome_unknown"}`)).toBe(0);
+  });
+
+  it('counts a failed round trip once, however many requests have shared it', async () => {
+    const end: BatchEnd = { name: 'list', calls: 5, durationMs: 1, failed: true };
+    const risesIn = await risesOf(async () => batchEnds.publish(await Promise.resolve(end)));
+    expect(risesIn('inventory_round_trip_failures_total')).toEqual({ '{trip="list"}': 1 });
   });
 
   it('counts a request as 499 when its client disconnects before the response', async () => {
@@ -154,8 +163,8 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
       (runInNewContext('gc') as () => void)(); // its series begin with the first collection
       await expect.poll(async () => (await scrape('reads-metrics')).text).toMatch(/^nodejs_gc_duration_seconds_sum/m);
 
-      if (how === 'freezes') postgres.freeze();
-      else await postgres.stop();
+      const goAway = () => (how === 'freezes' ? postgres.freeze() : postgres.stop());
+      await goAway();
       expect((await service.list()).status).toBe(503);
       const refused = scrape(service.key); // it has read no metrics before, and waits until its deadline
       const { status, text } = await Promise.race([refused, scrape('reads-metrics')]);
@@ -178,6 +187,8 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
       expect((await scrape('reads-metrics')).text).toMatch(failures); // later requests do not reset it
       await service.database.sql(`UPDATE api_key SET revoked_at = now() WHERE scopes = '{metrics:read}'`);
       expect((await scrape('reads-metrics')).status).toBe(401);
+      await goAway();
+      expect((await scrape('reads-metrics')).status).toBe(503); // no longer for this key
     },
   );
 });

@@ -1,7 +1,10 @@
-import type { Format } from '../../src/commands/stock-file.ts';
-import { ITEM } from '../../src/inventory/stock-item.ts';
+import { Readable } from 'node:stream';
+import { expect, it } from 'vitest';
+import { ITEM } from '../inventory/stock-item.js';
+import type { Format } from './stock-file.js';
+import { readers } from './stock-rows.js';
 
-/** A file with one fault, and the problem that the command must print. */
+/** A file with one fault, and the problem that an import must print. */
 interface MalformedFile {
   readonly format: Format;
   readonly text: string;
@@ -70,7 +73,7 @@ const WHOLE_FAULTS: readonly (readonly [format: Format, problem: string, ...text
 ];
 
 /** Each fault in each format, in the second of three records. */
-export function malformedFiles(): MalformedFile[] {
+function malformedFiles(): MalformedFile[] {
   const filesOf = (format: Format, faults: Fault[]) =>
     faults.flatMap(([problem, ...spoilt]) => spoilt.map((each) => fileWith(each, format, problem)));
   return [
@@ -108,3 +111,21 @@ function placed(problem: string, format: Format): string {
   if (problem === TWICE) return `item 3: or an item before ${TWICE}`;
   return `item 2: ${problem}`;
 }
+
+/** The first problem of a file, without the value that breaks the rule. */
+async function problemOf({ format, text }: MalformedFile): Promise<string> {
+  const rows: string[] = [];
+  try {
+    for await (const some of readers[format](Readable.from([text]), 'whole line')) rows.push(...some);
+  } catch (error) {
+    return (error as Error).message.replace(/, not .+$|(?<=not valid JSON): .*/, '');
+  }
+  const [, place, fault = ''] = rows.map((row) => /^(\d+),(".+"|[^,]+),,,\n$/.exec(row)).find(Boolean) ?? [];
+  const plain = fault.replace(/^"(.*)"$/, '$1').replaceAll('""', '"');
+  if (plain.includes('must be an integer')) expect(plain).toContain(', not ');
+  return `${format === 'json' ? 'item' : 'line'} ${place}: ${plain.replace(/(, not .+?)?( \(pet -?\d+\))?$/, '')}`;
+}
+
+it('every kind of malformed file is refused with its line and its problem', async () => {
+  for (const file of malformedFiles()) expect({ ...file, problem: await problemOf(file) }).toEqual(file);
+});
