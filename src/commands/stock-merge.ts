@@ -50,7 +50,7 @@ export async function compareIncoming(client: Client, removes: boolean): Promise
   const { rows } = await client.query<Summary>(`
     SELECT (count(*) FILTER (WHERE i.pet_id IS NULL))::integer AS added,
            (count(*) FILTER (WHERE i.pet_id = file.pet_id AND ${DIFFERS}))::integer AS changed,
-           (count(*) FILTER (WHERE i.pet_id = file.pet_id AND NOT ${DIFFERS}))::integer AS unchanged,
+           (count(*) FILTER (WHERE NOT ${DIFFERS}))::integer AS unchanged,
            (count(*) FILTER (WHERE file.pet_id IS NULL))::integer AS removed
       FROM incoming AS file ${removes ? 'FULL' : 'LEFT'} JOIN inventory_item i USING (pet_id)`);
   return (rows as [Summary])[0];

@@ -269,6 +269,8 @@ describe('inventory history --after', () => {
     expect(await store.inventory('history', '--follow', '--after', '11')).toEqual(
       failed('there is no change 11, the newest is 10: was the database restored?'),
     );
+    const noServer = await inventory('postgresql://u@127.0.0.1:1/x', ['history', '--follow']);
+    expect(noServer).toMatchObject({ code: 1, stdout: '' }); // it waits only for a server that has answered once
     await store.rewriteHistory(`UPDATE stock_change SET changed_at = now() - interval '2 days' WHERE id < 5`);
     expect((await store.inventory('history', 'prune', '--before', '1d')).stderr).toMatch(/^4 rows /);
     const refusal = (after: number) =>
@@ -277,6 +279,9 @@ describe('inventory history --after', () => {
     expect(await store.inventory('history', '--follow', '--after', '0')).toEqual(refusal(0));
     const sound = await store.inventory('history', '--after', '4', '--json');
     expect(sound.stdout.trim().split('\n')).toHaveLength(6);
+    const follower = new Follower(store.url, '--limit', '100'); // begins with what is left
+    await follower.prints(6);
+    expect([await follower.end('SIGINT'), follower.errors]).toEqual([0, '']);
   });
 
   it('waits while nothing reads its output, and later prints every change, also behind 30,000 unused ids', async () => {

@@ -148,6 +148,8 @@ describe('inventory history', () => {
       `${RECORDED_ALREADY}; INSERT INTO inventory_item SELECT n, 1, 'sold' FROM generate_series(8, 30) n; COMMIT`,
     );
     expect((await verify()).stdout.match(/^pet .+$/gm)).toHaveLength(20);
+    const all = await store.inventory('history', '--verify', '--json');
+    expect((JSON.parse(all.stdout) as { broken: unknown[] }).broken).toHaveLength(23);
   });
 
   it('--verify may take half an hour, longer than other commands', async () => {

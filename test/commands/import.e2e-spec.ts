@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { importStock } from '../../src/commands/import.ts';
@@ -235,9 +236,10 @@ describe('inventory import', () => {
 
   it('prints one line when it is cancelled while it waits for another import', async () => {
     await store.database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0))`);
-    const outcome = importCsv('8,1,sold');
+    const outcome = importCsv('8,1,sold', '--quiet');
     const waits = `application_name = 'inventory import' AND wait_event = 'advisory'`;
     const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND ${waits}`;
+    await pause(5_500); // for other locks it waits 5 s
     await expect.poll(() => store.sql(cancel)).toHaveLength(1);
     const reason = 'the database cut the statement off: it took too long, or somebody cancelled it';
     expect(await outcome).toEqual(failed(reason));

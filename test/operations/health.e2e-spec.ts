@@ -69,7 +69,10 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     expect((await scrape()).status).toBe(200);
     const allLists = Promise.all(lists);
     expect(await Promise.race([allLists, probe(crowded.url, 'ready')])).toEqual(UNAVAILABLE);
+    const ready = probe(crowded.url, 'ready');
+    await probe(crowded.url, 'live');
     postgres.thaw();
+    expect(await ready).toEqual(OK); // a crowd alone is no reason
     await allLists;
   });
 
