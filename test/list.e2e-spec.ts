@@ -248,10 +248,10 @@ describe('GET /v1/inventory over a bad network', () => {
 
   it('may take longer than its deadline while the database responds', async () => {
     const database = await createDatabase();
-    const { network, service } = await startBehindProxy(database.url, '3000');
+    const { network, service } = await startBehindProxy(database.url, '2000');
     await service.list(); // opens connections
     await database.sql(`INSERT INTO inventory_item SELECT n, n, 'sold' FROM generate_series(1, 40000) n`);
-    network.delayAnswers(350); // seven statements read the stock
+    network.delayAnswers(250); // seven statements read the stock
     expect((await service.list()).text.slice(-21)).toBe('000,"status":"sold"}]');
     expect(service.app.get(InventoryService).counts.readings).toBe(2);
     if (!IS_FAST) return;
