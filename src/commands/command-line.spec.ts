@@ -1,5 +1,6 @@
 import { Command } from 'commander';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { Failure } from '../errors/error-text.js';
 import { addExport } from './export.js';
 import { addHistory } from './history.js';
 import { addImport } from './import.js';
@@ -37,9 +38,17 @@ it.each([
   'inventory history --verify --after 1',
   'inventory history --verify --limit 5',
   'inventory history --verify --since 1h',
+  'inventory history --limit 0',
+  'inventory history --limit 100001',
 ])('refuses wrong use: %s', async (line) => {
   const refused = parser().parse(line);
   await expect(refused).rejects.toMatchObject({ exitCode: 1, code: expect.stringMatching(/^commander\./) as string });
+});
+
+it.each(['1', '99999', '100000'])('takes a --limit of %s', async (limit) => {
+  vi.stubEnv('DATABASE_URL', 'no address');
+  onTestFinished(() => void vi.unstubAllEnvs());
+  await expect(parser().parse(`inventory history --limit ${limit}`)).rejects.toBeInstanceOf(Failure);
 });
 
 it('names the members of a pet in the help of import, and the end mark that its example needs', async () => {
