@@ -134,6 +134,7 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     ['{"quantity":"quantity","a":"quantity"}', refused.unknownMember('a')],
     ['{"a\\"b":1,"a\\"b":2}', refused.repeated('A member')],
     ['{"a\\\\":1,"a\\\\":2}', refused.repeated('A member')],
+    ['{"":1,"":2}', refused.repeated('A member')],
   ])('refuses %s', (body, expected) => expectRefused(expected, JSON_TYPE, body));
 
   it('never become members of all objects', () => {
