@@ -192,7 +192,7 @@ describe('inventory history', () => {
   it('prune deletes more rows than one batch has, also those of a single pet', async () => {
     await store.sql(`INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_at, changed_by)
       SELECT pet, n - 1, n, 'sold', 'sold', now() - interval '2 days' * (pet = 1 OR n > 1)::int, 'x'
-        FROM generate_series(1, 2) pet, generate_series(1, 12000) n`);
+        FROM generate_series(1, 2) pet, generate_series(1, 12000) n ORDER BY n, pet`);
     await store.sql(`${RECORDED_ALREADY};
       INSERT INTO inventory_item VALUES (1, 12000, 'sold'), (2, 12000, 'sold'); COMMIT`);
     const { stderr } = await store.inventory('history', 'prune', '--before', '1d');
