@@ -25,6 +25,7 @@ describe('describeFailure', () => {
       failure('', 'ECONNREFUSED', new AggregateError([failure('connect ECONNREFUSED ::1:1', 'ECONNREFUSED')])),
       /reached: connect ECONNREFUSED ::1/,
     ],
+    ['an unknown host', failure('getaddrinfo ENOTFOUND db', 'ENOTFOUND'), /reached: getaddrinfo ENOTFOUND db; check/],
     ['a missing table', failure('relation "x" does not exist', '42P01'), /migrate/],
     ['a standby', failure('cannot execute UPDATE', '25006'), /^the database takes no writes/],
     ['a lock', failure('canceling statement due to lock timeout', '55P03'), /nothing was written, try again$/],
