@@ -38,6 +38,9 @@ it.each([
   'inventory history --verify --after 1',
   'inventory history --verify --limit 5',
   'inventory history --verify --since 1h',
+  'inventory import x.csv --format xml',
+  'inventory export --format xml',
+  'inventory keys create --name till --scope all',
   'inventory history --limit 0',
   'inventory history --limit 100001',
 ])('refuses wrong use: %s', async (line) => {

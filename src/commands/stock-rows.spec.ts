@@ -92,3 +92,12 @@ describe('a JSON array', () => {
     await expect(itemsIn(100_000_001)).rejects.toThrow('longer than 100000000 characters');
   });
 });
+
+it('takes a line of almost 10,000 characters that comes in parts, and refuses a longer one', async () => {
+  const rowsOf = (spaces: number) => {
+    const parts = [`{"petId":1,${' '.repeat(spaces)}`, '"quantity":2,"status":"sold"}\n'];
+    return Readable.from(readers.ndjson(Readable.from(parts), 'line break')).toArray();
+  };
+  expect((await rowsOf(9_900)).flat()).toEqual(['1,,1,2,sold\n']);
+  await expect(rowsOf(10_000)).rejects.toThrow('line 1 is longer than 10000 characters');
+});
