@@ -7,12 +7,16 @@ const resultsFile = process.env['TEST_RESULTS'];
 const TIMED = ['test/**/*.timed-spec.ts'];
 
 /** The longest files, which begin first: otherwise one of them would run alone at the end. */
-const LONGEST = 'start history-feed database-url faults durability list-changes list import log cli'.split(' ');
+const LONGEST = [
+  ...['start', 'history-feed', 'database-url', 'faults', 'durability', 'list-changes', 'list', 'updates'],
+  ...['import', 'log', 'import-under-load', 'metrics', 'idempotency-keys', 'limits', 'cli', 'keys'],
+  ...['embedded-postgres', 'drain', 'migrations', 'health'],
+];
 
 class LongestFirst extends BaseSequencer {
   override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification) => {
-      const at = LONGEST.findIndex((name) => moduleId.endsWith(`/${name}.e2e-spec.ts`));
+      const at = LONGEST.findIndex((name) => new RegExp(`/${name}\\.(e2e-)?spec\\.ts$`).test(moduleId));
       return at < 0 ? LONGEST.length : at;
     };
     return Promise.resolve(files.toSorted((one, other) => rank(one) - rank(other)));

@@ -1,6 +1,6 @@
 import { fstatSync, readSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
-import { exactIntegers } from '../http/responses.js';
+import { exactIntegers } from '../http/exact-integers.js';
 import { Failure } from '../errors/error-text.js';
 
 /** JSON with every int64 as exact digits; with `indent` 0 on one line. */

@@ -2,6 +2,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Response } from 'express';
 import type { ApiError } from '../errors/api-error.js';
 import { inContext } from './api-request.js';
+import { exactIntegers } from './exact-integers.js';
 
 /** Headers of every response. */
 export const SECURITY_HEADERS = {
@@ -65,16 +66,4 @@ export function replyByWriteHead({ response }: { response: Response }): void {
     closeBehindBody(this);
     return Reflect.apply(send, this.set({ 'X-Request-Id': inContext(this.req).id, ...SECURITY_HEADERS }), [body]);
   };
-}
-
-/** A replacer for `JSON.stringify`: writes a bigint as a number. */
-export function exactIntegers(_name: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value;
-}
-
-declare global {
-  interface JSON {
-    /** In Node.js since 21, not yet in TypeScript's library. */
-    rawJSON(text: string): unknown;
-  }
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { exactIntegers } from '../http/responses.js';
+import { exactIntegers } from '../http/exact-integers.js';
 import type { InventoryItem } from './inventory.dto.js';
 import { constants, crc32, deflateRaw, deflateRawSync } from 'node:zlib';
 

@@ -2,7 +2,7 @@ import type { INestApplication } from '@nestjs/common';
 import { type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import { stringify } from 'yaml';
 import { API_KEY_SCHEME } from '../auth/auth.guard.js';
-import { exactIntegers } from '../http/responses.js';
+import { exactIntegers } from '../http/exact-integers.js';
 import { API_PREFIX } from '../settings.js';
 import { COMMON_HEADERS } from './response-docs.js';
 
