@@ -15,7 +15,7 @@ import { readers } from './stock-rows.js';
 const SHOWN_EVERY_MS = 2_000;
 const UNSURE = 'interrupted during the commit: "inventory history" tells whether it happened';
 
-interface ImportOptions {
+export interface ImportOptions {
   readonly format?: Format;
   readonly by?: string;
   readonly missing: 'keep' | 'remove';
@@ -112,7 +112,7 @@ async function commit(client: Client): Promise<void> {
   }
 }
 
-function userName(): string {
+export function userName(): string {
   try {
     return userInfo().username;
   } catch {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readDateTime, readDuration } from './option-values.js';
+import { lineReader, readDateTime, readDuration } from './option-values.js';
 
 describe('a duration', () => {
   it.each([
@@ -37,9 +37,37 @@ describe('a date or time', () => {
   });
 
   it.each([
-    ...['', '2027-02-29', '2027-13-01', '2027-1-1', '2027-01-31T08:00', '2027-01-31T25:00Z'],
+    ['0s', 1, 'future'],
+    ['2026-11-20T12:00Z', 1, 'future'],
+    ['1s', 1, undefined],
+    ['2026-11-20T12:00:00.001Z', -1, 'past'],
+    ['0s', -1, undefined],
+  ] as const)('%s (%d) must lie in the %s', (text, direction, told) => {
+    const read = () => readDateTime(text, direction, now);
+    if (told) expect(read).toThrow(`It must lie in the ${told}.`);
+    else expect(read()).toBeInstanceOf(Date);
+  });
+
+  it.each([
+    ...[
+      '',
+      '2027-02-29',
+      '2027-13-01',
+      '2027-1-1',
+      '2027-01-31T08:00',
+      '2027-01-31T25:00Z',
+      '2027-01-31T08:00:00.1234Z',
+      'x2027-01-31',
+    ],
     ...['0000-01-01', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'], // in a year that PostgreSQL does not read
   ])('is refused when written as %j', (text) => {
     expect(() => readDateTime(text, 1, now)).toThrow('It must be ');
   });
+});
+
+it('a line has 1 to as many characters as it may, of any script, and no control character', () => {
+  const read = lineReader(5);
+  for (const line of ['a', 'abcde', '☕☕☕☕😀']) expect(read(line)).toBe(line);
+  for (const line of ['', 'abcdef', 'a\nb', 'a\u009bb'])
+    expect(() => read(line)).toThrow('It must have 1 to 5 printable characters.');
 });

@@ -78,10 +78,23 @@ describe('the last line of a file', () => {
 });
 
 describe('a line of CSV', () => {
+  it.each([';', '\t', '|'])('must have commas, and not %j', async (separator) => {
+    const rows = readers.csv(Readable.from([CSV.replaceAll(',', separator)]), 'line break');
+    await expect(rows.next()).rejects.toThrow(
+      `the fields seem to be separated by ${JSON.stringify(separator)}; use commas`,
+    );
+  });
+
   it('is refused when it has an empty field too many', async () => {
     expect(await petsOf('csv', 'status,petId,quantity\n"sold",8,5\n', 'line break')).toHaveLength(1);
     expect(await petsOf('csv', 'status,petId,quantity\n"sold",,8,5\n', 'line break')).toBeUndefined();
   });
+});
+
+it('counts empty lines, too', async () => {
+  const text = '\n\npetId,quantity,status\n\n1,2,sold\n \n2,-1,sold\n';
+  const rows = (await Readable.from(readers.csv(Readable.from([text]), 'line break')).toArray()).flat();
+  expect(rows.map((row: string) => row.slice(0, 11))).toEqual(['5,,1,2,sold', '7,,2,,sold\n', '7,"quantity']);
 });
 
 describe('a JSON array', () => {

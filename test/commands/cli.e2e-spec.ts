@@ -49,7 +49,7 @@ describe('inventory', () => {
     expect(await run('inventory export', empty.url)).toEqual({ ...TOO_EARLY, stdout: EXPORT_FAILED });
     const first = await run('inventory migrate', empty.url);
     expect(first).toMatchObject({ code: 0, stdout: '' });
-    expect(first.stderr).toMatch(/^applied 2026\d+_init$/m);
+    expect(first.stderr).toMatch(/^applied 2026\d+_init\n(applied \S+\n)*(\d+) migrations applied\n$/);
     expect((await run('inventory migrate', empty.url)).stderr).toBe('the database is up to date\n');
   });
 

@@ -76,25 +76,27 @@ describe('inventory history', () => {
     await store.sql(`INSERT INTO inventory_item VALUES (${pet}, 5, 'available')`);
     for (const quantity of [6, 7]) await store.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
     await store.rewriteHistory(
-      `UPDATE stock_change SET changed_at = now() - interval '2h' WHERE quantity_before IS NULL`,
+      `UPDATE stock_change SET changed_at = now() - interval '2h' WHERE quantity_before IS NULL;
+       UPDATE stock_change SET request_id = 'evening-7' WHERE quantity_after = 7`,
     );
-    await store.sql(`INSERT INTO inventory_item VALUES (8, 6, 'sold')`);
+    await store.sql(`INSERT INTO inventory_item VALUES (8, 0, 'sold')`);
 
     const ofPet = await store.inventory('history', pet, '--since', '1h');
     expect(ofPet.stdout.split('\n').map((line) => line.split(/ {2,}/).slice(3))).toEqual([
       ['before', 'after', 'by', 'request'],
-      ['6 available', '7 available', 'sql:postgres', '-'],
+      ['6 available', '7 available', 'sql:postgres', 'evening-7'],
       ['5 available', '6 available', 'sql:postgres', '-'],
       [],
     ]);
     const json = await store.inventory('history', pet, '--json');
     expect(json).toMatchObject({ stdout: expect.stringContaining(`"petId": ${pet},`) as string, stderr: '' });
     expect(JSON.parse(json.stdout)).toMatchObject([{ quantityAfter: 7 }, { quantityAfter: 6 }, { quantityAfter: 5 }]);
+    expect(json.stdout).not.toContain('ifMatch');
     expect(await store.inventory('history', '6', '--json')).toEqual(printed('[]\n'));
 
     const ofAll = await store.inventory('history', '--since', '2020-01-01', '--limit', '1');
     expect(ofAll.stdout).toMatch(
-      /^id +pet +when +before +after +by +request\n\d+ +8 +\S+Z +absent +6 sold +sql:postgres +-\n$/,
+      /^id +pet +when +before +after +by +request\n\d+ +8 +\S+Z +absent +0 sold +sql:postgres +-\n$/,
     );
     expect(ofAll.stderr).toBe('there are older changes; --limit shows more of them\n');
   });

@@ -36,6 +36,9 @@ describe('inventory keys create', () => {
     const key = stdout.trim();
     expect({ code, stdout }).toEqual({ code: 0, stdout: `${key}\n` });
     expect(key).toMatch(/^psk_[0-9A-Za-z]{48}$/);
+    expect(stderr.replace(/(?<=^key )\S+/, 'ID')).toBe(
+      'key ID for till: inventory:read, inventory:write; it never expires\nthis is the only time it is shown\n',
+    );
 
     const [row] = await store.sql(`SELECT key_sha256, api_key::text AS row FROM api_key WHERE name = 'till'`);
     expect(row?.['key_sha256']).toEqual(hash('sha256', key, 'buffer'));
@@ -45,7 +48,10 @@ describe('inventory keys create', () => {
 
   it('grants both inventory scopes without an expiry by default; --scope and --expires change that', async () => {
     await create('--name', 'plain');
-    await create('--name', 'special', '--scope', 'metrics:read', '--scope', 'inventory:read', '--expires', '30d');
+    const special = ['--name', 'special', '--scope', 'metrics:read', '--scope', 'inventory:read', '--expires', '30d'];
+    const [, end = ''] =
+      /: metrics:read, inventory:read; it expires (\S+)\n/.exec((await keys('create', ...special)).stderr) ?? [];
+    expect((Date.parse(end) - Date.now()) / 86_400_000).toBeCloseTo(30, 2);
     expect(await stored('plain')).toMatchObject([{ scopes: ['inventory:read', 'inventory:write'], ends_in_s: null }]);
     expect(await stored('special')).toMatchObject([
       { scopes: ['metrics:read', 'inventory:read'], ends_in_s: expect.closeTo(30 * 86_400, -3) as number },
@@ -138,6 +144,8 @@ describe('inventory keys revoke', () => {
     const first = await keys('revoke', id);
     const second = await keys('revoke', id);
     expect(first).toMatchObject({ code: 0, stdout: '' });
+    const [, since = ''] = /^key (?:\w+) \(lost\) is revoked since (\S+Z)\n$/.exec(first.stderr) ?? [];
+    expect((Date.now() - Date.parse(since)) / 86_400_000).toBeCloseTo(0, 2);
     expect(second).toEqual(first);
     expect(await stored('lost')).toMatchObject([{ state: 'revoked' }]);
     expect(await keys('revoke', 'nosuchid')).toEqual(

@@ -112,6 +112,21 @@ describe('a stored key', () => {
     expect(await list(headers, updateTo7)).toEqual(mayWrite ? updated('1', 7) : refused.forbidden('inventory:write'));
   });
 
+  it('shows when it was used last, to ten minutes, but not that it was tried in vain', async () => {
+    const ids = ['revoked', 'used', 'later'];
+    const use = (id: string) => list(withKey(id.padStart(40, '1')));
+    for (const id of ids) await service.addKey(id.padStart(40, '1'), { id });
+    const justUsed = () =>
+      service.sql(`SELECT id FROM api_key WHERE id = ANY ($1) AND last_used_at > now() - interval '1 min'`, [ids]);
+    await service.sql(`UPDATE api_key SET revoked_at = now() WHERE id = 'revoked'`);
+    expect(await use('revoked')).toEqual(refused.badKey);
+    expect(await use('used')).toEqual(theList);
+    await expect.poll(justUsed).toEqual([{ id: 'used' }]);
+    await service.sql(`UPDATE api_key SET last_used_at = '2020-01-01' WHERE id = 'used'`);
+    for (const id of ['used', 'later']) expect(await use(id)).toEqual(theList);
+    await expect.poll(justUsed).toEqual([{ id: 'later' }]);
+  });
+
   it('lets nobody call a handler that names no scope', async () => {
     const { listInventory } = InventoryController.prototype; // eslint-disable-line @typescript-eslint/unbound-method
     const scope: unknown = Reflect.getMetadata('auth:access', listInventory);

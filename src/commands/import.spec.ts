@@ -1,0 +1,15 @@
+import * as os from 'node:os';
+import { expect, it, vi } from 'vitest';
+import { userName } from './import.js';
+
+vi.mock('node:os', async (original) => ({ ...(await original<typeof os>()), userInfo: vi.fn() }));
+
+it('names the user, or its number where it has no name, as in a container', () => {
+  const { username, ...rest } = { username: 'ann', uid: 1, gid: 1, shell: null, homedir: '/' };
+  vi.mocked(os.userInfo).mockReturnValueOnce({ username, ...rest });
+  expect(userName()).toBe('ann');
+  vi.mocked(os.userInfo).mockImplementationOnce(() => {
+    throw new Error('no entry for this uid');
+  });
+  expect(userName()).toBe(`uid ${process.getuid?.()}`);
+});
