@@ -38,6 +38,11 @@ it('reads UTF-8 with and without a byte order mark, and unpacks a file named *.g
   expect(await read(Buffer.from(`${TEXT}\u00c3`, 'latin1'))).toBe(`${TEXT}\ufffd`); // half a character
 });
 
+it('reads a character whose bytes come in two parts', async () => {
+  const text = 'é'.padStart(256 * 1024, 'x');
+  expect((await read(Buffer.from(text))) === text).toBe(true);
+});
+
 const utf16 = (text: string) => Buffer.from(text, 'utf16le');
 
 it.each([

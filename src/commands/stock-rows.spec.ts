@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../errors/error-text.js';
+import { ITEM } from '../inventory/stock-item.js';
 import { END_MARK } from './stock-file.js';
 import { type Ending, readers } from './stock-rows.js';
 
@@ -89,6 +90,30 @@ describe('a line of CSV', () => {
     expect(await petsOf('csv', 'status,petId,quantity\n"sold",8,5\n', 'line break')).toHaveLength(1);
     expect(await petsOf('csv', 'status,petId,quantity\n"sold",,8,5\n', 'line break')).toBeUndefined();
   });
+});
+
+it('reads CRLF, quotes, empty lines, and JSON with any space and numbers such as 2e2', async () => {
+  const csv = '"petId",quantity,"status"\r\n\r\n"1",2,sold\r\n3,"4","pending"\r\n';
+  expect(await petsOf('csv', csv, 'whole line')).toEqual(['3,,1,2,sold\n', '4,,3,4,pending\n']);
+  const json = `[ {"status":"sold","quantity":2e2,"petId":1},\r\n{"petId":3,\n"quantity":-0.0,"status":"pend\\u0069ng"} ]\r\n`;
+  expect(await petsOf('json', json, 'whole line')).toEqual(['1,,1,200,sold\n', '2,,3,0,pending\n']);
+});
+
+it('tells the wrong value and its pet, shortened and without control characters', async () => {
+  const items = [
+    `{"petId":"5","quantity":1,"status":"sold"}`,
+    `{"petId":6,"quantity":[1],"status":"\\u001b[2J\\u009b${'x'.repeat(50)}"}`,
+    `{"petId":7,"quantity":null}`,
+  ];
+  const rows = await Readable.from(readers.ndjson(Readable.from([`${items.join('\n')}\n`]), 'line break')).toArray();
+  const faults = (rows.flat() as string[]).filter((row) => row.endsWith(',,,\n') && !/^\d+,,/.test(row));
+  expect(faults.map((row) => row.slice(0, -4).replaceAll('""', "'"))).toEqual([
+    `1,"petId must be ${ITEM.petId.rule}, not '5'"`,
+    `2,"quantity must be ${ITEM.quantity.rule}, not '[1]' (pet 6)"`,
+    `2,"status must be ${ITEM.status.rule}, not '\\u001b[2J\ufffd${'x'.repeat(35)}…' (pet 6)"`,
+    '3,quantity is missing (pet 7)',
+    '3,status is missing (pet 7)',
+  ]);
 });
 
 it('counts empty lines, too', async () => {
