@@ -73,6 +73,10 @@ describe('the last line of a file', () => {
     },
   );
 
+  it('may be empty behind the end mark', async () => {
+    expect(await petsOf('csv', `${CSV}${END_MARK}\n\n \n`, 'mark')).toHaveLength(2);
+  });
+
   it('is nothing behind an end mark that is the first line', async () => {
     expect(await petsOf('ndjson', `${END_MARK}\n${FILES.ndjson.join('')}`, 'whole line')).toBeUndefined();
   });
@@ -104,6 +108,7 @@ it('tells the wrong value and its pet, shortened and without control characters'
     `{"petId":"5","quantity":1,"status":"sold"}`,
     `{"petId":6,"quantity":[1],"status":"\\u001b[2J\\u009b${'x'.repeat(50)}"}`,
     `{"petId":7,"quantity":null}`,
+    `{"petId":8,"quantity":1,"status":"sold: yes"}`,
   ];
   const rows = await Readable.from(readers.ndjson(Readable.from([`${items.join('\n')}\n`]), 'line break')).toArray();
   const faults = (rows.flat() as string[]).filter((row) => row.endsWith(',,,\n') && !/^\d+,,/.test(row));
@@ -113,6 +118,7 @@ it('tells the wrong value and its pet, shortened and without control characters'
     `2,"status must be ${ITEM.status.rule}, not '\\u001b[2J\ufffd${'x'.repeat(35)}…' (pet 6)"`,
     '3,quantity is missing (pet 7)',
     '3,status is missing (pet 7)',
+    `4,"status must be ${ITEM.status.rule}, not 'sold: yes' (pet 8)"`,
   ]);
 });
 
@@ -123,6 +129,14 @@ it('counts empty lines, too', async () => {
 });
 
 describe('a JSON array', () => {
+  it('has its items counted, however many there are', async () => {
+    const items = Array.from({ length: 25_000 }, (_, at) => ({ petId: at, quantity: 1, status: 'sold' }));
+    const rows = (await petsOf('json', JSON.stringify(items), 'whole line')) ?? [];
+    expect([rows.length, rows[0], rows[10_000], rows.at(-1)]).toEqual([
+      ...[25_000, '1,,0,1,sold\n', '10001,,10000,1,sold\n', '25000,,24999,1,sold\n'],
+    ]);
+  });
+
   it('may have a hundred million characters, in however many parts it comes', async () => {
     const itemsIn = (length: number) =>
       Readable.from(readers.json(Readable.from(['[', ' '.repeat(length - 2), ']']))).toArray();

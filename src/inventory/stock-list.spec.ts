@@ -1,8 +1,13 @@
-import { gunzipSync } from 'node:zlib';
+import * as zlib from 'node:zlib';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
 import { MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
+
+vi.mock('node:zlib', async (original) => {
+  const module = await original<typeof zlib>();
+  return { ...module, deflateRaw: vi.fn(module.deflateRaw) };
+});
 
 /** The item of a pet, with what a member of text could contain. */
 const item = (petId: bigint, n: number) => `{"petId":${petId},"note":${JSON.stringify(`ü{"petId":9}], ${n}`)}}`;
@@ -68,7 +73,7 @@ describe('StockList', () => {
           expect(bodyOf(list.plain).toString()).toBe(text);
           expect(list.plain.length).toBe(Buffer.byteLength(text));
           expect(list.tag('identity')).toBe(listOf(items).tag('identity'));
-          expect(gunzipSync(bodyOf(await list.gzip())).toString()).toBe(text);
+          expect(zlib.gunzipSync(bodyOf(await list.gzip())).toString()).toBe(text);
           expect(list.bytesNotIn(list)).toBe(0);
           if (changes.length === 0) expect(list).toBe(before);
         }
@@ -85,6 +90,16 @@ describe('StockList', () => {
     setImmediate(() => (hasRun = true));
     await another.gzip();
     expect(hasRun).toBe(true);
+  });
+
+  it('is compressed anew after compressing a piece has failed', async () => {
+    const list = listOf(stock(5_000, (n) => n));
+    vi.mocked(zlib.deflateRaw).mockImplementationOnce((_, ...rest) => {
+      const callback = rest.at(-1) as zlib.CompressCallback;
+      callback(new Error('no memory'), Buffer.alloc(0));
+    });
+    await expect(list.gzip()).rejects.toThrow('no memory');
+    expect(zlib.gunzipSync(bodyOf(await list.gzip()))).toEqual(bodyOf(list.plain));
   });
 
   it('keeps all pieces except the one that a new pet is in', () => {
