@@ -77,6 +77,7 @@ describe('inventory import', () => {
 
   it('removes pets that the file does not have with --missing remove, but never all pets', async () => {
     expect(await importCsv('', '--missing', 'remove')).toEqual(failed('the file has no pet; it would remove them all'));
+    expect(await importFile(await file('empty.csv', CSV_HEADER), { missing: 'keep' })).toMatchObject({ removed: 0 });
     const child = startInventory(store.url, [...IMPORT_CSV, '--missing', 'remove', '--by', 'me']);
     child.stdin.write(CSV_HEADER);
     await untilSessionOf('import', store.database, `query LIKE 'COPY incoming%'`);
@@ -218,7 +219,7 @@ describe('inventory import', () => {
     expect((await importCsv('8,1,sold', '--by', 'night\u202eshift')).code).toBe(0);
     expect(await store.changes()).toEqual(['8 > 1 sold command:import night\ufffdshift']);
     await importFile(await file(`${'x'.repeat(240)}.csv`, `${CSV_HEADER}8,2,sold\n`), { missing: 'keep' });
-    expect((await store.changes())[1]).toMatch(/^8 1 sold > 2 sold command:import .{150,}$/); // its name is cut off
+    expect((await store.changes())[1]).toMatch(/^8 1 sold > 2 sold command:import .{200}$/); // the file's name is cut off
     for (const wrong of ['', 'night\nshift', 'x'.repeat(201)]) {
       const { code, stderr } = await importCsv('8,1,sold', '--by', wrong);
       expect(code).toBe(2);
