@@ -115,7 +115,7 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
   });
 });
 
-it.each(['on', 'off'])('the schema of the address is used with FAST=%s', async (FAST) => {
+it.each(['on', 'off'])('commands, and the service with FAST=%s, use the schema of the address', async (FAST) => {
   const database = await createDatabase({ migrated: false });
   await database.sql('CREATE SCHEMA shop');
   const databaseUrl = `${database.url}?schema=shop`;
@@ -124,6 +124,7 @@ it.each(['on', 'off'])('the schema of the address is used with FAST=%s', async (
   await service.sql(`SET search_path = shop; INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
   expect((await service.update(1, 2)).text).toBe(itemText(1, 2, 'sold'));
   expect((await service.list()).text).toBe(listText([1, 2, 'sold']));
+  for (const args of EACH_LAYER) expect(await inventory(databaseUrl, args)).toMatchObject({ code: 0 });
 });
 
 const noTls = (why: string) =>

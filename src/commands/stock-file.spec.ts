@@ -51,6 +51,8 @@ it.each([
   ['UTF-16, little-endian with a mark', utf16(`\ufeff${TEXT}`), 'it seems to be UTF-16; save it as UTF-8'],
   ['UTF-16, big-endian with a mark', utf16(`\ufeff${TEXT}`).swap16(), 'it seems to be UTF-16; save it as UTF-8'],
   ['gzip', gzipSync(TEXT), 'it seems to be packed by gzip; unpack it, or give it a name that ends in .gz'],
-])('refuses %s', async (_, content, reason) => {
-  await expect(read(content)).rejects.toThrow(`stock.csv cannot be read: ${reason}`);
+  ['UTF-16 within gzip', gzipSync(utf16(TEXT)), 'it seems to be UTF-16; save it as UTF-8', 'stock.csv.gz'],
+  ['gzip within gzip', gzipSync(gzipSync(TEXT)), 'it seems to be packed by gzip; unpack it', 'stock.csv.gz'],
+])('refuses %s', async (_, content, reason, name = 'stock.csv') => {
+  await expect(read(content, name)).rejects.toThrow(`${name} cannot be read: ${reason}`);
 });

@@ -158,11 +158,11 @@ describe('inventory keys rotate', () => {
   it('creates a key with the same name and scopes, and lets the old key expire after a day', async () => {
     const id = await create('--name', 'scraper', '--scope', 'metrics:read');
     const { stdout, stderr } = await keys('rotate', id);
-    const [, end = ''] = /good until (.*)/.exec(stderr) ?? [];
-    expect((Date.parse(end) - Date.now()) / 1_000).toBeCloseTo(86_400, -3);
+    expect((Date.parse(/good until (.*)/.exec(stderr)?.[1] ?? '') - Date.now()) / 1_000).toBeCloseTo(86_400, -3);
     expect(stdout.trim()).toMatch(/^psk_[0-9A-Za-z]{48}$/);
-    expect((await keys('rotate', id, '--overlap', '48h')).code).toBe(0); // the old key keeps its earlier end
-    const [old, successor] = await stored('scraper');
+    await keys('rotate', id, '--overlap', '48h', '--expires', '30d'); // the old key keeps its earlier end
+    const [old, successor, another] = await stored('scraper');
+    expect(another).toMatchObject({ state: 'live', ends_in_s: expect.closeTo(30 * 86_400, -3) as number });
     expect(old).toMatchObject({ id, state: 'live', ends_in_s: expect.closeTo(86_400, -2) as number });
     expect(successor).toMatchObject({ state: 'live', scopes: ['metrics:read'], ends_in_s: null });
   });
