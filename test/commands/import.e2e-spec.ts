@@ -104,14 +104,10 @@ describe('inventory import', () => {
 
   it('changes a pet whose quantity, status or both differ, and counts so', async () => {
     const path = await file('each.csv', `${CSV_HEADER}7,13,available\n9007199254740993,3,sold\n9,0,sold\n`);
-    for (const [missing, removed] of [
-      ['keep', 0],
-      ['remove', 2],
-    ] as const) {
-      const counts = { added: 1, changed: 2, unchanged: 0, removed };
-      expect(await importFile(path, { missing, dryRun: true })).toEqual(counts);
-    }
-    expect(await importFile(path, { missing: 'keep', by: 'x' })).toMatchObject({ added: 1, changed: 2, removed: 0 });
+    const counts = { added: 1, changed: 2, unchanged: 0, removed: 0 };
+    expect(await importFile(path, { missing: 'keep', dryRun: true })).toEqual(counts);
+    expect(await importFile(path, { dryRun: true })).toEqual({ ...counts, removed: 2 });
+    expect(await importFile(path, { missing: 'keep', by: 'x' })).toEqual(counts);
     expect(await store.changes()).toEqual([
       '7 12 available > 13 available command:import x',
       '9 > 0 sold command:import x',
