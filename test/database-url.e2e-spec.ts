@@ -103,11 +103,9 @@ describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
     await expectTold(service, `not ready: ${line}`);
     const headers = { authorization: `Bearer ${'x'.repeat(40)}` };
     expect((await fetch(`${service.url}/v1/inventory`, { headers })).status).toBe(503);
-    const cause = { cause: { message: expect.stringContaining('SASL') as string } };
-    expect(await service.line(({ status }) => status === 503)).toMatchObject({
-      code: 'service_unavailable',
-      err: { type: 'NotApplied', message: line, cause },
-    });
+    const logged = await service.line(({ status }) => status === 503);
+    expect(logged).toMatchObject({ code: 'service_unavailable', err: { type: 'NotApplied', message: line } });
+    expect(JSON.stringify(logged)).toContain('SASL');
     const opened = service.openDescriptors();
     await pause(2_000); // four attempts
     expect(service.openDescriptors()).toBeLessThan(opened + 3);

@@ -113,16 +113,18 @@ describe('with foreign settings on the database', () => {
 
   it('the commands do what they say with all of them at once', async () => {
     const compatible = HOSTILE.flat().filter((setting) => !setting.includes('serializable'));
-    // On a busy machine, the first statement of a connection takes longer than 1 ms.
-    await emptyWith(...compatible, 'statement_timeout = 10');
+    // On a busy machine, the first statement of a connection takes longer than some milliseconds.
+    await emptyWith(
+      ...compatible.map((setting) => setting.replace(/^((statement|transaction)_timeout) = .*/, '$1 = 800')),
+    );
+    await store.sql(`CREATE FUNCTION take_longer() RETURNS TRIGGER LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NULL; END';
+      CREATE TRIGGER take_longer AFTER INSERT ON inventory_item EXECUTE FUNCTION take_longer();
+      CREATE TRIGGER take_longer AFTER INSERT ON api_key EXECUTE FUNCTION take_longer()`);
+    onTestFinished(() => store.sql('DROP FUNCTION take_longer CASCADE').then(() => undefined));
     const csv = 'petId,quantity,status\n7,8,sold\n';
     const imported = await store.inventoryReading(csv, 'import', '-', '--format', 'csv');
-    const others = [
-      ['migrate'],
-      ['export'],
-      ['keys', 'create', '--name', 'Kässe 3', '--expires', '2d'],
-      ['history', '7'],
-    ];
+    const create = ['keys', 'create', '--name', 'Kässe 3', '--expires', '2d'];
+    const others = [['migrate'], ['export'], create, ['history', '7']];
     const [migrated, exported, created, history] = await Promise.all(others.map((args) => store.inventory(...args)));
     for (const run of [imported, migrated, exported, created, history]) expect(run?.code, run?.stderr).toBe(0);
     expect([exported?.stdout, history?.stdout]).toEqual([csv, expect.stringContaining('8 sold')]);
