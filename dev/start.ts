@@ -49,9 +49,7 @@ async function start(): Promise<number> {
 
   const port = await freePort(Number(PORT), HOST).catch((error: unknown) => {
     const { code = '', message } = error as NodeJS.ErrnoException;
-    throw new Error(
-      `${message}; set ${['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN'].includes(code) ? 'HOST' : 'PORT'} to another`,
-    );
+    throw new Error(`${message}; set ${['EADDRINUSE', 'EACCES'].includes(code) ? 'PORT' : 'HOST'} to another`);
   });
   const service = await startChild([process.execPath, ...program], 'TERM', {
     cwd: projectFolder,

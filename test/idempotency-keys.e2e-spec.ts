@@ -164,7 +164,7 @@ describe.each([
       const answers = await Promise.all([update(repeated), update({ ...repeated, to: second() })]);
       expect(answers.map(({ status }) => status)).toEqual([200, 200]);
     }
-  });
+  }, 90_000);
 
   it('return 200 and 409 when they update different pets', async () => {
     for (let round = 0; round < ROUNDS; round++) {

@@ -241,6 +241,19 @@ describe('migrations', () => {
       await applyMigrations(database.url);
       expect(await next()).toBe(5_001);
     });
+
+    it('never set it back below ids that were taken while they waited', async () => {
+      await migrateAndAddPets();
+      const writer = await database.session('LOCK TABLE stock_change IN ROW EXCLUSIVE MODE');
+      await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
+      const applied = applyMigrations(database.url).catch(() => undefined); // a busy machine may exceed the lock's time
+      const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+      await expect.poll(() => rows(waiting), { interval: 10 }).toHaveLength(1);
+      await client.query(`SELECT setval(${SEQUENCE}, 6000)`);
+      await writer.query('COMMIT');
+      await applied;
+      expect(await next()).toBe(6_001);
+    });
   });
 });
 

@@ -26,16 +26,8 @@ const HOSTILE: readonly (readonly string[])[] = [
   ['search_path = nowhere'],
   ['synchronous_commit = off'],
   // Nothing relies on these.
-  [
-    'IntervalStyle = sql_standard',
-    'extra_float_digits = -15',
-    'row_security = off',
-    'quote_all_identifiers = on',
-    'transform_null_equals = on',
-    'plan_cache_mode = force_custom_plan',
-    'enable_indexscan = off',
-    'application_name = theirs',
-  ],
+  `IntervalStyle = sql_standard|extra_float_digits = -15|row_security = off|quote_all_identifiers = on|transform_null_equals = on|
+plan_cache_mode = force_custom_plan|enable_indexscan = off|application_name = theirs`.split('|'),
 ];
 
 describe('with foreign settings on the database', () => {
@@ -146,6 +138,21 @@ describe('with foreign settings on the database', () => {
       expect(JSON.parse((await list).text)).toHaveLength(2);
     },
   );
+});
+
+it('an import waits for its file, and an export for its reader, without a bound', async () => {
+  const store = await openStore();
+  const tell = (returns: string) =>
+    `RETURNS ${returns} LANGUAGE plpgsql AS $$BEGIN RAISE 'bound: %', current_setting('statement_timeout'); END$$`;
+  await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold');
+    CREATE FUNCTION tell_reader() ${tell('boolean')};
+    ALTER TABLE inventory_item RENAME TO stock;
+    CREATE VIEW inventory_item AS SELECT * FROM stock WHERE tell_reader();
+    CREATE FUNCTION tell_writer() ${tell('event_trigger')};
+    CREATE EVENT TRIGGER tell ON ddl_command_end EXECUTE FUNCTION tell_writer()`);
+  expect((await store.inventory('export')).stderr).toBe('error: bound: 0 (P0001)\n');
+  const imported = await store.inventoryReading('petId,quantity,status\n', 'import', '-', '--format', 'csv');
+  expect(imported.stderr).toBe('error: bound: 0 (P0001)\n');
 });
 
 /** As in the first part, as far as PgBouncer carries a setting from one session to another. */

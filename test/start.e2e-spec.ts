@@ -20,6 +20,7 @@ import { isAlive } from '../dev/embedded-postgres.ts';
 import { serverAccount } from '../dev/postgres-binaries.ts';
 import { applyMigrations } from '../src/database/migrations.ts';
 import { createDatabase } from './support/database.ts';
+import { ServiceProcess } from './support/service-process.ts';
 
 const sources = ['src', 'dev', 'prisma', 'nest-cli.json', 'package-lock.json', 'package.json', 'prisma.config.ts'];
 const compilerSettings = ['tsconfig.build.json', 'tsconfig.json'];
@@ -185,9 +186,19 @@ describe('npm start', { timeout: 120_000 }, () => {
     const cases = [
       [{ PORT: taken }, `listen EADDRINUSE: address already in use 127.0.0.1:${taken}; set PORT to another`],
       [away, 'listen EADDRNOTAVAIL: address not available 192.0.2.1:9; set HOST to another'],
+      [{ HOST: 'x'.repeat(300) }, `getaddrinfo EINVAL ${'x'.repeat(300)}; set HOST to another`],
       [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535'],
     ] as const;
     for (const [settings, line] of cases) expect(await refusal({ DATABASE_URL, ...settings })).toBe(`${line}\n`);
+    for (const [setting, settings] of [
+      ['PORT, or HOST,', { PORT: taken }],
+      ['HOST', { HOST: 'x'.repeat(300) }],
+    ] as const) {
+      const service = await ServiceProcess.onFreePort({ DATABASE_URL, ...settings });
+      service.start();
+      expect((await service.ended).code).toBe(1);
+      expect(service.log).toMatch(new RegExp(`^inventory: (listen|getaddrinfo) E.+; set ${setting} to another\n$`));
+    }
   });
 
   it('ends with one line when its .data is damaged', async () => {

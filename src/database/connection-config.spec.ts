@@ -1,6 +1,8 @@
+import { once } from 'node:events';
+import { type AddressInfo, Socket, createServer } from 'node:net';
 import type { ClientBase } from 'pg';
-import { describe, expect, it } from 'vitest';
-import { connectionConfig, schemaOf } from './connection-config.js';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { connectionConfig, openConnection, schemaOf } from './connection-config.js';
 
 const bounds = { statement_timeout: 1_500 };
 
@@ -31,5 +33,17 @@ describe('connectionConfig', () => {
     const url = 'postgresql://db/stock?schema=pet%20store';
     expect(schemaOf(url)).toBe('pet store');
     expect(await firstStatement(url)).toContain(`SET search_path = 'pet store';`);
+  });
+
+  it('has the system ask for a silent database after ten seconds', async () => {
+    const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
+    onTestFinished(() => void server.close());
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const setKeepAlive = vi.spyOn(Socket.prototype, 'setKeepAlive');
+    onTestFinished(() => setKeepAlive.mockRestore());
+    const config = connectionConfig(`postgresql://me@127.0.0.1:${port}/stock`, 'list', bounds);
+    await expect(openConnection(config)).rejects.toThrow();
+    expect(setKeepAlive.mock.calls).toEqual([[true, 10_000]]);
   });
 });

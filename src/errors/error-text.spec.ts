@@ -64,6 +64,13 @@ describe('describeError', () => {
     expect(JSON.stringify([described, describeError({ message })])).not.toMatch(/psk_|secret/);
   });
 
+  it('tells the first of several errors', () => {
+    expect(describeError(new AggregateError([failure('first'), failure('second')]))).toMatchObject({
+      type: 'AggregateError',
+      cause: { message: 'first' },
+    });
+  });
+
   it('tells five causes at most', () => {
     const endless = failure('again');
     endless.cause = endless;

@@ -47,10 +47,8 @@ function closeBehindBody(response: ServerResponse): void {
   const request = inContext(response.req);
   if (request.endsAt !== undefined) response.shouldKeepAlive &&= request.socket.bytesRead === request.endsAt;
   if (request.complete) return;
-  const { 'content-length': length, 'transfer-encoding': coding, expect } = request.headers;
-  // A client that expects "100 Continue" may send the body or leave it out.
-  const isSmall = coding === undefined && expect === undefined && Number(length ?? 0) <= DROPPED_BODY_BYTES;
-  if (!isSmall) response.shouldKeepAlive = false;
+  const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+  if (coding !== undefined || Number(length ?? 0) > DROPPED_BODY_BYTES) response.shouldKeepAlive = false;
 }
 
 /** Makes Express add the common headers to what handlers return, and write an object as JSON in one call. */

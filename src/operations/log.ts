@@ -61,7 +61,7 @@ let second = 0;
 let upToSecond = '';
 
 /** Formatting a date takes a third of the time of a line, so the lines of a second share it. */
-function isoTime(): string {
+export function isoTime(): string {
   const now = Date.now();
   const presentSecond = Math.floor(now / 1_000);
   if (presentSecond !== second) {

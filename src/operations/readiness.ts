@@ -10,8 +10,8 @@ import { Drain } from '../http/drain.js';
 import { Settings } from '../settings.js';
 import { Log } from './log.js';
 
-/** No such table, no such function: the database may be a new one, without migrations and the bootstrap key. */
-const MISSING = ['42P01', '42883'];
+/** No such table: the database may be a new one, without migrations and the bootstrap key. */
+const UNDEFINED_TABLE = '42P01';
 const CHECK_AGAIN_AFTER_MS = 500;
 const CHECKED_WITHIN_MS = 1_000;
 
@@ -71,7 +71,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
       if (!this.keyCheck.isPrepared) await this.#prepare();
       else await this.keyCheck.isAnswered(performance.now() + CHECKED_WITHIN_MS);
     } catch (error) {
-      if (MISSING.includes(sqlstateOf(error) ?? '')) this.keyCheck.isPrepared = false;
+      if (sqlstateOf(error) === UNDEFINED_TABLE) this.keyCheck.isPrepared = false;
       failure = describeFailure(error);
     }
     if (failure !== this.#logged) {

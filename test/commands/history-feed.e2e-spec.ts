@@ -281,7 +281,11 @@ describe('inventory history --after', () => {
     expect(sound.stdout.trim().split('\n')).toHaveLength(6);
     const follower = new Follower(store.url, '--limit', '100'); // begins with what is left
     await follower.prints(6);
-    expect([await follower.end('SIGINT'), follower.errors]).toEqual([0, '']);
+    const closed = once(follower.child, 'close');
+    await store.rewriteHistory('DELETE FROM stock_change'); // as restoring an older database does
+    await closed;
+    const told = 'error: there is no change 10, the newest is 0: was the database restored?\n';
+    expect([follower.child.exitCode, follower.errors]).toEqual([1, told]);
   });
 
   it('waits while nothing reads its output, and later prints every change, also behind 30,000 unused ids', async () => {

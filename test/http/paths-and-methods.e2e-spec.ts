@@ -109,7 +109,7 @@ describe('the method', () => {
   it.each([
     ...ALLOWED,
     ['*', 'GET, HEAD, OPTIONS, PATCH'],
-    ['http://inventory.test', LIST],
+    ...['http://inventory.test', 'http://inventory.test?x'].map((target) => [target, LIST] as const),
     ['http://inventory.test/v1/inventory', LIST],
   ] as const)('OPTIONS at %s needs no key and returns Allow: %s', async (target, allow) => {
     expect(await request('OPTIONS', target, { withKey: false })).toEqual(answer(204, { allow }));

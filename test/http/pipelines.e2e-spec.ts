@@ -137,6 +137,19 @@ describe('the service, on a connection with pipelined requests,', () => {
     for (let n = 0; n < MOST_WAITING; n++) await expectUpdated(connection, 2, 8);
   });
 
+  it('reads no further when one of two waiting requests begins', async () => {
+    const unlock = await lockPet();
+    const connection = await send(NOT_THERE + update(1, 7) + NOT_THERE);
+    expect((await connection.answer()).status).toBe(404);
+    connection.send(NOT_THERE.repeat(MOST_WAITING));
+    await pause(50);
+    expect(parsed).toBe(3);
+    await unlock();
+    await expectUpdated(connection, 1, 7);
+    for (let n = 0; n < 1 + MOST_WAITING; n++)
+      expect((await connection.answer()).headers['connection']).toBe('keep-alive');
+  });
+
   it('does not begin a waiting request when the client has disconnected', async () => {
     const unlock = await lockPet();
     const connection = await send(update(1, 7) + update(2, 8));

@@ -316,11 +316,13 @@ describe('the log', { timeout: 30_000 }, () => {
     ]);
   });
 
-  it('lets the process exit with 1 after a crash during the drain, too', async () => {
+  it('lets the process exit with 1 after a crash during the drain, whatever signal follows', async () => {
     const service = await start({ DRAIN_DELAY_MS: '1000' }, ['--import', CRASH_ON_SIGNAL]);
     const code = service.terminate();
     await service.line(({ msg }) => msg === 'draining');
     service.signal('SIGUSR2');
+    await service.line(({ msg }) => msg === 'uncaughtException');
+    service.signal('SIGTERM');
     expect(await code).toBe(1);
   });
 });

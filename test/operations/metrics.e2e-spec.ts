@@ -122,7 +122,8 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     expect(samples.has('inventory_round_trip_duration_seconds_bucket{le="0.0005",trip="updates"}')).toBe(true);
     expect(samples.has('inventory_round_trip_batch_size_bucket{le="512",trip="updates"}')).toBe(true);
     // Otherwise Prometheus would not see the first failure as an increase.
-    expect(samples.get(`${REQUESTS}{method="GET",route="/v1/inventory",status="500"}`)).toBe(0);
+    for (const status of [500, 503])
+      expect(samples.get(`${REQUESTS}{method="GET",route="/v1/inventory",status="${status}"}`)).toBe(0);
     for (const name of ['inventory_errors_total', 'http_server_malformed_requests_total'])
       expect(samples.get(`${name}{code="outcome_unknown"}`)).toBe(0);
   });

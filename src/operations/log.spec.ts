@@ -1,0 +1,11 @@
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { isoTime } from './log.js';
+
+it('the time of a line is the present one, to the millisecond', () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  for (const time of ['2026-01-02T03:04:05.006Z', '2026-01-02T03:04:05.078Z', '2026-12-31T23:59:59.999Z']) {
+    vi.setSystemTime(time);
+    expect(isoTime()).toBe(`,"time":"${time}"`);
+  }
+});
