@@ -84,6 +84,8 @@ describe('readSettings', () => {
     ['sslmode=require&sslcert=package.json&sslkey=package.json', PEM_RULE],
     ['sslmode=require&sslkey=/dev/null', TLS_RULE],
     ['sslcert=/dev/null&sslkey=/dev/null', TLS_RULE],
+    ['sslcert=package.json', TLS_RULE],
+    ['sslmode=require&sslcert=package.json', TLS_RULE],
     ['sslmode=prefer', 'must have one of these as sslmode: disable, require, verify-ca, verify-full'],
     ['sslmode=verify-ca', TLS_RULE],
     ['sslmode=require&sslrootcert=system', TLS_RULE],

@@ -40,7 +40,6 @@ describe('while PostgreSQL gives no new connection', () => {
     await database.sql(`INSERT INTO inventory_item VALUES (1, 1, 'available')`);
     await service.update(1, 2);
     await database.sql(`ALTER ROLE ${role} CONNECTION LIMIT 0`);
-
     const { pool } = service.app.get(PrismaService);
     expect(pool.options).toMatchObject({ max: 3, maxLifetimeSeconds: 1_800 }); // a new session has what was renewed: docs/operations.md
     expect(pool.options.idleTimeoutMillis).toBe(0); // by default the driver ends them after 10 s

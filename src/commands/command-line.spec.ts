@@ -41,6 +41,7 @@ it.each([
   'inventory import x.csv --format xml',
   'inventory export --format xml',
   'inventory keys create --name till --scope all',
+  'inventory history --limit',
   'inventory history --limit 0',
   'inventory history --limit 100001',
 ])('refuses wrong use: %s', async (line) => {

@@ -206,9 +206,11 @@ describe('inventory import', () => {
     expect(told).toContain('line 10: petId is the same as in line 2');
     expect(told.slice(20)).toEqual(['problems in the file, all together: 86; nothing was written', '']);
     expect(await store.stock()).toBe(OLD);
-    const twice = Array(2).fill({ petId: 1, quantity: 1, status: 'sold' });
+    const twice = Array(2).fill({ petId: 1, quantity: -1, status: 'sold' });
     const array = importFile(await file('twice.json', JSON.stringify(twice)));
-    await expect(array).rejects.toThrow(/^item 2: petId is the same as in item 1\nproblems .+: 1;/);
+    await expect(array).rejects.toThrow(
+      /^item 1: quan.+\nitem 2: petId is the same as in item 1\nitem 2: quan.+\nproblems .+: 3;/,
+    );
   });
 
   it('records --by with each change, and refuses a text that is not one short line', async () => {
