@@ -16,6 +16,7 @@ import { refused, whole } from './support/answers.ts';
 import { IS_FAST, type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
+const IS_17 = inject('postgresMajor') >= 17;
 const UPDATE: QuantityUpdate = {
   petId: 1n,
   quantity: 1,
@@ -271,10 +272,25 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         await service.sql(`SET client_min_messages = error; SET synchronous_commit = ${before}`);
         const { sql, values } = statementOf(...pets.map((petId) => ({ petId })));
         await service.sql(sql, values);
-        const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings`);
-        expect(told).toEqual({ settings: `${during} warning` });
+        const now = `current_setting('synchronous_commit') AS later, current_setting('transaction_timeout', true) AS timeout`;
+        const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings, ${now}`);
+        expect(told).toEqual({ settings: `${during} warning`, later: before, timeout: IS_17 ? '0' : null });
       }
     }
+  });
+
+  it('an update that says that nothing was written is not committed after that', async () => {
+    await service.stock([7, 1], [8, 1]);
+    await service.sql(
+      `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.8); RETURN NEW; END $$;
+       CREATE TRIGGER slow BEFORE INSERT ON stock_change FOR EACH ROW EXECUTE FUNCTION slow()`,
+    );
+    onTestFinished(() => service.sql('DROP FUNCTION slow CASCADE').then(() => undefined));
+    const own = updatesOn({ DATABASE_URL: service.databaseUrl, DATABASE_POOL_SIZE: '1' }); // so that one waits for the other
+    const told = await Promise.all([7n, 8n].map((petId) => ask({ petId, quantity: 2 }, 1_300, own)));
+    await pause(1_000);
+    const written = (await stockOf()).map(({ quantity }) => quantity === 2);
+    expect(told.map(({ outcome }, at) => outcome === 'service_unavailable' && written[at])).toEqual([false, false]);
   });
 
   it.each(KINDS)(
@@ -387,7 +403,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   });
 
   // PostgreSQL 15 and 16 wait until the kernel has found out that nobody is there, some 25 s.
-  it.skipIf(inject('postgresMajor') < 17)(
+  it.skipIf(!IS_17)(
     'an update whose last message PostgreSQL does not get locks its pet no longer than the service waits',
     async () => {
       await service.stock([43, 0]);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
+import { holdsKey, makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
@@ -32,6 +32,17 @@ describe('an API key', () => {
 
   it('is stored as its SHA-256', () => {
     expect(sha256OfKey('psk_x')).toEqual(createHash('sha256').update('psk_x').digest());
+  });
+
+  it('is known in a longer text, also when a part of it is missing', () => {
+    const [key = ''] = keys;
+    expect([key, `x${key}x`, key.slice(0, -12), key.slice(0, 12), 'psk_'].map(holdsKey)).toEqual([
+      true,
+      true,
+      true,
+      false,
+      false,
+    ]);
   });
 
   it('has a short, lower-case, unique id', () => {

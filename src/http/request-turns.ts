@@ -54,11 +54,11 @@ export function inTurn(serve: Serve): Serve {
   };
 }
 
-/** Where the request ends among the bytes of its connection; NaN for chunks, or a head that came in pieces. */
+/** Where the request ends among the bytes of its connection, or its head if chunks follow; NaN for a head that came in pieces. */
 function endOf({ socket, headers }: IncomingMessage): number {
   const read = (socket as Connection).parser?.getCurrentBuffer() ?? Buffer.alloc(0);
   const bodyAt = read.indexOf('\r\n\r\n') + 4;
-  if (headers['transfer-encoding'] !== undefined || bodyAt < 4 || /^\s/.test(read.toString('latin1', 0, 1))) return NaN;
+  if (bodyAt < 4 || /^\s/.test(read.toString('latin1', 0, 1))) return NaN;
   return socket.bytesRead - (read.length - bodyAt) + Number(headers['content-length'] ?? 0);
 }
 

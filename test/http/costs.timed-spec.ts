@@ -1,7 +1,6 @@
 import { beforeAll, expect, it } from 'vitest';
-import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
-import { FIVE, sendOn, updateBytes } from './raw-requests.ts';
+import { FIVE, listBytes, sendOn, updateBytes } from './raw-requests.ts';
 
 const members = (count: number) => Array.from({ length: count }, (_, n) => `"${n}":1`).join(',');
 
@@ -63,14 +62,15 @@ it('a bad key takes as long to be refused whether it is unknown, expired, revoke
   await service.addKey(keys.revoked, { revoked_at: new Date(0) });
   const times = new Map<string, number[]>();
   for (const key of [...Object.values(keys), 'nobody'.padStart(40, 'x'), 'psk_short']) times.set(key, []);
-  for (let round = 0; round < 60; round++) {
+  const connection = await sendOn(service.port);
+  for (let round = 0; round < 200; round++) {
     for (const [key, measured] of times) {
       const startedAt = performance.now();
-      const headers = { Authorization: `Bearer ${key}` };
-      expect((await ask(service.port, { target: '/v1/inventory', headers })).status).toBe(401);
+      expect((await connection.send(listBytes(key)).answer()).status).toBe(401);
       measured.push(performance.now() - startedAt);
     }
   }
-  const medians = [...times.values()].map((measured) => measured.sort((a, b) => a - b)[30] ?? 0);
-  expect(Math.max(...medians)).toBeLessThan(1.5 * Math.min(...medians) + 0.5);
+  // Other programs of a busy machine slow down whom they meet, but not the fastest of so many.
+  const fastest = [...times.values()].map((measured) => Math.min(...measured));
+  expect(Math.max(...fastest)).toBeLessThan(1.4 * Math.min(...fastest));
 });

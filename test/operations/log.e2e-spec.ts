@@ -46,7 +46,7 @@ describe('the log', { timeout: 30_000 }, () => {
   }
 
   it('has one line for each request, with all that identifies it', async () => {
-    const named = { ...bearer, 'X-Request-Id': 'mine-1' };
+    const named = { ...bearer, 'X-Request-Id': 'mine-1', traceparent: `00-${TRACE_ID}-${'0'.repeat(16)}-01` };
     const forwarded = {
       'Accept-Encoding': 'identity',
       traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01`,
@@ -62,6 +62,7 @@ describe('the log', { timeout: 30_000 }, () => {
       });
       generated = unmatched.headers.get('X-Request-Id');
       await fetch(`${shared.url}/health/live`);
+      await fetch(`${shared.url}/metrics`, { headers: { 'X-Request-Id': 'mine-2' } });
     });
     const number = expect.any(Number) as number;
     const like = (pattern: RegExp) => expect.stringMatching(pattern) as string;
@@ -75,6 +76,7 @@ describe('the log', { timeout: 30_000 }, () => {
       { ...ok, ...mine, ...claims, method: 'GET', route: '/v1/inventory' },
       { ...notFound, ...mine, method: 'PATCH', route: '/v1/inventory/:petId' },
       { ...notFound, requestId: generated, method: 'GET', route: 'unmatched' },
+      expect.objectContaining({ requestId: 'mine-2', level: 'warn', status: 401, route: '/metrics', reason: 'no_key' }),
     ]);
     expect(generated).toMatch(UUID);
   });

@@ -4,7 +4,6 @@ import { PetStatus } from '../../src/generated/prisma/enums.ts';
 export type Pet = readonly [petId: number | bigint | string, quantity: number, status?: PetStatus];
 
 const byId = ([one]: Pet, [other]: Pet) => (BigInt(one) < BigInt(other) ? -1 : 1);
-const rowOf = ([petId, quantity, status = PetStatus.available]: Pet) => [String(petId), quantity, status] as const;
 
 /** The list that the service gives of these pets and no others. */
 export function listText(...pets: readonly Pet[]): string {
@@ -17,18 +16,12 @@ export function itemText(petId: Pet[0], quantity: number, status: PetStatus = Pe
   return `{"petId":${petId},"quantity":${quantity},"status":"${status}"}`;
 }
 
-/** What `inventory export` writes of these pets and no others. */
-export function exportText(...pets: readonly Pet[]): string {
-  const rows = pets.toSorted(byId).map((pet) => rowOf(pet).join());
-  return `${['petId,quantity,status', ...rows].join('\n')}\n`;
-}
-
 /** Adds pets past the service, or sets those that are there: a statement and its arguments. */
 export function stockStatement(pets: readonly Pet[]): [statement: string, args: unknown[]] {
   return [
     `INSERT INTO inventory_item (pet_id, quantity, status)
      SELECT * FROM unnest($1::bigint[], $2::int[], $3::pet_status[])
      ON CONFLICT (pet_id) DO UPDATE SET quantity = excluded.quantity, status = excluded.status`,
-    [0, 1, 2].map((column) => pets.map((pet) => rowOf(pet)[column])),
+    [0, 1, 2].map((at) => pets.map(([petId, quantity, status = 'available']) => [String(petId), quantity, status][at])),
   ];
 }
