@@ -57,20 +57,18 @@ it('a hostile body costs no more than a few good ones, client included', async (
 });
 
 it('a bad key takes as long to be refused whether it is unknown, expired, revoked or malformed, to within noise', async () => {
-  const keys = { expired: 'late'.padStart(40, 'x'), revoked: 'gone'.padStart(40, 'x') };
-  await service.addKey(keys.expired, { expires_at: new Date(0) });
-  await service.addKey(keys.revoked, { revoked_at: new Date(0) });
-  const times = new Map<string, number[]>();
-  for (const key of [...Object.values(keys), 'nobody'.padStart(40, 'x'), 'psk_short']) times.set(key, []);
+  const keys = [...['late', 'gone', 'nobody'].map((name) => name.padStart(40, 'x')), 'psk_short'];
+  await service.addKey(keys[0] ?? '', { expires_at: new Date(0) });
+  await service.addKey(keys[1] ?? '', { revoked_at: new Date(0) });
   const connection = await sendOn(service.port);
+  // Other programs of a busy machine slow down whom they meet, but not the fastest of so many.
+  const fastest = keys.map(() => Infinity);
   for (let round = 0; round < 200; round++) {
-    for (const [key, measured] of times) {
+    for (const [at, key] of keys.entries()) {
       const startedAt = performance.now();
       expect((await connection.send(listBytes(key)).answer()).status).toBe(401);
-      measured.push(performance.now() - startedAt);
+      fastest[at] = Math.min(fastest[at] ?? 0, performance.now() - startedAt);
     }
   }
-  // Other programs of a busy machine slow down whom they meet, but not the fastest of so many.
-  const fastest = [...times.values()].map((measured) => Math.min(...measured));
   expect(Math.max(...fastest)).toBeLessThan(1.4 * Math.min(...fastest));
 });

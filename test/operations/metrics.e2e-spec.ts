@@ -116,6 +116,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     expect(samples.get('inventory_list_bytes')).toBe((await service.list()).bytes.length);
     expect(samples.get('http_server_active_requests')).toBe(1);
     expect(samples.get('inventory_database_pool_busy')).toBe(0);
+    expect(samples.get('inventory_round_trip_failures_total{trip="updates"}')).toBe(0); // there before the first failure
     expect([...samples].filter(([name]) => name.startsWith('inventory_build_info'))).toEqual([[expect.any(String), 1]]);
     const request = 'le="0.0005",method="GET",route="/health/live",status="200"';
     expect(samples.has(`http_server_request_duration_seconds_bucket{${request}}`)).toBe(true);
