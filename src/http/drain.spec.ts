@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, Socket, connect } from 'node:net';
 import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import type { Settings } from '../settings.js';
 import { Drain } from './drain.js';
 
@@ -20,4 +20,22 @@ it('lets a client that was idle send one more request, and then closes its conne
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   expect(await isEmpty).toBe(true);
   expect(received).toContain('served');
+});
+
+it('stops listening after a second even if connections keep coming', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  let now = 0;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now);
+  onTestFinished(() => clock.mockRestore());
+  setImmediate(function comeOn() {
+    if (!server.listening) return;
+    now += 10;
+    server.emit('connection', new Socket());
+    setImmediate(comeOn);
+  });
+  const drain = new Drain({ DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 20_000 } as Settings);
+  expect(await drain.empty(server, () => false)).toBe(true);
+  expect(now).toBeGreaterThan(900);
+  expect(now).toBeLessThan(1_500);
 });

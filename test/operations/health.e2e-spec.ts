@@ -89,6 +89,7 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url });
     service.start();
     await service.line(({ level }) => level === 'warn');
+    expect(JSON.stringify(await probe(service.url, 'ready'))).toMatch(/^\[503,.*migrations/);
     const lastStatement = `SELECT max(query_start)::text AS at FROM pg_stat_activity
       WHERE datname = current_database() AND pid <> pg_backend_pid()`;
     const checks = new Set<unknown>();

@@ -56,7 +56,7 @@ describe('the log', { timeout: 30_000 }, () => {
     const lines = await linesOf(async () => {
       await list({ ...named, ...forwarded });
       const headers = { ...named, 'Content-Type': 'application/json' };
-      await fetch(`${shared.url}/v1/inventory/77`, { method: 'PATCH', body: '{"quantity":1}', headers });
+      await fetch(`${shared.url}/v1/inventory/x`, { method: 'PATCH', body: '{"quantity":1}', headers });
       const unmatched = await fetch(`${shared.url}/v1/secret/path?with=query`, {
         headers: { traceparent: 'nonsense' },
       });
@@ -74,7 +74,7 @@ describe('the log', { timeout: 30_000 }, () => {
     const claims = { traceId: TRACE_ID, forwardedFor: '203.0.113.7, ::1' };
     expect(lines).toEqual([
       { ...ok, ...mine, ...claims, method: 'GET', route: '/v1/inventory' },
-      { ...notFound, ...mine, method: 'PATCH', route: '/v1/inventory/:petId' },
+      { ...notFound, ...mine, status: 400, code: 'validation_failed', method: 'PATCH', route: '/v1/inventory/:petId' },
       { ...notFound, requestId: generated, method: 'GET', route: 'unmatched' },
       expect.objectContaining({ requestId: 'mine-2', level: 'warn', status: 401, route: '/metrics', reason: 'no_key' }),
     ]);
