@@ -56,13 +56,14 @@ describe('a date or time', () => {
       '2027-13-01',
       '2027-1-1',
       '2027-01-31T08:00',
+      '2027-01-31T08:00z',
       '2027-01-31T25:00Z',
       '2027-01-31T08:00:00.1234Z',
       'x2027-01-31',
     ],
     ...['0000-01-01', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'], // in a year that PostgreSQL does not read
   ])('is refused when written as %j', (text) => {
-    expect(() => readDateTime(text, 1, now)).toThrow('It must be ');
+    expect(() => readDateTime(text, 1, now)).toThrow('It must be a duration such as 30s,');
   });
 });
 

@@ -29,7 +29,8 @@ describe('connectionConfig', () => {
   });
 
   it('looks for the tables where the URL says, or in public', async () => {
-    expect(await firstStatement('postgresql://db/stock')).toContain(`SET search_path = 'public';`);
+    for (const none of ['', '?schema='])
+      expect(await firstStatement(`postgresql://db/stock${none}`)).toContain(`SET search_path = 'public';`);
     const url = 'postgresql://db/stock?schema=pet%20store';
     expect(schemaOf(url)).toBe('pet store');
     expect(await firstStatement(url)).toContain(`SET search_path = 'pet store';`);

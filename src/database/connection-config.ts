@@ -82,7 +82,7 @@ export function connectionConfig(
   return { Client, connectionString: url.href, ...own, onConnect };
 }
 
-export const schemaOf = (databaseUrl: string) => new URL(databaseUrl).searchParams.get('schema') ?? 'public';
+export const schemaOf = (databaseUrl: string) => new URL(databaseUrl).searchParams.get('schema') || 'public';
 
 /** A connection outside of any pool. */
 export async function openConnection(config: ConnectionConfig): Promise<pg.Client> {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
 import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
@@ -26,6 +26,18 @@ async function probe(url: string, name: 'live' | 'ready'): Promise<[status: numb
   return [answer.status, await answer.json()];
 }
 
+/** The number of calls of each check of keys that ends from now on. */
+function countChecks(): readonly number[] {
+  const checks: number[] = [];
+  const count = (end: unknown) => {
+    const { name, calls } = end as BatchEnd;
+    if (name === 'key_check') checks.push(calls);
+  };
+  batchEnds.subscribe(count);
+  onTestFinished(() => batchEnds.unsubscribe(count));
+  return checks;
+}
+
 describe('GET /health/live and /health/ready when the database fails', { timeout: 30_000 }, () => {
   let postgres: FaultyPostgres;
   let service: TestService;
@@ -41,12 +53,7 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
   });
 
   it('is live but not ready while the database is frozen, and asks it once for many probes', async () => {
-    const checks: number[] = [];
-    const count = (end: unknown) => {
-      const { name, calls } = end as BatchEnd;
-      if (name === 'key_check') checks.push(calls);
-    };
-    batchEnds.subscribe(count);
+    const checks = countChecks();
     postgres.freeze();
     const probes = Array.from({ length: 50 }, () => probe(service.url, 'ready'));
     expect(await Promise.race([...probes, probe(service.url, 'live')])).toEqual(OK);
@@ -54,7 +61,6 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     postgres.thaw();
     await expect.poll(() => checks).not.toEqual([]);
     await pause(500); // a further check would have ended by now
-    batchEnds.unsubscribe(count);
     expect(new Set(checks)).toEqual(new Set([1])); // the service itself checks, too
     expect(checks.length).toBeLessThan(5);
   });
@@ -80,6 +86,15 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     await postgres.stop();
     expect(await probe(service.url, 'ready')).toEqual(UNAVAILABLE);
     expect(await probe(service.url, 'live')).toEqual(OK);
+  });
+
+  it('looks for the database twice a second, however many probes find none', async () => {
+    await postgres.stop();
+    for (let n = 0; n < 20; n++) expect(await probe(service.url, 'ready')).toEqual(UNAVAILABLE);
+    const checks = countChecks();
+    const from = performance.now();
+    await expect.poll(() => checks.length).toBeGreaterThan(3);
+    expect(checks.length).toBeLessThan((2 * (performance.now() - from)) / 500);
   });
 });
 

@@ -258,6 +258,14 @@ describe('the log', { timeout: 30_000 }, () => {
       reader.stdout?.on('data', (bytes: Buffer) => (seen += String(bytes)));
     };
     const askAs = (id: string) => list({ 'X-Request-Id': id }, service);
+    /** Stops the reader. @returns what it has not read */
+    const fillPipe = async () => {
+      reader.kill('SIGSTOP');
+      const ids = Array.from({ length: 980 }, (_, n) => `id-${n}-`); // a little more than a pipe holds
+      // Each uses its own connection, because the drain does not wait for those.
+      for (const id of ids) await ask(service.port, { target: '/', headers: { 'X-Request-Id': id } });
+      return ids;
+    };
     const seesAll = (...wanted: readonly string[]) =>
       expect.poll(() => wanted.filter((each) => !seen.includes(each))).toEqual([]);
 
@@ -294,15 +302,17 @@ describe('the log', { timeout: 30_000 }, () => {
     });
 
     it('is complete when the service ends, although the reader is slow', async () => {
-      reader.kill('SIGSTOP');
-      const ids = Array.from({ length: 980 }, (_, n) => `id-${n}-`); // a little more than a pipe holds
-      // Each uses its own connection, because the drain does not wait for those.
-      for (const id of ids) await ask(service.port, { target: '/', headers: { 'X-Request-Id': id } });
+      const ids = await fillPipe();
       const ended = service.terminate();
       await pause(400); // at its end the service gives the log one second
       reader.kill('SIGCONT');
       expect(await ended).toBe(0);
       await seesAll(...ids, '"draining"', '"stopped"');
+    });
+
+    it('does not keep the process when nobody reads the full pipe', async () => {
+      await fillPipe();
+      expect(await service.terminate()).toBe(0);
     });
   });
 
