@@ -5,6 +5,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import fc from 'fast-check';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { PrismaClient } from '../src/generated/prisma/client.ts';
+import { PETS_PER_STATEMENT } from '../src/inventory/fast/list-cache.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { Database, createDatabase } from './support/database.ts';
 import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
@@ -50,6 +51,13 @@ describe('GET /v1/inventory', () => {
     await prisma.$disconnect();
   });
 
+  it('ends with the greatest id where a statement reads as far as that', async () => {
+    await service.sql(
+      `INSERT INTO inventory_item SELECT ${MAX} - n, 1, 'sold' FROM generate_series(0, ${PETS_PER_STATEMENT - 1}) n`,
+    );
+    expect((await list()).match(/"petId":/g)).toHaveLength(PETS_PER_STATEMENT);
+  });
+
   it('holds 200,000 pets', async () => {
     await service.sql(
       `INSERT INTO inventory_item SELECT n * 9000000000000, n, 'pending' FROM generate_series(1, 200000) n`,
@@ -89,6 +97,9 @@ describe.runIf(IS_FAST)('the list cache', () => {
   });
 });
 
+const WAITING = `FROM pg_stat_activity
+  WHERE datname = current_database() AND application_name = 'inventory pool' AND wait_event_type = 'Lock'`;
+
 describe('GET /v1/inventory that waits for a transaction which replaces the table', () => {
   it.each([
     [
@@ -111,11 +122,19 @@ describe('GET /v1/inventory that waits for a transaction which replaces the tabl
     await service.sql(prepare);
     const swap = await service.database.session(...statements);
     const list = service.list();
-    const waiting = `SELECT FROM pg_stat_activity
-      WHERE datname = current_database() AND application_name = 'inventory pool' AND wait_event_type = 'Lock'`;
-    await expect.poll(() => service.sql(waiting), { interval: 5 }).toHaveLength(1);
+    await expect.poll(() => service.sql(`SELECT ${WAITING}`), { interval: 5 }).toHaveLength(1);
     await swap.query('COMMIT');
     expect((await list).text).toBe('[{"petId":1,"quantity":50,"status":"sold"}]');
+  });
+
+  it('is read again when its session is cut', async () => {
+    const service = await startService();
+    const holder = await service.database.session('LOCK TABLE inventory_item');
+    const list = service.list();
+    const cut = `SELECT pg_terminate_backend(pid) ${WAITING}`;
+    await expect.poll(() => service.sql(cut), { interval: 5 }).toHaveLength(1);
+    await holder.query('COMMIT');
+    expect((await list).text).toBe('[]');
   });
 });
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { Client } from 'pg';
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { HISTORY_LOCK } from '../src/database/history-mending.js';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
 import { Failure } from '../src/errors/error-text.js';
@@ -82,6 +82,17 @@ describe('migrations', () => {
     expect(await Promise.race([applied, pause(300, 'waits')])).toBe('waits');
     await client.query('SELECT pg_advisory_unlock_all()');
     expect(await applied).toEqual(names);
+  });
+
+  it('give up when PostgreSQL does not answer for 15 minutes', async () => {
+    await client.query('SELECT pg_advisory_lock(72707369)');
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const failure = applyMigrations(database.url).catch((error: unknown) => error);
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
+    while ((await rows(waiting)).length === 0);
+    vi.advanceTimersByTime(15 * 60_000);
+    expect(await failure).toMatchObject({ message: 'Query read timeout' });
   });
 
   it('change nothing when one of them fails, and can be run again', async () => {

@@ -12,7 +12,9 @@ const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_
 export let hasUnconfirmedCommit = false;
 
 const listen = (client: pg.ClientBase) =>
-  client.on('notice', ({ routine }) => (hasUnconfirmedCommit ||= routine === UNCONFIRMED_COMMIT));
+  client.on('notice', ({ routine }) => {
+    if (routine === UNCONFIRMED_COMMIT) hasUnconfirmedCommit = true;
+  });
 
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const { DATABASE_URL } = readSettings();

@@ -106,12 +106,11 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** JSON.parse lets the last of two equal members win. Only where a value may have a colon, too, are strings told apart. */
+/** JSON.parse lets the last of two equal members win, so their names are counted in the text. */
 function hasMemberTwice(text: string, items: unknown[]): boolean {
-  const members = items.reduce<number>((sum, item) => sum + Object.keys(item ?? {}).length, 0);
-  if ((text.match(/:/g) ?? []).length <= members) return false;
-  const strings = text.match(/"(?:[^"\\]|\\.)*"(?:\s*:)?/g) ?? [];
-  return strings.filter((string) => string.endsWith(':')).length > members;
+  let names = 0;
+  for (const [string] of text.matchAll(/"(?:[^"\\]|\\.)*"(?:\s*:)?/g)) if (string.endsWith(':')) names++;
+  return names > items.reduce<number>((sum, item) => sum + Object.keys(item ?? {}).length, 0);
 }
 
 function itemOf(item: unknown): Entry {

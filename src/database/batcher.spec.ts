@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Batcher } from './batcher.js';
@@ -142,6 +143,8 @@ describe('Batcher', () => {
     expect(unsent).toMatchObject({ reason: new DeadlinePassed(false) });
     await stage.end();
     expect(stage.batches).toEqual([[1]]);
+    await pause(200); // it looks at deadlines only while there are calls
+    await expect(batcher.call(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(true));
   });
 
   it('counts no call as sent while it connects', async () => {

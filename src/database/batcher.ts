@@ -85,7 +85,6 @@ export class Batcher<Call, Result> {
       failure = reason;
       batch ??= this.#pending.splice(0);
     }
-    this.#inFlight = [];
     this.#lastSize = batch.length;
     if (batch.length > 0 && batchEnds.hasSubscribers) {
       const durationMs = performance.now() - beganAt;

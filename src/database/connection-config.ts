@@ -82,7 +82,10 @@ export function connectionConfig(
   return { Client, connectionString: url.href, ...own, onConnect };
 }
 
-export const schemaOf = (databaseUrl: string) => new URL(databaseUrl).searchParams.get('schema') || 'public';
+export function schemaOf(databaseUrl: string): string {
+  const schema = new URL(databaseUrl).searchParams.get('schema') ?? '';
+  return schema === '' ? 'public' : schema;
+}
 
 /** A connection outside of any pool. */
 export async function openConnection(config: ConnectionConfig): Promise<pg.Client> {

@@ -21,7 +21,6 @@ export const bodyValidation = new BodyValidationPipe({
   whitelist: true,
   forbidNonWhitelisted: true,
   transform: true,
-  stopAtFirstError: true,
   validateCustomDecorators: true,
   exceptionFactory(faults) {
     const unknown = faults.find(({ constraints }) => constraints?.['whitelistValidation'] !== undefined);

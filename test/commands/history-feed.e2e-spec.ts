@@ -207,6 +207,17 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
     },
   );
 
+  it('pauses while nothing changes', async () => {
+    const follower = new Follower(server.url, '--limit', '1');
+    await follower.prints(1);
+    const present = `SELECT query_start::text AS at FROM pg_stat_activity WHERE application_name = 'inventory history'`;
+    const looks = new Set<unknown>();
+    for (let n = 0; n < 50; n++) for (const { at } of await server.database.sql(present)) looks.add(at);
+    expect(looks.size).toBeGreaterThan(0);
+    expect(looks.size).toBeLessThan(25); // longer and longer, beginning with 10 ms
+    await follower.end('SIGTERM');
+  });
+
   it('waits for an earlier transaction that is prepared meanwhile, but for no later one', async () => {
     const { database } = server;
     await database.setSystem('SET max_prepared_transactions = 5');

@@ -65,6 +65,16 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     expect(checks.length).toBeLessThan(5);
   });
 
+  it('asks the database once for the probes of one moment', async () => {
+    const checks = countChecks();
+    postgres.freeze();
+    const probes = Array.from({ length: 50 }, () => probe(service.url, 'ready'));
+    await pause(300);
+    postgres.thaw();
+    await Promise.all(probes);
+    expect(new Set(checks)).toEqual(new Set([1]));
+  });
+
   it('answers before a request that waits for the frozen database, also when MAX_WAITING_REQUESTS is reached', async () => {
     const crowded = await startService({ databaseUrl: postgres.url, settings: { MAX_WAITING_REQUESTS: '1' } });
     const scrape = () => fetch(`${crowded.url}/metrics`, { headers: { Authorization: `Bearer ${crowded.key}` } });

@@ -23,7 +23,7 @@ const MOST_CHANGES = 4_096;
 /** A kept list as old as that is not brought up to date: the marks of unrecorded changes go after a day. */
 const MOST_AGE_MS = 3_600_000;
 /** Of a stock that is read whole. What one statement brings holds the event loop while it is read. */
-const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
+export const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
 
 const ITEM = itemJson('item');
 
