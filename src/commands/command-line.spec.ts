@@ -61,7 +61,11 @@ it.each(['1', '99999', '100000'])('takes a --limit of %s', async (limit) => {
 it('names the members of a pet in the help of import, and the end mark that its example needs', async () => {
   const { parse, printed } = parser();
   await expect(parse('inventory import --help')).rejects.toMatchObject({ code: 'commander.helpDisplayed' });
-  for (const member of ['petId: an integer', 'quantity: an integer', 'status: one of available,'])
+  for (const member of [
+    'petId: an integer from -9223372036854775808 to 9223372036854775807, in plain digits\n',
+    'quantity: an integer from 0 to 2147483647\n',
+    'status: one of available, pending, sold\n',
+  ])
     expect(printed()).toContain(`\n  ${member}`);
   expect(printed()).toContain('  inventory export --end-mark | ');
 });

@@ -53,7 +53,7 @@ const ITEM_FAULTS: Fault[] = [
   ['status is missing', { status: undefined }, { status: 'null' }, { status: '""' }],
   ['member "name" is unknown', { name: '"Rex"' }],
   ['member "__proto__" is unknown', '{"petId":5,"quantity":5,"status":"sold","__proto__":1}'],
-  ['must be a JSON object', '[5,5,"sold"]', '5'],
+  ['must be a JSON object', '[5,5,"sold"]', '5', 'null'],
   [TWICE, '{"petId":5,"petId":6,"quantity":5,"status":"sold"}', '{"petId":5,"petId" :5,"quantity":5,"status":"sold"}'],
   [
     NOT_JSON,

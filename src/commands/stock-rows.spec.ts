@@ -32,6 +32,13 @@ async function petsOf(format: keyof typeof FILES, text: string, ending: Ending):
   }
 }
 
+/** The faults of a text, each with its place, as rows begin. */
+async function faultsOf(format: keyof typeof FILES, text: string): Promise<string[]> {
+  const rows = await Readable.from(readers[format](Readable.from([text]), 'line break')).toArray();
+  const faults = (rows.flat() as string[]).filter((row) => row.endsWith(',,,\n') && !/^\d+,,/.test(row));
+  return faults.map((row) => row.slice(0, -4).replaceAll('""', "'"));
+}
+
 describe.each(CASES)('%s that is cut: %j', (format, text) => {
   const cuts = (whole: string) => Array.from({ length: whole.length }, (_, at) => whole.slice(0, at));
 
@@ -109,17 +116,31 @@ it('tells the wrong value and its pet, shortened and without control characters'
     `{"petId":6,"quantity":[1],"status":"\\u001b[2J\\u009b${'x'.repeat(50)}"}`,
     `{"petId":7,"quantity":null}`,
     `{"petId":8,"quantity":1,"status":"sold: yes"}`,
+    String.raw`{"petId":9,"quantity":1,"status":"sold\": yes"}`,
+    `{"petId":10,"quantity":-1,"status":"sold","status":"sold"}`,
   ];
-  const rows = await Readable.from(readers.ndjson(Readable.from([`${items.join('\n')}\n`]), 'line break')).toArray();
-  const faults = (rows.flat() as string[]).filter((row) => row.endsWith(',,,\n') && !/^\d+,,/.test(row));
-  expect(faults.map((row) => row.slice(0, -4).replaceAll('""', "'"))).toEqual([
+  expect(await faultsOf('ndjson', `${items.join('\n')}\n`)).toEqual([
     `1,"petId must be ${ITEM.petId.rule}, not '5'"`,
     `2,"quantity must be ${ITEM.quantity.rule}, not '[1]' (pet 6)"`,
     `2,"status must be ${ITEM.status.rule}, not '\\u001b[2J\ufffd${'x'.repeat(35)}…' (pet 6)"`,
     '3,quantity is missing (pet 7)',
     '3,status is missing (pet 7)',
     `4,"status must be ${ITEM.status.rule}, not 'sold: yes' (pet 8)"`,
+    String.raw`5,"status must be ${ITEM.status.rule}, not 'sold\': yes' (pet 9)"`,
+    `6,"quantity must be ${ITEM.quantity.rule}, not '-1' (pet 10)"`,
+    '6,has a member twice',
   ]);
+  expect(await faultsOf('csv', `${CSV}5,5\n${END_MARK}\n9,1,sold\n`)).toEqual([
+    ...['4,"must have 3 fields, not 2"', '6,comes after the end mark in line 5'],
+  ]);
+});
+
+it.each([
+  ['csv', 'petId,quantity,name\n', 'the header must be petId,quantity,status, in any order, not "petId,quantity,name"'],
+  ['csv', 'a"b\n', String.raw`the header must be petId,quantity,status, in any order, not "a\"b"`],
+  ['json', '\u009b', `the file is not valid JSON: Unexpected token '\ufffd', "\ufffd" is not valid JSON`],
+] as const)('tells what is wrong with a whole file of %s: %j', async (format, text, told) => {
+  await expect(faultsOf(format, text)).rejects.toThrow(new Failure(told));
 });
 
 it('counts empty lines, too', async () => {

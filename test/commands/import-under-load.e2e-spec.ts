@@ -74,8 +74,7 @@ describe('an import under load', () => {
     await untilSessionOf('import', service.database, `wait_event_type = 'Lock'`);
     child.kill('SIGKILL');
     await once(child, 'close');
-    // By itself its wait for the lock would end after 5 s.
-    await expect.poll(() => sessionsOf('import', service.database), { timeout: 4_000 }).toEqual([]);
+    await expect.poll(() => sessionsOf('import', service.database)).toEqual([]);
     expect(await listed()).toEqual({ 5: PETS });
     expect((await service.update(1, 5)).status).toBe(200);
     await release();
@@ -144,8 +143,13 @@ describe('inventory export', () => {
     expect((await compared).stderr).toContain(`0 added, 0 changed, ${PETS} unchanged, 0 removed`);
   });
 
-  it('gives up with one line and the failure mark when that transaction does not end', async () => {
+  it('gives up with one line and the failure mark when that transaction does not end, and with the mark on Ctrl-C', async () => {
     await rewriteStock();
+    const child = startInventory(url, ['export']);
+    await untilSessionOf('export', service.database, `wait_event = 'relation'`);
+    child.kill('SIGINT');
+    const stderr = 'interrupted: the export is not complete\n';
+    expect(await outcomeOf(child)).toEqual({ code: 130, stdout: EXPORT_FAILED, stderr });
     expect(await inventory(url, ['export', '--format', 'json'])).toEqual(failed(HELD, EXPORT_FAILED));
   });
 

@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { Client } from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type ImportOptions, importStock } from '../../src/commands/import.ts';
 import { ITEM } from '../../src/inventory/stock-item.ts';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
@@ -16,6 +17,7 @@ import {
   inventory,
   outcomeOf,
   printed,
+  sessionsOf,
   startInventory,
   untilSessionOf,
 } from './inventory-command.ts';
@@ -40,8 +42,8 @@ afterAll(() => rm(folder, { recursive: true }));
 beforeEach(async () => {
   await store.sql(`SET session_replication_role = replica; -- without a history
     TRUNCATE inventory_item; RESET session_replication_role;
-    INSERT INTO inventory_item VALUES (-9223372036854775808, 0, 'sold'), (7, 12, 'available'),
-      (9007199254740993, 3, 'pending'), (9223372036854775807, 2147483647, 'available')`);
+    INSERT INTO inventory_item VALUES (9223372036854775807, 2147483647, 'available'), (7, 12, 'available'),
+      (9007199254740993, 3, 'pending'), (-9223372036854775808, 0, 'sold')`);
   await store.rewriteHistory('TRUNCATE stock_change');
 });
 
@@ -78,13 +80,19 @@ describe('inventory import', () => {
   it('removes pets that the file does not have with --missing remove, but never all pets', async () => {
     expect(await importCsv('', '--missing', 'remove')).toEqual(failed('the file has no pet; it would remove them all'));
     expect(await importFile(await file('empty.csv', CSV_HEADER), { missing: 'keep' })).toMatchObject({ removed: 0 });
+    const startedAt = performance.now();
     const child = startInventory(store.url, [...IMPORT_CSV, '--missing', 'remove', '--by', 'me']);
     child.stdin.write(CSV_HEADER);
     await untilSessionOf('import', store.database, `query LIKE 'COPY incoming%'`);
     await pause(100);
+    const [read] = await store.sql('SELECT now() AS at');
     child.stdin.end(`7,12,available\n${END_MARK}`);
     const { stderr } = await outcomeOf(child);
     expect(stderr).toMatch(/^0 added, 0 changed, 1 unchanged, 3 removed in (?!0\.0)\d+\.\d s\n$/);
+    expect(Number.parseFloat(stderr.split(' in ')[1] ?? '')).toBeLessThan(
+      (performance.now() - startedAt) / 1_000 + 0.1,
+    );
+    expect(await store.sql('SELECT FROM stock_change WHERE changed_at < $1', [read?.['at']])).toEqual([]);
     expect(await store.stock()).toBe('7,12,available\n');
     expect(await store.changes()).toEqual([
       '-9223372036854775808 0 sold > command:import me',
@@ -146,6 +154,8 @@ describe('inventory import', () => {
       const { stderr } = await store.inventory('import', await file(name, content), '--missing', 'remove');
       expect(stderr).toContain(told);
     }
+    const misnamed = await file('ndjson.csv', ndjson.stdout);
+    expect(await importFile(misnamed, { format: 'ndjson' })).toMatchObject({ unchanged: 4 });
     expect(await store.stock()).toBe(OLD);
   });
 
@@ -186,8 +196,10 @@ describe('inventory import', () => {
       const path = await file(name, content);
       await expect(importFile(path)).rejects.toThrow(new Error(`${path} cannot be read: ${reason}`));
     }
-    const none = join(folder, 'none.csv');
-    await expect(importFile(none)).rejects.toThrow(`${none} cannot be read: ENOENT: no such file or directory`);
+    for (const none of [join(folder, 'none.csv'), join(folder, 'none.csv.gz')])
+      await expect(importFile(none)).rejects.toThrow(`${none} cannot be read: ENOENT: no such file or directory`);
+    const utf16 = 'standard input cannot be read: it seems to be UTF-16; save it as UTF-8';
+    expect(await store.inventoryReading(Buffer.from(csv, 'utf16le'), ...IMPORT_CSV)).toEqual(failed(utf16));
     const nameless = 'the name does not tell the format; add --format csv, --format ndjson, --format json';
     expect(await store.inventory('import', 'stock.xlsx')).toEqual(failed(nameless));
     expect(await store.stock()).toBe(OLD);
@@ -245,8 +257,52 @@ describe('inventory import', () => {
     await store.sql('DROP FUNCTION wait CASCADE');
   });
 
-  it('prints one line when it is cancelled while it waits for another import', async () => {
+  it('prints after its commit that it is done, when Ctrl-C ends it then', async () => {
+    const told = vi.spyOn(console, 'error').mockReturnValue();
+    const end = vi.spyOn(Client.prototype, 'end').mockImplementationOnce(function (this: Client) {
+      process.listeners('exit').at(-1)?.(130);
+      void this.end();
+    });
+    onTestFinished(() => {
+      told.mockRestore();
+      end.mockRestore();
+    });
+    await importFile(await file('done.csv', `${CSV_HEADER}8,1,sold\n`));
+    expect(told.mock.calls).toEqual([['interrupted after the commit: the import is done']]);
+  });
+
+  it('prints every two seconds what it does, unless with --quiet', async () => {
+    const told = vi.spyOn(console, 'error').mockReturnValue();
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    onTestFinished(() => {
+      vi.useRealTimers();
+      told.mockRestore();
+    });
+    const pipe = join(folder, 'slow.csv');
+    execFileSync('mkfifo', [pipe]);
+    process.env['DATABASE_URL'] = store.url;
+    const counts = importStock(pipe, { missing: 'keep', dryRun: true });
+    const writer = await open(pipe, 'w');
+    await writer.write(`${CSV_HEADER}7,13,available\n`);
+    await untilSessionOf('import', store.database, `query LIKE 'COPY incoming%'`);
+    vi.advanceTimersByTime(2_000);
+    const holder = await store.database.session('LOCK TABLE inventory_item');
+    await writer.close();
+    await untilSessionOf('import', store.database, `wait_event_type = 'Lock'`);
+    vi.advanceTimersByTime(2_000);
+    await holder.end();
+    expect(await counts).toMatchObject({ changed: 1 });
+    const lines = told.mock.calls.map(([line]) => String(line).replace('0 pets', '1 pets')); // the first may not be read yet
+    expect(lines).toEqual(['reading: 1 pets, 2 s', 'comparing: 1 pets, 4 s']);
+  });
+
+  it('prints one line when it is cancelled while it waits for another import, and waits no more once it is killed', async () => {
     await store.database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0))`);
+    const killed = startInventory(store.url, IMPORT_CSV);
+    killed.stdin.end(`${CSV_HEADER}8,1,sold\n`);
+    await untilSessionOf('import', store.database, `wait_event = 'advisory'`);
+    killed.kill('SIGKILL');
+    await expect.poll(() => sessionsOf('import', store.database)).toEqual([]); // by itself it would wait for a minute
     const outcome = importCsv('8,1,sold', '--quiet');
     const waits = `application_name = 'inventory import' AND wait_event = 'advisory'`;
     const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND ${waits}`;
