@@ -282,7 +282,7 @@ describe('inventory import', () => {
     execFileSync('mkfifo', [pipe]);
     process.env['DATABASE_URL'] = store.url;
     const counts = importStock(pipe, { missing: 'keep', dryRun: true });
-    const writer = await open(pipe, 'w');
+    await using writer = await open(pipe, 'w');
     await writer.write(`${CSV_HEADER}7,13,available\n`);
     await untilSessionOf('import', store.database, `query LIKE 'COPY incoming%'`);
     vi.advanceTimersByTime(2_000);
