@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { ApiError } from './api-error.js';
 import { describeError, describeFailure, Failure } from './error-text.js';
 
 const failure = (message: string, code?: string, cause?: unknown) =>
   Object.assign(new Error(message, { cause }), code === undefined ? {} : { code });
+
+const ofPrisma = (cause: object) =>
+  Object.assign(new Error('outer'), { code: 'P2010', meta: { driverAdapterError: failure('inner', '', cause) } });
 
 describe('describeFailure', () => {
   it.each([
@@ -11,6 +15,13 @@ describe('describeFailure', () => {
     [
       'a pool without a connection in time',
       failure('timeout exceeded when trying to connect'),
+      /did not answer in time/,
+    ],
+    ['a connection that takes too long', failure('timeout expired'), /did not answer in time/],
+    ['a socket that is silent for Prisma', ofPrisma({ kind: 'SocketTimeout' }), /did not answer in time/],
+    [
+      'a connection that the pool has cut',
+      failure('Connection terminated due to connection timeout', '', failure('Connection terminated unexpectedly')),
       /did not answer in time/,
     ],
     ['a deadline', failure('deadline passed'), /did not answer in time/],
@@ -26,7 +37,21 @@ describe('describeFailure', () => {
       /reached: connect ECONNREFUSED ::1/,
     ],
     ['an unknown host', failure('getaddrinfo ENOTFOUND db', 'ENOTFOUND'), /reached: getaddrinfo ENOTFOUND db; check/],
-    ['a missing table', failure('relation "x" does not exist', '42P01'), /migrate/],
+    ...['42P01', '42703', '42704', '42883'].map(
+      (code) => [`what is missing (${code})`, failure('x', code), /migrate/] as const,
+    ),
+    ['a host that Prisma cannot reach', ofPrisma({ kind: 'DatabaseNotReachable' }), /^the database cannot be reached/],
+    [
+      'a connection that Prisma lost',
+      ofPrisma({ kind: 'ConnectionClosed' }),
+      /^the connection to the database was lost/,
+    ],
+    [
+      'the words of PostgreSQL to Prisma',
+      ofPrisma({ kind: 'x', originalCode: '53100', originalMessage: 'full' }),
+      'full (53100)',
+    ],
+    ['the reason that Prisma has', ofPrisma({ kind: 'x', reason: 'odd' }), 'odd (x)'],
     ['a standby', failure('cannot execute UPDATE', '25006'), /^the database takes no writes/],
     ['a lock', failure('canceling statement due to lock timeout', '55P03'), /nothing was written, try again$/],
     ['a deadlock', failure('deadlock detected', '40P01'), /^another transaction was in the way/],
@@ -69,6 +94,7 @@ describe('describeError', () => {
       type: 'AggregateError',
       cause: { message: 'first' },
     });
+    expect(describeError(new ApiError('not_found'))).not.toHaveProperty('stack');
   });
 
   it('tells five causes at most', () => {

@@ -46,6 +46,7 @@ describe('PATCH /v1/inventory/:petId, headers of the body', () => {
   it.each([
     ...['', 'text/plain', 'application/json+x', 'text/plain; application/json'], // not JSON
     ...['application /json', 'application/json, text/plain', 'application/json charset=utf-8'], // malformed
+    'application/json;charset =latin1',
     ...['latin1', 'utf-8999', '', 'utf-8; charset=latin1', 'latin1; charset=utf-8', "'utf-8'"].map(
       (name) => `application/json; charset=${name}`,
     ),

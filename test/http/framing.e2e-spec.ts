@@ -44,7 +44,8 @@ describe('the head of a request', () => {
   it.each<[string, () => string]>([
     ['64 headers', () => list('X: x\r\n'.repeat(62))],
     ['almost 8 KiB of headers', () => list(`X: ${'x'.repeat(7_800)}\r\n`)],
-    ...['my-shop.example:80', '[::1]:3000', ''].map((host): [string, () => string] => [
+    ['a value that is the name of a header', () => list('X: Host\r\n')],
+    ...['my-shop.example:80', 'my_shop~1%41', '[::1]:3000', ''].map((host): [string, () => string] => [
       `the Host "${host}"`,
       () => list().replace('Host: a', `Host: ${host}`),
     ]),

@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 
 const update = (headers = LENGTH, body = FIVE) => updateBytes(service.key, headers, body);
-const updateWithBadKey = () => update(LENGTH, '').replace(/Bearer .*/, 'Bearer x');
+const updateWithBadKey = (headers = LENGTH) => update(headers, '').replace(/Bearer .*/, 'Bearer x');
 
 async function open(bytes: string, { port } = service): Promise<Connection> {
   return (await Connection.open(port)).send(bytes);
@@ -81,7 +81,7 @@ it('the service waits for a body longer than for the database', async () => {
 describe.concurrent('a connection', () => {
   it('serves further requests, and is closed when it stays idle', async () => {
     const socket = once(service.server, 'connection');
-    const connection = await open(update());
+    const connection = await open(update(CHUNKED, `e\r\n${FIVE}\r\n0\r\n\r\n`));
     expect(whole(await connection.answer())).toEqual(updated('1', 5));
     await pause(200);
     expect((await socket)[0]).toMatchObject({ lastRequest: undefined }); // which would keep its memory
@@ -93,15 +93,16 @@ describe.concurrent('a connection', () => {
   });
 
   it('stays open after a refusal, even if the small body arrives later', async () => {
-    const connection = await open(updateWithBadKey());
+    const connection = await open(updateWithBadKey('Content-Length: 1024\r\n'));
     expect(whole(await connection.answer())).toEqual(refused.badKey);
-    expect(whole(await connection.send(FIVE + update()).answer())).toEqual(updated('1', 5));
+    expect(whole(await connection.send(FIVE.padEnd(1024) + update()).answer())).toEqual(updated('1', 5));
   });
 });
 
 describe('connections', () => {
   it('beyond the maximum are closed on arrival', async () => {
     expect(LIMITS).toMatchObject({ connections: 2_500, stalledMs: 30_000 }); // docs/operations.md
+    expect(LIMITS).toMatchObject({ headMs: 5_000, requestMs: 10_000 });
     const own = await startService({ limits: { connections: 2 } });
     const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];
     for (const connection of kept) expect((await connection.answer()).status).toBe(200);

@@ -1,0 +1,14 @@
+import { Socket } from 'node:net';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { closeGently } from './request-turns.js';
+
+it('a connection that is closed is read for half a second more, so that its client gets the response', () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const socket = new Socket().pause();
+  closeGently.call(socket);
+  vi.advanceTimersByTime(450);
+  expect([socket.isPaused(), socket.destroyed]).toEqual([false, false]);
+  vi.advanceTimersByTime(100);
+  expect(socket.destroyed).toBe(true);
+});
