@@ -79,6 +79,15 @@ describe('GET /docs', () => {
     expect([again.status, again.text, again.headers['etag']]).toEqual([304, '', etag]);
   });
 
+  it('has a page whose parts are all there, in this order', async () => {
+    const { text } = await get('/docs');
+    const links = [...text.matchAll(/(?:href|src)="(.+?)"/g)].map(([, link = '']) => link);
+    const scripts = ['/openapi.json', '/docs/swagger-ui-bundle.js', '/docs/docs.js'];
+    expect(links).toEqual(['/docs/favicon-32x32.png', '/docs/swagger-ui.css', '/docs/docs.css', ...scripts]);
+    for (const link of links) expect((await get(link)).status).toBe(200);
+    expect(text).toMatch(/<div id="docs"><\/div>.*<script/s);
+  });
+
   it('may load from and send to its own origin only, also over plain HTTP', async () => {
     const { headers } = await get('/docs');
     expect(headers).toMatchObject({

@@ -9,7 +9,7 @@ const ofPrisma = (cause: object) =>
   Object.assign(new Error('outer'), { code: 'P2010', meta: { driverAdapterError: failure('inner', '', cause) } });
 
 describe('describeFailure', () => {
-  it.each([
+  it.each<[string, unknown, string | RegExp]>([
     ['its own words', new Failure('there is no key x'), 'there is no key x'],
     ['a lost connection', failure('Connection terminated unexpectedly'), /^the connection to the database was lost/],
     [
@@ -37,9 +37,11 @@ describe('describeFailure', () => {
       /reached: connect ECONNREFUSED ::1/,
     ],
     ['an unknown host', failure('getaddrinfo ENOTFOUND db', 'ENOTFOUND'), /reached: getaddrinfo ENOTFOUND db; check/],
-    ...['42P01', '42703', '42704', '42883'].map(
-      (code) => [`what is missing (${code})`, failure('x', code), /migrate/] as const,
-    ),
+    ...['42P01', '42703', '42704', '42883'].map((code): [string, unknown, RegExp] => [
+      `what is missing (${code})`,
+      failure('x', code),
+      /migrate/,
+    ]),
     ['a host that Prisma cannot reach', ofPrisma({ kind: 'DatabaseNotReachable' }), /^the database cannot be reached/],
     [
       'a connection that Prisma lost',
@@ -67,7 +69,7 @@ describe('describeFailure', () => {
       /takes no writes/,
     ],
     ['an unknown code', failure('disk full\nat character 5', '53100'), 'disk full (53100)'],
-    ['an unknown error', failure('odd'), 'odd'],
+    ['an unknown error', failure('\nodd\nmore'), 'odd'],
     ['an unknown error without the key in it', failure('odd psk_a1'), 'odd [key]'],
   ])('tells %s', (_name, error, words) => {
     expect(describeFailure(error)).toEqual(typeof words === 'string' ? words : expect.stringMatching(words));

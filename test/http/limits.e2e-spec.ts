@@ -3,6 +3,7 @@ import { ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { LIMITS } from '../../src/http/limits.ts';
+import { closeGently } from '../../src/http/request-turns.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import { Connection, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -84,7 +85,8 @@ describe.concurrent('a connection', () => {
     const connection = await open(update(CHUNKED, `e\r\n${FIVE}\r\n0\r\n\r\n`));
     expect(whole(await connection.answer())).toEqual(updated('1', 5));
     await pause(200);
-    expect((await socket)[0]).toMatchObject({ lastRequest: undefined }); // which would keep its memory
+    // The first would keep its memory; the second keeps the last response from being lost on its way.
+    expect((await socket)[0]).toMatchObject({ lastRequest: undefined, destroySoon: closeGently });
     const answer = await connection.send(update()).answer();
     expect(whole(answer)).toEqual(updated('1', 5));
     expect(answer.headers['keep-alive']).toBeDefined();

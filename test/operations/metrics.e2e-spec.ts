@@ -5,6 +5,7 @@ import { runInNewContext } from 'node:vm';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { listBytes } from '../http/raw-requests.ts';
+import { answer, whole } from '../support/answers.ts';
 import { Connection, ask, sendRaw } from '../support/http-client.ts';
 import { startFaultyPostgres } from '../support/postgres-server.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -47,9 +48,10 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const headers = { Authorization: 'Bearer reads-and-writes' };
     const refused = await fetch(`${service.url}/metrics`, { headers });
     expect([refused.status, await refused.json()]).toMatchObject([403, { code: 'forbidden' }]);
-    const taken = await fetch(`${service.url}/metrics`, { headers: bearer() });
-    const headers200 = ['content-type', 'cache-control'].map((name) => taken.headers.get(name));
-    expect(headers200).toEqual(['text/plain; version=0.0.4; charset=utf-8', 'no-store']);
+    const { body, ...taken } = whole(await send('GET', '/metrics', bearer()));
+    const own = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' };
+    expect({ ...taken, body: '' }).toEqual(answer(200, own));
+    expect(body).toContain('# HELP');
   });
 
   it('counts every request exactly, by method, route and status, and all unknown paths in one series', async () => {
