@@ -10,12 +10,17 @@ const ofPrisma = (cause: object) =>
 
 describe('describeFailure', () => {
   it.each<[string, unknown, string | RegExp]>([
-    ['its own words', new Failure('there is no key x'), 'there is no key x'],
+    ['its own words', new Failure('no key x\nand no y'), 'no key x\nand no y'],
     ['a lost connection', failure('Connection terminated unexpectedly'), /^the connection to the database was lost/],
     [
       'a pool without a connection in time',
       failure('timeout exceeded when trying to connect'),
       /did not answer in time/,
+    ],
+    [
+      'a client certificate that the server refuses',
+      failure('tlsv1 alert unknown ca'),
+      /: tlsv1 alert unknown ca; check/,
     ],
     ['a connection that takes too long', failure('timeout expired'), /did not answer in time/],
     ['a socket that is silent for Prisma', ofPrisma({ kind: 'SocketTimeout' }), /did not answer in time/],
@@ -70,7 +75,7 @@ describe('describeFailure', () => {
     ],
     ['an unknown code', failure('disk full\nat character 5', '53100'), 'disk full (53100)'],
     ['an unknown error', failure('\nodd\nmore'), 'odd'],
-    ['an unknown error without the key in it', failure('odd psk_a1'), 'odd [key]'],
+    ['a text that is no error, without the key in it', 'odd psk_a1', 'odd [key]'],
   ])('tells %s', (_name, error, words) => {
     expect(describeFailure(error)).toEqual(typeof words === 'string' ? words : expect.stringMatching(words));
   });
