@@ -150,9 +150,11 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
 
     it('an update of that row waits, and updates of other pets do not', async () => {
       const locked = ask({ petId: 1n, quantity: 100 });
+      const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
       for (let quantity = 0; quantity < 20; quantity++) {
         const other = ask({ petId: 2n, quantity });
         expect(await Promise.race([other, pause(400)])).toMatchObject({ outcome: 'done' });
+        expect(await service.sql(waiting)).toEqual([]); // the locked one holds no connection
       }
       await holder.end();
       expect(await locked).toMatchObject({ outcome: 'done' });
@@ -277,6 +279,15 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         expect(told).toEqual({ settings: `${during} warning`, later: before, timeout: IS_17 ? '0' : null });
       }
     }
+    if (IS_FAST) return;
+    const ofPool = async (statement: string) => {
+      const session = await service.app.get(PrismaService).pool.connect(); // the one that was used last
+      return session.query(statement).finally(() => session.release());
+    };
+    await ofPool('SET synchronous_commit = off');
+    await ask({ petId: 31n });
+    const { rows } = await ofPool(`SELECT current_setting('test.settings') LIKE 'on %' AS durable`);
+    expect(rows).toEqual([{ durable: true }]);
   });
 
   it('an update that says that nothing was written is not committed after that', async () => {
@@ -291,6 +302,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     await pause(1_000);
     const written = (await stockOf()).map(({ quantity }) => quantity === 2);
     expect(told.map(({ outcome }, at) => outcome === 'service_unavailable' && written[at])).toEqual([false, false]);
+    expect(await ask({ petId: 7n, quantity: 3 }, PATIENCE_MS, own)).toMatchObject({ outcome: 'done' }); // with more time
   });
 
   it.each(KINDS)(
@@ -376,12 +388,19 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     );
     expect(await stockOf()).toMatchObject(pets.map((pet) => ({ quantity: quantityOf(pet) > 1_000 ? 0 : pet })));
     expect((await historyOf(50)).slice(-2)).toMatchObject([
-      { before: 0, after: 50 },
-      { before: 50, after: 50 },
+      { before: 0, after: 50, request_id: 'request' },
+      { before: 50, after: 50, request_id: 'request' },
     ]);
     expect(await historyOf(56)).toEqual([]);
     expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
     expect(await service.database.sessions()).toEqual(expect.arrayContaining(opened));
+  });
+
+  it.runIf(IS_FAST)('an update that finds MAX_WAITING_REQUESTS others is refused', async () => {
+    await service.stock([1, 1], [2, 2]);
+    const crowded = updatesOn({ DATABASE_URL: service.databaseUrl, MAX_WAITING_REQUESTS: '1' });
+    const outcomes = await Promise.all([1n, 2n].map((petId) => ask({ petId }, PATIENCE_MS, crowded)));
+    expect(outcomes).toMatchObject([{ outcome: 'done' }, { outcome: 'service_unavailable' }]);
   });
 
   it('an update that too many others wait before is not tried again', async () => {
