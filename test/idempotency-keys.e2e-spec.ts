@@ -220,6 +220,16 @@ describe('a repetition of PATCH /v1/inventory/:petId while the first request is 
     expect(await quantityOf(1)).toBe(11);
   });
 
+  it('gets the same answer when the pet was deleted meanwhile', async () => {
+    const key = newKey();
+    const first = await service.database.session(`LOCK TABLE inventory_item; ${record(1, key)}`);
+    const repetition = update({ keys: [key] });
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'relation'`;
+    await expect.poll(() => service.sql(waiting), { interval: 10 }).toHaveLength(1);
+    await first.query('DELETE FROM inventory_item; COMMIT');
+    expect(await repetition).toEqual(replayed('1', 11));
+  });
+
   it('changes the stock when the first request is rolled back', async () => {
     const key = newKey();
     const first = await service.database.session(record(1, key));

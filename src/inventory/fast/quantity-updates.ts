@@ -60,8 +60,8 @@ export class QuantityUpdates {
   async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     const outcome = await this.#apply(update, deadline);
     // The refusal may come of this key's first use, committed after the statement's snapshot: the next statement sees it.
-    const mayBeKnown = outcome.outcome === 'precondition_failed' || outcome.outcome === 'absent';
-    return mayBeKnown && update.idempotencyKey !== null ? this.#apply(update, deadline) : outcome;
+    const mayBeKnown = outcome.outcome === 'precondition_failed' && update.idempotencyKey !== null;
+    return mayBeKnown ? this.#apply(update, deadline) : outcome;
   }
 
   close(): Promise<void> {
