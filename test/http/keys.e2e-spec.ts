@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { InventoryController } from '../../src/inventory/inventory.controller.ts';
 import { listed, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
@@ -123,8 +123,15 @@ describe('a stored key', () => {
     expect(await use('used')).toEqual(theList);
     await expect.poll(justUsed).toEqual([{ id: 'used' }]);
     await service.sql(`UPDATE api_key SET last_used_at = '2020-01-01' WHERE id = 'used'`);
+    const now = performance.now.bind(performance);
+    const clock = vi.spyOn(performance, 'now');
+    onTestFinished(() => clock.mockRestore());
+    clock.mockImplementation(() => now() + 9 * 60_000);
     for (const id of ['used', 'later']) expect(await use(id)).toEqual(theList);
     await expect.poll(justUsed).toEqual([{ id: 'later' }]);
+    clock.mockImplementation(() => now() + 10 * 60_000);
+    expect(await use('used')).toEqual(theList);
+    await expect.poll(justUsed).toHaveLength(2);
   });
 
   it('lets nobody call a handler that names no scope', async () => {

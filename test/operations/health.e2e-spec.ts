@@ -135,10 +135,12 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
   it('returns 503 to the bootstrap key, not 401, until the key is stored', async () => {
     const service = await startService();
     const keyCheck = service.app.get(KeyCheck);
+    keyCheck.isPrepared = false; // as at the start
     expect((await service.list()).status).toBe(200);
+    keyCheck.isPrepared = true;
     await service.sql('DELETE FROM api_key');
     expect((await service.list()).status).toBe(401);
-    keyCheck.isPrepared = false; // as at the start
+    keyCheck.isPrepared = false;
     expect((await service.list()).status).toBe(503);
     const headers = { Authorization: `Bearer ${service.key}x` };
     expect((await fetch(`${service.url}/v1/inventory`, { headers })).status).toBe(401);

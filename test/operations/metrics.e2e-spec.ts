@@ -157,7 +157,8 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
     'still has all that the dashboard and the alert rules use, for a key that read it before: the database %s',
     async (how) => {
       const postgres = await startFaultyPostgres();
-      const service = await startService({ databaseUrl: postgres.url });
+      const settings = { REQUEST_DEADLINE_MS: '1500' };
+      const service = await startService({ databaseUrl: postgres.url, settings });
       await service.addKey('reads-metrics', { scopes: ['metrics:read'] });
       const scrape = (key: string) =>
         ask(service.port, { target: '/metrics', headers: { Authorization: `Bearer ${key}` } });
@@ -182,6 +183,8 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
       const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 55 * 60_000);
       onTestFinished(() => clock.mockRestore());
       expect((await scrape('reads-metrics')).status).toBe(200); // for an hour
+      clock.mockImplementation(() => now() + 61 * 60_000);
+      expect((await scrape('reads-metrics')).status).toBe(503);
       clock.mockRestore();
 
       if (how === 'freezes') postgres.thaw();
