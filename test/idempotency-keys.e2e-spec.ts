@@ -129,12 +129,13 @@ describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
       const [used, fresh] = [newKey(), newKey()];
       await apply(1n, used);
       const outcomes = await Promise.all([
+        apply(1n, used, service, 4),
         apply(2n, null, service, 1),
         apply(2n, fresh, service, 2),
         apply(2n, null, service, 3),
         apply(2n, used, service, 4),
       ]);
-      expect(outcomes).toEqual(['done', 'done', 'done', 'idempotency_key_reused']);
+      expect(outcomes).toEqual(['idempotency_key_reused', 'done', 'done', 'done', 'idempotency_key_reused']);
       expect(await changesOf(2)).toEqual([1, 2, 3]);
       expect(await quantityOf(2)).toBe(3);
     },

@@ -421,6 +421,18 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     server.close();
   });
 
+  it.runIf(IS_FAST)('an update that PostgreSQL reads after its deadline is not executed', async () => {
+    await service.stock([45, 0]);
+    const network = new TcpProxy(service.databaseUrl);
+    const delayed = updatesOn({ DATABASE_URL: await network.listen() });
+    expect(await ask({ petId: 45n, quantity: 1 }, PATIENCE_MS, delayed)).toMatchObject({ outcome: 'done' });
+    network.silence();
+    expect(await ask({ petId: 45n, quantity: 2 }, 1_500, delayed)).toEqual({ outcome: 'outcome_unknown' });
+    network.speak();
+    expect(await ask({ petId: 45n, quantity: 3 }, PATIENCE_MS, delayed)).toMatchObject({ outcome: 'done' });
+    expect(await historyOf(45)).toMatchObject([{ after: 1 }, { after: 3 }]);
+  });
+
   // PostgreSQL 15 and 16 wait until the kernel has found out that nobody is there, some 25 s.
   it.skipIf(!IS_17)(
     'an update whose last message PostgreSQL does not get locks its pet no longer than the service waits',
