@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { verifyHistory } from '../../src/commands/history-chain.ts';
 import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
@@ -67,6 +67,18 @@ describe('the history', () => {
       /^stock_change is append-only: (UPDATE|DELETE|TRUNCATE) refused$/,
     );
     expect(await store.changes()).toEqual(['1 > 5 available sql:postgres']);
+  });
+
+  it('keeps marks of unrecorded changes for a day and can be pruned, also while a publication has all tables', async () => {
+    await store.sql(`CREATE PUBLICATION everything FOR ALL TABLES;
+      INSERT INTO unrecorded_change VALUES ('1', now() - interval '23 hours'), ('2', now() - interval '25 hours');
+      INSERT INTO inventory_item VALUES (1, 5, 'sold');
+      BEGIN; SET LOCAL session_replication_role = replica; UPDATE inventory_item SET quantity = 6; COMMIT`);
+    onTestFinished(() => store.sql('DROP PUBLICATION everything').then(() => undefined));
+    const marks = `SELECT changed_in FROM unrecorded_change WHERE changed_in < '3'`;
+    expect(await store.sql(marks)).toEqual([{ changed_in: '1' }]);
+    expect((await store.inventory('history', 'prune', '--before', '0s')).code).toBe(0);
+    await expect(store.sql('UPDATE inventory_item SET quantity = -1')).rejects.toThrow('inventory_item_quantity_check');
   });
 });
 
