@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import type { ApiRequest } from '../http/api-request.js';
 import { ListResponses } from './list-responses.js';
 import { PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
@@ -29,7 +29,8 @@ it.each([
   ['one long list at a time, and sends another as it is meanwhile', 100, null],
   ['short ones beside each other', 20, 'gzip'],
 ])('compresses %s', async (_, pieces, codingOfOther) => {
-  const lists = [listOf(pieces, 1), listOf(pieces, 2)];
+  const [first, ...others] = [listOf(pieces, 1), listOf(pieces, 2), listOf(40, 3)] as const;
+  const lists = [first, ...others, first.with([{ petId: '0', item: null }])];
   const url = await serve(lists);
   const get = async (list: number) => {
     const response = await fetch(`${url}/${list}`);
@@ -38,6 +39,8 @@ it.each([
     const items = (await response.json()) as { quantity: number }[];
     return [response.headers.get('content-encoding'), items.length, items.at(-1)?.quantity];
   };
+  vi.spyOn(first, 'gzip').mockRejectedValueOnce(new Error('no memory'));
+  expect((await fetch(`${url}/0`)).status).toBe(500);
   const length = pieces * PETS_PER_PIECE;
   expect(await Promise.all([get(0), get(1), get(0)])).toEqual([
     ['gzip', length, 1],
@@ -45,23 +48,36 @@ it.each([
     ['gzip', length, 1],
   ]);
   expect(await get(1)).toEqual(['gzip', length, 2]);
+  // All pieces of the last list but one are compressed.
+  expect((await Promise.all([get(2), get(3)])).map(([coding]) => coding)).toEqual(['gzip', 'gzip']);
 });
 
-const [a, b, c] = ['a', 'b', 'c'].map(
-  (note) => new Piece(Buffer.from(`,{"petId":1,"note":"${note.repeat(17_000_000)}"}`)),
-);
-const [more, less] = [',{"petId":2,"quantity":7}', ',{"petId":2,"quantity":5}'].map(
-  (item) => new Piece(Buffer.from(item)),
-);
+const pieceOf = (petId: number, note: string) => new Piece(Buffer.from(`,{"petId":${petId},"note":"${note}"}`));
+const [a, b, c] = ['a', 'b', 'c'].map((note) => pieceOf(1, note.repeat(17_000_000))) as [Piece, Piece, Piece];
+const [more, less] = [pieceOf(2, 'more'), pieceOf(2, 'less')];
 
-it.each([
-  ['cuts off who reads the oldest list slowly when outdated ones take too much memory', [[a], [b], [c]], 'rejected'],
-  ['counts what outdated lists share once', [[a, more], [a, less], [b]], 'fulfilled'],
-])('%s', async (_, lists, ofOldest) => {
-  const url = await serve(lists.map((pieces) => new StockList(pieces.filter((piece) => piece !== undefined))));
+const joined = (one: Piece, other: Piece) => new Piece(Buffer.concat([one.bytes, other.bytes]));
+
+it.each<[string, readonly Piece[][], readonly number[], number, string]>([
+  [
+    'cuts off who reads the oldest list slowly when outdated ones take too much memory',
+    [[a], [b], [c]],
+    [0, 0, 1, 2],
+    1,
+    'rejected',
+  ],
+  ['counts what outdated lists share once', [[a, more], [a, less], [b]], [0, 1, 2], NaN, 'fulfilled'],
+  ['counts no list that has been read', [[a], [b], [c]], [0, 1, 2], 1, 'fulfilled'],
+  ['lets outdated lists take what the present one takes', [[joined(a, b)], [joined(b, c)]], [0, 1], NaN, 'fulfilled'],
+])('%s', async (_, lists, reads, readAtOnce, ofOldest) => {
+  const url = await serve(lists.map((pieces) => new StockList(pieces)));
   const headers = { 'Accept-Encoding': 'identity' };
   const answers: Response[] = [];
-  for (const list of [0, 1, 2]) answers.push(await fetch(`${url}/${list}`, { headers }));
+  for (const [at, list] of reads.entries()) {
+    const answer = await fetch(`${url}/${list}`, { headers });
+    answers.push(at === readAtOnce ? new Response(await answer.text()) : answer);
+  }
   const bodies = await Promise.allSettled(answers.map((answer) => answer.json()));
-  expect(bodies.map(({ status }) => status)).toEqual([ofOldest, 'fulfilled', 'fulfilled']);
+  const expected = reads.map((list, at) => (list === 0 && at !== readAtOnce ? ofOldest : 'fulfilled'));
+  expect(bodies.map(({ status }) => status)).toEqual(expected);
 });

@@ -117,7 +117,7 @@ export class ListCache {
 
   #keptAt({ life, transactions }: Snapshot): StockList | undefined {
     const kept = this.#kept;
-    return life !== null && kept?.life === life && kept.transactions === transactions ? kept.list : undefined;
+    return kept?.life === life && kept.transactions === transactions ? kept.list : undefined;
   }
 
   async #listFor(calls: readonly Call[]): Promise<StockList[]> {
@@ -141,7 +141,7 @@ export class ListCache {
   async #read(life: string | null, onResponse: () => void): Promise<StockList> {
     const kept = this.#kept;
     const at = Date.now();
-    if (life === null || kept?.life !== life || at - kept.at > MOST_AGE_MS) return this.#readWhole(life, onResponse);
+    if (kept?.life !== life || at - kept.at > MOST_AGE_MS) return this.#readWhole(life, onResponse);
     type Changes = Reading & { readonly changes: readonly ChangedPet[] };
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
