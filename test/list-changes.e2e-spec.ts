@@ -219,6 +219,20 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
     expect(cache()).toMatchObject({ readings, patches: patches + 5 });
   });
 
+  it('by patching the list after 4,096 changes, and by reading it anew after more', async () => {
+    await refill(4_097);
+    await expectExact();
+    for (const [changes, count] of [
+      [4_096, 'patches'],
+      [4_097, 'readings'],
+    ] as const) {
+      const before = cache()[count];
+      await sql(`UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id <= ${changes}`);
+      await expectExact();
+      expect(cache()[count]).toBe(before + 1);
+    }
+  });
+
   it('by patching a list of less than an hour, and by reading an older one anew', async () => {
     const clock = vi.spyOn(Date, 'now');
     onTestFinished(() => clock.mockRestore());

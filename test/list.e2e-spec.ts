@@ -1,12 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { renameSync, rmSync } from 'node:fs';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { PrismaPg } from '@prisma/adapter-pg';
 import fc from 'fast-check';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { PrismaService } from '../src/database/prisma.service.ts';
 import { PrismaClient } from '../src/generated/prisma/client.ts';
 import { PETS_PER_STATEMENT } from '../src/inventory/fast/list-cache.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
+import { StockList } from '../src/inventory/stock-list.ts';
+import { refused, whole } from './support/answers.ts';
 import { Database, createDatabase } from './support/database.ts';
 import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
 import { TcpProxy } from '../faults/tcp-proxy.ts';
@@ -95,6 +98,22 @@ describe.runIf(IS_FAST)('the list cache', () => {
     const lists = await Promise.all(Array.from({ length: 20 }, async () => at(life, transactions)));
     expect(new Set(lists).size).toBe(1);
   });
+
+  it('serves who waits with the snapshot that it has got meanwhile', async () => {
+    await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
+    const transactions = await presentTransactions();
+    const { patches } = kept.counts;
+    const under = at(life, transactions);
+    await nextTurn();
+    expect(await at(life, transactions)).toBe(await under);
+    expect(kept.counts.patches).toBe(patches + 1);
+  });
+});
+
+it('GET /v1/inventory that cannot be compressed is answered with 500', async () => {
+  const service = await startService();
+  vi.spyOn(StockList.prototype, 'gzip').mockRejectedValueOnce(new Error('no memory'));
+  expect(whole(await service.list([['Accept-Encoding', 'gzip']]))).toEqual(refused.failed);
 });
 
 const WAITING = `FROM pg_stat_activity
@@ -277,29 +296,49 @@ describe('GET /v1/inventory over a bad network', () => {
     const { text } = await reading;
     const [, first, last] = /^\[{"petId":1,"quantity":(\d+),.+,"quantity":(\d+),"status":"sold"}\]$/.exec(text) ?? [];
     expect([first, text.length > 1e6]).toEqual([last, true]);
-    expect(service.app.get(InventoryService).counts.readings).toBe(2);
+    const inventory = service.app.get(InventoryService);
+    expect(inventory.counts.readings).toBe(2);
     if (!IS_FAST) return;
+    const reading25s = vi.spyOn(service.app.get(PrismaService), '$transaction');
     // The database has 400 ms to begin at least, and 25 s to end.
     for (const [delayMs, leftMs] of [
       [20, 20],
       [700, 4_000],
     ] as const) {
       network.delayAnswers(delayMs);
-      const reading = service.app
-        .get(InventoryService)
-        .list({ life: null, transactions: '' }, performance.now() + leftMs);
+      const reading = inventory.list({ life: null, transactions: '' }, performance.now() + leftMs);
       expect((await reading).plain.length).toBeGreaterThan(1e6);
     }
+    expect(reading25s.mock.lastCall?.[1]).toMatchObject({ timeout: 25_000 }); // docs/interface.md
   });
 
-  it.skipIf(IS_FAST)('ends at its deadline, although its statement may take longer', async () => {
+  it.runIf(IS_FAST)('has no deadline any more once the database has told of too many changes', async () => {
+    const database = await createDatabase();
+    const { network, service } = await startBehindProxy(database.url, '9000');
+    await service.list();
+    await database.sql(`INSERT INTO inventory_item SELECT n, 0, 'sold' FROM generate_series(1, 5000) n`);
+    const life = (await database.sql<{ life: string }>('SELECT server_life() AS life'))[0]?.life ?? null;
+    network.delayAnswers(400);
+    const list = service.app.get(InventoryService).list({ life, transactions: '' }, performance.now() + 1_400);
+    expect((await list).plain.length).toBeGreaterThan(1e5); // after five answers or more
+  });
+
+  it('ends at its deadline, although its statement may take longer, and another request more time', async () => {
     const { network, service } = await startBehindProxy((await createDatabase()).url, '2000');
     await service.list();
     network.silence();
     onTestFinished(() => network.speak());
-    const list = service.app.get(InventoryService).list({ life: null, transactions: '' }, performance.now() + 100);
-    const ended = list.catch(() => 'ended');
-    expect(await Promise.race([ended, pause(1_000, 'not yet')])).toBe('ended');
+    const sent = vi.spyOn(service.app.get(PrismaService), '$transaction');
+    const lists = [15_000, 500].map((leftMs) =>
+      service.app
+        .get(InventoryService)
+        .list({ life: null, transactions: '' }, performance.now() + leftMs)
+        .catch(() => leftMs),
+    );
+    expect(await Promise.race(lists)).toBe(500);
+    if (IS_FAST) expect(sent).toHaveBeenCalledOnce();
+    network.speak();
+    await lists[0];
   });
 
   it('returns no list from before the network stood still during a reading', async () => {
