@@ -36,7 +36,7 @@ describe('an API key', () => {
 
   it('is known in a longer text, also when a part of it is missing', () => {
     const [key = ''] = keys;
-    expect([key, `x${key}x`, key.slice(0, -12), key.slice(0, 12), 'psk_'].map(holdsKey)).toEqual([
+    expect([key, `x${key}x`, key.slice(0, 36), key.slice(0, 35), 'psk_'].map(holdsKey)).toEqual([
       true,
       true,
       true,
