@@ -64,6 +64,7 @@ describe('the drain', () => {
     const connection = await Connection.open(service.port);
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
     expect(await service.terminate()).toBe(1);
+    expect(service.lines().at(-1)).toMatchObject({ msg: 'stopped with requests unanswered' });
     expect(await connection.closed()).toBe('');
   });
 

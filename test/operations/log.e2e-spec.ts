@@ -241,7 +241,8 @@ describe('the log', { timeout: 30_000 }, () => {
       await list(bearer, service);
       await list({}, service);
     }
-    expect(await service.terminate()).toBe(0);
+    service.signal('SIGINT');
+    expect((await service.ended).code).toBe(0);
     const statuses = Map.groupBy(requestLines(service.lines()), ({ status }) => status);
     expect([statuses.get(200)?.length, statuses.get(401)?.length]).toEqual([4, 40]);
   });
