@@ -90,6 +90,16 @@ describe('inventory keys', () => {
     expect(stderr).toContain(`error: key ${id} was not delivered, and cannot be shown again: revoke it\n`);
   });
 
+  it.each([
+    ['keys list | true', { status: 0, stderr: '' }],
+    [
+      'keys list > /dev/full',
+      { status: 1, stderr: expect.stringMatching(/^error: standard output .+: ENOSPC.+\n$/) as string },
+    ],
+  ])('ends in order when nobody reads what it prints: %s', (line, outcome) => {
+    expect(shell(`inventory ${line}`)).toEqual(outcome);
+  });
+
   // `<>` opens the null device as Node.js and Python do for a child whose output is ignored.
   it.each(['>&-', '1<> /dev/null'])(
     'create and rotate write nothing while standard output is closed, and an export fails: %s',
