@@ -9,8 +9,10 @@ import { join, resolve } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SeededRandom } from '../../faults/seeded-random.ts';
+import { withPrisma } from '../../src/commands/connection.ts';
+import { readChanges } from '../../src/commands/history-feed.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';
 import {
@@ -273,6 +275,7 @@ describe('inventory history --after', () => {
     await expect.poll(statements, { timeout: STALLED_MS, interval: 30 }).toBe(4);
     const [, ...startedAt] = [...seen].map(Number); // the first may be from before the pause
     for (const [n, at] of startedAt.slice(1).entries()) expect(at - (startedAt[n] ?? NaN)).toBeGreaterThan(1);
+    expect(Number(startedAt[2]) - Number(startedAt[1])).toBeLessThan(4); // its pauses grow no longer
     expect([await follower.end('SIGINT'), follower.errors]).toEqual([0, '']);
   });
 
@@ -303,11 +306,29 @@ describe('inventory history --after', () => {
     const CHANGES = 50_000;
     await store.sql(`SELECT setval(pg_get_serial_sequence('stock_change', 'id'), 30010)`);
     await store.sql(`INSERT INTO stock_change (pet_id, changed_by) SELECT 1, 'x' FROM generate_series(1, ${CHANGES})`);
-    const child = startInventory(store.url, ['history', '--json', '--after', '10']);
-    // A command that does not wait has ended its session by then.
-    await untilSessionOf('history', store.database, `state = 'idle' AND state_change < now() - interval '1 second'`);
-    const { code, stdout } = await outcomeOf(child);
+    const stalled = async () => {
+      const child = startInventory(store.url, ['history', '--json', '--after', '10']);
+      // A command that does not wait has ended its session by then.
+      await untilSessionOf('history', store.database, `state = 'idle' AND state_change < now() - interval '1 second'`);
+      return child;
+    };
+    const { code, stdout } = await outcomeOf(await stalled());
     expect([code, stdout.split('\n').length - 1]).toEqual([0, CHANGES]);
+    vi.stubEnv('DATABASE_URL', store.url);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const read: number[] = [];
+    await withPrisma('test', async (prisma) => {
+      for await (const { length } of readChanges(prisma, { after: 10n, limit: 1 })) read.push(length);
+    });
+    expect(read).toEqual([0, 0, 0, ...Array<number>(5).fill(10_000)]); // what it keeps in memory at a time
+
+    const interrupted = await stalled();
+    interrupted.kill('SIGTERM');
+    expect((await outcomeOf(interrupted)).code).toBe(143); // it has not printed all
+    const failing = await stalled();
+    await store.sql('ALTER TABLE stock_change RENAME TO lost');
+    expect((await outcomeOf(failing)).code).toBe(1);
+    await store.sql('ALTER TABLE lost RENAME TO stock_change');
   });
 });
 
