@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { ConnectionOptions } from 'node:tls';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { createCertificate } from '../test/support/certificate.js';
 import { connectionConfig } from './database/connection-config.js';
 import { readSettings, SETTINGS } from './settings.js';
 import { Failure } from './errors/error-text.js';
@@ -101,11 +102,20 @@ describe('readSettings', () => {
     expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
   });
 
-  it('trusts the authorities of Node.js with sslrootcert=system', () => {
-    const { DATABASE_URL: address } = readSettings({
-      DATABASE_URL: `${DATABASE_URL}?sslmode=verify-full&sslrootcert=system`,
-    });
-    expect(connectionConfig(address, 'test', {}).ssl).toEqual({});
+  it('takes a whole pair of sslcert and sslkey, and trusts the authorities of Node.js with sslrootcert=system', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'inventory-settings-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const pair = createCertificate();
+    const [cert, key] = [join(folder, 'cert'), join(folder, 'key')];
+    writeFileSync(cert, pair.certificate);
+    writeFileSync(key, pair.key);
+    const read = (parameters: string) =>
+      readSettings({ DATABASE_URL: `${DATABASE_URL}?sslmode=verify-full&sslrootcert=system${parameters}` });
+    for (const wrong of [`/dev/null&sslkey=${key}`, `${cert}&sslkey=/dev/null`, `${cert}&sslkey=package.json`])
+      expect(() => read(`&sslcert=${wrong}`)).toThrow(new Failure(`DATABASE_URL ${PEM_RULE}`));
+    const tls = (parameters = '') => connectionConfig(read(parameters).DATABASE_URL, 'test', {}).ssl;
+    expect(tls()).toEqual({});
+    expect(tls(`&sslcert=${cert}&sslkey=${key}`)).toEqual({ cert: pair.certificate, key: pair.key });
   });
 
   it('reads PGHOST and PGSSLMODE when the address has no host and no mode', () => {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Batcher } from './batcher.js';
 import { TooManyWaiting } from './database-failure.js';
 import { DeadlinePassed } from './deadline.js';
@@ -41,11 +41,14 @@ class Stage {
 }
 
 describe('Batcher', () => {
-  it('sends a call in the same turn of the event loop if no batch is under way', async () => {
+  it('sends the calls of a turn of the event loop at its end if no batch is under way', async () => {
     const stage = new Stage();
-    void new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 }).call(1, NEVER);
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
+    void batcher.call(1, NEVER);
+    await new Promise<void>((resolve) => process.nextTick(resolve));
+    void batcher.call(2, NEVER);
     await new Promise(setImmediate);
-    expect(stage.batches).toEqual([[1]]);
+    expect(stage.batches).toEqual([[1, 2]]);
   });
 
   it('sends the next batch before it passes on the results of the last one', async () => {
@@ -58,15 +61,15 @@ describe('Batcher', () => {
     expect(await batchesAtResult).toBe(2);
   });
 
-  it('with inHalves, sends at most half of the calls that wait or were in the last batch', async () => {
+  it('with inHalves, sends at most half of the calls that wait or were in the last batch, but four', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
-    for (let call = 0; call < 20; call++) void batcher.call(call, NEVER);
-    await settled();
-    while (stage.isBusy) await stage.end();
-    for (let call = 0; call < 5; call++) void batcher.call(call, NEVER);
-    await settled();
-    expect(stage.batches.map((calls) => calls.length)).toEqual([10, 10, 5]);
+    for (const calls of [5, 20, 5]) {
+      for (let call = 0; call < calls; call++) void batcher.call(call, NEVER);
+      await settled();
+      while (stage.isBusy) await stage.end();
+    }
+    expect(stage.batches.map((calls) => calls.length)).toEqual([4, 1, 11, 9, 5]);
   });
 
   it('sends every call once, in a later batch, and fails only the calls of a failed batch', async () => {
@@ -120,15 +123,20 @@ describe('Batcher', () => {
   });
 
   it('sends calls that arrive during a batch in the next one, and refuses calls beyond maxWaiting', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 2 });
     const first = batcher.call(1, NEVER);
     await settled();
     const waiting = [batcher.call(2, NEVER), batcher.call(3, NEVER)];
     await expect(batcher.call(4, NEVER)).rejects.toBeInstanceOf(TooManyWaiting);
+    waiting.push(batcher.call(5, NEVER, true));
     await stage.end();
     await stage.end();
-    expect(await Promise.all([first, ...waiting])).toEqual(['1@0', '2@1', '3@1']);
+    expect(await Promise.all([first, ...waiting])).toEqual(['1@0', '2@1', '3@1', '5@1']);
+    vi.advanceTimersByTime(100);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it('fails a call at its deadline, says whether it was sent, and never sends it later', async () => {
@@ -137,12 +145,14 @@ describe('Batcher', () => {
     const startedAt = performance.now();
     const first = batcher.call(1, startedAt + 60);
     await settled();
+    void batcher.call(4, NEVER);
     const [sent, unsent] = await Promise.allSettled([first, batcher.call(2, startedAt + 60)]);
     expect(performance.now() - startedAt).toBeLessThan(300);
     expect(sent).toMatchObject({ reason: new DeadlinePassed(true) });
     expect(unsent).toMatchObject({ reason: new DeadlinePassed(false) });
     await stage.end();
-    expect(stage.batches).toEqual([[1]]);
+    expect(stage.batches).toEqual([[1], [4]]);
+    await stage.end();
     await pause(200); // it looks at deadlines only while there are calls
     await expect(batcher.call(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(true));
   });
@@ -151,6 +161,15 @@ describe('Batcher', () => {
     const open = () => new Promise<void>(() => undefined);
     const batcher = new Batcher(new Stage().run, { maxCalls: 10, maxWaiting: 10, open });
     await expect(batcher.call(1, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(false));
+  });
+
+  it('sends no call with too little time left, and no empty batch', async () => {
+    const stage = new Stage();
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, notSentWithinMs: 30_000 });
+    await expect(batcher.call(1, performance.now() + 25_000)).rejects.toEqual(new DeadlinePassed(false));
+    void batcher.call(2, performance.now() + 60_000);
+    await settled();
+    expect(stage.batches).toEqual([[2]]);
   });
 
   it('bounds a statement by the first of the deadlines of its calls', async () => {

@@ -17,7 +17,7 @@ async function firstStatement(url: string): Promise<string> {
 describe('connectionConfig', () => {
   it('keeps what the URL asks for, and has the last word where both ask', async () => {
     const url =
-      'postgresql://me:p%40ss@db:5433/stock?sslmode=require&options=-c%20work_mem%3D8MB&statement_timeout=1&application_name=x';
+      'postgresql://me:p%40ss@db:5433/stock?sslmode=require&options=-c%20work_mem%3D8MB&statement_timeout=1&lock_timeout=1&application_name=x';
     const config = connectionConfig(url, 'list', bounds);
     expect(config).toMatchObject({
       connectionString: 'postgresql://me:p%40ss@db:5433/stock?options=-c+work_mem%3D8MB',
@@ -34,6 +34,14 @@ describe('connectionConfig', () => {
     const url = 'postgresql://db/stock?schema=pet%20store';
     expect(schemaOf(url)).toBe('pet store');
     expect(await firstStatement(url)).toContain(`SET search_path = 'pet store';`);
+  });
+
+  it('cuts a connection whose first statement fails, because its orderly end could wait for ever', async () => {
+    const destroy = vi.fn();
+    const client = { query: () => Promise.reject(new Error('refused')), connection: { stream: { destroy } } };
+    const config = connectionConfig('postgresql://db/stock', 'list', bounds);
+    await expect(config.onConnect(client as unknown as ClientBase)).rejects.toThrow('refused');
+    expect(destroy).toHaveBeenCalled();
   });
 
   it('has the system ask for a silent database after ten seconds', async () => {

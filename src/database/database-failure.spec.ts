@@ -111,6 +111,10 @@ describe('a failure', () => {
     expect(readFailure(ended)).toMatchObject({ message: 'another session holds the row', cause: ended });
   });
 
+  it('of a write whose history id is taken refuses no value', () => {
+    expect(writeFailure(databaseError('23505'))).toBeInstanceOf(NotApplied);
+  });
+
   it('that no standby confirmed says so', () => {
     const message = 'the commit is not confirmed by the synchronous standby';
     expect(writeFailure(new UnconfirmedCommit())).toMatchObject({ message });

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { DeadlinePassed, boundsOfRequest, byDeadline, untilDeadline } from './deadline.js';
+import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend, untilDeadline } from './deadline.js';
 
 const always = () => true;
 
@@ -7,6 +7,7 @@ describe('boundsOfRequest', () => {
   it('leaves time between the bounds, so that the innermost one reports its own reason', () => {
     const bounds = { lock_timeout: 200, connectionTimeoutMillis: 400, statement_timeout: 600, query_timeout: 800 };
     expect(boundsOfRequest(1_000)).toEqual(bounds);
+    expect(leastTimeToSend(1_000)).toBe(240); // a wait for a lock, and a busy database
   });
 });
 
