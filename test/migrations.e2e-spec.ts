@@ -14,6 +14,7 @@ import { startService } from './support/service.ts';
 const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
 const first = String(names[0]);
 const later = '99990101000000_later';
+const WAITING = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
 
 /** The project's migrations, and one that comes after them. */
 function folderWithLater(): URL {
@@ -82,6 +83,13 @@ describe('migrations', () => {
     expect(await Promise.race([applied, pause(300, 'waits')])).toBe('waits');
     await client.query('SELECT pg_advisory_unlock_all()');
     expect(await applied).toEqual(names);
+  });
+
+  it('give up after a minute in which another process migrates', async () => {
+    await client.query(`CREATE FUNCTION pg_advisory_lock(int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+      RAISE lock_not_available USING MESSAGE = current_setting('lock_timeout'); END $$`);
+    const message = 'another process has been migrating this database for more than 60 s; try again when it is done';
+    await expect(applyMigrations(database.url)).rejects.toMatchObject({ message, cause: { message: '1min' } });
   });
 
   it('give up when PostgreSQL does not answer for 15 minutes', async () => {
@@ -173,6 +181,18 @@ describe('migrations', () => {
       expect([failed, await applied]).toEqual([0, [later]]);
     });
 
+    it('give up after a minute', async () => {
+      await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
+      const failure = applyMigrations(database.url, folderWithLater()).catch((error: unknown) => error);
+      await expect.poll(() => database.sql(WAITING), { interval: 10 }).toHaveLength(1);
+      const now = performance.now.bind(performance);
+      const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 60_000);
+      onTestFinished(() => clock.mockRestore());
+      expect(await failure).toMatchObject({
+        message: `migration ${later} failed and was rolled back: for 60 s another transaction, such as an import or export, held what it needs; try again when that is done`,
+      });
+    });
+
     it('give up switching the replication trigger before an update fails', async () => {
       await client.query('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated');
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
@@ -199,16 +219,19 @@ describe('migrations', () => {
       expect(await next()).toBe(2);
     });
 
-    it('wait for who prunes the history before they move its rows', async () => {
+    it('wait for who prunes the history before they move those of its rows that lie ahead', async () => {
       await applyMigrations(database.url);
       await client.query(
-        `INSERT INTO stock_change (pet_id, changed_by, changed_in) VALUES (1, 'there', '4611686018427387904')`,
+        `INSERT INTO stock_change (pet_id, changed_by, changed_in) VALUES (1, 'there', '4611686018427387904'), (2, 'here', '3');
+         INSERT INTO unrecorded_change VALUES ('4611686018427387904'), ('3')`,
       );
       const prune = await database.session(HISTORY_LOCK);
       const applied = applyMigrations(database.url);
       expect(await Promise.race([applied, pause(300, 'waits')])).toBe('waits');
       await prune.end();
       expect(await applied).toEqual([]);
+      expect(await rows(`SELECT pet_id FROM stock_change WHERE changed_in = '3'`)).toEqual([{ pet_id: '2' }]);
+      expect(await rows('SELECT changed_in FROM unrecorded_change')).toEqual([{ changed_in: '3' }]);
     });
 
     it('never set the sequence back', async () => {
@@ -258,8 +281,7 @@ describe('migrations', () => {
       const writer = await database.session('LOCK TABLE stock_change IN ROW EXCLUSIVE MODE');
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       const applied = applyMigrations(database.url).catch(() => undefined); // a busy machine may exceed the lock's time
-      const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-      await expect.poll(() => rows(waiting), { interval: 10 }).toHaveLength(1);
+      await expect.poll(() => rows(WAITING), { interval: 10 }).toHaveLength(1);
       await client.query(`SELECT setval(${SEQUENCE}, 6000)`);
       await writer.query('COMMIT');
       await applied;
