@@ -24,6 +24,16 @@ it('a session that was left in a transaction is not used again', async () => {
   expect([next.id === id, next.alone]).toEqual([false, true]);
 });
 
+it('sessions for requests keep plans that use indexes, and soon end a transaction whose client is silent', async () => {
+  const prisma = (await startService()).app.get(PrismaService);
+  const names = ['enable_seqscan', 'idle_in_transaction_session_timeout', 'plan_cache_mode'];
+  const sql = 'SELECT setting FROM pg_settings WHERE name = ANY ($1) ORDER BY name';
+  const settings = await prisma.$queryRawUnsafe<{ setting: string }[]>(sql, names);
+  expect(settings.map(({ setting }) => setting)).toEqual(['off', '5000', 'force_generic_plan']);
+  const kept = await prisma.$queryRaw`SELECT FROM pg_prepared_statements WHERE name LIKE 'inventory\_%'`;
+  expect(kept).not.toEqual([]);
+});
+
 describe('while PostgreSQL gives no new connection', () => {
   it('the service keeps its idle connections, lists, and is ready as soon as a used connection is free', async () => {
     const role = `shop_${randomBytes(8).toString('hex')}`;
