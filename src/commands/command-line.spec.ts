@@ -61,6 +61,16 @@ it.each(['1', '99999', '100000'])('takes a --limit of %s', async (limit) => {
   await expect(parser().parse(`inventory history --limit ${limit}`)).rejects.toBeInstanceOf(Failure);
 });
 
+it.each(['migrate', 'keys list', 'history 1', 'export', 'import x.csv'])(
+  '%s reads the password from its file',
+  async (line) => {
+    vi.stubEnv('DATABASE_URL', 'postgresql://me@127.0.0.1:1/x');
+    vi.stubEnv('DATABASE_PASSWORD_FILE', '/no/such/file');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    await expect(parser().parse(`inventory ${line}`)).rejects.toThrow(/^DATABASE_PASSWORD_FILE/);
+  },
+);
+
 it('names the members of a pet in the help of import, and the end mark that its example needs', async () => {
   const { parse, printed } = parser();
   await expect(parse('inventory import --help')).rejects.toMatchObject({ code: 'commander.helpDisplayed' });
@@ -70,5 +80,6 @@ it('names the members of a pet in the help of import, and the end mark that its 
     'status: one of available, pending, sold\n',
   ])
     expect(printed()).toContain(`\n  ${member}`);
-  expect(printed()).toContain('  inventory export --end-mark | ');
+  const example = '  inventory export --end-mark | ssh elsewhere inventory import - --format csv --missing remove\n';
+  expect(printed()).toContain(example);
 });

@@ -1,17 +1,34 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import express from 'express';
+import express, { type Express } from 'express';
 import { expect, it, onTestFinished } from 'vitest';
-import { replyByWriteHead } from './responses.js';
+import { ApiError } from '../errors/api-error.js';
+import { replyByWriteHead, sendError } from './responses.js';
 
-it.each(['Zoe', 'Zoé', '雪', '🦜'])('a response has every character of its body: %s', async (name) => {
+async function serve(prepare: (app: Express) => void): Promise<string> {
   const app = express();
-  replyByWriteHead(app);
-  app.get('/', (_request, response) => response.json({ name, petId: 2n ** 63n - 1n }));
+  prepare(app);
   const server = app.listen(0);
   onTestFinished(() => void server.close());
   await once(server, 'listening');
-  const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+it.each(['Zoe', 'Zoé', '雪', '🦜'])('a response has every character of its body: %s', async (name) => {
+  const url = await serve((app) => {
+    replyByWriteHead(app);
+    app.get('/', (_request, response) => response.json({ name, petId: 2n ** 63n - 1n }));
+  });
+  const response = await fetch(url);
   expect(await response.text()).toBe(`{"name":"${name}","petId":9223372036854775807}`);
   expect(response.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+it('a response that fails behind its head is cut, so that nobody takes its part for the whole', async () => {
+  const url = await serve((app) =>
+    app.get('/', (_request, response) =>
+      response.write('[', () => sendError(response, new ApiError('internal_error'))),
+    ),
+  );
+  await expect((await fetch(url)).text()).rejects.toThrow('terminated');
 });

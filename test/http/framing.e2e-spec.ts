@@ -147,6 +147,7 @@ describe('a request for an upgrade', () => {
     ['a body with the head', () => [update(offer)]],
     ['a body in two pieces', () => [update(offer, '{'), FIVE.slice(1)]],
     ['another protocol', () => [update(offer.replace('h2c', 'websocket'))]],
+    ['a long head', () => [update(`X: ${'x'.repeat(4_000)}\r\n${offer}`)]],
   ])('is served without the upgrade, and the connection stays open: %s', async (_, pieces) => {
     const connection = await send();
     for (let n = 0; n < 2; n++) {

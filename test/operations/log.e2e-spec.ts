@@ -83,8 +83,9 @@ describe('the log', { timeout: 30_000 }, () => {
 
   it('has a line for a malformed request, with the X-Request-Id of its response', async () => {
     const head = 'GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n';
-    const answer = await sendRaw(shared.port, head);
-    const [, requestId] = /X-Request-Id: (\S+)/.exec(answer) ?? [];
+    const idOf = (answer: string) => /X-Request-Id: (\S+)/.exec(answer)?.[1];
+    const requestId = idOf(await sendRaw(shared.port, head));
+    expect(idOf(await sendRaw(shared.port, head))).not.toBe(requestId);
     expect(await shared.line((line) => line['requestId'] === requestId)).toMatchObject({
       level: 'warn',
       msg: 'malformed request',
