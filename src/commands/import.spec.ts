@@ -1,10 +1,11 @@
 import * as os from 'node:os';
 import { expect, it, vi } from 'vitest';
-import { userName } from './import.js';
 
 vi.mock('node:os', async (original) => ({ ...(await original<typeof os>()), userInfo: vi.fn() }));
 
-it('names the user, or its number where it has no name, as in a container', () => {
+it('names the user, or its number where it has no name, as in a container', async () => {
+  vi.resetModules(); // another file may have loaded it with the real names
+  const { userName } = await import('./import.js');
   const { username, ...rest } = { username: 'ann', uid: 1, gid: 1, shell: null, homedir: '/' };
   vi.mocked(os.userInfo).mockReturnValueOnce({ username, ...rest });
   expect(userName()).toBe('ann');
