@@ -1,7 +1,9 @@
 import { prettyFactory } from 'pino-pretty';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { terminalOptions } from './log-terminal.js';
 
+vi.stubEnv('TZ', 'Asia/Kolkata');
+afterAll(() => void vi.unstubAllEnvs());
 const time = new Date(2026, 10, 21, 12, 10, 46).toISOString();
 const request = { level: 'info', time, msg: 'request', method: 'GET', route: '/v1/inventory', status: 200 };
 
@@ -27,6 +29,11 @@ describe('the log in a terminal', () => {
     [{ level: 'info', time, msg: 'listening', port: 3000 }, '[12:10:46] INFO: listening {"port":3000}\n'],
   ])('shows %j in one line', (line, shown) => {
     expect(prettyFactory({ ...terminalOptions, colorize: false })(line)).toBe(shown);
+  });
+
+  it('shows messages in the colour of the terminal', () => {
+    const shown = prettyFactory({ ...terminalOptions, colorize: true })({ level: 'info', time, msg: 'ready' });
+    expect(shown).toContain(' \x1b[0mready\x1b[0m\n');
   });
 
   it('shows errors with their stack', () => {

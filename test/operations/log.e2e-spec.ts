@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/api-key.format.ts';
+import { endWithUs } from '../../dev/child.ts';
 import { type Database, createDatabase } from '../support/database.ts';
 import { Connection, type Question, ask, sendRaw } from '../support/http-client.ts';
 import { type LogLine, ServiceProcess } from '../support/service-process.ts';
@@ -33,6 +34,12 @@ describe('the log', { timeout: 30_000 }, () => {
   const start = (settings = {}, nodeOptions: readonly string[] = []) =>
     ServiceProcess.running({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: bootstrap, ...settings }, { nodeOptions });
   const list = (headers: Record<string, string> = {}, { url } = shared) => fetch(`${url}/v1/inventory`, { headers });
+  const update = (body: string, { url } = shared) =>
+    fetch(`${url}/v1/inventory/1`, {
+      method: 'PATCH',
+      body,
+      headers: { ...bearer, 'Content-Type': 'application/json' },
+    });
   const requestLines = (lines: LogLine[]) => lines.filter(({ msg }) => msg === 'request');
 
   /** The lines of the requests that `act` makes. A last request marks their end: lines are in the order of responses. */
@@ -53,6 +60,7 @@ describe('the log', { timeout: 30_000 }, () => {
       'X-Forwarded-For': '203.0.113.7, ::1',
     };
     let generated: string | null = null;
+    let bytes = 0;
     const lines = await linesOf(async () => {
       await list({ ...named, ...forwarded });
       const headers = { ...named, 'Content-Type': 'application/json' };
@@ -63,6 +71,8 @@ describe('the log', { timeout: 30_000 }, () => {
       generated = unmatched.headers.get('X-Request-Id');
       await fetch(`${shared.url}/health/live`);
       await fetch(`${shared.url}/metrics`, { headers: { 'X-Request-Id': 'mine-2' } });
+      const metrics = await fetch(`${shared.url}/metrics`, { headers: bearer });
+      bytes = (await metrics.text()).length;
     });
     const number = expect.any(Number) as number;
     const like = (pattern: RegExp) => expect.stringMatching(pattern) as string;
@@ -77,8 +87,30 @@ describe('the log', { timeout: 30_000 }, () => {
       { ...notFound, ...mine, status: 400, code: 'validation_failed', method: 'PATCH', route: '/v1/inventory/:petId' },
       { ...notFound, requestId: generated, method: 'GET', route: 'unmatched' },
       expect.objectContaining({ requestId: 'mine-2', level: 'warn', status: 401, route: '/metrics', reason: 'no_key' }),
+      expect.objectContaining({ level: 'info', status: 200, route: '/metrics', bytes }),
     ]);
     expect(generated).toMatch(UUID);
+  });
+
+  it('leaves out the trace of a malformed traceparent', async () => {
+    const [trace, parent] = [`00-${TRACE_ID}`, 'b7ad6b7169203331-01'];
+    const sound = `${trace}-${parent}`;
+    const values = [sound, `${sound}, ${sound}`, `00-${'0'.repeat(32)}-${parent}`, sound.toUpperCase(), `0${sound}`];
+    const lines = await linesOf(async () => {
+      for (const traceparent of values) await list({ traceparent });
+    });
+    expect(lines.map(({ traceId }) => traceId)).toEqual([TRACE_ID, ...Array<undefined>(4)]);
+  });
+
+  it('says that the client went away during a response', async () => {
+    const connection = await Connection.open(shared.port);
+    connection.pause();
+    // Together they are more than the network takes.
+    connection.send('GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(20));
+    await pause(500);
+    connection.reset();
+    const line = await shared.line(({ aborted, status }) => aborted === true && status === 200);
+    expect(line).toMatchObject({ route: '/docs/swagger-ui-bundle.js' });
   });
 
   it('has a line for a malformed request, with the X-Request-Id of its response', async () => {
@@ -141,9 +173,13 @@ describe('the log', { timeout: 30_000 }, () => {
     connection.send(`GET /v1/inventory HTTP/1.1\r\n${headers}\r\n\r\n`);
     const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     await expect.poll(() => database.sql(waits)).toHaveLength(1);
+    const from = performance.now();
+    await pause(50);
+    const waitedMs = performance.now() - from;
     connection.reset();
     const line = await shared.line(({ requestId }) => requestId === 'gone');
-    expect(line).toMatchObject({ status: 499, address: '127.0.0.1' });
+    expect(line).toMatchObject({ status: 499, address: '127.0.0.1', aborted: true });
+    expect(line['durationMs']).toBeGreaterThan(waitedMs);
   });
 
   it('reports each change of readiness once, and probes only at level debug', async () => {
@@ -206,6 +242,25 @@ describe('the log', { timeout: 30_000 }, () => {
     expect(JSON.stringify(lines)).toContain('42703');
   });
 
+  it('has the words of a 503 that has no cause', async () => {
+    const own = await createDatabase();
+    await own.sql('UPDATE _prisma_migrations SET finished_at = NULL');
+    const service = await ServiceProcess.onFreePort({ DATABASE_URL: own.url, BOOTSTRAP_API_KEY: bootstrap });
+    service.start();
+    await expect.poll(() => service.log).toContain('"not ready: ');
+    expect((await list(bearer, service)).status).toBe(503);
+    const line = await service.line(({ status }) => status === 503);
+    expect(line).toMatchObject({ code: 'service_unavailable', err: { message: 'The key is not stored yet.' } });
+  });
+
+  it('has the cause when a rule of the database refuses an update', async () => {
+    await database.sql('ALTER TABLE inventory_item ADD CONSTRAINT few CHECK (quantity < 9)');
+    const lines = await linesOf(() => update('{"quantity":9}'));
+    await database.sql('ALTER TABLE inventory_item DROP CONSTRAINT few');
+    expect(lines).toMatchObject([{ level: 'warn', status: 400, err: { type: 'RefusedValue' } }]);
+    expect(JSON.stringify(lines)).toContain('\\"few\\"');
+  });
+
   it('never contains a key, wherever a client sends it', async () => {
     const keys = [bootstrap, makeKey(), makeKey()];
     await database.addKey(String(keys[1]));
@@ -240,12 +295,48 @@ describe('the log', { timeout: 30_000 }, () => {
     const service = await start({ LOG_SUCCESS_EVERY: '10' });
     for (let n = 0; n < 40; n++) {
       await list(bearer, service);
-      await list({}, service);
+      await service.health('live'); // probes do not count
+      await update('{', service);
     }
     service.signal('SIGINT');
     expect((await service.ended).code).toBe(0);
     const statuses = Map.groupBy(requestLines(service.lines()), ({ status }) => status);
-    expect([statuses.get(200)?.length, statuses.get(401)?.length]).toEqual([4, 40]);
+    expect([statuses.get(200)?.length, statuses.get(400)?.length]).toEqual([4, 40]);
+  });
+
+  it('is text in a terminal', async () => {
+    const service = await start({}, ['--import', 'data:text/javascript,process.stdout.isTTY = true']);
+    await expect.poll(() => service.log).toMatch(/^\[\d\d:\d\d:\d\d\] INFO: ready$/m);
+  });
+
+  it('has each line a moment after its response', async () => {
+    const service = await start();
+    const times = new Set<number>();
+    for (let n = 0; n < 10; n++) {
+      await list({}, service);
+      await pause(150);
+      times.add(service.log.length);
+    }
+    expect(times.size).toBeGreaterThan(4);
+  });
+
+  it('keeps 16 MiB that nobody reads, counts what it drops, and gives its end a second', async () => {
+    const script = `
+      import { Log } from './dist/operations/log.js';
+      const log = new Log({ LOG_LEVEL: 'info' });
+      for (let n = 0; n < 20; n++) log.info('x'.repeat(2 ** 20 - 1_000));
+      setTimeout(() => console.error('waits'), 800);
+      setTimeout(() => console.error('waits too long'), 1_500);
+      await log.flush();
+      console.error(log.dropped);
+      process.exit();`;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'pipe'] });
+    endWithUs(child, 'KILL');
+    child.stdout.pause();
+    let told = '';
+    child.stderr.on('data', (text: Buffer) => (told += String(text)));
+    await once(child, 'exit');
+    expect(told).toBe('waits\n4\n');
   });
 
   describe('into a named pipe', () => {

@@ -4,6 +4,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
+import { PrismaService } from '../../src/database/prisma.service.ts';
+import { Log } from '../../src/operations/log.ts';
 import { listBytes } from '../http/raw-requests.ts';
 import { answer, whole } from '../support/answers.ts';
 import { Connection, ask, sendRaw } from '../support/http-client.ts';
@@ -11,6 +13,9 @@ import { startFaultyPostgres } from '../support/postgres-server.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 const REQUESTS = 'http_server_request_duration_seconds_count';
+const OTHER_METHODS = ['POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT'];
+const SECONDS = '0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10'.split(' ');
+const SIZES = '1 2 4 8 16 32 64 128 256 512'.split(' ');
 
 describe('GET /metrics', { timeout: 60_000 }, () => {
   let service: TestService;
@@ -67,6 +72,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       [7, () => send('GET', '/v1/inventory', { Authorization: 'Bearer nobody' })],
       [23, (n) => send('GET', n % 2 ? `/nowhere/${n}?${n}` : `/v1/${n}`)],
       [5, () => send('PROPFIND', '/v1/inventory')],
+      [5, (n) => send(OTHER_METHODS[n] ?? '', '/v1/inventory')],
       [3, () => send('OPTIONS', '/v1/inventory')],
       [9, () => send('GET', '/health/live')],
       [6, () => sendRaw(service.port, 'nonsense\r\n\r\n')],
@@ -87,6 +93,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       '{method="GET",route="/v1/inventory",status="401"}': 26,
       '{method="GET",route="unmatched",status="404"}': 23,
       '{method="_OTHER",route="unmatched",status="405"}': 5,
+      ...Object.fromEntries(OTHER_METHODS.map((each) => [`{method="${each}",route="unmatched",status="405"}`, 1])),
       '{method="OPTIONS",route="unmatched",status="204"}': 3,
       '{method="GET",route="/health/live",status="200"}': 9,
     });
@@ -97,7 +104,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       '{code="validation_failed"}': 13,
       '{code="precondition_failed"}': 11,
       '{code="unauthorized"}': 19 + 7,
-      '{code="method_not_allowed"}': 5,
+      '{code="method_not_allowed"}': 5 + OTHER_METHODS.length,
     });
     expect(rises('inventory_unauthorized_total')).toEqual({ '{reason="no_key"}': 19, '{reason="unknown_key"}': 7 });
     const served = rises('inventory_round_trip_batch_size_sum');
@@ -106,9 +113,14 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const trips = rises('inventory_round_trip_batch_size_count');
     expect(trips).toEqual(rises('inventory_round_trip_duration_seconds_count'));
     expect(trips['{trip="updates"}']).toBeLessThan(200 + 17 + 11);
+    const passed = (performance.now() - startedAt) / 1_000;
     const { '{trip="updates"}': seconds } = rises('inventory_round_trip_duration_seconds_sum'); // one after another
     expect(seconds).toBeGreaterThan(0);
-    expect(seconds).toBeLessThan((performance.now() - startedAt) / 1_000);
+    expect(seconds).toBeLessThan(passed);
+    const updates = '{method="PATCH",route="/v1/inventory/:petId",status="200"}';
+    const { [updates]: waited } = rises('http_server_request_duration_seconds_sum');
+    expect(waited).toBeGreaterThan(seconds ?? Infinity); // each of them waited for its round trip
+    expect(waited).toBeLessThan(200 * passed);
     const { '': readings } = rises('inventory_list_readings_total');
     expect(readings).toBeGreaterThan(0);
     expect(readings).toBeLessThanOrEqual(trips['{trip="list"}'] ?? 0);
@@ -119,14 +131,21 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     expect(samples.get('http_server_active_requests')).toBe(1);
     expect(samples.get('inventory_database_pool_busy')).toBe(0);
     expect(samples.get('inventory_round_trip_failures_total{trip="updates"}')).toBe(0); // there before the first failure
-    expect([...samples].filter(([name]) => name.startsWith('inventory_build_info'))).toEqual([[expect.any(String), 1]]);
-    const request = 'le="0.0005",method="GET",route="/health/live",status="200"';
-    expect(samples.has(`http_server_request_duration_seconds_bucket{${request}}`)).toBe(true);
-    expect(samples.has('inventory_round_trip_duration_seconds_bucket{le="0.0005",trip="updates"}')).toBe(true);
-    expect(samples.has('inventory_round_trip_batch_size_bucket{le="512",trip="updates"}')).toBe(true);
+    const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+    expect(samples.get(`inventory_build_info{version="${version}"}`)).toBe(1);
+    const buckets = (name: string, labels: string) =>
+      [...samples.keys()].flatMap(
+        (each) => new RegExp(`^${name}_bucket\\{le="([\\d.]+)",${labels}\\}$`).exec(each)?.[1] ?? [],
+      );
+    const request = 'method="GET",route="/health/live",status="200"';
+    expect(buckets('http_server_request_duration_seconds', request)).toEqual(SECONDS);
+    expect(buckets('inventory_round_trip_duration_seconds', 'trip="updates"')).toEqual(SECONDS);
+    expect(buckets('inventory_round_trip_batch_size', 'trip="updates"')).toEqual(SIZES);
     // Otherwise Prometheus would not see the first failure as an increase.
     for (const status of [500, 503])
-      expect(samples.get(`${REQUESTS}{method="GET",route="/v1/inventory",status="${status}"}`)).toBe(0);
+      for (const method of ['GET', 'HEAD'])
+        expect(samples.get(`${REQUESTS}{method="${method}",route="/v1/inventory",status="${status}"}`)).toBe(0);
+    expect(samples.get('inventory_unauthorized_total{reason="revoked_key"}')).toBe(0);
     for (const name of ['inventory_errors_total', 'http_server_malformed_requests_total'])
       expect(samples.get(`${name}{code="outcome_unknown"}`)).toBe(0);
   });
@@ -135,6 +154,32 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const end: BatchEnd = { name: 'list', calls: 5, durationMs: 1, failed: true };
     const risesIn = await risesOf(async () => batchEnds.publish(await Promise.resolve(end)));
     expect(risesIn('inventory_round_trip_failures_total')).toEqual({ '{trip="list"}': 1 });
+  });
+
+  it('tells how the connections of the pool are used, and how many log lines were lost', async () => {
+    const { pool } = service.app.get(PrismaService);
+    const usage = async () => {
+      const samples = await scrape();
+      return ['busy', 'idle', 'waiting'].map((each) => samples.get(`inventory_database_pool_${each}`));
+    };
+    const taken = await Promise.all(Array.from({ length: 4 }, () => pool.connect()));
+    const more = pool.connect();
+    expect(await usage()).toEqual([4, 0, 1]);
+    taken.forEach((each) => each.release());
+    (await more).release();
+    expect(await usage()).toEqual([0, 4, 0]);
+    service.app.get(Log).dropped += 3;
+    expect((await scrape()).get('inventory_log_lines_dropped_total')).toBe(3);
+  });
+
+  it('counts a list that only read the changes', async () => {
+    await service.list();
+    const rises = await risesOf(async () => {
+      await service.update(1, 77);
+      for (let n = 0; n < 3; n++) await service.list();
+    });
+    const counts = ['readings', 'patches', 'reuses'].map((each) => rises(`inventory_list_${each}_total`)['']);
+    expect(counts).toEqual([undefined, 1, 2]);
   });
 
   it('counts a request as 499 when its client disconnects before the response', async () => {
@@ -164,6 +209,7 @@ describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
         ask(service.port, { target: '/metrics', headers: { Authorization: `Bearer ${key}` } });
       expect((await scrape('reads-metrics')).status).toBe(200);
       expect((await service.list()).status).toBe(200);
+      expect((await service.update(1, 1)).status).toBe(404);
       await sendRaw(service.port, 'nonsense\r\n\r\n');
       setFlagsFromString('--expose-gc');
       (runInNewContext('gc') as () => void)(); // its series begin with the first collection
@@ -211,14 +257,15 @@ function expectSeriesInUse(exposition: string): void {
   const selector = /(?<![\w:])((?:http_server|inventory|nodejs|process)_\w+)(?:\{([^}]*)\})?/g;
   const inUse = namesAndLabels(files.join('\n').matchAll(selector));
   expect(inUse.length).toBeGreaterThan(30);
-  const addedByPrometheus = /\{(job|instance)$/;
+  const addedByPrometheus = /\{(job|instance)\b/;
   expect(inUse.filter((each) => !known.has(each) && !addedByPrometheus.test(each))).toEqual([]);
 }
 
-/** Each name, and each name with one of its labels, such as `name{label`. */
+/** Each name, and each name with one of its labels, such as `name{label` and `name{label="value"`. */
 function namesAndLabels(series: Iterable<RegExpMatchArray>): string[] {
   return Array.from(series).flatMap(([, name = '', labels = '']) => [
     name,
-    ...Array.from(labels.matchAll(/(\w+)\s*(?:=|!)/g), ([, label = '']) => `${name}{${label}`),
+    ...Array.from(labels.matchAll(/\w+(?==~|!)|\w+="[^"]*"/g), ([label]) => `${name}{${label}`),
+    ...Array.from(labels.matchAll(/\w+(?==")/g), ([label]) => `${name}{${label}`),
   ]);
 }
