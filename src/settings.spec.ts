@@ -50,7 +50,11 @@ describe('readSettings', () => {
     ['DATABASE_URL', 'postgresql://u:secret@db:65536/x', 'must name a port up to 65535'],
     ['PORT', '70000', 'must be an integer from 0 to 65535'],
     ['CORS_ORIGINS', '*', 'must be origins like https://shop.example, separated by commas'],
-    ['CORS_ORIGINS', 'https://shop.example/', 'must be origins like https://shop.example, separated by commas'],
+    [
+      'CORS_ORIGINS',
+      'https://shop.example,https://b.example/',
+      'must be origins like https://shop.example, separated by commas',
+    ],
     ['BOOTSTRAP_API_KEY', 'x'.repeat(31), 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)'],
     ['BOOTSTRAP_API_KEY', `${'x'.repeat(256)}=`, 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)'],
   ])('refuses a %s of %j: the message has the name and the rule, never the value', (name, value, rule) => {

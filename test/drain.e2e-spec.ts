@@ -35,6 +35,17 @@ describe('the drain', () => {
     expect((await Promise.all(asked)).map(({ status }) => status)).toEqual(Array(50).fill(200));
   });
 
+  it('is not needed while the service starts: a signal ends it at once', async () => {
+    const slowNameServer = `import dns from 'node:dns'; dns.lookup = () => undefined`;
+    const signal = `process.on('newListener', (event) => event === 'SIGINT' && process.kill(process.pid))`;
+    const nodeOptions = ['--import', `data:text/javascript,${slowNameServer}; ${signal}`];
+    const settings = { DATABASE_URL: 'postgresql://127.0.0.1:1/x', HOST: 'localhost' };
+    const service = await ServiceProcess.onFreePort(settings, { nodeOptions });
+    service.start();
+    expect(await service.ended).toMatchObject({ code: 0 });
+    expect(service.log).toBe('');
+  });
+
   it('does not wait for a request that never arrives completely', async () => {
     const settings = { DRAIN_TIMEOUT_MS: '5000' };
     const service = await startService({ settings, limits: { headMs: 300, requestMs: 20_000 } });

@@ -204,7 +204,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
           { petId: 3n, quantity: 7, requestId: 'first' },
           { petId: 1n, quantity: 7 },
           { petId: 404n, quantity: 7 },
-          { petId: 2n, quantity: 7, requestId: 'last' },
+          { petId: 2n, quantity: 0, requestId: 'last' },
         ),
       ).toEqual([
         ['done', 2, 'available'],
@@ -212,14 +212,14 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         ['absent', null, null],
         ['done', 5, 'available'],
       ]);
-      expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 7 }, { quantity: 7 }]);
+      expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 0 }, { quantity: 7 }]);
       const history = `SELECT pet_id, quantity_before AS before, quantity_after AS after, status_before::text || status_after AS status,
         changed_by, request_id FROM stock_change WHERE id > $1 ORDER BY request_id`;
       const row = { status: 'availableavailable', changed_by: 'key:test' };
       expect(await service.sql(history, [last])).toEqual([
         { ...row, pet_id: '2', before: 2, after: 5, request_id: 'alone' },
         { ...row, pet_id: '3', before: 2, after: 7, request_id: 'first' },
-        { ...row, pet_id: '2', before: 5, after: 7, request_id: 'last' },
+        { ...row, pet_id: '2', before: 5, after: 0, request_id: 'last' },
       ]);
     },
   );

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Batcher } from './batcher.js';
+import { type BatchEnd, Batcher, batchEnds } from './batcher.js';
 import { TooManyWaiting } from './database-failure.js';
 import { DeadlinePassed } from './deadline.js';
 
@@ -155,6 +155,17 @@ describe('Batcher', () => {
     await stage.end();
     await pause(200); // it looks at deadlines only while there are calls
     await expect(batcher.call(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(true));
+  });
+
+  it('publishes how many calls a batch had, and how many milliseconds it took', async () => {
+    const ends: BatchEnd[] = [];
+    const note = (end: unknown) => void ends.push(end as BatchEnd);
+    batchEnds.subscribe(note);
+    onTestFinished(() => batchEnds.unsubscribe(note));
+    const run = (calls: readonly number[]) => pause(50, calls);
+    await new Batcher(run, { maxCalls: 10, maxWaiting: 10, name: 'slow' }).call(1, NEVER);
+    expect(ends).toEqual([{ name: 'slow', calls: 1, durationMs: expect.any(Number) as number, failed: false }]);
+    expect(ends[0]?.durationMs).toBeGreaterThan(40);
   });
 
   it('counts no call as sent while it connects', async () => {

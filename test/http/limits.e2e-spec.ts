@@ -141,7 +141,7 @@ describe('a body that is too large', () => {
 describe('a client that reads a long list', () => {
   let large: TestService;
   beforeAll(async () => {
-    large = await startService({ limits: { stalledMs: STALLED_MS } });
+    large = await startService({ limits: { stalledMs: STALLED_MS, headMs: 500, requestMs: 700 } });
     // The triggers that write the history take long. The service keeps no list without them.
     await large.sql('ALTER TABLE inventory_item DISABLE TRIGGER USER');
     await large.sql(
@@ -159,15 +159,19 @@ describe('a client that reads a long list', () => {
     await expect(connection.answer()).rejects.toThrow('the connection ended');
   });
 
-  it('gets the whole list when it is slow but never stalls, and what follows its head is malformed', async () => {
+  it.each([
+    ['what follows its head is malformed', CHUNKED, 'no chunk'],
+    ['its body is overdue', LENGTH, ''],
+  ])('gets the whole list when it is slow but never stalls, and %s', async (_, header, body) => {
     const list = await large.list();
-    const connection = await open(listBytes(large.key).replace('\r\n\r\n', `\r\n${CHUNKED}\r\n`), large);
+    const connection = await open(listBytes(large.key).replace('\r\n\r\n', `\r\n${header}\r\n`), large);
     connection.readSlowly(12);
     const startedAt = performance.now();
     await pause(300);
-    connection.send('no chunk');
+    connection.send(body);
     const answer = await connection.answer({ withinMs: 14_000 });
     expect(performance.now() - startedAt).toBeGreaterThan(2 * STALLED_MS);
     expect(answer.bytes.equals(list.bytes)).toBe(true);
+    expect(await connection.closed()).toBe('');
   });
 });
