@@ -106,5 +106,7 @@ describe('StockList', () => {
     const after = list.with([{ petId: '7777', item: item(7777n, 1) }]);
     expect(after.pieces.filter((piece) => !list.pieces.includes(piece))).toHaveLength(1);
     expect(after.bytesNotIn(list)).toBeLessThan(after.plain.length / 4);
+    const gone = Array.from({ length: 6_000 }, (_, n) => ({ petId: String(n * 2), item: null }));
+    expect(after.with(gone).bytesNotIn(list)).toBeLessThan(after.plain.length / 4);
   });
 });
