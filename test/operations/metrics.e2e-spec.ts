@@ -56,7 +56,10 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const { body, ...taken } = whole(await send('GET', '/metrics', bearer()));
     const own = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' };
     expect({ ...taken, body: '' }).toEqual(answer(200, own));
-    expect(body).toContain('# HELP');
+    expect(body.endsWith('\n')).toBe(true); // the format requires it
+    const meanings = [...body.matchAll(/^# HELP inventory_\S+ (.+)$/gm)].map(([, meaning]) => meaning);
+    expect(meanings).toEqual([...new Set(meanings)]);
+    expect(meanings.length).toBeGreaterThan(10);
   });
 
   it('counts every request exactly, by method, route and status, and all unknown paths in one series', async () => {
