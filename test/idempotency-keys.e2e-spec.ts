@@ -160,12 +160,12 @@ describe.each([
   });
 
   it('both return 200 when they have an If-Match too', async () => {
-    for (let round = 0; round < 10 * ROUNDS; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       const repeated = { keys: [newKey()], quantity: 11 + round, ifMatch: `"sold-0", "available-${10 + round}"` };
       const answers = await Promise.all([update(repeated), update({ ...repeated, to: second() })]);
       expect(answers.map(({ status }) => status)).toEqual([200, 200]);
     }
-  }, 90_000);
+  });
 
   it('return 200 and 409 when they update different pets', async () => {
     for (let round = 0; round < ROUNDS; round++) {
