@@ -1,9 +1,10 @@
 import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, listed, notModified, refused, updated, whole } from '../support/answers.ts';
-import { type HeaderLines, ask } from '../support/http-client.ts';
+import { Connection, type HeaderLines, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
+import { listBytes } from './raw-requests.ts';
 
 const LIST = listText([-3, 1, 'sold'], [1, 7]);
 
@@ -70,6 +71,13 @@ describe('GET /v1/inventory, Accept-Encoding', () => {
 });
 
 describe('GET /v1/inventory, If-None-Match', () => {
+  it('gets 304 again and again on one connection', async () => {
+    const conditional = listBytes(service.key).replace('\r\n\r\n', `\r\nIf-None-Match: ${tags.identity}\r\n\r\n`);
+    const connection = await Connection.open(service.port);
+    for (let n = 0; n < 3; n++)
+      expect(whole(await connection.send(conditional).answer())).toEqual(notModified(tags.identity));
+  });
+
   it.each<[string, () => string[]]>([
     ['the tag of the compressed list', () => [tags.gzip]],
     ['the tag as a weak one', () => [`W/${tags.identity}`]],
