@@ -4,7 +4,7 @@ import type { ClientBase } from 'pg';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { connectionConfig, openConnection, schemaOf } from './connection-config.js';
 
-const bounds = { statement_timeout: 1_500 };
+const bounds = { statement_timeout: 1_500, lock_timeout: 900 };
 
 /** What a session of the address is told first. */
 async function firstStatement(url: string): Promise<string> {
@@ -24,7 +24,7 @@ describe('connectionConfig', () => {
       ssl: { rejectUnauthorized: false },
       application_name: 'inventory list',
     });
-    expect(config).not.toHaveProperty('statement_timeout'); // a startup parameter, which a pooler refuses
+    for (const startupParameter of Object.keys(bounds)) expect(config).not.toHaveProperty(startupParameter); // a pooler refuses it
     expect(await firstStatement(url)).toMatch(/^SET statement_timeout = '1500';/);
   });
 

@@ -101,7 +101,9 @@ describe('describeError', () => {
       type: 'AggregateError',
       cause: { message: 'first' },
     });
-    expect(describeError(new ApiError('not_found'))).not.toHaveProperty('stack');
+    const refusal = describeError(new ApiError('not_found'));
+    expect(refusal).toMatchObject({ type: 'ApiError' });
+    expect(refusal).not.toHaveProperty('stack');
   });
 
   it('tells five causes at most', () => {

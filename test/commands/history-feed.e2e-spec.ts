@@ -12,7 +12,7 @@ import type { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { withPrisma } from '../../src/commands/connection.ts';
-import { readChanges } from '../../src/commands/history-feed.ts';
+import { type Change, readChanges } from '../../src/commands/history-feed.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';
 import {
@@ -328,6 +328,12 @@ describe('inventory history --after', () => {
     const read: number[] = [];
     await withPrisma('test', async (prisma) => {
       for await (const { length } of readChanges(prisma, { after: 10n, limit: 1 })) read.push(length);
+      const follower = readChanges(prisma, { after: 80_009n, limit: 1, follow: true });
+      const next = async () => ((await follower.next()).value as Change[]).map(({ id }) => id);
+      expect(await next()).toEqual([80_010n]);
+      await store.sql(`INSERT INTO stock_change (pet_id, changed_by) VALUES (1, 'x')`);
+      expect(await next()).toEqual([80_011n]);
+      await follower.return(undefined);
     });
     expect(read).toEqual([0, 0, 0, ...Array<number>(5).fill(10_000)]); // what it keeps in memory at a time
 
