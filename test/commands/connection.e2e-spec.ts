@@ -23,3 +23,16 @@ it('a command waits 5 s for a lock, 30 s for a statement, and 35 s for an answer
     vi.useRealTimers();
   });
 });
+
+it('a command survives that PostgreSQL ends its idle session', async () => {
+  const database = await createDatabase();
+  vi.stubEnv('DATABASE_URL', database.url);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const lost = withConnection('test', async (client) => {
+    const ended = new Promise<void>((resolve) => client.once('end', resolve));
+    await database.cutSessions();
+    await ended;
+    return client.query('SELECT');
+  });
+  await expect(lost).rejects.toThrow('not queryable'); // Vitest fails the run if an error event has no listener
+});
