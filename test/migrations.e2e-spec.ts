@@ -70,6 +70,7 @@ describe('migrations', () => {
         is_finished: true,
       })),
     );
+    await client.query(`INSERT INTO _prisma_migrations (id, checksum, migration_name) VALUES ('1', '2', '3')`);
   });
 
   it('run in only one of several processes that start at the same time', async () => {
