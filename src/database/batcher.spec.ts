@@ -61,7 +61,7 @@ describe('Batcher', () => {
     expect(await batchesAtResult).toBe(2);
   });
 
-  it('with inHalves, sends at most half of the calls that wait or were in the last batch, but four', async () => {
+  it('with inHalves, sends up to four calls at once, otherwise half of those that wait or were in the last batch', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
     for (const calls of [5, 20, 5]) {
