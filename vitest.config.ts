@@ -6,18 +6,21 @@ const resultsFile = process.env['TEST_RESULTS'];
 /** Tests that compare short times, such as the costs of two requests. Nothing else runs beside them. */
 const TIMED = ['test/**/*.timed-spec.ts'];
 
+/** A worker ends when the next file belongs to another project, so each project's files follow one another. */
+const PROJECTS = ['plain', 'e2e', 'unit'];
+
 /** The longest files, which begin first: otherwise one of them would run alone at the end. */
 const LONGEST = [
   ...['start', 'history-feed', 'database-url', 'faults', 'durability', 'list-changes', 'list', 'updates'],
   ...['import', 'log', 'import-under-load', 'metrics', 'idempotency-keys', 'limits', 'cli', 'keys'],
-  ...['embedded-postgres', 'drain', 'migrations', 'health'],
+  ...['embedded-postgres', 'drain', 'migrations', 'health', 'stock-list'],
 ];
 
 class LongestFirst extends BaseSequencer {
   override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ moduleId }: TestSpecification) => {
+    const rank = ({ moduleId, project }: TestSpecification) => {
       const at = LONGEST.findIndex((name) => new RegExp(`/${name}\\.(e2e-)?spec\\.ts$`).test(moduleId));
-      return at < 0 ? LONGEST.length : at;
+      return PROJECTS.indexOf(project.name) * (LONGEST.length + 1) + (at < 0 ? LONGEST.length : at);
     };
     return Promise.resolve(files.toSorted((one, other) => rank(one) - rank(other)));
   }

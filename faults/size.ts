@@ -11,6 +11,8 @@ const full = {
   rounds: 30,
   /** The longest outage, and the length of an overload. */
   faultMs: 30_000,
+  /** The pause of a client between a response and its next request. */
+  thinkTimeMs: 0,
   /** The number of requests without a fault. */
   requests: 1_000_000,
   /** Updates over damaged TLS, and updates that are repeated until they are answered. */
@@ -30,6 +32,7 @@ const medium: Size = {
   leastGoodput: 0.5,
   rounds: 3,
   faultMs: 4_000,
+  thinkTimeMs: 0,
   requests: 20_000,
   updates: 10_000,
   pipelines: 1_000,
@@ -41,6 +44,6 @@ export const SIZES = {
   full,
   /** For every change, in some 90 s. */
   medium,
-  /** For `npm test`. */
-  short: { ...medium, rounds: 1, faultMs: 2_000, updates: 2_000, pipelines: 200 },
+  /** For `npm test`. Its clients leave the processor to the tests beside them. */
+  short: { ...medium, rounds: 1, faultMs: 2_000, thinkTimeMs: 20, updates: 2_000, pipelines: 200 },
 } satisfies Record<string, Size>;
