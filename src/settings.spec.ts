@@ -14,6 +14,7 @@ const ADDRESS_RULE =
 const TLS_RULE =
   'must combine its TLS parameters as libpq does: an sslmode beside files, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
 const PEM_RULE = 'has an sslrootcert, or an sslcert with its sslkey, that is not valid PEM';
+const KEY_RULE = 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)';
 const WITHOUT_PASSWORD = 'postgresql://user@db.example/inventory';
 
 describe('readSettings', () => {
@@ -21,9 +22,13 @@ describe('readSettings', () => {
     expect(readSettings({ DATABASE_URL })).toMatchObject({ DATABASE_URL, PORT: 3000, LOG_LEVEL: 'info' });
   });
 
-  it('accepts the last port in an address, and the shortest key', () => {
-    const source = { DATABASE_URL: 'Postgres://u@db:65535/x', BOOTSTRAP_API_KEY: 'x'.repeat(32) };
-    expect(readSettings(source)).toMatchObject(source);
+  it('accepts the last port in an address, an address of IPv6, the shortest and the longest key', () => {
+    for (const source of [
+      { DATABASE_URL: 'Postgres://u@db:65535/x', BOOTSTRAP_API_KEY: 'x'.repeat(32) },
+      { DATABASE_URL: 'postgresql://u@[::1]/x', BOOTSTRAP_API_KEY: `${'AZaz09._~+/-'.repeat(21)}xxxx` },
+      { DATABASE_URL, BOOTSTRAP_API_KEY: `${'x'.repeat(254)}==` },
+    ])
+      expect(readSettings(source)).toMatchObject(source);
   });
 
   it.each([
@@ -47,16 +52,21 @@ describe('readSettings', () => {
     ['DATABASE_URL', undefined, 'is required'],
     ['DATABASE_URL', 'mysql://secret@db/x', ADDRESS_RULE],
     ['DATABASE_URL', 'postgresql://u:secret@one:5432,two:5432/x', ADDRESS_RULE],
+    ['DATABASE_URL', 'postgresql://u:secret@one,two/x', ADDRESS_RULE],
+    ['DATABASE_URL', 'postgresql://u:secret@[::1/x', ADDRESS_RULE],
     ['DATABASE_URL', 'postgresql://u:secret@db:65536/x', 'must name a port up to 65535'],
     ['PORT', '70000', 'must be an integer from 0 to 65535'],
+    ['DOCS', 'true', 'must be one of on, off'],
     ['CORS_ORIGINS', '*', 'must be origins like https://shop.example, separated by commas'],
     [
       'CORS_ORIGINS',
       'https://shop.example,https://b.example/',
       'must be origins like https://shop.example, separated by commas',
     ],
-    ['BOOTSTRAP_API_KEY', 'x'.repeat(31), 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)'],
-    ['BOOTSTRAP_API_KEY', `${'x'.repeat(256)}=`, 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)'],
+    ['BOOTSTRAP_API_KEY', 'x'.repeat(31), KEY_RULE],
+    ['BOOTSTRAP_API_KEY', `${'x'.repeat(256)}=`, KEY_RULE],
+    ['BOOTSTRAP_API_KEY', `${'x'.repeat(32)} y`, KEY_RULE],
+    ['BOOTSTRAP_API_KEY', `y ${'x'.repeat(32)}`, KEY_RULE],
   ])('refuses a %s of %j: the message has the name and the rule, never the value', (name, value, rule) => {
     expect(() => readSettings({ DATABASE_URL, [name]: value })).toThrow(new Failure(`${name} ${rule}`));
   });
@@ -75,8 +85,10 @@ describe('readSettings', () => {
     const file = join(mkdtempSync(join(tmpdir(), 'inventory-settings-')), 'password');
     onTestFinished(() => rmSync(dirname(file), { recursive: true }));
     writeFileSync(file, ` p\t${end}`);
-    const { DATABASE_URL: address } = readSettings({ DATABASE_URL: WITHOUT_PASSWORD, DATABASE_PASSWORD_FILE: file });
-    expect(new URL(address).searchParams.get('password')).toBe(' p\t');
+    const read = () => readSettings({ DATABASE_URL: WITHOUT_PASSWORD, DATABASE_PASSWORD_FILE: file }).DATABASE_URL;
+    expect(new URL(read()).searchParams.get('password')).toBe(' p\t');
+    writeFileSync(file, end);
+    expect(read).toThrow(new Failure('DATABASE_PASSWORD_FILE names a file that is empty'));
   });
 
   it.each('secret/@ secret/ secret@/ 1/secret secret? secret@? secret# secret% secret%ff'.split(' '))(
@@ -99,8 +111,11 @@ describe('readSettings', () => {
     ['sslmode=prefer', 'must have one of these as sslmode: disable, require, verify-ca, verify-full'],
     ['sslmode=verify-ca', TLS_RULE],
     ['sslmode=require&sslrootcert=system', TLS_RULE],
+    ['sslmode=verify-ca&sslrootcert=system', TLS_RULE],
+    ['sslmode=require&sslrootcert=', 'has an sslrootcert that cannot be read: no such file or directory'],
     ['sslrootcert=/dev/null', TLS_RULE],
     ['ssl=true', 'must ask for TLS by sslmode, sslrootcert, sslcert, sslkey, not by ssl'],
+    ['sslmode=disable&sslcrl=x', 'must ask for TLS by sslmode, sslrootcert, sslcert, sslkey, not by sslcrl'],
   ])('refuses the TLS parameters %s', (parameters, rule) => {
     const source = { DATABASE_URL: `${DATABASE_URL}?${parameters}` };
     expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
@@ -122,11 +137,34 @@ describe('readSettings', () => {
     expect(tls(`&sslcert=${cert}&sslkey=${key}`)).toEqual({ cert: pair.certificate, key: pair.key });
   });
 
+  it('verifies the server by the sslrootcert, and its name only with verify-full', () => {
+    const ca = join(mkdtempSync(join(tmpdir(), 'inventory-settings-')), 'ca');
+    onTestFinished(() => rmSync(dirname(ca), { recursive: true }));
+    const { certificate } = createCertificate();
+    writeFileSync(ca, certificate);
+    const tls = (mode: string) => {
+      const { DATABASE_URL: address } = readSettings({
+        DATABASE_URL: `${DATABASE_URL}?sslmode=${mode}&sslrootcert=${ca}`,
+      });
+      return connectionConfig(address, 'test', {}).ssl as ConnectionOptions;
+    };
+    const anyName = { ca: certificate, checkServerIdentity: expect.any(Function) as unknown };
+    expect(['disable', 'require', 'verify-ca', 'verify-full'].map(tls)).toEqual([
+      ...[false, anyName, anyName],
+      { ca: certificate },
+    ]);
+    const options = tls('verify-full');
+    const contents = ['renewed', ''].map((text) => (writeFileSync(ca, text), options.ca));
+    rmSync(ca);
+    expect([...contents, options.ca]).toEqual(Array(3).fill('renewed'));
+  });
+
   it('reads PGHOST and PGSSLMODE when the address has no host and no mode', () => {
     const read = (address: string) =>
       readSettings({ DATABASE_URL: address, PGHOST: 'other', PGSSLMODE: 'require' }).DATABASE_URL;
     expect(read(DATABASE_URL)).toBe(`${DATABASE_URL}?sslmode=require`);
     expect(read(`${DATABASE_URL}?sslmode=disable`)).toBe(`${DATABASE_URL}?sslmode=disable`);
+    expect(() => read(`${DATABASE_URL}?sslmode=`)).toThrow('sslmode');
     expect(read('postgresql:///db?port=1')).toBe('postgresql:///db?port=1&host=other&sslmode=require');
   });
 
