@@ -24,19 +24,24 @@ interface Page extends Props {
 
 /** What the page gives to Swagger UI, without a browser; `npm test -- --project browser` looks at both in one. */
 function open() {
-  const SwaggerUIBundle = Object.assign(vi.fn<(page: Page) => void>(), { presets: {} });
+  const SwaggerUIBundle = Object.assign(vi.fn<(page: Page) => void>(), { presets: { apis: 'apis' } });
   const document = { getElementById: (id: string) => `#${id}` };
   runInNewContext(readFileSync(`${import.meta.dirname}/page/docs.js`, 'utf8'), { document, SwaggerUIBundle });
   const [[page]] = SwaggerUIBundle.mock.calls as [[Page]];
   const createElement = (of: unknown, props: Props, ...children: unknown[]): Element => ({ of, props, children });
-  const React = { createElement, Fragment: 'fragment', useMemo: (make: () => unknown) => make() };
+  let memo: { deps: unknown[]; made: unknown } | undefined;
+  const useMemo = (make: () => unknown, deps: unknown[]) => {
+    if (!memo || deps.some((dep, at) => dep !== memo?.deps[at])) memo = { deps, made: make() };
+    return memo.made;
+  };
+  const React = { createElement, Fragment: 'fragment', useMemo };
   return { page, ...page.plugins[0]({ React }) };
 }
 
 it('the page asks its own service alone, forgets the key, and shows all that the document has', () => {
   const settings = { domNode: '#docs', url: '/openapi.json', validatorUrl: null, persistAuthorization: false };
   const shown = { deepLinking: true, docExpansion: 'list', displayRequestDuration: true, showExtensions: true };
-  expect(open().page).toMatchObject({ ...settings, ...shown, tryItOutEnabled: true });
+  expect(open().page).toMatchObject({ ...settings, ...shown, tryItOutEnabled: true, presets: ['apis'] });
 });
 
 it('the page shows the document without bounds that a browser rounds and without examples in header fields', () => {
@@ -66,12 +71,19 @@ it('the page shows a response indented with every digit, and of a long list the 
   expect(note).toMatchObject({ props: { className: 'shown-of' } });
   expect(note?.children).toEqual(['The first 200 of 1,201 are shown; Download has all.']);
   expect(JSON.parse(String(list?.children[0]))).toHaveLength(200);
+  expect(shown('{"a":1}')[1]?.children).toEqual(['{\n  "a": 1\n}']);
   expect(show('{"a":1}')[1]?.children).toEqual(['{"a":1}']); // a request
 
-  const getComponent = (name: string) => name;
+  const getComponent = (name: string, isContainer?: boolean) => isContainer && name;
   const body = (contentType?: string) =>
     wrapComponents.responseBody('original')({ contentType, content: '{}', getComponent }) as Element;
-  const code = { className: 'response-json', downloadable: true, canCopy: true, fileName: 'response.json' };
+  const code = {
+    className: 'response-json',
+    language: 'json',
+    downloadable: true,
+    canCopy: true,
+    fileName: 'response.json',
+  };
   expect(body('application/json').children[1]).toMatchObject({ of: 'HighlightCode', props: code, children: ['{}'] });
   expect([body('text/plain').of, body().of]).toEqual(['original', 'original']);
   const kept = page.responseInterceptor({ url: '/x', headers: {}, text: '{}', body: '{}', obj: {} });
@@ -82,7 +94,10 @@ it('the page offers the tag that holds: of the list, of an item in the list, or 
   const { page, wrapComponents } = open();
   const onChange = vi.fn();
   const field = (description: string, petId?: string, more: Props = {}) => {
-    const specSelectors = { parameterValues: () => new Map([['path.petId', petId]]) };
+    const specSelectors = {
+      parameterValues: (of: string[]) =>
+        new Map(of.join() === '/inventory/{petId},patch' ? [['path.petId', petId]] : []),
+    };
     const element = wrapComponents.JsonSchema_string('original', { specSelectors })({ description, onChange, ...more });
     return (element as Element).children as [Element, Element[] & Partial<Element>];
   };
@@ -108,6 +123,7 @@ it('the page offers the tag that holds: of the list, of an item in the list, or 
 
   const [input, button] = field('If-Match', '1');
   expect(input).toMatchObject({ of: 'original', props: { description: '"pending-19"' } });
+  expect(button).toMatchObject({ of: 'button', props: { type: 'button', className: 'btn current-tag' } });
   (button.props?.['onClick'] as () => void)();
   expect(onChange).toHaveBeenCalledWith('"pending-19"');
   expect(field('If-Match', '1', { disabled: true })).toMatchObject([{ props: { description: 'If-Match' } }, []]);
