@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
+import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
@@ -14,6 +16,8 @@ import { startService } from './support/service.ts';
 const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
 const first = String(names[0]);
 const later = '99990101000000_later';
+/** A transaction id of another server. */
+const AHEAD = '4611686018427387904';
 const WAITING = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
 
 /** The project's migrations, and one that comes after them. */
@@ -58,7 +62,7 @@ describe('migrations', () => {
   it('are registered as Prisma registers them', async () => {
     await applyMigrations(database.url);
     const columns = `migration_name, checksum, logs, rolled_back_at, applied_steps_count, length(id) AS id_length,
-      started_at <= finished_at AS is_finished`;
+      started_at < finished_at AS is_finished`;
     expect(await register(columns)).toEqual(
       names.map((name) => ({
         migration_name: name,
@@ -100,8 +104,25 @@ describe('migrations', () => {
     const failure = applyMigrations(database.url).catch((error: unknown) => error);
     const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
     while ((await rows(waiting)).length === 0);
-    vi.advanceTimersByTime(15 * 60_000);
+    vi.advanceTimersByTime(15 * 60_000 - 1);
+    expect(vi.getTimerCount()).toBe(1);
+    vi.advanceTimersByTime(1);
     expect(await failure).toMatchObject({ message: 'Query read timeout' });
+  });
+
+  it('give up when PostgreSQL opens no session within 5 s', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void silent.close());
+    await once(silent, 'listening');
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { port } = silent.address() as AddressInfo;
+    const failure = applyMigrations(`postgresql://127.0.0.1:${port}/x`).catch((error: unknown) => error);
+    await once(silent, 'connection');
+    vi.advanceTimersByTime(4_999);
+    expect(vi.getTimerCount()).toBe(1);
+    vi.advanceTimersByTime(1);
+    expect(await failure).toMatchObject({ message: 'timeout expired' });
   });
 
   it('change nothing when one of them fails, and can be run again', async () => {
@@ -118,14 +139,22 @@ describe('migrations', () => {
   it('are refused when one was edited after it was applied', async () => {
     await applyMigrations(database.url);
     await client.query(`UPDATE _prisma_migrations SET checksum = 'another' WHERE migration_name = $1`, [first]);
-    await expect(applyMigrations(database.url)).rejects.toThrow(`migration ${first} was edited`);
+    await expect(applyMigrations(database.url)).rejects.toThrow(
+      new Failure(
+        `migration ${first} was edited after this database applied it; restore the file and put the change into a new migration`,
+      ),
+    );
   });
 
   it('are refused while one is marked as failed, until it is marked as rolled back', async () => {
     await applyMigrations(database.url);
     await client.query(`UPDATE _prisma_migrations SET finished_at = NULL WHERE migration_name = $1`, [first]);
     expect(await pendingMigrations(rows)).toEqual([first]);
-    await expect(applyMigrations(database.url)).rejects.toThrow(`migration ${first} is marked as failed`);
+    await expect(applyMigrations(database.url)).rejects.toThrow(
+      new Failure(
+        `migration ${first} is marked as failed in this database; repair what it left, then delete its row from _prisma_migrations`,
+      ),
+    );
     await client.query(`UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = $1`, [first]);
     expect(await pendingMigrations(rows)).toEqual([first]);
     await expect(applyMigrations(database.url)).rejects.toThrow('type "pet_status" already exists'); // it is applied anew
@@ -170,7 +199,11 @@ describe('migrations', () => {
     beforeEach(migrateAndAddPets);
 
     it('do not wait when there is nothing to do', async () => {
-      await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
+      await client.query(`CREATE SCHEMA other; CREATE TABLE other.inventory_item ();
+        CREATE TRIGGER inventory_item_replicated AFTER INSERT ON other.inventory_item EXECUTE FUNCTION mark_unrecorded_change()`);
+      await client.query('BEGIN; LOCK TABLE stock_change IN ROW EXCLUSIVE MODE');
+      expect(await applyMigrations(database.url)).toEqual([]);
+      await client.query(`UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
       expect(await applyMigrations(database.url)).toEqual([]);
     });
 
@@ -201,10 +234,12 @@ describe('migrations', () => {
       const failed = await failedUpdates(1_500);
       await client.query('COMMIT');
       expect([failed, await failure]).toMatchObject([0, { code: '55P03' }]);
-      await applyMigrations(database.url);
-      expect(await rows(`SELECT tgenabled::text FROM pg_trigger WHERE tgname = 'inventory_item_replicated'`)).toEqual([
-        { tgenabled: 'R' },
-      ]);
+      for (const wrong of ['ENABLE', 'ENABLE ALWAYS', 'DISABLE']) {
+        await client.query(`ALTER TABLE inventory_item ${wrong} TRIGGER inventory_item_replicated`);
+        await applyMigrations(database.url);
+        const state = `SELECT tgenabled::text FROM pg_trigger WHERE tgname = 'inventory_item_replicated'`;
+        expect(await rows(state)).toEqual([{ tgenabled: 'R' }]);
+      }
     });
   });
 
@@ -213,18 +248,30 @@ describe('migrations', () => {
     const next = async () =>
       Number((await client.query<{ id: string }>(`SELECT nextval(${SEQUENCE}) AS id`)).rows[0]?.id);
 
-    it('set a sequence that was never used', async () => {
+    it('set a sequence that was never used, beside who reads the history', async () => {
       await applyMigrations(database.url);
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 1, 'there')`);
+      await client.query('BEGIN; SELECT FROM stock_change');
       await applyMigrations(database.url);
       expect(await next()).toBe(2);
+    });
+
+    it.each([
+      `stock_change (changed_in, pet_id, changed_by) VALUES ('${AHEAD}', 1, 'there')`,
+      `unrecorded_change VALUES ('${AHEAD}')`,
+    ])('leave nothing that lies ahead of %s', async (row) => {
+      await applyMigrations(database.url);
+      await client.query(`INSERT INTO ${row}`);
+      await applyMigrations(database.url);
+      const left = `SELECT changed_in FROM stock_change UNION SELECT changed_in FROM unrecorded_change`;
+      expect(await rows(left)).not.toContainEqual({ changed_in: AHEAD });
     });
 
     it('wait for who prunes the history before they move those of its rows that lie ahead', async () => {
       await applyMigrations(database.url);
       await client.query(
-        `INSERT INTO stock_change (pet_id, changed_by, changed_in) VALUES (1, 'there', '4611686018427387904'), (2, 'here', '3');
-         INSERT INTO unrecorded_change VALUES ('4611686018427387904'), ('3');
+        `INSERT INTO stock_change (pet_id, changed_by, changed_in) VALUES (1, 'there', '${AHEAD}'), (2, 'here', '3');
+         INSERT INTO unrecorded_change VALUES ('${AHEAD}'), ('3');
          SELECT setval(pg_get_serial_sequence('stock_change', 'id'), 1, false)`,
       );
       const prune = await database.session(HISTORY_LOCK);

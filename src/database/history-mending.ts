@@ -9,7 +9,7 @@ export const HISTORY_LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('inve
 const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')::regclass`;
 const IS_AHEAD = 'changed_in >= pg_snapshot_xmax(pg_current_snapshot())';
 
-const HIGHEST = '(SELECT coalesce(max(id), 0) FROM stock_change)';
+const HIGHEST = '(SELECT max(id) FROM stock_change)';
 
 const FAULTS = `
   SELECT ${HIGHEST} > coalesce(pg_sequence_last_value(${SEQUENCE}), 0) AS lags,
