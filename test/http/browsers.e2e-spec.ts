@@ -48,6 +48,11 @@ describe('CORS_ORIGINS', () => {
     expect(await ask(service, '/v1/nothing', SHOP, PREFLIGHT)).toMatchObject({ status: 404 });
   });
 
+  it('lets pages of each of its origins read', async () => {
+    const another = 'http://localhost:5173';
+    expect(await ask(service, '/v1/inventory', another)).toHaveProperty('access-control-allow-origin', another);
+  });
+
   it('lets no page of another origin read anything, and no page at all when it is empty', async () => {
     for (const init of [{}, PREFLIGHT]) {
       const toOther = await ask(service, '/v1/inventory', 'https://other.example', init);
