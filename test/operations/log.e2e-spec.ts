@@ -14,9 +14,10 @@ import { type LogLine, ServiceProcess } from '../support/service-process.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c';
-const CRASH_ON_SIGNAL = `data:text/javascript,${encodeURIComponent(
-  "process.on('SIGUSR2', () => { throw new Error('boom psk_' + 'x'.repeat(48)); })",
-)}`;
+const crashOnSignal = (async = '') =>
+  `data:text/javascript,${encodeURIComponent(
+    `process.on('SIGUSR2', ${async} () => { throw new Error('boom psk_' + 'x'.repeat(48)); })`,
+  )}`;
 
 describe('the log', { timeout: 30_000 }, () => {
   const bootstrap = randomBytes(24).toString('base64url');
@@ -304,6 +305,7 @@ describe('the log', { timeout: 30_000 }, () => {
     }
     service.signal('SIGINT');
     expect((await service.ended).code).toBe(0);
+    expect(service.lines().at(-2)).toMatchObject({ msg: 'draining', reason: 'SIGINT' });
     const statuses = Map.groupBy(requestLines(service.lines()), ({ status }) => status);
     expect([statuses.get(200)?.length, statuses.get(400)?.length]).toEqual([4, 40]);
   });
@@ -414,7 +416,7 @@ describe('the log', { timeout: 30_000 }, () => {
   });
 
   it('has the stack of a crash, after which the process exits with 1', async () => {
-    const service = await start({}, ['--import', CRASH_ON_SIGNAL]);
+    const service = await start({}, ['--import', crashOnSignal()]);
     service.signal('SIGUSR2');
     expect((await service.ended).code).toBe(1);
     const err = { message: 'boom [key]', stack: expect.stringContaining('at ') as string };
@@ -426,12 +428,14 @@ describe('the log', { timeout: 30_000 }, () => {
   });
 
   it('lets the process exit with 1 after a crash during the drain, whatever signal follows', async () => {
-    const service = await start({ DRAIN_DELAY_MS: '1000' }, ['--import', CRASH_ON_SIGNAL]);
+    const service = await start({ DRAIN_DELAY_MS: '1000' }, ['--import', crashOnSignal('async')]);
     const code = service.terminate();
     await service.line(({ msg }) => msg === 'draining');
     service.signal('SIGUSR2');
-    await service.line(({ msg }) => msg === 'uncaughtException');
+    await service.line(({ msg }) => msg === 'unhandledRejection');
     service.signal('SIGTERM');
     expect(await code).toBe(1);
+    const drains = service.lines().filter(({ msg }) => msg === 'draining');
+    expect(drains.map(({ reason }) => reason)).toEqual(['SIGTERM']);
   });
 });
