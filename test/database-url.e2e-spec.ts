@@ -5,7 +5,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startPostgres } from '../dev/embedded-postgres.ts';
+import { createApp } from '../src/app.ts';
 import { applyMigrations } from '../src/database/migrations.ts';
+import { readSettings } from '../src/settings.ts';
 import { EXPORT_FAILED, failed, inventory } from './commands/inventory-command.ts';
 import { createCertificate } from './support/certificate.ts';
 import { createDatabase } from './support/database.ts';
@@ -161,6 +163,14 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
       'inventory: DATABASE_URL has an sslrootcert that cannot be read: no such file or directory',
       'inventory: PORT must be an integer from 0 to 65535',
     ]);
+  });
+
+  it('fails in one line when sslrootcert vanishes during the start', async () => {
+    const vanishing = join(folder, 'vanishing.pem');
+    copyFileSync(authority, vanishing);
+    const settings = readSettings({ DATABASE_URL: address('sslmode=verify-full&sslrootcert=$/vanishing.pem') });
+    rmSync(vanishing);
+    await expect(createApp(settings)).rejects.toThrow(/^has an sslrootcert that cannot be read: no such file[^\n]+$/);
   });
 
   it('reads a renewed sslrootcert for the next connection, and keeps the old one while the file is empty or missing', async () => {
