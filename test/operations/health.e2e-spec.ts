@@ -8,11 +8,13 @@ import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-se
 import { type TestService, startService } from '../support/service.ts';
 import { ServiceProcess } from '../support/service-process.ts';
 
-/** Logs when the process first handles SIGTERM, and whether it listens by then. */
+/** Logs when the process first handles SIGTERM, whether it listens by then, and how many packages it has loaded. */
 const TELLS_WHEN_IT_HEARS = `data:text/javascript,${encodeURIComponent(`
   import { writeSync } from 'node:fs';
+  import { createRequire } from 'node:module';
   process.on('newListener', (name) => {
-    const line = { msg: 'hears', serves: process.getActiveResourcesInfo().includes('TCPServerWrap') };
+    const serves = process.getActiveResourcesInfo().includes('TCPServerWrap');
+    const line = { msg: 'hears', serves, loaded: Object.keys(createRequire('/').cache).length };
     if (name === 'SIGTERM') writeSync(1, JSON.stringify(line) + '\\n');
   });
 `)}`;
@@ -162,7 +164,8 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     const { url } = await createDatabase();
     const service = await ServiceProcess.onFreePort({ DATABASE_URL: url, PORT: '0' });
     service.start();
-    const { port } = await service.line(({ msg }) => msg === 'listening');
+    const { address, port } = await service.line(({ msg }) => msg === 'listening');
+    expect(address).toBe('127.0.0.1');
     await expect.poll(() => probe(`http://127.0.0.1:${String(port)}`, 'ready')).toEqual(OK);
   });
 
@@ -172,6 +175,6 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url }, { nodeOptions });
     service.start();
     const heard = await service.line(({ msg }) => msg === 'hears');
-    expect([heard, await service.terminate()]).toEqual([{ msg: 'hears', serves: false }, 0]);
+    expect([heard, await service.terminate()]).toEqual([{ msg: 'hears', serves: false, loaded: 0 }, 0]);
   });
 });
