@@ -7,9 +7,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { HISTORY_LOCK } from '../src/database/history-mending.js';
+import { boundsOfRequest } from '../src/database/deadline.js';
+import { HISTORY_LOCK, LOCK_WITHIN_MS } from '../src/database/history-mending.js';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
 import { Failure } from '../src/errors/error-text.js';
+import { readSettings } from '../src/settings.js';
 import { createDatabase, type Database } from './support/database.ts';
 import { startService } from './support/service.ts';
 
@@ -190,7 +192,7 @@ describe('migrations', () => {
       let failed = 0;
       for (const over = performance.now() + withinMs; performance.now() < over;) {
         await database
-          .sql('SET lock_timeout = 500; UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = 2')
+          .sql('SET lock_timeout = 2000; UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = 2')
           .catch(() => failed++);
       }
       return failed;
@@ -213,6 +215,8 @@ describe('migrations', () => {
       const failed = await failedUpdates(3_000);
       await client.query('COMMIT');
       expect([failed, await applied]).toEqual([0, [later]]);
+      const { REQUEST_DEADLINE_MS } = readSettings({ DATABASE_URL: database.url });
+      expect(LOCK_WITHIN_MS).toBeLessThan(boundsOfRequest(REQUEST_DEADLINE_MS).lock_timeout);
     });
 
     it('give up after a minute', async () => {
