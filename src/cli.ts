@@ -17,7 +17,6 @@ const program = new Command('inventory')
   .description('Manages the stock of the pet store in the database of DATABASE_URL.')
   .version(version)
   .exitOverride()
-  .showSuggestionAfterError()
   .addHelpText('after', '\nExit codes: 0 done, 1 failed, 2 wrong use.');
 
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
