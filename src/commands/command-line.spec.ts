@@ -71,6 +71,33 @@ it.each(['migrate', 'keys list', 'history 1', 'export', 'import x.csv'])(
   },
 );
 
+it.each([
+  [
+    'import',
+    'Sets the stock from a file: all rows or none. Pets that do not change are not written.',
+    'file the file, or - for standard input; a file named *.gz is unpacked',
+    '--format <format> the format of the file (default: by its name) (choices: "csv", "ndjson", "json")',
+    '--missing <what> what happens to pets that are not in the file (choices: "keep", "remove", default: "keep")',
+    '--by <who> the author in the history (default: user@host and the name of the file)',
+    '--dry-run check the file and count the changes, but write nothing',
+    '--quiet show only errors',
+    '--json write the summary to standard output as JSON',
+    'csv has a header line. ndjson has an object in each line. json is an array of such objects. Each pet has:',
+    'From standard input, "--missing remove" needs "# end" as the last line, so that an interrupted transfer removes nothing:',
+  ],
+  [
+    'export',
+    'Writes all pets of one moment, by ascending id. If it fails, the last line is "# failed", which no import accepts.',
+    '--format <format> the format of the output (choices: "csv", "ndjson", "json", default: "csv")',
+    '--end-mark end csv and ndjson with a line "# end", which tells an import that it has all pets',
+  ],
+])('the help of %s says what each option does', async (command, ...told) => {
+  const { parse, printed } = parser();
+  await expect(parse(`inventory ${command} --help`)).rejects.toMatchObject({ code: 'commander.helpDisplayed' });
+  const words = printed().replaceAll(/\s+/g, ' ');
+  for (const each of told) expect(words).toContain(` ${each} `);
+});
+
 it('names the members of a pet in the help of import, and the end mark that its example needs', async () => {
   const { parse, printed } = parser();
   await expect(parse('inventory import --help')).rejects.toMatchObject({ code: 'commander.helpDisplayed' });

@@ -35,9 +35,9 @@ const CSV_FAULTS: Fault[] = [
   ['petId is missing', { petId: '' }],
   ['quantity is missing', { quantity: '' }],
   ['status is missing', { status: '' }],
-  ['must have 3 fields', '5,5,sold,', '5,5', '5;5;sold'],
+  ['must have 3 fields', '5,5,sold,', '5,5', '5;5;sold', '5,5,sold\r6,6,sold'],
   [QUOTE_RULE, '"5"5,5,sold', '5"5,5,sold', '"5,5,sold', '5,"5"",sold'],
-  [QUANTITY_RULE, '5,"5""",sold'],
+  [QUANTITY_RULE, '5,"5""",sold', '5,"5"",5",sold'],
 ];
 
 const badJsonPetIds = '"5" true [5] {} 1.0 1e3 -0 9223372036854775808 -9223372036854775809 1e999'.split(' ');
@@ -54,7 +54,7 @@ const ITEM_FAULTS: Fault[] = [
   ['member "name" is unknown', { name: '"Rex"' }],
   ['member "__proto__" is unknown', '{"petId":5,"quantity":5,"status":"sold","__proto__":1}'],
   ['must be a JSON object', '[5,5,"sold"]', '5', 'null'],
-  [TWICE, '{"petId":5,"petId":6,"quantity":5,"status":"sold"}', '{"petId":5,"petId" :5,"quantity":5,"status":"sold"}'],
+  [TWICE, ...['', ' ', '\t'].map((space) => `{"petId":5,"petId"${space}:6,"quantity":5,"status":"sold"}`)],
   [
     NOT_JSON,
     '{"petId":05,"quantity":5,"status":"sold"}',
