@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageFile from '../../package.json' with { type: 'json' };
 import { createDatabase, type Database } from '../support/database.ts';
-import { EXPORT_FAILED, failed, inventory, printed } from './inventory-command.ts';
+import { EXPORT_FAILED, failed, inventory, printed, startInventory } from './inventory-command.ts';
 
 let empty: Database;
 /** Accepts connections and sends nothing. */
@@ -27,10 +27,27 @@ function run(line: string, databaseUrl = 'postgresql://127.0.0.1:1/x') {
 describe('inventory', () => {
   it('prints its version and its help', async () => {
     expect(await run('inventory --version')).toEqual(printed(`${packageFile.version}\n`));
-    expect((await run('inventory --help')).stdout).toContain('Exit codes: 0 done, 1 failed, 2 wrong use.');
+    const help = await run('inventory --help');
+    expect(help).toMatchObject({ code: 0, stderr: '' });
+    expect(help.stdout).toContain('\nManages the stock of the pet store in the database of DATABASE_URL.\n');
+    expect(help.stdout.slice(help.stdout.indexOf('Commands:')).split(/\s{2,}/)).toMatchObject([
+      ...['Commands:', 'migrate', 'Brings the database to the newest schema.'],
+      ...['keys', 'Issues, lists, rotates and revokes API keys.'],
+      ...['import [options] <file>', 'Sets the stock from a file.'],
+      ...['export [options]', 'Writes the stock to standard output.'],
+      ...['history', 'Shows, follows, checks and prunes the changes of the', 'stock.'],
+      ...['help [command]', 'display help for command', 'Exit codes: 0 done, 1 failed, 2 wrong use.\n'],
+    ]);
     const { code, stdout, stderr } = await run('inventory keys create --help');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toContain('Usage: inventory keys create');
+  });
+
+  it('exits with 2 after wrong use also when nobody reads what it prints', async () => {
+    const child = startInventory('', ['bogus']);
+    child.stderr.destroy();
+    await once(child, 'close');
+    expect(child.exitCode).toBe(2);
   });
 
   it('ends at once on a Node.js without JSON.rawJSON, which would round ids, as the service does', () => {

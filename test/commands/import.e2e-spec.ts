@@ -1,12 +1,14 @@
-import { execFileSync } from 'node:child_process';
-import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtemp, open, rm, symlink, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type ImportOptions, importStock } from '../../src/commands/import.ts';
+import { loadRows } from '../../src/commands/stock-merge.ts';
 import { ITEM } from '../../src/inventory/stock-item.ts';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
 import {
@@ -18,6 +20,7 @@ import {
   outcomeOf,
   printed,
   sessionsOf,
+  SHELL_COMMAND,
   startInventory,
   untilSessionOf,
 } from './inventory-command.ts';
@@ -80,6 +83,7 @@ describe('inventory import', () => {
   it('removes pets that the file does not have with --missing remove, but never all pets', async () => {
     expect(await importCsv('', '--missing', 'remove')).toEqual(failed('the file has no pet; it would remove them all'));
     expect(await importFile(await file('empty.csv', CSV_HEADER), { missing: 'keep' })).toMatchObject({ removed: 0 });
+    await expect(importFile(join(folder, 'empty.csv'), { dryRun: true })).rejects.toThrow('it would remove them all');
     const startedAt = performance.now();
     const child = startInventory(store.url, [...IMPORT_CSV, '--missing', 'remove', '--by', 'me']);
     child.stdin.write(CSV_HEADER);
@@ -111,21 +115,32 @@ describe('inventory import', () => {
   });
 
   it('changes a pet whose quantity, status or both differ, and counts so', async () => {
-    const path = await file('each.csv', `${CSV_HEADER}7,13,available\n9007199254740993,3,sold\n9,0,sold\n`);
-    const counts = { added: 1, changed: 2, unchanged: 0, removed: 0 };
+    const path = await file('each.csv', `${CSV_HEADER}10,0,sold\n7,13,available\n9007199254740993,3,sold\n9,0,sold\n`);
+    const counts = { added: 2, changed: 2, unchanged: 0, removed: 0 };
     expect(await importFile(path, { missing: 'keep', dryRun: true })).toEqual(counts);
     expect(await importFile(path, { dryRun: true })).toEqual({ ...counts, removed: 2 });
     expect(await importFile(path, { missing: 'keep', by: 'x' })).toEqual(counts);
     expect(await store.changes()).toEqual([
       '7 12 available > 13 available command:import x',
       '9 > 0 sold command:import x',
+      '10 > 0 sold command:import x',
       '9007199254740993 3 pending > 3 sold command:import x',
     ]);
+    const onDisk = await store.sql('SELECT pet_id FROM inventory_item WHERE pet_id IN (9, 10) ORDER BY ctid');
+    expect(onDisk).toEqual([{ pet_id: '9' }, { pet_id: '10' }]);
   });
 
   it('may end without a line break in a file, but not in a pipe', async () => {
     const csv = `${CSV_HEADER}8,1,sold`;
-    const inPipe = await store.inventoryReading(csv, ...IMPORT_CSV);
+    await file('-', 'not what is read');
+    const options = {
+      shell: true,
+      cwd: folder,
+      env: { DATABASE_URL: store.url },
+      input: csv,
+      encoding: 'utf8',
+    } as const;
+    const inPipe = spawnSync(`${SHELL_COMMAND} ${IMPORT_CSV.join(' ')}`, options);
     expect(inPipe.stderr).toContain('error: line 2: ends without a line break, so the rest of it may be missing\n');
     const pipe = join(folder, 'pipe.csv');
     execFileSync('mkfifo', [pipe]);
@@ -133,15 +148,18 @@ describe('inventory import', () => {
       expect(importFile(pipe, { missing: 'keep' })).rejects.toThrow('line 2: ends without a line break'),
       writeFile(pipe, csv),
     ]);
-    expect(await importFile(await file('unended.csv', csv), { missing: 'keep' })).toMatchObject({ added: 1 });
+    const link = join(folder, 'link.csv');
+    await symlink(await file('unended.csv', csv), link);
+    expect(await importFile(link, { missing: 'keep' })).toMatchObject({ added: 1 });
   });
 
   it('reads every format of an export, also when packed by gzip', async () => {
     const csv = await store.inventory('export');
-    const ndjson = await store.inventory('export', '--format', 'ndjson');
+    const ndjson = await store.inventory('export', '--format', 'ndjson', '--end-mark');
     const json = await store.inventory('export', '--format', 'json', '--end-mark'); // JSON needs none
     expect(csv).toEqual(printed(CSV_HEADER + OLD));
     expect(await store.inventory('export', '--end-mark')).toEqual(printed(CSV_HEADER + OLD + END_MARK));
+    expect(ndjson.stdout).toMatch(/}\n# end\n$/);
     expect(ndjson.stdout.split('\n')[2]).toBe('{"petId":9007199254740993,"quantity":3,"status":"pending"}');
     expect(JSON.parse(json.stdout)).toHaveLength(4);
 
@@ -166,6 +184,7 @@ describe('inventory import', () => {
       RESET session_replication_role`);
     const marked = { code: 1, stdout: expect.stringMatching(/\n# failed\n$/) as string };
     const cancelled = 'error: the database cut the statement off: it took too long, or somebody cancelled it\n';
+    const write = 'DO $$ BEGIN LOCK TABLE inventory_item IN ROW EXCLUSIVE MODE NOWAIT; END $$';
     for (const [cut, outcome] of [
       ['SIGTERM', { code: 143, stderr: 'interrupted: the export is not complete\n' }],
       ['pg_terminate_backend', marked],
@@ -174,6 +193,7 @@ describe('inventory import', () => {
       const exporting = startInventory(store.url, ['export', '--end-mark']);
       onTestFinished(() => void exporting.kill('SIGKILL'));
       await untilSessionOf('export', store.database, `wait_event = 'ClientWrite'`); // its output is not read
+      await store.sql(write); // which needs not wait
       if (cut === 'SIGTERM') exporting.kill(cut);
       else
         await store.sql(
@@ -218,9 +238,13 @@ describe('inventory import', () => {
     expect(told).toContain('line 10: petId is the same as in line 2');
     expect(told.slice(20)).toEqual(['problems in the file, all together: 86; nothing was written', '']);
     expect(await store.stock()).toBe(OLD);
-    const twice = Array(2).fill({ petId: 1, quantity: -1, status: 'sold' });
-    const array = importFile(await file('twice.json', JSON.stringify(twice)));
-    await expect(array).rejects.toThrow(/^item 1: q.+\nitem 2: petId .+ as in item 1\nitem 2: q.+\nproblems .+: 3;/);
+    const thrice = Array(3).fill({ petId: 1, quantity: -1, status: 'sold' });
+    const array = importFile(await file('thrice.json', JSON.stringify(thrice)));
+    await expect(array).rejects.toThrow(
+      /^item 1: q.+\nitem 2: petId .+ as in item 1\nitem 2: q.+\nitem 3: petId .+ as in item 1\nitem 3: q.+\nproblems .+: 5;/,
+    );
+    const lined = importFile(await file('twice.ndjson', '{"petId":1,"quantity":1,"status":"sold"}\n'.repeat(2)));
+    await expect(lined).rejects.toThrow(/^line 2: petId is the same as in line 1\n/);
   });
 
   it('records --by with each change, and refuses a text that is not one short line', async () => {
@@ -242,6 +266,37 @@ describe('inventory import', () => {
     child.kill('SIGINT');
     expect(await outcomeOf(child)).toEqual({ code: 130, stdout: '', stderr: 'interrupted: nothing was changed\n' });
     expect(await store.changes()).toEqual([]);
+  });
+
+  it('locks pets in the order of their ids, and prints after Ctrl-C meanwhile that nothing was changed', async () => {
+    const told = vi.spyOn(console, 'error').mockReturnValue();
+    onTestFinished(() => told.mockRestore());
+    const first = 'SELECT FROM inventory_item WHERE pet_id = -9223372036854775808 FOR UPDATE';
+    await store.database.session(first);
+    const pets = OLD.replaceAll(/,\d+,/g, ',1,').trimEnd().split('\n').toReversed();
+    const finished = Promise.allSettled([importFile(await file('locked.csv', `${CSV_HEADER}${pets.join('\n')}\n`))]);
+    await untilSessionOf('import', store.database, `wait_event_type = 'Lock'`);
+    process.listeners('exit').at(-1)?.(130);
+    expect(await store.sql('SELECT FROM inventory_item FOR UPDATE SKIP LOCKED')).toHaveLength(3);
+    await store.sql(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'inventory import'`);
+    expect(await finished).toMatchObject([{ status: 'rejected' }]);
+    expect(told.mock.calls).toEqual([['interrupted: nothing was changed']]);
+  });
+
+  it('keeps nothing in its session after its transaction, for a pooler may give the session to another import', async () => {
+    const client = await store.database.session();
+    await client.query(`SET default_transaction_isolation = serializable`);
+    const shown = `SELECT name, setting FROM pg_settings WHERE name ~ 'timeout$|^work_mem|check_interval$' ORDER BY name`;
+    const { rows: before } = await client.query<object>(shown);
+    for (let turn = 1; turn <= 2; turn++) {
+      await loadRows(client, Readable.from(['1,,1,2,sold\n']));
+      expect((await client.query('SHOW transaction_isolation')).rows).toEqual([
+        { transaction_isolation: 'read committed' },
+      ]);
+      await client.query('COMMIT');
+      expect((await client.query<object>(shown)).rows).toEqual(before);
+    }
   });
 
   it('changes nothing, or all, after Ctrl-C during its commit, and prints that it cannot tell', async () => {
