@@ -107,6 +107,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     const run = (args: readonly string[], input?: string) => inventory(replicated.primary.url, args, input);
     const created = await run(['keys', 'create', '--name', 'till']);
     const id = /^key (\S+)/.exec(created.stderr)?.[1] ?? '';
+    expect(await setQuantity(service, 1, 4)).toBe('200'); // for the history
     await loseStandby();
     const key = /^psk_\w+\n$/;
     for (const [args, stdout] of [
