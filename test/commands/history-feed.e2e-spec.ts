@@ -13,6 +13,7 @@ import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { withPrisma } from '../../src/commands/connection.ts';
 import { type Change, readChanges } from '../../src/commands/history-feed.ts';
+import { createDatabase } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';
 import {
@@ -360,6 +361,18 @@ describe('inventory history cursor', () => {
     await untilSessionOf('history', store.database, `backend_start < now() - interval '1 second'`);
     await early.query('COMMIT');
     expect(await waited).toEqual(printed('4\n'));
+
+    // Whoever only reads the history, waits to write, or writes another table or database.
+    const { database } = store;
+    const holder = await database.session('SELECT FROM stock_change', 'LOCK TABLE stock_change IN SHARE MODE');
+    const waiting = await database.session('SELECT');
+    waiting.query('UPDATE inventory_item SET quantity = 5').catch(() => undefined);
+    await database.session('LOCK TABLE api_key IN ROW EXCLUSIVE MODE');
+    await (await createDatabase()).session('LOCK TABLE stock_change IN ROW EXCLUSIVE MODE');
+    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'relation'`;
+    await expect.poll(() => store.sql(waits)).toHaveLength(1);
+    expect(await cursor()).toEqual(printed('4\n'));
+    await Promise.all([holder.end(), waiting.end()]);
 
     await store.rewriteHistory(`UPDATE stock_change SET changed_at = now() - interval '2 days'`);
     await store.inventory('history', 'prune', '--before', '1d');

@@ -1,5 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { verifyHistory } from '../../src/commands/history-chain.ts';
+import { pruneBefore, verifyHistory } from '../../src/commands/history-chain.ts';
+import { HISTORY_LOCK } from '../../src/database/history-mending.ts';
 import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -88,8 +89,8 @@ describe('inventory history', () => {
     await store.sql(`INSERT INTO inventory_item VALUES (${pet}, 5, 'available')`);
     for (const quantity of [6, 7]) await store.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
     await store.rewriteHistory(
-      `UPDATE stock_change SET changed_at = now() - interval '2h' WHERE quantity_before IS NULL;
-       UPDATE stock_change SET request_id = 'evening-7' WHERE quantity_after = 7`,
+      `UPDATE stock_change SET changed_at = '2020-01-01Z' WHERE quantity_before IS NULL;
+       UPDATE stock_change SET request_id = 'evening-7', changed_at = now() - interval '1 min' WHERE quantity_after = 7`,
     );
     await store.sql(`INSERT INTO inventory_item VALUES (8, 0, 'sold')`);
 
@@ -105,6 +106,7 @@ describe('inventory history', () => {
     expect(JSON.parse(json.stdout)).toMatchObject([{ quantityAfter: 7 }, { quantityAfter: 6 }, { quantityAfter: 5 }]);
     expect(json.stdout).not.toContain('ifMatch');
     expect(await store.inventory('history', '0', '--json')).toEqual(printed('[]\n'));
+    expect((await store.inventory('history', pet, '--since', '2020-01-01')).stdout).toContain(' absent ');
 
     const ofAll = await store.inventory('history', '--since', '2020-01-01', '--limit', '1');
     expect(ofAll.stdout).toMatch(
@@ -144,7 +146,7 @@ describe('inventory history', () => {
         '',
       ].join('\n'),
       stderr: expect.stringMatching(
-        /^error: the history of 4 of 7 pets is broken\nThe stock is as the list shows it\. .+\nthe triggers off,/,
+        /^error: the history of 4 of 7 pets is broken\nThe stock is as the list shows it\. .+\nthe triggers off,.+\nNew.+ once it has changed anew and the older changes are pruned\.\n$/,
       ) as string,
     });
     const { code, stdout } = await store.inventory('history', '--verify', '--json');
@@ -160,12 +162,12 @@ describe('inventory history', () => {
     const whole = await store.inventory('history', '--verify', '--json');
     expect([whole.code, JSON.parse(whole.stdout)]).toEqual([0, { pets: 7, brokenPets: 0, broken: [] }]);
 
-    const addSilently = (first: number, last: number) =>
+    const addSilently = (first: number | string, last: number | string) =>
       store.sql(
         `${RECORDED_ALREADY}; INSERT INTO inventory_item SELECT n, 1, 'sold' FROM generate_series(${first}, ${last}) n; COMMIT`,
       );
-    await addSilently(8, 8);
-    expect(await verify()).toMatchObject({ code: 1, stdout: 'pet 8: has no history\n' });
+    await addSilently('9007199254740993', '9007199254740993');
+    expect(await verify()).toMatchObject({ code: 1, stdout: 'pet 9007199254740993: has no history\n' });
     await addSilently(9, 1010);
     expect((await verify()).stdout.match(/^pet .+$/gm)).toHaveLength(20);
     const all = await store.inventory('history', '--verify', '--json');
@@ -179,20 +181,21 @@ describe('inventory history', () => {
   });
 
   it('prune deletes old changes but the newest of each pet, and the history still verifies', async () => {
-    await store.sql(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 5) n`);
+    await store.sql(`INSERT INTO inventory_item
+      SELECT n, 0, 'available' FROM unnest('{-9223372036854775808, 1, 2, 3, 4, 5}'::int8[]) n`);
     for (let turn = 1; turn <= 6; turn++) await store.sql(`UPDATE inventory_item SET quantity = ${turn}`);
-    // All changes of pets 1 to 3 are old. The third of pet 4 is new, and the later ones look older, as after a long
+    // All changes of pets up to 3 are old. The third of pet 4 is new, and the later ones look older, as after a long
     // transaction. The last three of pet 5 are new.
-    await store.rewriteHistory(`UPDATE stock_change c SET changed_at = now() - interval '400 days'
+    await store.rewriteHistory(`UPDATE stock_change c SET changed_at = timestamptz '2020-01-01Z'
+         - interval '1ms' * (c.pet_id <= 3 OR c.pet_id = 4 AND n <> 3 OR c.pet_id = 5 AND n <= 4)::int
       FROM (SELECT pet_id, id, row_number() OVER (PARTITION BY pet_id ORDER BY id) AS n FROM stock_change) r
-     WHERE r.pet_id = c.pet_id AND r.id = c.id AND (c.pet_id <= 3 OR c.pet_id = 4 AND n <> 3 OR c.pet_id = 5 AND n <= 4)`);
+     WHERE r.pet_id = c.pet_id AND r.id = c.id`);
 
-    const pruned = await store.inventory('history', 'prune', '--before', '365d');
-    expect(pruned).toMatchObject({ code: 0, stdout: '' });
-    expect(pruned.stderr).toMatch(/^24 rows older than \S+ deleted\n$/);
+    const told = '30 rows older than 2020-01-01T00:00:00.000Z deleted\n';
+    expect(await store.inventory('history', 'prune', '--before', '2020-01-01')).toEqual({ ...printed(), stderr: told });
     const left = await store.sql('SELECT count(*)::int AS rows FROM stock_change GROUP BY pet_id ORDER BY pet_id');
-    expect(left.map(({ rows }) => rows)).toEqual([1, 1, 1, 5, 3]);
-    expect((await verify()).stdout).toBe('the history of all 5 pets is whole\n');
+    expect(left.map(({ rows }) => rows)).toEqual([1, 1, 1, 1, 5, 3]);
+    expect((await verify()).stdout).toBe('the history of all 6 pets is whole\n');
     expect((await store.inventory('history', 'prune', '--before', '2100-01-01')).code).toBe(2);
   });
 
@@ -219,5 +222,23 @@ describe('inventory history', () => {
     expect(JSON.parse((await store.inventory('history', '--json')).stdout)).toHaveLength(50); // the default
     expect(stderr).toMatch(/^11999 rows /); // the first change of pet 1 is new, so all of them stay
     expect((await verify()).code).toBe(0);
+  });
+
+  it('prune waits for whoever else moves rows of the history, and commits each batch', async () => {
+    await store.sql(`INSERT INTO stock_change (pet_id, quantity_after, changed_at, changed_by)
+      SELECT 1, n, now() - interval '2 days', 'x' FROM generate_series(1, 12000) n`);
+    const waits = (event: string) =>
+      expect.poll(() =>
+        store.sql(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = '${event}'`),
+      );
+    const mending = await store.database.session(HISTORY_LOCK);
+    const pruned = pruneBefore(await store.database.session(), new Date());
+    await waits('advisory').toHaveLength(1);
+    const reader = await store.database.session('SELECT FROM stock_change WHERE quantity_after = 11000 FOR UPDATE');
+    await mending.end();
+    await waits('transactionid').toHaveLength(1);
+    expect(await store.sql('SELECT count(*)::int AS left FROM stock_change')).toEqual([{ left: 2_000 }]);
+    await reader.end();
+    expect(await pruned).toBe(11_999);
   });
 });
