@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { withConnection, withPrisma } from '../../src/commands/connection.ts';
+import { TcpProxy } from '../../faults/tcp-proxy.ts';
+import { hasUnconfirmedCommit, whileInterruptible, withConnection, withPrisma } from '../../src/commands/connection.ts';
 import { createDatabase } from '../support/database.ts';
 
 it('a command waits 5 s for a lock, 30 s for a statement, and 35 s for an answer', async () => {
@@ -35,4 +36,50 @@ it('a command survives that PostgreSQL ends its idle session', async () => {
     return client.query('SELECT');
   });
   await expect(lost).rejects.toThrow('not queryable'); // Vitest fails the run if an error event has no listener
+});
+
+it.each([
+  ['a connection', () => withConnection('test', () => Promise.resolve())],
+  ['a connection of Prisma', () => withPrisma('test', (prisma) => prisma.$queryRaw`SELECT`)],
+  ['the end of one', (proxy: TcpProxy) => withConnection('test', () => Promise.resolve().then(() => proxy.silence()))],
+])('a command waits 5 s for %s', async (awaited, run) => {
+  const proxy = new TcpProxy((await createDatabase()).url);
+  vi.stubEnv('DATABASE_URL', await proxy.listen());
+  const isEnd = awaited === 'the end of one';
+  const silence = vi.spyOn(proxy, 'silence');
+  if (!isEnd) proxy.silence();
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.unstubAllEnvs().useRealTimers());
+  let isUnderWay = true;
+  const outcome = run(proxy)
+    .then(
+      () => 'done',
+      () => 'refused',
+    )
+    .finally(() => (isUnderWay = false));
+  while (silence.mock.calls.length === 0 || vi.getTimerCount() === 0) await setImmediate();
+  await vi.advanceTimersByTimeAsync(4_999);
+  expect(isUnderWay).toBe(true);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(await outcome).toBe(isEnd ? 'done' : 'refused');
+});
+
+it('a command ends without a wait, and takes no other warning for a commit without a standby', async () => {
+  vi.stubEnv('DATABASE_URL', (await createDatabase()).url);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.unstubAllEnvs().useRealTimers());
+  const warning = `DO $$ BEGIN RAISE WARNING 'of a trigger'; END $$`;
+  await withConnection('test', (client) => client.query(warning));
+  expect([vi.getTimerCount(), hasUnconfirmedCommit]).toEqual([0, false]);
+});
+
+it('tells of work only while it is under way and a signal ends it', async () => {
+  const told = vi.fn();
+  const before = process.listeners('exit');
+  const exit = (code: number) => Promise.resolve(process.listeners('exit').at(-1)?.(code));
+  await whileInterruptible(told, () => exit(1)); // nobody reads standard output, or it cannot be written
+  expect([told.mock.calls.length, process.listeners('exit')]).toEqual([0, before]);
+  const failed = whileInterruptible(told, () => exit(143).then(() => Promise.reject(new Error('failed'))));
+  await expect(failed).rejects.toThrow('failed');
+  expect([told.mock.calls.length, process.listeners('exit')]).toEqual([1, before]);
 });
