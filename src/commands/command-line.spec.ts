@@ -55,6 +55,25 @@ it.each([
   await expect(refused).rejects.toMatchObject({ exitCode: 1, code: expect.stringMatching(/^commander\./) as string });
 });
 
+it.each([
+  ['history 1 --follow', 'error: --verify, --after and --follow are for all pets: leave the petId out'],
+  ['history 01', 'It must be an int64 in plain digits.'],
+  ['history --after -1', 'It must be the id of a change, or 0.'],
+  ['history --limit 0', 'It must be an integer from 1 to 100000.'],
+])('%s prints: %s', async (line, told) => {
+  await expect(parser().parse(`inventory ${line}`)).rejects.toThrow(told);
+});
+
+it.each(['keys create', 'history show'])('the example in the help of %s is right use', async (command) => {
+  vi.stubEnv('DATABASE_URL', 'no address');
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const { parse, printed } = parser();
+  await expect(parse(`inventory ${command} --help`)).rejects.toMatchObject({ code: 'commander.helpDisplayed' });
+  const [, example = ''] = /\nExample:\n {2}(inventory .*)\n$/.exec(printed()) ?? [];
+  const line = example.replace('"$(inventory history cursor)"', '0').replace(/ > \S+$/, '');
+  await expect(parser().parse(line)).rejects.toBeInstanceOf(Failure);
+});
+
 it.each(['1', '99999', '100000'])('takes a --limit of %s', async (limit) => {
   vi.stubEnv('DATABASE_URL', 'no address');
   onTestFinished(() => void vi.unstubAllEnvs());
