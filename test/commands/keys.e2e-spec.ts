@@ -115,6 +115,7 @@ describe('inventory keys', () => {
       }
       expect(shell(`inventory keys list ${outlet}`)).toEqual({ status: 0, stderr: '' });
       expect(shell('inventory export > /dev/null')).toEqual({ status: 0, stderr: '' });
+      expect(shell('f=$(mktemp) && inventory export 1<> "$f" && rm "$f"')).toEqual({ status: 0, stderr: '' });
       expect(await stored(name)).toMatchObject([{ id, state: 'live', ends_in_s: null }]);
     },
   );
@@ -171,7 +172,9 @@ describe('inventory keys rotate', () => {
   it('creates a key with the same name and scopes, and lets the old key expire after a day', async () => {
     const id = await create('--name', 'scraper', '--scope', 'metrics:read');
     const { stdout, stderr } = await keys('rotate', id);
-    expect((Date.parse(/good until (.*)/.exec(stderr)?.[1] ?? '') - Date.now()) / 1_000).toBeCloseTo(86_400, -3);
+    expect(
+      (Date.parse(new RegExp(`\\nkey ${id} is good until (.*)\n$`).exec(stderr)?.[1] ?? '') - Date.now()) / 1_000,
+    ).toBeCloseTo(86_400, -3);
     expect(stdout.trim()).toMatch(/^psk_[0-9A-Za-z]{48}$/);
     await keys('rotate', id, '--overlap', '48h', '--expires', '30d'); // the old key keeps its earlier end
     const [old, successor, another] = await stored('scraper');
