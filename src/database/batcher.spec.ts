@@ -157,14 +157,21 @@ describe('Batcher', () => {
     await expect(batcher.call(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(true));
   });
 
-  it('publishes how many calls a batch had, and how many milliseconds it took', async () => {
+  it('publishes how many calls a batch had, how many milliseconds it took, and whether it failed', async () => {
     const ends: BatchEnd[] = [];
     const note = (end: unknown) => void ends.push(end as BatchEnd);
     batchEnds.subscribe(note);
     onTestFinished(() => batchEnds.unsubscribe(note));
-    const run = (calls: readonly number[]) => pause(50, calls);
-    await new Batcher(run, { maxCalls: 10, maxWaiting: 10, name: 'slow' }).call(1, NEVER);
-    expect(ends).toEqual([{ name: 'slow', calls: 1, durationMs: expect.any(Number) as number, failed: false }]);
+    const run = (calls: readonly number[]) => (calls.includes(2) ? Promise.reject(new Error()) : pause(50, calls));
+    const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10, name: 'slow' });
+    await expect(batcher.call(0, performance.now())).rejects.toEqual(new DeadlinePassed(false)); // no batch
+    await batcher.call(1, NEVER);
+    await expect(batcher.call(2, NEVER)).rejects.toThrow();
+    const end = { name: 'slow', calls: 1, durationMs: expect.any(Number) as number };
+    expect(ends).toEqual([
+      { ...end, failed: false },
+      { ...end, failed: true },
+    ]);
     expect(ends[0]?.durationMs).toBeGreaterThan(40);
   });
 
@@ -172,6 +179,14 @@ describe('Batcher', () => {
     const open = () => new Promise<void>(() => undefined);
     const batcher = new Batcher(new Stage().run, { maxCalls: 10, maxWaiting: 10, open });
     await expect(batcher.call(1, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(false));
+  });
+
+  it('fails all that wait when it cannot connect', async () => {
+    const open = vi.fn(() => settled().then(() => Promise.reject(new Error('refused'))));
+    const batcher = new Batcher(new Stage().run, { maxCalls: 1, maxWaiting: 10, open });
+    const failures = await Promise.allSettled([batcher.call(1, NEVER), batcher.call(2, NEVER)]);
+    expect(failures).toMatchObject([{ reason: { message: 'refused' } }, { reason: { message: 'refused' } }]);
+    expect(open).toHaveBeenCalledTimes(1);
   });
 
   it('sends no call with too little time left, and no empty batch', async () => {

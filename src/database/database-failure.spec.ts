@@ -122,8 +122,9 @@ describe('a failure', () => {
 
   it('is returned unchanged when it is complete or a bug', () => {
     const crowd = new TooManyWaiting();
-    const bug = new TypeError();
-    for (const failure of [crowd, bug])
+    const wrongStatement = databaseError('42P02');
+    for (const failure of [crowd, new TypeError(), wrongStatement])
       expect([readFailure(failure), writeFailure(failure)]).toEqual([failure, failure]);
+    expect(crowd.message).toBe('too many calls wait for the database');
   });
 });

@@ -13,7 +13,10 @@ describe('boundsOfRequest', () => {
 
 it('byDeadline says that the work may still take effect', async () => {
   const work = new Promise(() => undefined);
-  await expect(byDeadline(performance.now() + 10, work)).rejects.toMatchObject({ sent: true });
+  await expect(byDeadline(performance.now() + 10, work)).rejects.toMatchObject({
+    sent: true,
+    message: 'deadline passed while the statement was under way',
+  });
 });
 
 it('byDeadline gives up at once after the deadline, without a warning of Node.js', async () => {
@@ -45,6 +48,24 @@ describe('untilDeadline', () => {
     const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
     await expect(untilDeadline(performance.now() + 200, always, attempt)).rejects.toThrow(/^attempt [2-5]$/); // the sixth would be late
   });
+
+  it.each([
+    [0, 4, 1],
+    [0, 6, 2],
+    [0, 39, 4],
+    [0.99, 9, 1],
+    [0.99, 39, 3],
+  ])(
+    'waits 10 ms, then twice as long each time, less up to half of it: with random %d, %d ms are left for %d attempts',
+    async (chance, leftMs, attempts) => {
+      vi.spyOn(Math, 'random').mockReturnValue(chance);
+      vi.spyOn(performance, 'now').mockReturnValue(0); // however long it really takes
+      onTestFinished(() => void vi.restoreAllMocks());
+      const attempt = vi.fn(() => Promise.reject(new Error('busy')));
+      await expect(untilDeadline(leftMs, always, attempt)).rejects.toThrow('busy');
+      expect(attempt).toHaveBeenCalledTimes(attempts);
+    },
+  );
 
   it('waits a quarter of a second at most between two attempts', async () => {
     const random = vi.spyOn(Math, 'random').mockReturnValue(0.99);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { statementName } from './statement-connection.js';
+import { arrayLiteral, statementName } from './statement-connection.js';
 
 describe('statementName', () => {
   // A pooler gives the sessions of one process to another: what they call a statement must be the same.
@@ -7,4 +7,10 @@ describe('statementName', () => {
     expect(statementName({ sql: 'SELECT 2' })).toBe('inventory_ebbb5b332060a3ede7047bd7528883b0');
     expect(statementName({ sql: 'SELECT 1' })).not.toBe(statementName({ sql: 'SELECT 2' }));
   });
+});
+
+it('arrayLiteral writes what PostgreSQL reads as these values', () => {
+  expect(arrayLiteral(['', 'NULL', 'a, "b" \\"c\\', null, 0, -1n, false])).toBe(
+    String.raw`{"","NULL","a, \"b\" \\\"c\\",NULL,0,-1,false}`,
+  );
 });
