@@ -24,12 +24,14 @@ it('a session that was left in a transaction is not used again', async () => {
   expect([next.id === id, next.alone]).toEqual([false, true]);
 });
 
-it('sessions for requests keep plans that use indexes, and soon end a transaction whose client is silent', async () => {
+it('sessions for requests keep plans that use indexes, bound each wait, and soon end a transaction whose client is silent', async () => {
   const prisma = (await startService()).app.get(PrismaService);
-  const names = ['enable_seqscan', 'idle_in_transaction_session_timeout', 'plan_cache_mode'];
+  const bounds = ['lock_timeout', 'statement_timeout'];
+  const names = ['enable_seqscan', 'idle_in_transaction_session_timeout', 'plan_cache_mode', ...bounds];
   const sql = 'SELECT setting FROM pg_settings WHERE name = ANY ($1) ORDER BY name';
   const settings = await prisma.$queryRawUnsafe<{ setting: string }[]>(sql, names);
-  expect(settings.map(({ setting }) => setting)).toEqual(['off', '5000', 'force_generic_plan']);
+  expect(settings.map(({ setting }) => setting)).toEqual(['off', '5000', '500', 'force_generic_plan', '1500']);
+  expect(prisma.pool.options).toMatchObject({ connectionTimeoutMillis: 1_000, query_timeout: 2_000 });
   const kept = await prisma.$queryRaw`SELECT FROM pg_prepared_statements WHERE name LIKE 'inventory\_%'`;
   expect(kept).not.toEqual([]);
 });
