@@ -120,7 +120,7 @@ export class Batcher<Call, Result> {
 
   /** Fails overdue calls. A settled promise ignores a later result of its batch. */
   #sweep(): void {
-    if (!this.#isBusy && this.#pending.length === 0) {
+    if (!this.#isBusy) {
       clearInterval(this.#sweeper);
       this.#sweeper = undefined;
       return;
