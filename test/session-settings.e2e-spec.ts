@@ -124,6 +124,8 @@ describe('with foreign settings on the database', () => {
     const [key] = JSON.parse(stdout) as { name: string; state: string; createdAt: string }[];
     expect(key).toMatchObject({ name: 'Kässe 3', state: 'live' });
     expect(Math.abs(Date.parse(key?.createdAt ?? '') - Date.now())).toBeLessThan(60_000);
+    const lasts = `SELECT expires_at BETWEEN now() + interval '47 hours' AND now() + interval '2 days' AS two_days FROM api_key`;
+    expect(await store.sql(lasts)).toEqual([{ two_days: true }]); // what Prisma writes and reads has no time zone
   });
 
   it.each(['serializable', '"repeatable read"'])(
