@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, type Socket, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
@@ -60,6 +60,8 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     service = await startService();
     other = await startService({ databaseUrl: service.databaseUrl });
     updates = service.app.get(InventoryService);
+    for (let n = 0; n < 6; n++)
+      await (await service.database.session()).query(`SET application_name = 'inventory updates'`); // then it is idle
   });
   beforeEach(async () => {
     await service.sql('DELETE FROM inventory_item');
@@ -160,6 +162,11 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       expect(await locked).toMatchObject({ outcome: 'done' });
     });
 
+    it('an update does not wait if the other session only refers to the row', async () => {
+      await holder.query('ROLLBACK; BEGIN; SELECT FROM inventory_item WHERE pet_id = 1 FOR KEY SHARE');
+      expect(await ask({ petId: 1n, quantity: 100 })).toMatchObject({ outcome: 'done' });
+    });
+
     it('an update sees what the other session committed', async () => {
       const locked = ask({ petId: 1n, quantity: 100, ifMatch: ['available-1'] });
       await holder.query('UPDATE inventory_item SET quantity = 50 WHERE pet_id = 1; COMMIT');
@@ -224,6 +231,25 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     },
   );
 
+  it('a statement records first the updates with a key, by key and author, and then the others as they came', async () => {
+    await service.stock([1, 0], ...[2, 3, 4, 5].map((pet) => [pet, 0] as const));
+    const others = Array.from({ length: 30 }, (_, at) => ({ petId: 1n, quantity: at + 1, requestId: `other ${at}` }));
+    const names = ['b b', 'b a', 'a b', 'a a'];
+    const keyed = names.map((requestId, at) => {
+      const [idempotencyKey = '', author] = requestId.split(' ');
+      return { petId: BigInt(at + 2), idempotencyKey, changedBy: `key:${author}`, requestId };
+    });
+    const { sql, values } = statementOf(...others.slice(0, 15), ...keyed, ...others.slice(15));
+    await service.sql(sql, values);
+    const recorded = await service.sql(
+      `SELECT request_id FROM stock_change WHERE xmin = (SELECT xmin FROM inventory_item WHERE pet_id = 1) ORDER BY id`,
+    );
+    expect(recorded.map((row) => row['request_id'])).toEqual([
+      ...names.toReversed(),
+      ...others.map(({ requestId }) => requestId),
+    ]);
+  });
+
   it('updates of the same pets in opposite order by two processes all take effect', async () => {
     const pets = Array.from({ length: 40 }, (_, at) => at + 1);
     await service.stock(...pets.map((pet) => [pet, 0] as const));
@@ -284,10 +310,15 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       const session = await service.app.get(PrismaService).pool.connect(); // the one that was used last
       return session.query(statement).finally(() => session.release());
     };
-    await ofPool('SET synchronous_commit = off');
-    await ask({ petId: 31n });
-    const { rows } = await ofPool(`SELECT current_setting('test.settings') LIKE 'on %' AS durable`);
-    expect(rows).toEqual([{ durable: true }]);
+    for (const [before, during] of [
+      ['off', 'on'],
+      ['remote_write', 'remote_write'],
+    ]) {
+      await ofPool(`SET synchronous_commit = ${before}`);
+      await ask({ petId: 31n });
+      const { rows } = await ofPool(`SELECT current_setting('test.settings') AS settings`);
+      expect(rows).toEqual([{ settings: `${during} warning` }]);
+    }
   });
 
   it('an update that says that nothing was written is not committed after that', async () => {
@@ -403,6 +434,15 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(outcomes).toMatchObject([{ outcome: 'done' }, { outcome: 'service_unavailable' }]);
   });
 
+  it.runIf(IS_FAST)('an update is done while sessions of many other processes are idle', async () => {
+    await service.stock([1, 1]);
+    const longIdle = `SELECT FROM pg_stat_activity WHERE application_name = 'inventory updates' AND state = 'idle'
+      AND datname = current_database() AND query_start < clock_timestamp() - interval '2 s'`; // as long as a commit may take
+    await expect.poll(() => service.sql(longIdle).then((rows) => rows.length)).toBeGreaterThan(5);
+    const late = updatesOn({ DATABASE_URL: service.databaseUrl });
+    expect(await ask({ petId: 1n }, PATIENCE_MS, late)).toMatchObject({ outcome: 'done' });
+  });
+
   it('an update that too many others wait before is not tried again', async () => {
     const inside = updates as unknown as { attempt(): Promise<never> };
     const attempt = vi.spyOn(inside, 'attempt').mockRejectedValue(new TooManyWaiting());
@@ -411,11 +451,14 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(attempt).toHaveBeenCalledTimes(1);
   });
 
-  it('an update whose session is cut at its beginning is reported as not applied', async () => {
-    const server = createServer((socket) => socket.once('data', () => socket.resetAndDestroy()));
+  it.each([
+    ['is cut at its beginning', 1_000, (socket: Socket) => void socket.once('data', () => socket.resetAndDestroy())],
+    ['has not begun at its deadline', 800, () => undefined], // before the connection is given up, and in time to send
+  ])('an update whose session %s is reported as not applied', async (_, patienceMs, answer) => {
+    const server = createServer(answer);
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const url = `postgresql://me:it@127.0.0.1:${(server.address() as AddressInfo).port}/db`;
-    expect(await ask({ petId: 1n }, 1_000, updatesOn({ DATABASE_URL: url }))).toEqual({
+    expect(await ask({ petId: 1n }, patienceMs, updatesOn({ DATABASE_URL: url }))).toEqual({
       outcome: 'service_unavailable',
     });
     server.close();
