@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { CSV_HEADER, IMPORT_CSV, inventory } from './commands/inventory-command.ts';
-import type { Database } from './support/database.ts';
+import { type Database, createDatabaseOn } from './support/database.ts';
 import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
 import { type TestService, startService } from './support/service.ts';
 
@@ -139,6 +139,12 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
 
   it('lets at most five sessions wait for a lost standby, and refuses further updates until it is back', async () => {
     await onPrimary('UPDATE api_key SET last_used_at = NULL');
+    await onPrimary(`CREATE ROLE shop LOGIN SUPERUSER PASSWORD 'shop'`);
+    const ofShop = Object.assign(new URL(replicated.primary.url), { username: 'shop', password: 'shop' });
+    const { url: another } = await createDatabaseOn(replicated.primary.url);
+    // Neither counts what is held of another store or another role.
+    const uncounted = await Promise.all([another, ofShop.href].map((databaseUrl) => startService({ databaseUrl })));
+    await uncounted[0]?.stock([98, 0]);
     await loseStandby();
     const late = await startService({ databaseUrl: replicated.primary.url, key: service.key });
     expect((await late.list()).status).toBe(200);
@@ -155,8 +161,12 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     expect(new Set(codes)).toEqual(new Set(['outcome_unknown', 'service_unavailable']));
     const metrics = await fetch(`${service.url}/metrics`, { headers: { authorization: `Bearer ${service.key}` } });
     expect(/^inventory_held_commits (\d+)$/m.exec(await metrics.text())?.[1]).toMatch(/^[45]$/);
+    const before = (await held()).length;
+    const others = Promise.all(uncounted.map((each, at) => setQuantity(each, 98 + at, 1)));
+    await expect.poll(held).toHaveLength(before + uncounted.length);
 
     await findStandby();
+    await others;
     await expect.poll(() => setQuantity(service, 1, 5_000)).toBe('200');
     const rows = await onPrimary('SELECT request_id FROM stock_change WHERE request_id IS NOT NULL');
     const written = rows.map((row) => String(row['request_id']));
