@@ -99,6 +99,28 @@ describe('StockList', () => {
     const list = new StockList(listOf(stock(5_000, (n) => n)).pieces.map(({ bytes }) => new Piece(bytes)));
     await expect(list.gzip()).rejects.toThrow('no memory');
     expect(zlib.gunzipSync(bodyOf(await list.gzip()))).toEqual(bodyOf(list.plain));
+    expect(await list.gzip()).toBe(await list.gzip());
+    await list.with([{ petId: '1', item: null }]).gzip();
+    expect(deflateRaw).toHaveBeenCalledTimes(list.pieces.length + 2); // each piece once, the first one three times
+  });
+
+  it('has the same tag in each version of the service, with FAST=on and off', () => {
+    const items = Array.from({ length: 3_000 }, (_, n) => ({ petId: BigInt(n), quantity: n, status: 'sold' as const }));
+    const text = items.map(({ petId, quantity }) => `,{"petId":${petId},"quantity":${quantity},"status":"sold"}`);
+    for (const list of [new StockList(Piece.cut(text.join(''))), StockList.of(items)]) {
+      expect(list.pieces).toHaveLength(5);
+      expect(list.tag('gzip')).toBe('D49p4hzEwvMiEYhw4BOef4PFkii-gzip');
+    }
+    expect(
+      [new StockList([]), new StockList(Piece.cut('')), StockList.of([])].map((list) => list.tag('identity')),
+    ).toEqual(Array(3).fill('Xfbg4nYTWdMKgnUFjimfzAOBU0V'));
+  });
+
+  it('is one text when it is short; a longer one shares the bytes of its pieces', () => {
+    expect(listOf(stock(300, (n) => n)).plain.chunks).toEqual([expect.any(String)]);
+    const { pieces, plain } = listOf(stock(2_000, (n) => n));
+    expect(pieces.slice(1).map(({ bytes }) => bytes)).not.toEqual([]);
+    for (const { bytes } of pieces.slice(1)) expect(plain.chunks.some((chunk) => chunk === bytes)).toBe(true);
   });
 
   it('keeps all pieces except the one that a new pet is in', () => {
@@ -108,5 +130,15 @@ describe('StockList', () => {
     expect(after.bytesNotIn(list)).toBeLessThan(after.plain.length / 4);
     const gone = Array.from({ length: 6_000 }, (_, n) => ({ petId: String(n * 2), item: null }));
     expect(after.with(gone).bytesNotIn(list)).toBeLessThan(after.plain.length / 4);
+  });
+
+  it('has no piece of which all pets have gone, be it the first, the last or another', () => {
+    const { pieces } = listOf(stock(20_000, (n) => n));
+    for (const at of [0, 3, pieces.length - 1]) {
+      const from = Number(pieces[at]?.firstPet);
+      const gone = Array.from({ length: Number(pieces[at + 1]?.firstPet ?? 20_000) - from }, (_, n) => from + n);
+      const rest = new StockList(pieces).with(gone.map((petId) => ({ petId: String(petId), item: null })));
+      expect(rest.pieces.map(({ bytes }) => bytes)).toEqual(pieces.toSpliced(at, 1).map(({ bytes }) => bytes));
+    }
   });
 });

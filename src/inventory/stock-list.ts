@@ -163,8 +163,8 @@ export class StockList {
 
   /** The list of these items, which are in ascending order of their pets. */
   static of(items: readonly InventoryItem[]): StockList {
-    const text = JSON.stringify(items, exactIntegers).slice(0, -1);
-    return new StockList(items.length === 0 ? [] : Piece.cut(text));
+    const text = JSON.stringify(items, exactIntegers).slice(1, -1);
+    return new StockList(items.length === 0 ? [] : Piece.cut(`,${text}`));
   }
 
   /**

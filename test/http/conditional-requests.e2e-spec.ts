@@ -2,7 +2,7 @@ import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, listed, notModified, refused, updated, whole } from '../support/answers.ts';
 import { Connection, type HeaderLines, ask } from '../support/http-client.ts';
-import { type TestService, startService } from '../support/service.ts';
+import { IS_FAST, type TestService, startService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
 import { listBytes } from './raw-requests.ts';
 
@@ -16,7 +16,8 @@ const GZIP: HeaderLines = [['Accept-Encoding', 'gzip']];
 
 beforeAll(async () => {
   service = await startService();
-  other = await startService({ databaseUrl: service.databaseUrl, key: service.key });
+  const settings = { FAST: IS_FAST ? 'off' : 'on' };
+  other = await startService({ databaseUrl: service.databaseUrl, key: service.key, settings });
   await service.stock([1, 7], [-3, 1, 'sold']);
   tags.identity = (await service.list()).headers['etag'] ?? '';
   tags.gzip = (await service.list(GZIP)).headers['etag'] ?? '';
