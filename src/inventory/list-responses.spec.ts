@@ -56,6 +56,13 @@ const pieceOf = (petId: number, note: string) => new Piece(Buffer.from(`,{"petId
 const [a, b, c] = ['a', 'b', 'c'].map((note) => pieceOf(1, note.repeat(17_000_000))) as [Piece, Piece, Piece];
 const [more, less] = [pieceOf(2, 'more'), pieceOf(2, 'less')];
 
+it('sends the text of a short list byte by byte', async () => {
+  const url = await serve([new StockList([pieceOf(1, 'ü')])]);
+  expect(await (await fetch(`${url}/0`, { headers: { 'Accept-Encoding': 'identity' } })).json()).toEqual([
+    { petId: 1, note: 'ü' },
+  ]);
+});
+
 const joined = (one: Piece, other: Piece) => new Piece(Buffer.concat([one.bytes, other.bytes]));
 
 it.each<[string, readonly Piece[][], readonly number[], number, string]>([
