@@ -4,6 +4,7 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import { PrismaPg } from '@prisma/adapter-pg';
 import fc from 'fast-check';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { NotApplied, TooManyWaiting } from '../src/database/database-failure.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
 import { PrismaClient } from '../src/generated/prisma/client.ts';
 import { PETS_PER_STATEMENT } from '../src/inventory/fast/list-cache.ts';
@@ -108,6 +109,29 @@ describe.runIf(IS_FAST)('the list cache', () => {
     await nextTurn();
     expect(await at(life, transactions)).toBe(await under);
     expect(kept.counts.patches).toBe(patches + 1);
+  });
+
+  it('lets MAX_WAITING_REQUESTS requests wait, and refuses another', async () => {
+    const settings = { MAX_WAITING_REQUESTS: '2' };
+    const crowded = await startService({ databaseUrl: service.databaseUrl, settings });
+    const lists = Array.from({ length: 3 }, () =>
+      crowded.app.get(InventoryService).list({ life, transactions: '' }, performance.now() + 9_000),
+    );
+    const outcomes = await Promise.allSettled(lists);
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
+    expect(outcomes[2]).toMatchObject({ reason: expect.any(TooManyWaiting) as unknown });
+  });
+
+  it('reads again while 400 ms are left, as long as the database has to begin at least', async () => {
+    await service.sql('ALTER TABLE inventory_item RENAME TO kept_aside');
+    onTestFinished(() => service.sql('ALTER TABLE kept_aside RENAME TO inventory_item').then(() => undefined));
+    const readings = vi.spyOn(service.app.get(PrismaService), '$transaction');
+    const timers = vi.spyOn(globalThis, 'setTimeout');
+    onTestFinished(() => void vi.restoreAllMocks());
+    const list = kept.list({ life: null, transactions: '' }, performance.now() + 390);
+    await expect(list).rejects.toBeInstanceOf(NotApplied);
+    expect(readings).toHaveBeenCalledOnce();
+    expect(timers.mock.calls.map(([, ms]) => ms)).toContain(400);
   });
 });
 
