@@ -56,6 +56,26 @@ const pieceOf = (petId: number, note: string) => new Piece(Buffer.from(`,{"petId
 const [a, b, c] = ['a', 'b', 'c'].map((note) => pieceOf(1, note.repeat(17_000_000))) as [Piece, Piece, Piece];
 const [more, less] = [pieceOf(2, 'more'), pieceOf(2, 'less')];
 
+it('compresses at most 64 pieces at once', async () => {
+  const lists = [40, 10, 25, 24].map(
+    (pieces) => new StockList(Array.from({ length: pieces }, (_, petId) => pieceOf(petId, 'a'))),
+  ) as [StockList, ...StockList[]];
+  const url = await serve(lists);
+  const codingOf = async (list: number) => {
+    const response = await fetch(`${url}/${list}`);
+    await response.text();
+    return response.headers.get('content-encoding');
+  };
+  const { promise: memory, resolve } = Promise.withResolvers<undefined>();
+  const gzip = vi.spyOn(lists[0], 'gzip');
+  gzip.mockImplementationOnce(() => memory.then(() => lists[0].gzip()));
+  const forty = codingOf(0);
+  await vi.waitFor(() => expect(gzip).toHaveBeenCalled());
+  expect([await codingOf(1), await codingOf(2), await codingOf(3)]).toEqual(['gzip', null, 'gzip']);
+  resolve(undefined);
+  expect(await forty).toBe('gzip');
+});
+
 it('sends the text of a short list byte by byte', async () => {
   const url = await serve([new StockList([pieceOf(1, 'ü')])]);
   expect(await (await fetch(`${url}/0`, { headers: { 'Accept-Encoding': 'identity' } })).json()).toEqual([
