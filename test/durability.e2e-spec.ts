@@ -64,8 +64,10 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
   let replicated: Awaited<ReturnType<typeof startReplicated>>;
   let service: TestService;
   const onPrimary = (statement: string) => replicated.primary.sql(statement);
-  const held = () =>
-    onPrimary(`SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name LIKE 'inventory %'`);
+  const held = (name = '%') =>
+    onPrimary(
+      `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name LIKE 'inventory ${name}'`,
+    );
 
   beforeAll(async () => {
     replicated = await startReplicated();
@@ -82,8 +84,8 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     await replicated.standby.setSystem(`SET primary_conninfo = ''`);
     await expect.poll(() => onPrimary('SELECT FROM pg_stat_replication')).toHaveLength(0);
   }
-  async function cancelHeld(): Promise<void> {
-    await expect.poll(held).toHaveLength(1);
+  async function cancelHeld(name?: string): Promise<void> {
+    await expect.poll(() => held(name)).toHaveLength(1);
     await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
   }
   const findStandby = () => replicated.standby.setSystem(`SET primary_conninfo = '${replicated.primary.url}'`);
@@ -118,7 +120,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
       [[...IMPORT_CSV, '--quiet'], /^$/],
     ] as const) {
       const finished = run(args, `${CSV_HEADER}1,7,sold\n`);
-      await cancelHeld();
+      await cancelHeld(args[0]);
       const { code, stderr, ...shown } = await finished;
       expect({ args, code, ...shown }).toEqual({ args, code: 1, stdout: expect.stringMatching(stdout) as string });
       expect(stderr).toMatch(
