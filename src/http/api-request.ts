@@ -65,7 +65,7 @@ export const MAX_TARGET_LENGTH = 2_048;
 
 const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
 /** The part of `http://host/path` up to the slash, which may be missing. */
-const ORIGIN = /^https?:\/\/[^/?\\]+(?:\/|(?=\?)|$)/i;
+const ORIGIN = /^https?:\/\/[^/?]+(?:\/|(?=\?)|$)/i;
 const ALLOW = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
 
 const badRequest = (message: string) => new ApiError('bad_request', message);

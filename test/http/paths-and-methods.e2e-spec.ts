@@ -47,7 +47,7 @@ describe('the path', () => {
     expect(await request('OPTIONS', target)).toEqual(refused.noRoute);
   });
 
-  it.each(['*', '/v1/inventory#x', 'http:///v1/inventory', 'http://?x', 'http://a/#', 'ftp://a/x'])(
+  it.each(['*', '/v1/inventory#x', 'http:///v1/inventory', 'http://?x', 'http://a/#', 'http://a\\b/v1', 'ftp://a/x'])(
     '%s is refused as malformed',
     async (target) => {
       expect([refused.target, refused.malformed]).toContainEqual(await request('GET', target));
