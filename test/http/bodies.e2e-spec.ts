@@ -38,6 +38,7 @@ function chunked(...chunks: readonly string[]): string {
 describe('PATCH /v1/inventory/:petId, headers of the body', () => {
   it.each([
     ...['APPLICATION/JSON', 'application/json;', 'application/json;v=1; charset=utf-8'],
+    'application/json\t;\tcharset\t=\tutf-8\t;v=1',
     ...['utf-8', ' utf-8', 'UTF-8 ', '"utf-8"', 'utf-8; charset=utf-8'].map(
       (name) => `application/json ;  Charset=${name}`,
     ),
@@ -46,7 +47,7 @@ describe('PATCH /v1/inventory/:petId, headers of the body', () => {
   it.each([
     ...['', 'text/plain', 'application/json+x', 'text/plain; application/json'], // not JSON
     ...['application /json', 'application/json, text/plain', 'application/json charset=utf-8'], // malformed
-    'application/json;charset =latin1',
+    ...['application/json;charset =latin1', 'application/json;\tCHARSET\t=latin1'],
     ...['latin1', 'utf-8999', '', 'utf-8; charset=latin1', 'latin1; charset=utf-8', "'utf-8'"].map(
       (name) => `application/json; charset=${name}`,
     ),
@@ -124,6 +125,11 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     ['{"quantity":5,"prototype":{}}', refused.unknownMember('prototype')],
     ['{"quantity":5,"":1}', refused.unknownMember('A member')],
     ['{"quantity":5,"pet-id.$x":1}', refused.unknownMember('pet-id.$x')],
+    ...['$set', '_1', 'x'.repeat(31)].map((name): [string, WholeAnswer] => [
+      `{"${name}":1}`,
+      refused.unknownMember(name),
+    ]),
+    ['{"1x":1}', refused.unknownMember('A member')],
     [`{"quantity":5,"${'x'.repeat(32)}":1}`, refused.unknownMember('A member')], // as long as the shortest key
     ['{"quantity":5,"qu\\u0061ntity":6}', refused.repeated('quantity')],
     ['{"quantity" :5,"quantity"\n:6}', refused.repeated('quantity')],

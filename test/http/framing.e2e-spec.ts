@@ -34,7 +34,7 @@ describe('the head of a request', () => {
   });
 
   it.each([
-    ['a header of 9 KiB', `X: ${'x'.repeat(9_000)}\r\n`],
+    ['little more than 8 KiB', `X: ${'x'.repeat(8_100)}\r\n`],
     ['a header of 2 MiB', `X: ${'x'.repeat(2_000_000)}\r\n`],
     ['many headers', `X: ${'x'.repeat(500)}\r\n`.repeat(20)],
   ])('is refused as too large: %s', async (_, headers) => {
@@ -43,9 +43,9 @@ describe('the head of a request', () => {
 
   it.each<[string, () => string]>([
     ['64 headers', () => list('X: x\r\n'.repeat(62))],
-    ['almost 8 KiB of headers', () => list(`X: ${'x'.repeat(7_800)}\r\n`)],
+    ['almost 8 KiB of headers', () => list(`X: ${'x'.repeat(8_080)}\r\n`)],
     ['a value that is the name of a header', () => list('X: Host\r\n')],
-    ...['my-shop.example:80', 'my_shop~1%41', '[::1]:3000', ''].map((host): [string, () => string] => [
+    ...['my-shop.example:80', 'my_shop~1%41', "!$()*+,;=&'", '[::1]:3000', ''].map((host): [string, () => string] => [
       `the Host "${host}"`,
       () => list().replace('Host: a', `Host: ${host}`),
     ]),
@@ -81,6 +81,11 @@ describe('a body', () => {
     ['another media type', /application\/json/, 'text/plain', refused.mediaType],
   ])('that is malformed is not read after %s', async (_, from, to, expected) => {
     expect(await lastAnswerTo(update(CHUNKED, 'zz\r\n').replace(from, to))).toEqual(expected);
+  });
+
+  it('in chunks, of which some are missing, gets its refusal at once and no request behind it', async () => {
+    const unfinished = update(CHUNKED, '5\r\nab').replace(/Bearer .*/, 'Bearer x');
+    expect(await lastAnswerTo(unfinished)).toEqual(refused.badKey);
   });
 
   it('with 20 KiB of chunk extensions is refused', async () => {
@@ -129,6 +134,14 @@ describe('a body of the largest size', () => {
     await pause(20);
     const rest = ' '.repeat(1024 - FIVE.length);
     expect(whole(await connection.send(rest).answer())).toEqual(updated('1', 5));
+  });
+
+  it('is refused in two packets with a byte more', async () => {
+    const half = `200\r\n${FIVE.padEnd(512)}\r\n`;
+    const connection = await send(update(CHUNKED, half));
+    await pause(20);
+    connection.send(half + '1\r\n ');
+    expect(await raw.lastAnswer(connection)).toEqual(refused.tooLarge);
   });
 });
 
