@@ -1,6 +1,8 @@
+import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { closeGently } from './request-turns.js';
+import { type Connection, closeGently, inTurn } from './request-turns.js';
 
 it('a connection that is closed is read for half a second more, so that its client gets the response', () => {
   vi.useFakeTimers();
@@ -11,4 +13,17 @@ it('a connection that is closed is read for half a second more, so that its clie
   expect([socket.isPaused(), socket.destroyed]).toEqual([false, false]);
   vi.advanceTimersByTime(100);
   expect(socket.destroyed).toBe(true);
+});
+
+it.each([true, false])('a request whose turn comes is served unless its connection is gone: %s', async (isGone) => {
+  const socket: Connection = new Socket();
+  socket.begunAt = socket.bytesRead; // of this read one request has begun already
+  const request = new IncomingMessage(socket);
+  const response = new ServerResponse(request);
+  response.assignSocket(socket);
+  const serve = vi.fn();
+  inTurn(serve)(request, response);
+  if (isGone) socket.destroy();
+  await nextTurn();
+  expect(serve).toHaveBeenCalledTimes(isGone ? 0 : 1);
 });

@@ -1,6 +1,9 @@
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { REFUSED } from '../../src/http/parser-errors.ts';
 import { MOST_WAITING } from '../../src/http/request-turns.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
@@ -17,14 +20,16 @@ describe('the service, on a connection with pipelined requests,', () => {
   let service: TestService;
   /** How many requests Node.js has parsed in this test. */
   let parsed: number;
+  /** How many it has refused before there was a request, for the log. */
+  let refusals: number;
 
   beforeAll(async () => {
     service = await startService();
-    service.server.prependListener('request', () => parsed++);
+    service.server.prependListener('request', () => parsed++).on(REFUSED, () => refusals++);
   });
   beforeEach(async () => {
     await service.stock([1, 0], [2, 0]);
-    parsed = 0;
+    parsed = refusals = 0;
   });
   const everyResponseEnds = () => expect.poll(() => service.app.get(Metrics).activeRequests).toBe(0);
   afterEach(() => everyResponseEnds());
@@ -212,6 +217,16 @@ describe('the service, on a connection with pipelined requests,', () => {
     await unlock();
     await expectUpdated(connection, 1, 7);
     expect(await lastAnswer(connection)).toEqual(refused.malformed);
+  });
+
+  it('refuses no garbage that arrives while it closes the connection', async () => {
+    const opened = once(service.server, 'connection') as Promise<[Socket]>;
+    const connection = await send(NOT_THERE.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'));
+    const [socket] = await opened;
+    expect(await lastAnswer(connection)).toEqual(refused.noRoute);
+    connection.send('garbage\r\n\r\n').finish();
+    await once(socket, 'close');
+    expect([socket.bytesRead > NOT_THERE.length, refusals]).toEqual([true, 0]);
   });
 
   it('answers the requests before a CONNECT, and none behind it', async () => {
