@@ -24,11 +24,15 @@ it.each(['Zoe', 'Zoé', '雪', '🦜'])('a response has every character of its b
   expect(response.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
 });
 
-it('a response that fails behind its head is cut, so that nobody takes its part for the whole', async () => {
+it('a response that fails behind its head is cut, so that nobody takes its part for the whole, and the log has why', async () => {
+  const error = new ApiError('internal_error');
+  let asked: unknown;
   const url = await serve((app) =>
-    app.get('/', (_request, response) =>
-      response.write('[', () => sendError(response, new ApiError('internal_error'))),
-    ),
+    app.get('/', (request, response) => {
+      asked = request;
+      response.write('[', () => sendError(response, error));
+    }),
   );
   await expect((await fetch(url)).text()).rejects.toThrow('terminated');
+  expect(asked).toHaveProperty('failure', error);
 });

@@ -139,6 +139,7 @@ describe('a stored key', () => {
     const scope: unknown = Reflect.getMetadata('auth:access', listInventory);
     onTestFinished(() => Reflect.defineMetadata('auth:access', scope, listInventory));
     expect(Reflect.deleteMetadata('auth:access', listInventory)).toBe(true);
-    expect((await list(withKey(KEY))).status).toBe(403);
+    const { status, body } = await list(withKey(KEY));
+    expect([status, JSON.parse(body)]).toMatchObject([403, { message: 'No API key may do this.' }]);
   });
 });
