@@ -89,8 +89,12 @@ describe('the drain', () => {
     const unlock = await service.database.lockRow(1);
     const drained = drain(service);
     const probes = ['ready', 'live'].map((name) => fetch(`${service.url}/health/${name}`));
-    const answers = (await Promise.all(probes)).map(({ status, headers }) => `${status} ${headers.get('connection')}`);
-    expect(answers).toEqual(['503 close', '200 close']);
+    const answers = await Promise.all(probes);
+    expect(answers.map(({ status, headers }) => `${status} ${headers.get('connection')}`)).toEqual([
+      '503 close',
+      '200 close',
+    ]);
+    expect(await answers[0]?.json()).toMatchObject({ message: 'The service is shutting down.' });
     await pause(1_000);
     const updated = service.update(1, 2);
     await pause(1_800); // the bound would be over if it had begun with the delay

@@ -162,6 +162,8 @@ describe('inventory keys revoke', () => {
     expect(stderr).toContain(told);
     await store.sql(`UPDATE api_key SET revoked_at = '2022-01-01Z' WHERE id = $1`, [id]);
     expect(await keys('revoke', id)).toEqual({ code: 0, stdout: '', stderr: `${told}2022-01-01T00:00:00Z\n` });
+    expect(await keys('rotate', id)).toEqual(failed(`key ${id} is revoked; only a live key can be rotated`));
+    expect(await stored('lost')).toHaveLength(1);
     expect(await keys('revoke', 'nosuchid')).toEqual(
       failed('no key has this id; "inventory keys list" shows them all'),
     );
@@ -176,6 +178,9 @@ describe('inventory keys rotate', () => {
       (Date.parse(new RegExp(`\\nkey ${id} is good until (.*)\n$`).exec(stderr)?.[1] ?? '') - Date.now()) / 1_000,
     ).toBeCloseTo(86_400, -3);
     expect(stdout.trim()).toMatch(/^psk_[0-9A-Za-z]{48}$/);
+    expect(
+      await store.sql('SELECT name FROM api_key WHERE key_sha256 = sha256($1)', [Buffer.from(stdout.trim())]),
+    ).toEqual([{ name: 'scraper' }]);
     await keys('rotate', id, '--overlap', '48h', '--expires', '30d'); // the old key keeps its earlier end
     const [old, successor, another] = await stored('scraper');
     expect(another).toMatchObject({ state: 'live', ends_in_s: expect.closeTo(30 * 86_400, -3) as number });
@@ -207,6 +212,8 @@ describe('the bootstrap key', () => {
 
     await revokeKey(prisma, id);
     expect(await bootstrapKey(prisma, token)).toEqual({ id, state: 'revoked' });
-    expect(await stored('bootstrap')).toMatchObject([{ id, state: 'revoked' }]);
+    await store.sql(`UPDATE api_key SET scopes = '{inventory:read}' WHERE id = $1`, [id]);
+    expect(await bootstrapKey(prisma, token)).toEqual({ id, state: 'revoked' });
+    expect(await stored('bootstrap')).toMatchObject([{ id, state: 'revoked', scopes: ['inventory:read'] }]);
   });
 });

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { InventoryController } from '../../src/inventory/inventory.controller.ts';
-import { listed, refused, updated, whole } from '../support/answers.ts';
+import { listed, refusal, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
@@ -49,6 +49,7 @@ describe('GET /v1/inventory, the Authorization header', () => {
 
   it.each<[string, ...values: string[]]>([
     ['no token', 'Bearer'],
+    ['no token, in lower case', 'bearer'],
     ['two spaces', `Bearer  ${KEY}`],
     ['text behind the key', `Bearer ${KEY} x`],
     ['a list', `Bearer ${KEY}, Bearer ${KEY}`],
@@ -139,7 +140,8 @@ describe('a stored key', () => {
     const scope: unknown = Reflect.getMetadata('auth:access', listInventory);
     onTestFinished(() => Reflect.defineMetadata('auth:access', scope, listInventory));
     expect(Reflect.deleteMetadata('auth:access', listInventory)).toBe(true);
-    const { status, body } = await list(withKey(KEY));
-    expect([status, JSON.parse(body)]).toMatchObject([403, { message: 'No API key may do this.' }]);
+    const challenge = 'Bearer realm="inventory", error="insufficient_scope"';
+    const forbidden = refusal('forbidden', 'No API key may do this.', { 'www-authenticate': challenge });
+    expect(await list(withKey(KEY))).toEqual(forbidden);
   });
 });

@@ -20,7 +20,9 @@ const TELLS_WHEN_IT_HEARS = `data:text/javascript,${encodeURIComponent(`
 `)}`;
 
 const OK = [200, { status: 'ok' }];
-const UNAVAILABLE = [503, { code: 'service_unavailable', status: 503, message: expect.any(String) as string }];
+const unavailable = (message: string) => [503, { code: 'service_unavailable', status: 503, message }];
+const UNAVAILABLE = unavailable('The database cannot be used at the moment.');
+const NOT_FOUND = unavailable('The service has not found its database, with all migrations, yet.');
 
 async function probe(url: string, name: 'live' | 'ready'): Promise<[status: number, body: unknown]> {
   const answer = await fetch(`${url}/health/${name}`);
@@ -119,7 +121,7 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url });
     service.start();
     await service.line(({ level }) => level === 'warn');
-    expect(JSON.stringify(await probe(service.url, 'ready'))).toMatch(/^\[503,.*migrations/);
+    expect(await probe(service.url, 'ready')).toEqual(NOT_FOUND);
     const lastStatement = `SELECT max(query_start)::text AS at FROM pg_stat_activity
       WHERE datname = current_database() AND pid <> pg_backend_pid()`;
     const checks = new Set<unknown>();
@@ -142,6 +144,8 @@ describe('GET /health/ready', { timeout: 60_000 }, () => {
     const keyCheck = service.app.get(KeyCheck);
     keyCheck.isPrepared = false; // as at the start
     expect((await service.list()).status).toBe(200);
+    await service.sql('UPDATE api_key SET revoked_at = now()');
+    expect((await service.list()).status).toBe(401);
     keyCheck.isPrepared = true;
     await service.sql('DELETE FROM api_key');
     expect((await service.list()).status).toBe(401);

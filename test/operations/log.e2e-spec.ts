@@ -91,16 +91,20 @@ describe('the log', { timeout: 30_000 }, () => {
       expect.objectContaining({ level: 'info', status: 200, route: '/metrics', bytes }),
     ]);
     expect(generated).toMatch(UUID);
+    const decimals = lines.flatMap(({ durationMs }) => String(durationMs).split('.')[1] ?? []);
+    expect(decimals).not.toEqual([]);
+    expect(decimals.filter(({ length }) => length > 3)).toEqual([]); // to the microsecond
   });
 
   it('leaves out the trace of a malformed traceparent', async () => {
     const [trace, parent] = [`00-${TRACE_ID}`, 'b7ad6b7169203331-01'];
     const sound = `${trace}-${parent}`;
-    const values = [sound, `${sound}, ${sound}`, `00-${'0'.repeat(32)}-${parent}`, sound.toUpperCase(), `0${sound}`];
+    const others = [`00-${'0'.repeat(32)}-${parent}`, sound.toUpperCase(), `0${sound}`, sound.replace('00', 'ff')];
+    const values = [sound, `${sound}, ${sound}`, ...others];
     const lines = await linesOf(async () => {
       for (const traceparent of values) await list({ traceparent });
     });
-    expect(lines.map(({ traceId }) => traceId)).toEqual([TRACE_ID, ...Array<undefined>(4)]);
+    expect(lines.map(({ traceId }) => traceId)).toEqual([TRACE_ID, ...Array<undefined>(5)]);
   });
 
   it('says that the client went away during a response', async () => {
@@ -298,7 +302,7 @@ describe('the log', { timeout: 30_000 }, () => {
 
   it('has one in LOG_SUCCESS_EVERY successful requests, and every failed one', async () => {
     const service = await start({ LOG_SUCCESS_EVERY: '10' });
-    for (let n = 0; n < 40; n++) {
+    for (let n = 0; n < 31; n++) {
       await list(bearer, service);
       await service.health('live'); // probes do not count
       await update('{', service);
@@ -307,12 +311,22 @@ describe('the log', { timeout: 30_000 }, () => {
     expect((await service.ended).code).toBe(0);
     expect(service.lines().at(-2)).toMatchObject({ msg: 'draining', reason: 'SIGINT' });
     const statuses = Map.groupBy(requestLines(service.lines()), ({ status }) => status);
-    expect([statuses.get(200)?.length, statuses.get(400)?.length]).toEqual([4, 40]);
+    expect([statuses.get(200)?.length, statuses.get(400)?.length]).toEqual([4, 31]); // the first, and each tenth after it
   });
 
-  it('is text in a terminal', async () => {
-    const service = await start({}, ['--import', 'data:text/javascript,process.stdout.isTTY = true']);
-    await expect.poll(() => service.log).toMatch(/^\[\d\d:\d\d:\d\d\] INFO: ready$/m);
+  it('is text in a terminal to its last line, and JSON where that package is missing', async () => {
+    const terminal = 'data:text/javascript,process.stdout.isTTY = true';
+    const missing = `import { registerHooks } from 'node:module';
+      registerHooks({ resolve: (name, context, next) => next(name === 'pino-pretty' ? 'no-such-package' : name, context) });`;
+    const [text, json] = await Promise.all([
+      start({}, ['--import', terminal]),
+      start({}, ['--import', `${terminal};${encodeURIComponent(missing)}`]),
+    ]);
+    await Promise.all([text.terminate(), json.terminate()]);
+    const line = (words: string) =>
+      expect.stringMatching(RegExp(`^\\[\\d\\d:\\d\\d:\\d\\d\\] INFO: ${words}$`, 'm')) as string;
+    expect([text.log, text.log]).toEqual([line('ready'), line('stopped')]);
+    expect(json.lines().at(-1)).toMatchObject({ level: 'info', msg: 'stopped' });
   });
 
   it('has each line a moment after its response', async () => {
