@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { batchEnds } from '../src/database/batcher.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
 import { createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
@@ -62,7 +63,12 @@ describe('while PostgreSQL gives no new connection', () => {
     for (const connection of inUse) connection.release();
     expect((await answers).map(({ status }) => status)).toEqual([200, 200]);
     expect((await service.update(1, 3)).status).toBe(200);
+    const names = `SELECT DISTINCT application_name AS name FROM pg_stat_activity
+      WHERE usename = $1 AND application_name <> '' ORDER BY name`;
+    const sessions = await database.sql(names, [role]);
+    expect(sessions.map(({ name }) => name)).toEqual(['inventory key check', 'inventory pool', 'inventory updates']);
     await service.app.close();
+    expect(batchEnds.hasSubscribers).toBe(false); // the metrics of this and earlier services
     await expect.poll(() => database.sessions()).toHaveLength(1); // the test's own
   });
 });

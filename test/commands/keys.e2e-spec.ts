@@ -4,6 +4,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { bootstrapKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
+import { createDatabase } from '../support/database.ts';
 import { failed, SHELL_COMMAND } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -132,15 +133,17 @@ describe('inventory keys', () => {
 
 describe('inventory keys list', () => {
   it('prints all that is known of each key except the key, as a table or as JSON', async () => {
-    await store.sql(`INSERT INTO api_key (id, name, key_sha256, scopes, created_at, expires_at, revoked_at)
-       VALUES ('zld', 'old one', sha256('x'), '{metrics:read}', '2020-01-01Z', '2021-01-01Z', '2022-01-01Z')`);
+    await store.sql(`INSERT INTO api_key (id, name, key_sha256, scopes, created_at, expires_at, revoked_at, last_used_at)
+       VALUES ('zld', 'old one', sha256('x'), '{metrics:read}', '2020-01-01Z', '2021-01-01Z', '2022-01-01Z', NULL),
+              ('yld', 'as old', sha256('z'), '{}', '2020-01-01Z', NULL, NULL, '2023-01-01Z')`);
     const table = await keys('list');
-    expect(table.stdout.split('\n').slice(0, 2)).toEqual([
+    expect(table.stdout.split('\n').slice(0, 3)).toEqual([
       expect.stringMatching(/^id +name +state +scopes +created +expires +last used$/),
+      expect.stringMatching(/^yld +as old +live +2020-01-01T00:00:00Z +- +2023-01-01T00:00:00Z$/),
       expect.stringMatching(/^zld +old one +revoked +metrics:read +2020-01-01T00:00:00Z +2021-01-01T00:00:00Z +-$/),
     ]);
     const json = await keys('list', '--json');
-    expect((JSON.parse(json.stdout) as unknown[])[0]).toEqual({
+    expect((JSON.parse(json.stdout) as unknown[])[1]).toEqual({
       id: 'zld',
       name: 'old one',
       scopes: ['metrics:read'],
@@ -215,5 +218,21 @@ describe('the bootstrap key', () => {
     await store.sql(`UPDATE api_key SET scopes = '{inventory:read}' WHERE id = $1`, [id]);
     expect(await bootstrapKey(prisma, token)).toEqual({ id, state: 'revoked' });
     expect(await stored('bootstrap')).toMatchObject([{ id, state: 'revoked', scopes: ['inventory:read'] }]);
+  });
+
+  it('keeps the further scopes with which a later release stores it at the same time', async () => {
+    const own = await createDatabase();
+    const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: own.url }) });
+    onTestFinished(() => prisma.$disconnect());
+    await own.sql('ALTER TABLE api_key DROP CONSTRAINT api_key_scopes_check');
+    const scopes = ['later', 'inventory:read', 'inventory:write', 'metrics:read'];
+    const later = await own.session(`INSERT INTO api_key (id, name, key_sha256, scopes)
+      VALUES ('later', 'bootstrap', sha256('token'), '{${scopes.join()}}')`);
+    const made = bootstrapKey(prisma, 'token');
+    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await expect.poll(() => own.sql(waits)).toHaveLength(1);
+    await later.query('COMMIT');
+    expect(await made).toEqual({ id: 'later', state: 'live' });
+    expect(await own.sql('SELECT scopes FROM api_key')).toEqual([{ scopes }]);
   });
 });

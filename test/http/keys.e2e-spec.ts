@@ -14,7 +14,7 @@ const KEY = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+
 let service: TestService;
 let theList: ReturnType<typeof listed>;
 beforeAll(async () => {
-  service = await startService({ key: KEY });
+  service = await startService({ key: KEY, settings: { REQUEST_DEADLINE_MS: '9000' } });
   await service.stock([1, 7]);
   theList = listed(listText([1, 7]), (await service.list()).headers['etag'] ?? '');
 });
@@ -133,6 +133,16 @@ describe('a stored key', () => {
     clock.mockImplementation(() => now() + 10 * 60_000);
     expect(await use('used')).toEqual(theList);
     await expect.poll(justUsed).toHaveLength(2);
+  });
+
+  it('is let in while its use cannot be noted yet', async () => {
+    const key = 'noted'.padStart(40, '0');
+    await service.addKey(key, { id: 'noted' });
+    const holder = await service.database.session(`SELECT FROM api_key WHERE id = 'noted' FOR UPDATE`);
+    expect(await list(withKey(key))).toEqual(theList);
+    await holder.query('COMMIT');
+    const noted = `SELECT FROM api_key WHERE id = 'noted' AND last_used_at IS NOT NULL`;
+    await expect.poll(() => service.sql(noted)).toHaveLength(1);
   });
 
   it('lets nobody call a handler that names no scope', async () => {

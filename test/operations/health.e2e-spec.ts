@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
 import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
@@ -54,6 +54,16 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     if (!postgres.isRunning) await postgres.restart();
     postgres.thaw();
     await expect.poll(() => probe(service.url, 'ready')).toEqual(OK);
+  });
+
+  it('gives the database a second to answer', async () => {
+    const asked = vi.spyOn(service.app.get(KeyCheck), 'isAnswered');
+    onTestFinished(() => asked.mockRestore());
+    const from = performance.now();
+    expect(await probe(service.url, 'ready')).toEqual(OK);
+    const [[until = 0] = []] = asked.mock.calls;
+    expect(until - 1_000).toBeGreaterThanOrEqual(from);
+    expect(until - 1_000).toBeLessThanOrEqual(performance.now());
   });
 
   it('is live but not ready while the database is frozen, and asks it once for many probes', async () => {

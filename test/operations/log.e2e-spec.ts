@@ -319,7 +319,7 @@ describe('the log', { timeout: 30_000 }, () => {
     const missing = `import { registerHooks } from 'node:module';
       registerHooks({ resolve: (name, context, next) => next(name === 'pino-pretty' ? 'no-such-package' : name, context) });`;
     const [text, json] = await Promise.all([
-      start({}, ['--import', terminal]),
+      start({}, ['--import', `${terminal}; import fs from 'node:fs'; fs.write = () => undefined`]), // which may come too late
       start({}, ['--import', `${terminal};${encodeURIComponent(missing)}`]),
     ]);
     await Promise.all([text.terminate(), json.terminate()]);

@@ -12,6 +12,7 @@ it('the rate limit refuses further requests of the same key in the same minute, 
   const refused = await list(limited.key);
   const message = 'The API key has made its 3 requests of this minute.';
   expect(await refused.json()).toEqual({ code: 'too_many_requests', message, status: 429 });
+  expect(refused.headers.get('RateLimit-Policy')).toBe('"key";q=3;w=60');
   expect(refused.headers.get('RateLimit')).toBe(`"key";r=0;t=${refused.headers.get('Retry-After')}`);
   // A key that is refused has no count; a request that its scope refuses counts, too.
   for (let n = 0; n < 5; n++) expect((await list('nobody')).status).toBe(401);

@@ -1,0 +1,23 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, it, vi } from 'vitest';
+import type { PrismaService } from '../database/prisma.service.js';
+import { readSettings } from '../settings.js';
+import { type CheckedKey, KeyCheck } from './key-check.js';
+
+const key = (failure?: 'revoked_key'): CheckedKey => ({
+  failure,
+  keyId: 'prometheus',
+  scopes: ['metrics:read'],
+  snapshot: { life: null, transactions: '' },
+});
+
+it.each([
+  [200, 'revoked_key'],
+  [300, undefined],
+])('a reader of metrics whose key was good waits 250 ms for the database, which takes %i ms', async (ms, failure) => {
+  const keyCheck = new KeyCheck(readSettings({ DATABASE_URL: 'postgresql://localhost/stock' }), {} as PrismaService);
+  const check = vi.spyOn(keyCheck, 'check').mockResolvedValueOnce(key());
+  await keyCheck.checkReader('00', Infinity);
+  check.mockImplementation(() => pause(ms, key('revoked_key')));
+  expect((await keyCheck.checkReader('00', Infinity)).failure).toBe(failure);
+});
