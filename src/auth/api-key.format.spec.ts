@@ -49,5 +49,6 @@ describe('an API key', () => {
     const ids = Array.from({ length: 2_000 }, makeKeyId);
     for (const id of ids) expect(id).toMatch(/^[0-9a-hjkmnp-tv-z]{8}$/);
     expect(new Set(ids).size).toBe(ids.length);
+    expect(new Set(ids.join('')).size).toBe(32);
   });
 });

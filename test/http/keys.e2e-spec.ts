@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { KeyCheck } from '../../src/auth/key-check.ts';
 import { InventoryController } from '../../src/inventory/inventory.controller.ts';
 import { listed, refusal, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
@@ -143,6 +144,23 @@ describe('a stored key', () => {
     await holder.query('COMMIT');
     const noted = `SELECT FROM api_key WHERE id = 'noted' AND last_used_at IS NOT NULL`;
     await expect.poll(() => service.sql(noted)).toHaveLength(1);
+  });
+
+  it('is checked again when PostgreSQL ends the session of its check, for REQUEST_DEADLINE_MS', async () => {
+    const check = vi.spyOn(service.app.get(KeyCheck), 'check');
+    onTestFinished(() => check.mockRestore());
+    const holder = await service.database.session('LOCK TABLE api_key');
+    const from = performance.now();
+    const answer = list(withKey(KEY));
+    const checks = `pg_stat_activity WHERE datname = current_database() AND application_name = 'inventory key check'
+      AND wait_event_type = 'Lock'`;
+    await expect.poll(() => service.sql(`SELECT FROM ${checks}`)).toHaveLength(1);
+    await service.sql(`SELECT pg_terminate_backend(pid, 5000) FROM ${checks}`);
+    await holder.query('COMMIT');
+    expect(await answer).toEqual(theList);
+    const deadline = check.mock.calls[0]?.[1] ?? 0;
+    expect(deadline - 9_000).toBeGreaterThanOrEqual(from);
+    expect(deadline - 9_000).toBeLessThanOrEqual(performance.now());
   });
 
   it('lets nobody call a handler that names no scope', async () => {
