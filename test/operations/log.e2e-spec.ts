@@ -325,7 +325,7 @@ describe('the log', { timeout: 30_000 }, () => {
     await Promise.all([text.terminate(), json.terminate()]);
     const line = (words: string) =>
       expect.stringMatching(RegExp(`^\\[\\d\\d:\\d\\d:\\d\\d\\] INFO: ${words}$`, 'm')) as string;
-    expect([text.log, text.log]).toEqual([line('ready'), line('stopped')]);
+    expect(Array(3).fill(text.log)).toEqual(['listening .+', 'ready', 'stopped'].map(line));
     expect(json.lines().at(-1)).toMatchObject({ level: 'info', msg: 'stopped' });
   });
 
@@ -357,6 +357,18 @@ describe('the log', { timeout: 30_000 }, () => {
     child.stderr.on('data', (text: Buffer) => (told += String(text)));
     await once(child, 'exit');
     expect(told).toBe('waits\n4\n');
+  });
+
+  it('is complete when its end comes while an earlier part is written', () => {
+    const script = `
+      import { Log } from './dist/operations/log.js';
+      const log = new Log({ LOG_LEVEL: 'info' });
+      log.info('x'.repeat(10_000)); // is written at once
+      log.info('last');
+      await log.flush();
+      process.exit();`;
+    const printed = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+    expect(printed).toMatch(/"msg":"last"\}\n$/);
   });
 
   describe('into a named pipe', () => {
