@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { batchEnds } from '../src/database/batcher.ts';
+import { type BatchEnd, batchEnds } from '../src/database/batcher.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
+import { Metrics } from '../src/operations/metrics.ts';
 import { createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
 import { startService } from './support/service.ts';
@@ -67,8 +68,10 @@ describe('while PostgreSQL gives no new connection', () => {
       WHERE usename = $1 AND application_name <> '' ORDER BY name`;
     const sessions = await database.sql(names, [role]);
     expect(sessions.map(({ name }) => name)).toEqual(['inventory key check', 'inventory pool', 'inventory updates']);
+    const { registry } = service.app.get(Metrics);
     await service.app.close();
-    expect(batchEnds.hasSubscribers).toBe(false); // the metrics of this and earlier services
+    batchEnds.publish({ name: 'of another service', calls: 1, durationMs: 1, failed: false } satisfies BatchEnd);
+    expect(await registry.metrics()).not.toContain('of another service');
     await expect.poll(() => database.sessions()).toHaveLength(1); // the test's own
   });
 });
