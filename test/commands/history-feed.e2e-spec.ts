@@ -120,7 +120,10 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
       });
     }
     async function writeByService(seed: number): Promise<void> {
-      for (let turn = seed; writing; turn++) await service.update(turn % PETS, turn).catch(() => undefined);
+      for (let turn = seed; writing; turn++) {
+        await service.update(turn % PETS, turn).catch(() => undefined);
+        await pause(5);
+      }
     }
     async function writeByImport(): Promise<void> {
       for (let turn = 0; writing; turn++) {
