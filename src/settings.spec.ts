@@ -57,6 +57,7 @@ describe('readSettings', () => {
     ['DATABASE_URL', 'postgresql://u:secret@db:65536/x', 'must name a port up to 65535'],
     ['PORT', '70000', 'must be an integer from 0 to 65535'],
     ['DOCS', 'true', 'must be one of on, off'],
+    ['DOCS', 'o', 'must be one of on, off'],
     ['CORS_ORIGINS', '*', 'must be origins like https://shop.example, separated by commas'],
     [
       'CORS_ORIGINS',

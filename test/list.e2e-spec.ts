@@ -122,7 +122,7 @@ describe.runIf(IS_FAST)('the list cache', () => {
     expect(crowded.counts.readings).toBe(1);
   });
 
-  it('reads again while 400 ms are left, as long as the database has to begin at least', async () => {
+  it('is not read again in the last 400 ms, in which the database has to begin at least', async () => {
     await service.sql('ALTER TABLE inventory_item RENAME TO kept_aside');
     onTestFinished(() => service.sql('ALTER TABLE kept_aside RENAME TO inventory_item').then(() => undefined));
     const readings = vi.spyOn(service.app.get(PrismaService), '$transaction');

@@ -12,9 +12,9 @@ const key = (failure?: 'revoked_key'): CheckedKey => ({
 });
 
 it.each([
-  [200, 'revoked_key'],
-  [300, undefined],
-])('a reader of metrics whose key was good waits 250 ms for the database, which takes %i ms', async (ms, failure) => {
+  [200, 'the database', 'revoked_key'],
+  [300, 'memory', undefined],
+])('a check of the key of metrics that takes %i ms is answered by %s', async (ms, _, failure) => {
   const keyCheck = new KeyCheck(readSettings({ DATABASE_URL: 'postgresql://localhost/stock' }), {} as PrismaService);
   const check = vi.spyOn(keyCheck, 'check').mockResolvedValueOnce(key());
   await keyCheck.checkReader('00', Infinity);

@@ -1,5 +1,5 @@
 import * as timers from 'node:timers/promises';
-import { afterAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import type * as HistoryFeed from './history-feed.js';
 
@@ -22,12 +22,12 @@ function database(...views: ([newest: number, ...writers: string[]] | string)[])
 }
 
 let feed: typeof HistoryFeed;
-beforeEach(async () => {
+beforeAll(async () => {
   vi.resetModules(); // another file may have loaded it with the real pauses
   feed = await import('./history-feed.js');
-  vi.mocked(timers.setTimeout).mockClear();
 });
-afterAll(() => void vi.resetModules());
+beforeEach(() => void vi.mocked(timers.setTimeout).mockClear());
+afterAll(() => void vi.resetModules()); // others need the real pauses
 
 describe('the newest change', () => {
   it('is the one at first sight, however many come while those who wrote then are waited for', async () => {

@@ -56,7 +56,7 @@ describe('untilDeadline', () => {
     [0.99, 9, 1],
     [0.99, 39, 3],
   ])(
-    'waits 10 ms, then twice as long each time, less up to half of it: with random %d, %d ms are left for %d attempts',
+    'doubles its pause from 10 ms, of which chance takes up to half: at %d, %d ms are enough for %d attempts',
     async (chance, leftMs, attempts) => {
       vi.spyOn(Math, 'random').mockReturnValue(chance);
       vi.spyOn(performance, 'now').mockReturnValue(0); // however long it really takes

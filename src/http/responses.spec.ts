@@ -24,7 +24,7 @@ it.each(['Zoe', 'Zoé', '雪', '🦜'])('a response has every character of its b
   expect(response.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
 });
 
-it('a response that fails behind its head is cut, so that nobody takes its part for the whole, and the log has why', async () => {
+it('a response that fails behind its head is cut, so that nobody takes its part for the whole, and the request keeps why', async () => {
   const error = new ApiError('internal_error');
   let asked: unknown;
   const url = await serve((app) =>

@@ -70,13 +70,13 @@ it('compresses at most 64 pieces at once', async () => {
   const gzip = vi.spyOn(lists[0], 'gzip');
   gzip.mockImplementationOnce(() => memory.then(() => lists[0].gzip()));
   const forty = codingOf(0);
-  await vi.waitFor(() => expect(gzip).toHaveBeenCalled());
+  await expect.poll(() => gzip).toHaveBeenCalled();
   expect([await codingOf(1), await codingOf(2), await codingOf(3)]).toEqual(['gzip', null, 'gzip']);
   resolve(undefined);
   expect(await forty).toBe('gzip');
 });
 
-it('sends the text of a short list byte by byte', async () => {
+it('sends each character of a short list as UTF-8', async () => {
   const url = await serve([new StockList([pieceOf(1, 'ü')])]);
   expect(await (await fetch(`${url}/0`, { headers: { 'Accept-Encoding': 'identity' } })).json()).toEqual([
     { petId: 1, note: 'ü' },

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
 import { hasUnconfirmedCommit, whileInterruptible, withConnection, withPrisma } from '../../src/commands/connection.ts';
+import { connectionConfig, openConnection } from '../../src/database/connection-config.ts';
 import { createDatabase } from '../support/database.ts';
 
 it('a command waits 5 s for a lock, 30 s for a statement, and 35 s for an answer', async () => {
@@ -25,6 +26,11 @@ it('a command waits 5 s for a lock, 30 s for a statement, and 35 s for an answer
   });
 });
 
+it('a connection fails with what begins it', async () => {
+  const config = connectionConfig((await createDatabase()).url, 'test', {}, () => Promise.reject(new Error('refused')));
+  await expect(openConnection(config)).rejects.toThrow('refused');
+});
+
 it('a command survives that PostgreSQL ends its idle session', async () => {
   const database = await createDatabase();
   vi.stubEnv('DATABASE_URL', database.url);
@@ -39,15 +45,18 @@ it('a command survives that PostgreSQL ends its idle session', async () => {
 });
 
 it.each([
-  ['a connection', () => withConnection('test', () => Promise.resolve())],
-  ['a connection of Prisma', () => withPrisma('test', (prisma) => prisma.$queryRaw`SELECT`)],
-  ['the end of one', (proxy: TcpProxy) => withConnection('test', () => Promise.resolve().then(() => proxy.silence()))],
-])('a command waits 5 s for %s', async (awaited, run) => {
+  ['a connection', 'refused', () => withConnection('test', () => Promise.resolve())],
+  ['a connection of Prisma', 'refused', () => withPrisma('test', (prisma) => prisma.$queryRaw`SELECT`)],
+  [
+    'its connection to end',
+    'done',
+    (proxy: TcpProxy) => withConnection('test', () => Promise.resolve().then(() => proxy.silence())),
+  ],
+])('a command waits 5 s for %s, and then is %s', async (_, end, run) => {
   const proxy = new TcpProxy((await createDatabase()).url);
   vi.stubEnv('DATABASE_URL', await proxy.listen());
-  const isEnd = awaited === 'the end of one';
   const silence = vi.spyOn(proxy, 'silence');
-  if (!isEnd) proxy.silence();
+  if (end === 'refused') proxy.silence();
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.unstubAllEnvs().useRealTimers());
   let isUnderWay = true;
@@ -61,7 +70,7 @@ it.each([
   await vi.advanceTimersByTimeAsync(4_999);
   expect(isUnderWay).toBe(true);
   await vi.advanceTimersByTimeAsync(1);
-  expect(await outcome).toBe(isEnd ? 'done' : 'refused');
+  expect(await outcome).toBe(end);
 });
 
 it('a command ends without a wait, and takes no other warning for a commit without a standby', async () => {

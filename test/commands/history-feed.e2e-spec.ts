@@ -365,7 +365,7 @@ describe('inventory history cursor', () => {
     await early.query('COMMIT');
     expect(await waited).toEqual(printed('4\n'));
 
-    // Whoever only reads the history, waits to write, or writes another table or database.
+    // It does not wait for sessions that read the history, that wait to write, or that write another table or database.
     const { database } = store;
     const holder = await database.session('SELECT FROM stock_change', 'LOCK TABLE stock_change IN SHARE MODE');
     const waiting = await database.session('SELECT');

@@ -127,6 +127,7 @@ describe('inventory import', () => {
       '9007199254740993 3 pending > 3 sold command:import x',
     ]);
     const onDisk = await store.sql('SELECT pet_id FROM inventory_item WHERE pet_id IN (9, 10) ORDER BY ctid');
+    // Pets that are neighbours in the list are neighbours on the disk.
     expect(onDisk).toEqual([{ pet_id: '9' }, { pet_id: '10' }]);
   });
 
@@ -273,10 +274,11 @@ describe('inventory import', () => {
     onTestFinished(() => told.mockRestore());
     const first = 'SELECT FROM inventory_item WHERE pet_id = -9223372036854775808 FOR UPDATE';
     await store.database.session(first);
+    const strangers = process.listeners('exit');
     const pets = OLD.replaceAll(/,\d+,/g, ',1,').trimEnd().split('\n').toReversed();
     const finished = Promise.allSettled([importFile(await file('locked.csv', `${CSV_HEADER}${pets.join('\n')}\n`))]);
     await untilSessionOf('import', store.database, `wait_event_type = 'Lock'`);
-    process.listeners('exit').at(-1)?.(130);
+    for (const tell of process.listeners('exit').filter((each) => !strangers.includes(each))) tell(130);
     expect(await store.sql('SELECT FROM inventory_item FOR UPDATE SKIP LOCKED')).toHaveLength(3);
     await store.sql(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity
       WHERE datname = current_database() AND application_name = 'inventory import'`);

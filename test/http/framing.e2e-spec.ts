@@ -83,7 +83,7 @@ describe('a body', () => {
     expect(await lastAnswerTo(update(CHUNKED, 'zz\r\n').replace(from, to))).toEqual(expected);
   });
 
-  it('in chunks, of which some are missing, gets its refusal at once and no request behind it', async () => {
+  it('in chunks of which some are missing is refused before they come', async () => {
     const unfinished = update(CHUNKED, '5\r\nab').replace(/Bearer .*/, 'Bearer x');
     expect(await lastAnswerTo(unfinished)).toEqual(refused.badKey);
   });

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
+import { NotApplied } from '../../src/database/database-failure.ts';
 import { InventoryController } from '../../src/inventory/inventory.controller.ts';
 import { listed, refusal, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
@@ -154,13 +155,19 @@ describe('a stored key', () => {
     const answer = list(withKey(KEY));
     const checks = `pg_stat_activity WHERE datname = current_database() AND application_name = 'inventory key check'
       AND wait_event_type = 'Lock'`;
-    await expect.poll(() => service.sql(`SELECT FROM ${checks}`)).toHaveLength(1);
-    await service.sql(`SELECT pg_terminate_backend(pid, 5000) FROM ${checks}`);
+    const end = `SELECT pg_terminate_backend(pid, 5000) AS ended FROM ${checks}`;
+    await expect.poll(() => service.sql(end)).toEqual([{ ended: true }]);
     await holder.query('COMMIT');
     expect(await answer).toEqual(theList);
     const deadline = check.mock.calls[0]?.[1] ?? 0;
     expect(deadline - 9_000).toBeGreaterThanOrEqual(from);
     expect(deadline - 9_000).toBeLessThanOrEqual(performance.now());
+  });
+
+  it('is not known, and nothing was written, when its check is under way at the deadline', async () => {
+    await service.database.session('LOCK TABLE api_key');
+    const checked = service.app.get(KeyCheck).check('00', performance.now() + 300);
+    await expect(checked).rejects.toBeInstanceOf(NotApplied);
   });
 
   it('lets nobody call a handler that names no scope', async () => {
