@@ -71,6 +71,7 @@ describe('inventory keys create', () => {
     const { code, stdout, stderr } = await keys('create', ...options.split(' '));
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(told);
+    expect(stderr).not.toContain('Usage');
     expect(await stored('x')).toEqual([]);
   });
 });

@@ -133,9 +133,9 @@ export class ServiceProcess {
     return (this.log.match(/.+(?=\n)/g) ?? []).map((text) => JSON.parse(text) as LogLine);
   }
 
-  /** Waits at most 5 s for a line. */
+  /** Waits at most 15 s for a line. */
   async line(wanted: (line: LogLine) => boolean): Promise<LogLine> {
-    for (const deadline = performance.now() + 5_000; ;) {
+    for (const deadline = performance.now() + 15_000; ;) {
       const found = this.lines().find(wanted);
       if (found) return found;
       if (performance.now() > deadline || !this.isRunning) throw new Error(`no such line in the log:\n${this.log}`);
