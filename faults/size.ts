@@ -45,5 +45,5 @@ export const SIZES = {
   /** For every change, in some 90 s. */
   medium,
   /** For `npm test`. Its clients leave the processor to the tests beside them. */
-  short: { ...medium, rounds: 1, faultMs: 2_000, thinkTimeMs: 20, updates: 2_000, pipelines: 200 },
+  short: { ...medium, rounds: 1, faultMs: 2_000, thinkTimeMs: 20, updates: 1_000, pipelines: 120 },
 } satisfies Record<string, Size>;

@@ -134,11 +134,12 @@ describe('StockList', () => {
 
   it('has no piece of which all pets have gone, be it the first, the last or another', () => {
     const { pieces } = listOf(stock(20_000, (n) => n));
+    const textsOf = (some: readonly Piece[]) => some.map(({ bytes }) => bytes.toString());
     for (const at of [0, 3, pieces.length - 1]) {
       const from = Number(pieces[at]?.firstPet);
       const gone = Array.from({ length: Number(pieces[at + 1]?.firstPet ?? 20_000) - from }, (_, n) => from + n);
       const rest = new StockList(pieces).with(gone.map((petId) => ({ petId: String(petId), item: null })));
-      expect(rest.pieces.map(({ bytes }) => bytes)).toEqual(pieces.toSpliced(at, 1).map(({ bytes }) => bytes));
+      expect(textsOf(rest.pieces)).toEqual(textsOf(pieces.toSpliced(at, 1)));
     }
   });
 });
