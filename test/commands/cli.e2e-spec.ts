@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
+import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageFile from '../../package.json' with { type: 'json' };
 import { createDatabase, type Database } from '../support/database.ts';
@@ -70,7 +71,9 @@ describe('inventory', () => {
     const first = await run('inventory migrate', empty.url);
     expect(first).toMatchObject({ code: 0, stdout: '' });
     expect(first.stderr).toMatch(/^applied 2026\d+_init\n(applied \S+\n)*(\d+) migrations applied\n$/);
-    expect((await run('inventory migrate', empty.url)).stderr).toBe('the database is up to date\n');
+    const elsewhere = { cwd: '/', env: { DATABASE_URL: empty.url }, encoding: 'utf8', timeout: 30_000 } as const;
+    const again = spawnSync(process.execPath, [resolve('dist/cli.js'), 'migrate'], elsewhere);
+    expect([again.status, again.stderr]).toEqual([0, 'the database is up to date\n']);
   });
 
   it('refuses a database with an older schema, and writes nothing to it', async () => {

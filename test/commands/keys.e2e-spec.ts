@@ -168,9 +168,10 @@ describe('inventory keys revoke', () => {
     expect(await keys('revoke', id)).toEqual({ code: 0, stdout: '', stderr: `${told}2022-01-01T00:00:00Z\n` });
     expect(await keys('rotate', id)).toEqual(failed(`key ${id} is revoked; only a live key can be rotated`));
     expect(await stored('lost')).toHaveLength(1);
-    expect(await keys('revoke', 'nosuchid')).toEqual(
-      failed('no key has this id; "inventory keys list" shows them all'),
-    );
+    const another = await create('--name', 'kept');
+    for (const none of ['nosuchid', another.slice(0, -1), ''])
+      expect(await keys('revoke', none)).toEqual(failed('no key has this id; "inventory keys list" shows them all'));
+    expect(await stored('kept')).toMatchObject([{ state: 'live' }]);
   });
 });
 
