@@ -26,7 +26,7 @@ const TWICE = 'has a member twice';
 const badNumbers = ['abc', '-0', '+5', '01', '0x10', '1e3', '1.0', ' 5', '5 ', '1_000', '٣', 'NaN', '1,5'];
 const badPetIds = [...badNumbers, '9223372036854775808', '-9223372036854775809', '9'.repeat(30)];
 const badQuantities = [...badNumbers, '-1', '2147483648', '99999999999999999999'];
-const badStatuses = ['Available', 'SOLD', 'gone', ' sold', 'sold ', '0', 'available,sold'];
+const badStatuses = ['Available', 'SOLD', 'gone', ' sold', 'sold ', '0', 'available,sold', 'constructor'];
 
 const CSV_FAULTS: Fault[] = [
   [PET_ID_RULE, ...badPetIds.map((petId) => ({ petId }))],
