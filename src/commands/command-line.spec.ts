@@ -110,6 +110,7 @@ it.each([
     '--format <format> the format of the output (choices: "csv", "ndjson", "json", default: "csv")',
     '--end-mark end csv and ndjson with a line "# end", which tells an import that it has all pets',
   ],
+  ['history', 'show [options] [petId] Shows the changes, newest first, or follows or checks them.'],
 ])('the help of %s says what each option does', async (command, ...told) => {
   const { parse, printed } = parser();
   await expect(parse(`inventory ${command} --help`)).rejects.toMatchObject({ code: 'commander.helpDisplayed' });
