@@ -135,6 +135,7 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     ['{"quantity" :5,"quantity"\n:6}', refused.repeated('quantity')],
     ['{"quantity":[],"quantity":5}', refused.repeated('quantity')],
     ['{"quantity":{},"quantity":5}', refused.repeated('quantity')],
+    ['{"quantity":"5","quantity":5}', refused.repeated('quantity')],
     ['{"quantity":{"x":1,"x":2}}', refused.repeated('x')],
     ['{"quantity":[{"x":1},{"x":2}]}', refused.quantity],
     ['{"__proto__":1,"__proto__":2}', refused.repeated('__proto__')],
