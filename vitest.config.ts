@@ -6,7 +6,7 @@ const resultsFile = process.env['TEST_RESULTS'];
 /** Tests that compare short times, such as the costs of two requests. Nothing else runs beside them. */
 const TIMED = ['test/**/*.timed-spec.ts'];
 
-/** A worker ends when the next file belongs to another project, so each project's files follow one another. Others begin first. */
+/** A worker ends when the next file belongs to another project, so each project's files follow one another. */
 const PROJECTS = ['plain', 'unit', 'e2e'];
 
 /** The longest files, which begin first: otherwise one of them would run alone at the end. */

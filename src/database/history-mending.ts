@@ -38,6 +38,6 @@ const MENDINGS = {
 
 /** Makes a replicated or restored history ready for updates. @throws 55P03 while another transaction keeps it locked */
 export async function mendHistory(client: Client): Promise<void> {
-  const { rows } = await client.query<Record<string, boolean>>(FAULTS);
+  const { rows } = await client.query<Record<string, boolean | null>>(FAULTS);
   for (const [fault, mending] of Object.entries(MENDINGS)) if (rows[0]?.[fault]) await client.query(mending);
 }
