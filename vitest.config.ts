@@ -7,7 +7,7 @@ const resultsFile = process.env['TEST_RESULTS'];
 const TIMED = ['test/**/*.timed-spec.ts'];
 
 /** A worker ends when the next file belongs to another project, so each project's files follow one another. */
-const PROJECTS = ['plain', 'unit', 'e2e'];
+const PROJECTS = ['plain', 'all'];
 
 /** The longest files, which begin first: otherwise one of them would run alone at the end. */
 const LONGEST = [
@@ -47,10 +47,7 @@ const shared = {
 
 /** `npm test`. */
 const everyRun: TestProjectInlineConfiguration[] = [
-  { test: { ...shared, name: 'unit', include: ['{src,dev,faults}/**/*.spec.ts'] } },
-  {
-    test: { ...shared, name: 'e2e', include: ['test/**/*.e2e-spec.ts', 'faults/*.e2e-spec.ts'] },
-  },
+  { test: { ...shared, name: 'all', include: ['{src,dev,faults}/**/*.spec.ts', '{test,faults}/**/*.e2e-spec.ts'] } },
   {
     test: {
       ...shared,

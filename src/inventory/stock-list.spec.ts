@@ -75,7 +75,7 @@ describe('StockList', () => {
           if (changes.length === 0) expect(list).toBe(before);
         }
       }),
-      { numRuns: 300, endOnFailure: true },
+      { numRuns: 200, endOnFailure: true },
     );
   });
 

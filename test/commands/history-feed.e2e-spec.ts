@@ -122,14 +122,14 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
     async function writeByService(seed: number): Promise<void> {
       for (let turn = seed; writing; turn++) {
         await service.update(turn % PETS, turn).catch(() => undefined);
-        await pause(5);
+        await pause(20);
       }
     }
     async function writeByImport(): Promise<void> {
       for (let turn = 0; writing; turn++) {
         const pets = Array.from({ length: 400 }, (_, at) => `${PETS + at},${at + turn},available\n`);
         await inventory(server.url, IMPORT_CSV, CSV_HEADER + pets.join(''));
-        await pause(200);
+        await pause(400);
       }
     }
 
@@ -140,7 +140,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
         const newer = 'SELECT id::int FROM stock_change WHERE id > $1 ORDER BY id';
         const { rows } = await client.query<{ id: number }>(newer, [seen.at(-1)]);
         seen.push(...rows.map(({ id }) => id));
-        await pause(10);
+        await pause(20);
       });
     }
 

@@ -27,7 +27,7 @@ export interface Question {
   readonly body?: string | Buffer;
 }
 
-const ANSWER_WITHIN_MS = 5_000;
+const ANSWER_WITHIN_MS = 15_000;
 
 /** The bytes of a request. The head is latin1, one byte for each character. The body is UTF-8. */
 export function requestBytes({ method = 'GET', target = '/', headers = [], body }: Question): Buffer {
