@@ -17,7 +17,7 @@ describe('a duration', () => {
   it.each(['', '5', 'd', '-1d', '1.5h', '1 d', '1y', '1D', '10001d', `${'9'.repeat(400)}s`, '1h30m'])(
     'is refused when written as %j',
     (text) => {
-      expect(() => readDuration(text)).toThrow('It must be 30s,');
+      expect(() => readDuration(text)).toThrow('It must be 30s, 15m, 12h, 30d or 4w.');
     },
   );
 });
@@ -26,10 +26,11 @@ describe('a date or time', () => {
   const now = new Date('2026-11-20T12:00:00Z');
 
   it.each([
-    ['2d', 1, '2026-11-22T12:00:00.000Z'],
+    ['12h', 1, '2026-11-21T00:00:00.000Z'],
     ['2w', -1, '2026-11-06T12:00:00.000Z'],
     ['2027-01-31', 1, '2027-01-31T00:00:00.000Z'],
     ['2027-01-31T08:00Z', 1, '2027-01-31T08:00:00.000Z'],
+    ['2027-01-31T12:00:00Z', 1, '2027-01-31T12:00:00.000Z'],
     ['2027-01-31T08:00:01.5+02:00', 1, '2027-01-31T06:00:01.500Z'],
     ['2027-01-31T23:00-02:00', 1, '2027-02-01T01:00:00.000Z'],
     ['2024-02-29', -1, '2024-02-29T00:00:00.000Z'],
@@ -61,11 +62,14 @@ describe('a date or time', () => {
       '2027-01-31T08:00z',
       '2027-01-31T25:00Z',
       '2027-01-31T08:00:00.1234Z',
-      'x2027-01-31',
+      'Sun 2027-01-31',
+      '1h30m',
     ],
-    ...['0000-01-01', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'], // in a year that PostgreSQL does not read
+    ...['0000-01-01', '0000-01-01T00:00+01:00', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'], // in a year that PostgreSQL does not read
   ])('is refused when written as %j', (text) => {
-    expect(() => readDateTime(text, 1, now)).toThrow('It must be a duration such as 30s,');
+    expect(() => readDateTime(text, 1, now)).toThrow(
+      'It must be a duration such as 30s, 15m, 12h, 30d or 4w, or an ISO date such as 2027-01-31 or 2027-01-31T12:00:00Z.',
+    );
   });
 });
 

@@ -38,8 +38,8 @@ it('reads UTF-8 with and without a byte order mark, and unpacks a file named *.g
   expect(await read(Buffer.from(`${TEXT}\u00c3`, 'latin1'))).toBe(`${TEXT}\ufffd`); // half a character
 });
 
-it('reads a character whose bytes come in two parts', async () => {
-  const text = 'é'.padStart(256 * 1024, 'x');
+it.each(['é', 'x\0\0'])('reads a second part that begins within a character, or as UTF-16 would: %j', async (end) => {
+  const text = end.padStart(256 * 1024 + end.length - 1, 'x');
   expect((await read(Buffer.from(text))) === text).toBe(true);
 });
 
