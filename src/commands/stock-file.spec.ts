@@ -33,8 +33,8 @@ it.each([
 
 it('reads UTF-8 with and without a byte order mark, and unpacks a file named *.gz', async () => {
   expect(await read(Buffer.from(TEXT))).toBe(TEXT);
-  expect(await read(Buffer.from(`\ufeff${TEXT}`))).toBe(TEXT);
-  expect(await read(gzipSync(TEXT), 'stock.csv.gz')).toBe(TEXT);
+  expect(await read(Buffer.from(`\ufeff${TEXT}`), 'stock.gz.csv')).toBe(TEXT);
+  expect(await read(gzipSync(TEXT), 'stock.csv.GZ')).toBe(TEXT);
   expect(await read(Buffer.from(`${TEXT}\u00c3`, 'latin1'))).toBe(`${TEXT}\ufffd`); // half a character
 });
 
