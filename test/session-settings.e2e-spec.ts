@@ -144,15 +144,16 @@ describe('with foreign settings on the database', () => {
 
 it('an import waits for its file, and an export for its reader, without a bound, and an import for others a minute', async () => {
   const store = await openStore();
-  const tell = (returns: string, bound = 'statement_timeout') =>
-    `RETURNS ${returns} LANGUAGE plpgsql AS $$BEGIN RAISE 'bound: %', current_setting('${bound}'); END$$`;
+  const tell = (returns: string, ...settings: string[]) =>
+    `RETURNS ${returns} LANGUAGE plpgsql AS $$BEGIN
+       RAISE 'bound: %', concat_ws(', ', ${settings.map((name) => `current_setting('${name}')`).join()}); END$$`;
   await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold');
-    CREATE FUNCTION tell_reader() ${tell('boolean')};
+    CREATE FUNCTION tell_reader() ${tell('boolean', 'statement_timeout', 'transaction_isolation', 'transaction_read_only')};
     ALTER TABLE inventory_item RENAME TO stock;
     CREATE VIEW inventory_item AS SELECT * FROM stock WHERE tell_reader();
-    CREATE FUNCTION tell_writer() ${tell('event_trigger')};
+    CREATE FUNCTION tell_writer() ${tell('event_trigger', 'statement_timeout')};
     CREATE EVENT TRIGGER tell ON ddl_command_end EXECUTE FUNCTION tell_writer()`);
-  expect((await store.inventory('export')).stderr).toBe('error: bound: 0 (P0001)\n');
+  expect((await store.inventory('export')).stderr).toBe('error: bound: 0, read committed, on (P0001)\n');
   const imported = () => store.inventoryReading('petId,quantity,status\n', 'import', '-', '--format', 'csv');
   expect((await imported()).stderr).toBe('error: bound: 0 (P0001)\n');
   await store.sql('DROP EVENT TRIGGER tell');
