@@ -290,6 +290,23 @@ describe('inventory import', () => {
     expect(told.mock.calls).toEqual([['interrupted: nothing was changed']]);
   });
 
+  it('takes for the old state of a pet what another writer, for whom it waited, has made of it', async () => {
+    const change = (quantity: number, petId: string) =>
+      `UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = ${petId}`;
+    const writer = await store.database.session(
+      ...[change(5, '7'), change(4, '9007199254740993'), change(6, '-9223372036854775808')],
+    );
+    const pets = '7,13,available\n9007199254740993,4,pending\n9223372036854775807,2147483647,available\n';
+    const counts = importFile(await file('late.csv', CSV_HEADER + pets), { by: 'me' });
+    await untilSessionOf('import', store.database, `wait_event_type = 'Lock'`);
+    await writer.query('COMMIT');
+    expect(await counts).toEqual({ added: 0, changed: 1, unchanged: 2, removed: 1 });
+    expect((await store.changes()).filter((line) => line.endsWith(' command:import me'))).toEqual([
+      '-9223372036854775808 6 sold > command:import me',
+      '7 5 available > 13 available command:import me',
+    ]);
+  });
+
   it('keeps nothing in its session after its transaction, for a pooler may give the session to another import', async () => {
     const client = await store.database.session();
     await client.query(`SET default_transaction_isolation = serializable`);
