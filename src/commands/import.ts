@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
 import type { Client } from 'pg';
@@ -66,7 +66,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const { format = formatOf(name), dryRun, by = `${userName()}@${hostname()} ${basename(name)}` } = options;
   if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
   const removes = options.missing === 'remove';
-  const isFile = name !== '-' && statSync(name, { throwIfNoEntry: false })?.isFile();
+  const isFile = name !== '-' && existsSync(name) && statSync(name).isFile();
   const ending = isFile ? 'whole line' : removes ? 'mark' : 'line break';
   let stage = 'reading';
   let pets = 0;

@@ -221,6 +221,9 @@ describe('inventory import', () => {
       const path = await file(name, content);
       await expect(importFile(path)).rejects.toThrow(new Error(`${path} cannot be read: ${reason}`));
     }
+    const loop = join(folder, 'loop.csv');
+    await symlink(loop, loop);
+    await expect(importFile(loop)).rejects.toThrow(`${loop} cannot be read: ELOOP: too many symbolic links`);
     for (const none of [join(folder, 'none.csv'), join(folder, 'none.csv.gz')])
       await expect(importFile(none)).rejects.toThrow(`${none} cannot be read: ENOENT: no such file or directory`);
     const utf16 = 'standard input cannot be read: it seems to be UTF-16; save it as UTF-8';
