@@ -108,7 +108,7 @@ async function commit(client: Client): Promise<void> {
   } catch (error) {
     const { outcomeOf } = await import('../database/database-failure.js'); // only now: it loads Prisma
     if (outcomeOf(error) !== 'unknown') throw error;
-    throw new Failure(`${describeFailure(error)}\n${UNSURE}`, { cause: error });
+    throw new Failure(`${describeFailure(error)}\n${UNSURE}`);
   }
 }
 

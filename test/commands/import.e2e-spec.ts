@@ -406,7 +406,7 @@ describe('inventory import', () => {
       const outcome = await inventory(url, IMPORT_CSV, `${CSV_HEADER}8,1,sold\n`);
       expect(outcome.code).toBe(1);
       expect(outcome.stderr).toMatch(
-        /^error: .+\ninterrupted during the commit: "inventory history" tells whether it happened\n$/,
+        /^error: the .+; check DATABASE_URL.*\ninterrupted during the commit: "inventory history" tells whether it happened\n$/,
       );
       expect(await store.changes()).toHaveLength(1);
     },
