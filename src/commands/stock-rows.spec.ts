@@ -138,15 +138,16 @@ it('tells the wrong value and its pet, shortened and without control characters'
     `7,"quantity must be ${ITEM.quantity.rule}, not 'Infinity' (pet 11)"`,
     ...['8,must be a JSON object', '9,must be a JSON object'],
   ]);
-  expect(await faultsOf('csv', `${CSV}5,5\n6,"a""b",sold\n${END_MARK}\n9,1,sold\n`)).toEqual([
+  expect(await faultsOf('csv', `${CSV}5,5\n6,"a""b""c",sold\n${END_MARK}\n9,1,sold\n`)).toEqual([
     '4,"must have 3 fields, not 2"',
-    `5,"quantity must be ${ITEM.quantity.rule}, not 'a\\'b' (pet 6)"`,
+    `5,"quantity must be ${ITEM.quantity.rule}, not 'a\\'b\\'c' (pet 6)"`,
     '7,comes after the end mark in line 6',
   ]);
 });
 
 it.each([
   ['csv', 'petId,quantity,name\n', 'the header must be petId,quantity,status, in any order, not "petId,quantity,name"'],
+  ['csv', 'petId,quantity;a\n', `the header must be petId,quantity,status, in any order, not "petId,quantity;a"`],
   ['csv', 'a"b\n', String.raw`the header must be petId,quantity,status, in any order, not "a\"b"`],
   ['json', '\u009b', `the file is not valid JSON: Unexpected token '\ufffd', "\ufffd" is not valid JSON`],
 ] as const)('tells what is wrong with a whole file of %s: %j', async (format, text, told) => {
