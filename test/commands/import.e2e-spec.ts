@@ -315,13 +315,13 @@ describe('inventory import', () => {
     await client.query(`SET default_transaction_isolation = serializable`);
     const shown = `SELECT name, setting FROM pg_settings WHERE name ~ 'timeout$|^work_mem|check_interval$' ORDER BY name`;
     const { rows: before } = await client.query<object>(shown);
-    const within = `SELECT current_setting('transaction_isolation') AS isolation,
-        current_setting('client_connection_check_interval') AS check, reltuples AS analyzed
-      FROM pg_class WHERE oid = 'incoming'::regclass`;
+    const settings = ['transaction_isolation', 'client_connection_check_interval', 'temp_buffers', 'work_mem'];
+    const within = `SELECT concat_ws(', ', ${settings.map((name) => `current_setting('${name}')`).join()}) AS settings,
+      reltuples AS analyzed FROM pg_class WHERE oid = 'incoming'::regclass`;
     for (let turn = 1; turn <= 2; turn++) {
       await loadRows(client, Readable.from(['1,,1,2,sold\n']));
       expect((await client.query<object>(within)).rows).toEqual([
-        { isolation: 'read committed', check: '1s', analyzed: 1 },
+        { settings: 'read committed, 1s, 64MB, 64MB', analyzed: 1 },
       ]);
       await client.query('COMMIT');
       expect((await client.query<object>(shown)).rows).toEqual(before);
