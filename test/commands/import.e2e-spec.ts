@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type ImportOptions, importStock } from '../../src/commands/import.ts';
-import { loadRows } from '../../src/commands/stock-merge.ts';
+import { loadRows, mergeIncoming } from '../../src/commands/stock-merge.ts';
 import { ITEM } from '../../src/inventory/stock-item.ts';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
 import {
@@ -313,7 +313,10 @@ describe('inventory import', () => {
   it('keeps nothing in its session after its transaction, for a pooler may give the session to another import', async () => {
     const client = await store.database.session();
     await client.query(`SET default_transaction_isolation = serializable`);
-    const shown = `SELECT name, setting FROM pg_settings WHERE name ~ 'timeout$|^work_mem|check_interval$' ORDER BY name`;
+    const shown = `SELECT name, setting FROM pg_settings WHERE name ~ 'timeout$|^work_mem|check_interval$'
+      UNION ALL SELECT 'recorded in', coalesce(current_setting('inventory.recorded_in', true), '')
+      UNION ALL SELECT 'locks', count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()
+      ORDER BY name`;
     const { rows: before } = await client.query<object>(shown);
     const settings = ['transaction_isolation', 'client_connection_check_interval', 'temp_buffers', 'work_mem'];
     const within = `SELECT concat_ws(', ', ${settings.map((name) => `current_setting('${name}')`).join()}) AS settings,
@@ -323,6 +326,7 @@ describe('inventory import', () => {
       expect((await client.query<object>(within)).rows).toEqual([
         { settings: 'read committed, 1s, 64MB, 64MB', analyzed: 1 },
       ]);
+      await mergeIncoming(client, false, 'command:import');
       await client.query('COMMIT');
       expect((await client.query<object>(shown)).rows).toEqual(before);
     }
