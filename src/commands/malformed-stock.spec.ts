@@ -55,6 +55,7 @@ const ITEM_FAULTS: Fault[] = [
   ['member "__proto__" is unknown', '{"petId":5,"quantity":5,"status":"sold","__proto__":1}'],
   ['must be a JSON object', '[5,5,"sold"]', '5', 'null'],
   [TWICE, ...['', ' ', '\t'].map((space) => `{"petId":5,"petId"${space}:6,"quantity":5,"status":"sold"}`)],
+  [TWICE, String.raw`{"status":"s\u006fld","petId":5,"petId":6,"quantity":5}`],
   [
     NOT_JSON,
     '{"petId":05,"quantity":5,"status":"sold"}',
