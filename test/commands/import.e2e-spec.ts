@@ -188,7 +188,7 @@ describe('inventory import', () => {
       RESET session_replication_role`);
     const marked = { code: 1, stdout: expect.stringMatching(/\n# failed\n$/) as string };
     const cancelled = 'error: the database cut the statement off: it took too long, or somebody cancelled it\n';
-    const locks = `SELECT mode FROM pg_locks JOIN pg_stat_activity USING (pid)
+    const locks = `SELECT DISTINCT mode FROM pg_locks JOIN pg_stat_activity USING (pid)
       WHERE relation = 'inventory_item'::regclass AND datname = current_database() AND application_name = 'inventory export'`;
     for (const [cut, outcome] of [
       ['SIGTERM', { code: 143, stderr: 'interrupted: the export is not complete\n' }],
