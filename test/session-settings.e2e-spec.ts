@@ -160,7 +160,7 @@ it('an import waits for its file, and an export for its reader, without a bound,
   for (const [bound, longest] of [
     ['statement_timeout', '30min'],
     ['lock_timeout', '1min'],
-  ]) {
+  ] as const) {
     // PostgreSQL prefers it, for the types fit better, as the import asks for its turn.
     await store.sql(`CREATE OR REPLACE FUNCTION hashtextextended(text, integer) ${tell('bigint', bound)}`);
     expect((await imported()).stderr).toBe(`error: bound: ${longest} (P0001)\n`);
