@@ -68,6 +68,7 @@ const ITEM_FAULTS: Fault[] = [
 const WHOLE_FAULTS: readonly (readonly [format: Format, problem: string, ...texts: string[]])[] = [
   ['csv', HEADER_RULE, '', '5,5,sold\n', 'petId,quantity\n5,5\n', 'petId,petId,quantity,status\n'],
   ['csv', HEADER_RULE, 'petId,quantity,status,name\n'],
+  ['csv', 'line 2: ends without a line break, so the rest of it may be missing', 'status,petId,quantity\nsold,5,56'],
   ['ndjson', `line 1: ${NOT_JSON}`, '5,5,sold\n'],
   ['json', `the file ${NOT_JSON}`, '', '[\n', '[{}]]'],
   ['json', 'the file must be one JSON array of objects', '{}'],
