@@ -51,6 +51,7 @@ describe('readSettings', () => {
   it.each([
     ['DATABASE_URL', undefined, 'is required'],
     ['DATABASE_URL', 'mysql://secret@db/x', ADDRESS_RULE],
+    ['DATABASE_URL', 'jdbc:postgresql://u:secret@db/x', ADDRESS_RULE],
     ['DATABASE_URL', 'postgresql://u:secret@one:5432,two:5432/x', ADDRESS_RULE],
     ['DATABASE_URL', 'postgresql://u:secret@one,two/x', ADDRESS_RULE],
     ['DATABASE_URL', 'postgresql://u:secret@[::1/x', ADDRESS_RULE],
@@ -167,6 +168,11 @@ describe('readSettings', () => {
     expect(read(`${DATABASE_URL}?sslmode=disable`)).toBe(`${DATABASE_URL}?sslmode=disable`);
     expect(() => read(`${DATABASE_URL}?sslmode=`)).toThrow('sslmode');
     expect(read('postgresql:///db?port=1')).toBe('postgresql:///db?port=1&host=other&sslmode=require');
+  });
+
+  it('reads an empty PGHOST and an empty PGSSLMODE as none', () => {
+    const source = { DATABASE_URL: 'postgresql:///db', PGHOST: '', PGSSLMODE: '' };
+    expect(readSettings(source).DATABASE_URL).toBe('postgresql:///db');
   });
 
   it('reports all faults together', () => {
