@@ -63,7 +63,7 @@ describe('GET /openapi.yaml', () => {
 
 describe('GET /docs', () => {
   it.each(['/', '/docs/'])('is where %s redirects to', async (target) => {
-    expect(await get(target)).toMatchObject({ status: 302, headers: { location: '/docs' } });
+    expect(await get(target)).toMatchObject({ status: 302, headers: { location: '/docs', 'content-length': '0' } });
   });
 
   it.each([
