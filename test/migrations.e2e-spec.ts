@@ -77,6 +77,22 @@ describe('migrations', () => {
       })),
     );
     await client.query(`INSERT INTO _prisma_migrations (id, checksum, migration_name) VALUES ('1', '2', '3')`);
+    const definition = `SELECT concat_ws(' ', attname, format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
+        pg_get_expr(adbin, adrelid), pg_get_constraintdef(pg_constraint.oid)) AS is
+      FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+      LEFT JOIN pg_constraint ON conrelid = attrelid AND contype = 'p' AND conkey = ARRAY[attnum]
+      WHERE attrelid = '_prisma_migrations'::regclass AND attnum > 0 ORDER BY attnum`;
+    // prisma/prisma, sql_schema_connector
+    expect((await rows(definition)).map((column) => Object.values(column as object)[0] as string)).toEqual([
+      'id character varying(36) NOT NULL PRIMARY KEY (id)',
+      'checksum character varying(64) NOT NULL',
+      'finished_at timestamp with time zone',
+      'migration_name character varying(255) NOT NULL',
+      'logs text',
+      'rolled_back_at timestamp with time zone',
+      'started_at timestamp with time zone NOT NULL now()',
+      'applied_steps_count integer NOT NULL 0',
+    ]);
   });
 
   it('run in only one of several processes that start at the same time', async () => {
@@ -104,7 +120,8 @@ describe('migrations', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const failure = applyMigrations(database.url).catch((error: unknown) => error);
-    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
+    const waiting = `SELECT FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event = 'advisory' AND application_name = 'inventory migrations'`;
     while ((await rows(waiting)).length === 0);
     vi.advanceTimersByTime(15 * 60_000 - 1);
     expect(vi.getTimerCount()).toBe(1);
@@ -222,14 +239,20 @@ describe('migrations', () => {
 
     it('give up after a minute', async () => {
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
+      const from = performance.now();
       const failure = applyMigrations(database.url, folderWithLater()).catch((error: unknown) => error);
       await expect.poll(() => database.sql(WAITING), { interval: 10 }).toHaveLength(1);
-      const now = performance.now.bind(performance);
-      const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 60_000);
+      const over = performance.now() + 60_000;
+      const clock = vi
+        .spyOn(performance, 'now')
+        .mockReturnValueOnce(from + 59_000)
+        .mockReturnValue(over);
       onTestFinished(() => clock.mockRestore());
       expect(await failure).toMatchObject({
+        cause: { code: '55P03' },
         message: `migration ${later} failed and was rolled back: for 60 s another transaction, such as an import or export, held what it needs; try again when that is done`,
       });
+      expect(clock.mock.calls.length).toBeGreaterThan(1); // not a second earlier
     });
 
     it('give up switching the replication trigger before an update fails', async () => {
@@ -280,10 +303,11 @@ describe('migrations', () => {
          SELECT setval(pg_get_serial_sequence('stock_change', 'id'), 1, false)`,
       );
       const prune = await database.session(HISTORY_LOCK);
-      const applied = applyMigrations(database.url);
-      expect(await Promise.race([applied, pause(300, 'waits')])).toBe('waits');
+      const applied = applyMigrations(database.url, folderWithLater());
+      // Longer than the migration itself may wait.
+      expect(await Promise.race([applied, pause(LOCK_WITHIN_MS + 300, 'waits')])).toBe('waits');
       await prune.end();
-      expect(await applied).toEqual([]);
+      expect(await applied).toEqual([later]);
       expect(await rows(`SELECT pet_id FROM stock_change WHERE changed_in = '3'`)).toEqual([{ pet_id: '2' }]);
       expect(await rows('SELECT changed_in FROM unrecorded_change')).toEqual([{ changed_in: '3' }]);
       expect(await next()).toBe(3); // the sequence lagged, too
