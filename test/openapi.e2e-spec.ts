@@ -4,7 +4,7 @@ import { SwaggerModule } from '@nestjs/swagger';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { parse } from 'yaml';
 import { refused, whole } from './support/answers.ts';
-import { ask } from './support/http-client.ts';
+import { Connection, ask } from './support/http-client.ts';
 import { type TestService, startService } from './support/service.ts';
 import { ServiceProcess } from './support/service-process.ts';
 
@@ -85,6 +85,13 @@ describe('GET /docs', () => {
     expect([again.status, again.text]).toEqual([304, '']);
     const kept = ['cache-control', 'content-security-policy', 'etag', 'x-frame-options']; // a browser takes them from the 304
     for (const name of kept) expect(again.headers[name]).toBe(headers[name]);
+  });
+
+  it('keeps the connection behind a 304', async () => {
+    const etag = String((await get('/docs')).headers['etag']);
+    const connection = await Connection.open(service.port);
+    connection.send(`GET /docs HTTP/1.1\r\nHost: a\r\nIf-None-Match: ${etag}\r\n\r\n`.repeat(2));
+    for (let n = 0; n < 2; n++) expect((await connection.answer()).status).toBe(304);
   });
 
   it('has a page whose parts are all there, in this order', async () => {
