@@ -460,8 +460,11 @@ describe('the log', { timeout: 30_000 }, () => {
     await service.line(({ msg }) => msg === 'draining');
     service.signal('SIGUSR2');
     await service.line(({ msg }) => msg === 'unhandledRejection');
-    service.signal('SIGTERM');
+    for (const again of ['SIGUSR2', 'SIGTERM'] as const) service.signal(again);
     expect(await code).toBe(1);
+    expect(service.lines().at(-1)).toMatchObject({ msg: 'stopped' });
+    const crashes = service.lines().filter(({ level }) => level === 'error');
+    expect(new Set(crashes.map(({ msg }) => msg))).toEqual(new Set(['unhandledRejection']));
     const drains = service.lines().filter(({ msg }) => msg === 'draining');
     expect(drains.map(({ reason }) => reason)).toEqual(['SIGTERM']);
   });
