@@ -1,10 +1,12 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { Drain } from '../src/http/drain.ts';
 import { Metrics } from '../src/operations/metrics.ts';
+import { SETTINGS } from '../src/settings.ts';
 import { FIVE, LENGTH, listBytes, updateBytes } from './http/raw-requests.ts';
 import { createDatabase } from './support/database.ts';
 import { Connection, ask } from './support/http-client.ts';
@@ -73,11 +75,20 @@ describe('the drain', () => {
 
   it('ends the process after DRAIN_TIMEOUT_MS, and its exit code says that a request is left', async () => {
     const { url } = await createDatabase();
-    const service = await ServiceProcess.running({ DATABASE_URL: url, DRAIN_TIMEOUT_MS: '100' });
+    const tellPauses = `import { syncBuiltinESMExports } from 'node:module'; import timers from 'node:timers/promises';
+      import { writeSync } from 'node:fs'; const { setTimeout } = timers; timers.setTimeout = (pauseMs, ...more) => {
+        writeSync(1, JSON.stringify({ pauseMs }) + '\\n'); return setTimeout(pauseMs, ...more); }; syncBuiltinESMExports()`;
+    const nodeOptions = ['--import', `data:text/javascript,${encodeURIComponent(tellPauses)}`];
+    const service = await ServiceProcess.running({ DATABASE_URL: url, DRAIN_TIMEOUT_MS: '100' }, { nodeOptions });
     const connection = await Connection.open(service.port);
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
     expect(await service.terminate()).toBe(1);
-    expect(service.lines().at(-1)).toMatchObject({ msg: 'stopped with requests unanswered' });
+    const graceS = Number(/stop_grace_period: (\d+)s/.exec(readFileSync('docker-compose.yml', 'utf8'))?.[1]);
+    const ended = service.lines().slice(service.lines().findIndex(({ msg }) => msg === 'draining'));
+    const longestMs = Math.max(...ended.map(({ pauseMs }) => Number(pauseMs ?? 0)));
+    // Two more seconds are for connections that are not accepted yet and for the log.
+    expect(Number(SETTINGS.DRAIN_TIMEOUT_MS.default) + longestMs + 2_000).toBeLessThan(graceS * 1_000);
+    expect(ended.findLast(({ msg }) => msg)).toMatchObject({ msg: 'stopped with requests unanswered' });
     expect(await connection.closed()).toBe('');
   });
 
