@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
 import { NotApplied } from '../../src/database/database-failure.ts';
+import { PrismaService } from '../../src/database/prisma.service.ts';
 import { InventoryController } from '../../src/inventory/inventory.controller.ts';
 import { listed, refusal, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
@@ -145,6 +146,11 @@ describe('a stored key', () => {
     await holder.query('COMMIT');
     const noted = `SELECT FROM api_key WHERE id = 'noted' AND last_used_at IS NOT NULL`;
     await expect.poll(() => service.sql(noted)).toHaveLength(1);
+    // Noting waits for no disk; whatever else a session of the pool writes does.
+    const { pool } = service.app.get(PrismaService);
+    const shown = Array.from({ length: pool.totalCount }, () => pool.query('SHOW synchronous_commit'));
+    const settings = (await Promise.all(shown)).map(({ rows }) => rows as unknown);
+    expect(settings).toEqual(settings.map(() => [{ synchronous_commit: 'on' }]));
   });
 
   it('is checked again when PostgreSQL ends the session of its check, for REQUEST_DEADLINE_MS', async () => {
