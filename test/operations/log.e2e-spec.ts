@@ -186,6 +186,7 @@ describe('the log', { timeout: 30_000 }, () => {
     connection.reset();
     const line = await shared.line(({ requestId }) => requestId === 'gone');
     expect(line).toMatchObject({ status: 499, address: '127.0.0.1', aborted: true });
+    expect(line).not.toHaveProperty('bytes');
     expect(line['durationMs']).toBeGreaterThan(waitedMs);
   });
 
@@ -259,7 +260,9 @@ describe('the log', { timeout: 30_000 }, () => {
     const line = await service.line(({ status }) => status === 503);
     expect(line).toMatchObject({ code: 'service_unavailable', err: { message: 'The key is not stored yet.' } });
     expect(line).not.toHaveProperty('reason');
-    await own.sql('ALTER TABLE api_key DROP CONSTRAINT none');
+    await own.sql('ALTER TABLE api_key RENAME TO lost');
+    await service.line(({ msg }) => /^not ready: .*no inventory tables/.test(String(msg))); // another reason is told, too
+    await own.sql('ALTER TABLE lost RENAME TO api_key; ALTER TABLE api_key DROP CONSTRAINT none');
     await service.becomesReady();
     expect((await list(bearer, service)).status).toBe(200);
   });
