@@ -7,7 +7,8 @@ import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi
 import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { readSettings, type SettingName } from '../src/settings.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
-import { TooManyWaiting } from '../src/database/database-failure.ts';
+import { NotApplied, TooManyWaiting } from '../src/database/database-failure.ts';
+import { describeFailure } from '../src/errors/error-text.ts';
 import { asApiError } from '../src/http/error.filter.ts';
 import { FastInventoryService } from '../src/inventory/fast/fast-inventory.service.ts';
 import { InventoryService, type QuantityUpdate } from '../src/inventory/inventory.service.ts';
@@ -501,6 +502,20 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       CREATE TRIGGER slow BEFORE UPDATE ON inventory_item FOR EACH ROW WHEN (NEW.pet_id = 44) EXECUTE FUNCTION pause()`);
     const patient = updatesOn({ DATABASE_URL: service.databaseUrl, REQUEST_DEADLINE_MS: '9000' });
     expect(await ask({ petId: 44n, quantity: 1 }, 9_000, patient)).toMatchObject({ outcome: 'done' });
+  });
+
+  it.runIf(!IS_FAST)('an update whose session ends before its commit is not applied, and tells why', async () => {
+    await service.stock([46, 0]);
+    await service.sql(`
+      CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END';
+      CREATE TRIGGER last BEFORE UPDATE ON inventory_item FOR EACH ROW WHEN (NEW.pet_id = 46) EXECUTE FUNCTION leave()`);
+    const inside = updates as unknown as { attempt(update: QuantityUpdate, deadline: number): Promise<never> };
+    const attempt = inside.attempt({ ...UPDATE, petId: 46n }, performance.now() + PATIENCE_MS);
+    const failure = await attempt.catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(NotApplied);
+    expect(describeFailure(failure)).toMatch(/^terminating connection due to administrator command/);
+    expect(await historyOf(46)).toEqual([]);
   });
 
   it.each([3_600_000, -3_600_000])(
