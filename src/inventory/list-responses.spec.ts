@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { expect, it, onTestFinished, vi } from 'vitest';
@@ -53,7 +54,8 @@ it.each([
 });
 
 const pieceOf = (petId: number, note: string) => new Piece(Buffer.from(`,{"petId":${petId},"note":"${note}"}`));
-const [a, b, c] = ['a', 'b', 'c'].map((note) => pieceOf(1, note.repeat(17_000_000))) as [Piece, Piece, Piece];
+const pieceOfBytes = (bytes: number) => pieceOf(1, 'x'.repeat(bytes - pieceOf(1, '').bytes.length));
+const [a, b, c] = [pieceOfBytes(2 ** 24), pieceOfBytes(2 ** 24), pieceOfBytes(2 ** 24 + 1)];
 const [more, less] = [pieceOf(2, 'more'), pieceOf(2, 'less')];
 
 it('compresses at most 64 pieces at once', async () => {
@@ -87,15 +89,16 @@ const joined = (one: Piece, other: Piece) => new Piece(Buffer.concat([one.bytes,
 
 it.each<[string, readonly Piece[][], readonly number[], number, string]>([
   [
-    'cuts off who reads the oldest list slowly when outdated ones take too much memory',
-    [[a], [b], [c]],
-    [0, 0, 1, 2],
+    'cuts off all who read the oldest list slowly when outdated ones take more than 32 MiB',
+    [[a], [c], [b]],
+    [0, 0, 0, 1, 2],
     1,
     'rejected',
   ],
+  ['lets outdated lists take 32 MiB', [[a], [b], [c]], [0, 1, 2], NaN, 'fulfilled'],
   ['counts what outdated lists share once', [[a, more], [a, less], [b]], [0, 1, 2], NaN, 'fulfilled'],
-  ['counts no list that has been read', [[a], [b], [c]], [0, 1, 2], 1, 'fulfilled'],
-  ['lets outdated lists take what the present one takes', [[joined(a, b)], [joined(b, c)]], [0, 1], NaN, 'fulfilled'],
+  ['counts no list that has been read', [[a], [c], [b]], [0, 1, 2], 1, 'fulfilled'],
+  ['lets outdated lists take what the present one takes', [[joined(a, c)], [joined(b, c)]], [0, 1], NaN, 'fulfilled'],
 ])('%s', async (_, lists, reads, readAtOnce, ofOldest) => {
   const url = await serve(lists.map((pieces) => new StockList(pieces)));
   const headers = { 'Accept-Encoding': 'identity' };
@@ -107,4 +110,18 @@ it.each<[string, readonly Piece[][], readonly number[], number, string]>([
   const bodies = await Promise.allSettled(answers.map((answer) => answer.json()));
   const expected = reads.map((list, at) => (list === 0 && at !== readAtOnce ? ofOldest : 'fulfilled'));
   expect(bodies.map(({ status }) => status)).toEqual(expected);
+});
+
+it('counts no list whose reader has gone', async () => {
+  const send = vi.spyOn(ListResponses.prototype, 'send');
+  onTestFinished(() => send.mockRestore());
+  const url = await serve([[a], [c], [b]].map((pieces) => new StockList(pieces)));
+  const get = (list: number) => fetch(`${url}/${list}`, { headers: { 'Accept-Encoding': 'identity' } });
+  const slow = await get(0);
+  const gone = await get(1);
+  const closed = once(send.mock.lastCall?.[1] as ServerResponse, 'close');
+  await gone.body?.cancel();
+  await closed;
+  const present = await get(2);
+  expect([await slow.json(), await present.json()]).toEqual([[expect.anything()], [expect.anything()]]);
 });

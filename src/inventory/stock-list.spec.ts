@@ -82,11 +82,13 @@ describe('StockList', () => {
   it('lets other work run while it puts many compressed pieces together', async () => {
     const list = listOf(stock(200_000, (n) => n));
     await list.gzip();
-    const another = new StockList(list.pieces); // with nothing left to compress
-    let hasRun = false;
-    setImmediate(() => (hasRun = true));
-    await another.gzip();
-    expect(hasRun).toBe(true);
+    for (const pieces of [63, 64]) {
+      const another = new StockList(list.pieces.slice(0, pieces)); // with nothing left to compress
+      let hasRun = false;
+      setImmediate(() => (hasRun = true));
+      await another.gzip();
+      expect(hasRun).toBe(pieces === 64);
+    }
   });
 
   it('is compressed anew after compressing a piece has failed', async () => {
@@ -116,10 +118,22 @@ describe('StockList', () => {
     expect(
       [new StockList([]), new StockList(Piece.cut('')), StockList.of([])].map((list) => list.tag('identity')),
     ).toEqual(Array(3).fill('Xfbg4nYTWdMKgnUFjimfzAOBU0V'));
+    const far = items.map((each, n) => ({ ...each, petId: MIN_PET_ID + BigInt(n) * 6_148_914_691_236_517n }));
+    expect(StockList.of(far).tag('identity')).toBe('ypNzmnsPt3yK1TOjfsMJ0mAte_q');
+  });
+
+  it('is one gzip member without a name or a time, which ends with the length modulo 2^32', async () => {
+    const list = listOf(stock(3, (n) => n));
+    Object.assign(list, { plain: { ...list.plain, length: 2 ** 32 + 5 } });
+    const bytes = bodyOf(await list.gzip());
+    expect(bytes.toString('hex', 0, 10)).toBe('1f8b08000000000000ff');
+    expect(bytes.readUInt32LE(bytes.length - 4)).toBe(5);
   });
 
   it('is one text when it is short; a longer one shares the bytes of its pieces', () => {
-    expect(listOf(stock(300, (n) => n)).plain.chunks).toEqual([expect.any(String)]);
+    const listOfBytes = (bytes: number) => new StockList([new Piece(Buffer.from(',{"petId":1,'.padEnd(bytes - 1)))]);
+    expect(listOfBytes(16_384).plain).toEqual({ chunks: [expect.any(String)], length: 16_384 });
+    expect(listOfBytes(16_385).plain.chunks).toHaveLength(3);
     const { pieces, plain } = listOf(stock(2_000, (n) => n));
     expect(pieces.slice(1).map(({ bytes }) => bytes)).not.toEqual([]);
     for (const { bytes } of pieces.slice(1)) expect(plain.chunks.some((chunk) => chunk === bytes)).toBe(true);
