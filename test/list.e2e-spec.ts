@@ -114,6 +114,26 @@ describe.runIf(IS_FAST)('the list cache', () => {
     await expect.poll(patchesFor).toBe(1); // another database of the server may have changed meanwhile
   });
 
+  it('is brought up to date for all who wait where one has another snapshot', async () => {
+    const transactions = await presentTransactions();
+    const { readings, patches } = kept.counts;
+    const under = at(life, '');
+    await nextTurn();
+    const lists = await Promise.all([at(life, transactions), at('another', transactions), at(life, '')]);
+    expect(lists.map((list) => list.plain)).toEqual(lists.map(() => lists[0].plain));
+    await under;
+    expect(kept.counts).toMatchObject({ readings, patches: patches + 2 });
+  });
+
+  it('is brought up to date at the next attempt when one has failed', async () => {
+    const { readings, patches } = kept.counts;
+    const sent = vi.spyOn(service.app.get(PrismaService), '$queryRawUnsafe');
+    onTestFinished(() => sent.mockRestore());
+    sent.mockRejectedValueOnce(new Error('Connection terminated unexpectedly'));
+    await at(life, '');
+    expect(kept.counts).toMatchObject({ readings, patches: patches + 1 });
+  });
+
   it('lets MAX_WAITING_REQUESTS requests wait for one reading, and refuses another', async () => {
     const settings = { MAX_WAITING_REQUESTS: '2' };
     const { app } = await startService({ databaseUrl: service.databaseUrl, settings });
@@ -130,11 +150,14 @@ describe.runIf(IS_FAST)('the list cache', () => {
     onTestFinished(() => service.sql('ALTER TABLE kept_aside RENAME TO inventory_item').then(() => undefined));
     const readings = vi.spyOn(service.app.get(PrismaService), '$transaction');
     const timers = vi.spyOn(globalThis, 'setTimeout');
+    const cleared = vi.spyOn(globalThis, 'clearTimeout');
     onTestFinished(() => void vi.restoreAllMocks());
     const list = kept.list({ life: null, transactions: '' }, performance.now() + 390);
     await expect(list).rejects.toBeInstanceOf(NotApplied);
     expect(readings).toHaveBeenCalledOnce();
-    expect(timers.mock.calls.map(([, ms]) => ms)).toContain(400);
+    const delays = timers.mock.calls.map(([, ms]) => ms);
+    expect(delays).toContain(400);
+    expect(cleared.mock.calls.flat()).toContain(timers.mock.results[delays.indexOf(400)]?.value);
   });
 });
 
@@ -187,14 +210,17 @@ describe('GET /v1/inventory that waits for a transaction which replaces the tabl
 });
 
 describe('GET /v1/inventory while another session locks a table of changes', () => {
-  it.each(['stock_change', 'unrecorded_change'])('is complete with %s locked', async (table) => {
-    const service = await startService();
-    await service.stock([1, 5]);
-    await service.list();
-    const holder = await service.database.session('UPDATE inventory_item SET quantity = 6');
-    await holder.query(`COMMIT; BEGIN; LOCK TABLE ${table}`);
-    expect((await service.list()).text).toBe('[{"petId":1,"quantity":6,"status":"available"}]');
-  });
+  it.each(['stock_change', 'unrecorded_change'])(
+    'is complete with %s locked, and the stock for writing',
+    async (table) => {
+      const service = await startService();
+      await service.stock([1, 5]);
+      await service.list();
+      const holder = await service.database.session('UPDATE inventory_item SET quantity = 6');
+      await holder.query(`COMMIT; BEGIN; LOCK TABLE ${table}; LOCK TABLE inventory_item IN EXCLUSIVE MODE`);
+      expect((await service.list()).text).toBe('[{"petId":1,"quantity":6,"status":"available"}]');
+    },
+  );
 });
 
 describe('GET /v1/inventory in another life of the server', { timeout: 60_000 }, () => {

@@ -95,6 +95,11 @@ describe('GET /v1/inventory, If-None-Match', () => {
     }
   });
 
+  it('gives 304 with the tag of the list as it is when the client accepts no coding', async () => {
+    const headers: HeaderLines = [['Accept-Encoding', '*;q=0'], ...ifNoneMatch(tags.gzip)];
+    expect(whole(await service.list(headers))).toEqual(notModified(tags.identity));
+  });
+
   it('gives 304 for HEAD', async () => {
     const headers = { Authorization: `Bearer ${service.key}`, 'If-None-Match': tags.identity };
     expect(await request(headers, 'HEAD')).toEqual(notModified(tags.identity));
