@@ -219,27 +219,33 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
     expect(cache()).toMatchObject({ readings, patches: patches + 5 });
   });
 
-  it('by patching the list after 4,096 changes, and by reading it anew after more', async () => {
+  it('by patching the list after 4,096 changes, and by reading it anew after more, be they of one pet', async () => {
     await refill(4_097);
     await expectExact();
+    const change = 'UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id <=';
     for (const [changes, count] of [
-      [4_096, 'patches'],
-      [4_097, 'readings'],
+      [`${change} 4096`, 'patches'],
+      [`${change} 4097`, 'readings'],
+      [
+        `INSERT INTO stock_change (pet_id, quantity_after, status_after, changed_by)
+          SELECT 1, 3, 'available', 'test' FROM generate_series(1, 4097)`,
+        'readings',
+      ],
     ] as const) {
       const before = cache()[count];
-      await sql(`UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id <= ${changes}`);
+      await sql(changes);
       await expectExact();
       expect(cache()[count]).toBe(before + 1);
     }
   });
 
-  it('by patching a list of less than an hour, and by reading an older one anew', async () => {
+  it('by patching a list of up to an hour, and by reading an older one anew', async () => {
     const clock = vi.spyOn(Date, 'now');
     onTestFinished(() => clock.mockRestore());
     const { readings, patches } = cache();
-    for (const minutes of [50, 51, 61]) {
+    for (const minutes of [50, 60, 60.001]) {
       clock.mockReturnValue(Date.now() + minutes * 60_000);
-      await update(1, minutes);
+      await update(1, Math.ceil(minutes));
       await expectExact();
     }
     expect(cache()).toMatchObject({ readings: readings + 1, patches: patches + 2 });
