@@ -115,11 +115,12 @@ describe.runIf(IS_FAST)('the list cache', () => {
   });
 
   it('is brought up to date for all who wait where one has another snapshot', async () => {
+    await service.sql('UPDATE inventory_item SET quantity = quantity + 1');
     const transactions = await presentTransactions();
     const { readings, patches } = kept.counts;
-    const under = at(life, '');
+    const under = at(life, transactions);
     await nextTurn();
-    const lists = await Promise.all([at(life, transactions), at('another', transactions), at(life, '')]);
+    const lists = await Promise.all([at('another', transactions), at(life, transactions), at(life, '')]);
     expect(lists.map((list) => list.plain)).toEqual(lists.map(() => lists[0].plain));
     await under;
     expect(kept.counts).toMatchObject({ readings, patches: patches + 2 });
