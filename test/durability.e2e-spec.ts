@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { CSV_HEADER, IMPORT_CSV, inventory } from './commands/inventory-command.ts';
+import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { type Database, createDatabaseOn } from './support/database.ts';
 import { startFaultyPostgres, startReplicated } from './support/postgres-server.ts';
 import { type TestService, startService } from './support/service.ts';
@@ -150,7 +151,20 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
       [another, ofShop.href].map((databaseUrl) => startService({ databaseUrl, settings })),
     );
     await uncounted[0]?.stock([98, 0]);
+    const patient = await startService({ databaseUrl: replicated.primary.url, key: service.key, settings });
     await loseStandby();
+    const hold = async (name: string) => {
+      const session = await replicated.primary.session();
+      await session.query(`SET application_name = '${name}'`);
+      void session.query(`SELECT pg_logical_emit_message(true, '', '')`).catch(() => undefined); // ends with the test
+    };
+    for (let n = 0; n < 4; n++) await hold('inventory updates');
+    await expect.poll(() => held('updates')).toHaveLength(4);
+    const waited = setQuantity(patient, 1, 900);
+    await expect.poll(() => held('updates')).toHaveLength(5); // it has not given up the others yet
+    await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+    expect(await waited).toBe('outcome_unknown');
+    for (let n = 0; n < 4; n++) await hold('psql');
     const late = await startService({ databaseUrl: replicated.primary.url, key: service.key });
     expect((await late.list()).status).toBe(200);
     await expect.poll(() => onPrimary('SELECT FROM api_key WHERE last_used_at IS NOT NULL')).toHaveLength(1); // waits for nobody
@@ -166,6 +180,19 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     expect(new Set(codes)).toEqual(new Set(['outcome_unknown', 'service_unavailable']));
     const metrics = await fetch(`${service.url}/metrics`, { headers: { authorization: `Bearer ${service.key}` } });
     expect(/^inventory_held_commits (\d+)$/m.exec(await metrics.text())?.[1]).toMatch(/^[45]$/);
+    const heldUpdates = `FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'inventory updates'`;
+    await onPrimary(`SELECT pg_cancel_backend(pid) FROM (SELECT pid ${heldUpdates} OFFSET 3) AS more`);
+    await expect.poll(() => held()).toHaveLength(3);
+    expect(await setQuantity(service, 90, 902)).toBe('outcome_unknown');
+    const old = `SELECT ${heldUpdates} AND query_start < clock_timestamp() - interval '1 s'`;
+    await expect.poll(() => onPrimary(old)).toHaveLength(4);
+    const direct = service.app
+      .get(InventoryService)
+      .setQuantity(
+        { petId: 1n, quantity: 1, ifMatch: null, changedBy: 'key:test', idempotencyKey: null, requestId: 'refused' },
+        performance.now() + 1_000,
+      );
+    await expect(direct).rejects.toThrow(/^sessions that were given up still wait for the synchronous standby$/);
     const before = (await held()).length;
     const others = Promise.all(uncounted.map((each, at) => setQuantity(each, 98 + at, 1)));
     await expect.poll(held).toHaveLength(before + uncounted.length);

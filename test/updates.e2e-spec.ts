@@ -6,6 +6,7 @@ import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { readSettings, type SettingName } from '../src/settings.ts';
+import { type BatchEnd, batchEnds } from '../src/database/batcher.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
 import { NotApplied, TooManyWaiting } from '../src/database/database-failure.ts';
 import { describeFailure } from '../src/errors/error-text.ts';
@@ -185,7 +186,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       await holder.query(lock);
       const failure: unknown = await Promise.race([late, tooLate]).catch((error: unknown) => error);
       expect(asApiError(failure).code).toBe('service_unavailable');
-      expect((failure as Error).message).toMatch(/ holds (the row|what this needs)/);
+      expect((failure as Error).message).toMatch(/ holds (the row, or took the key a moment ago$|what this needs)/);
       await holder.end();
       expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 2 }]);
     });
@@ -302,9 +303,15 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         await service.sql(`SET client_min_messages = error; SET synchronous_commit = ${before}`);
         const { sql, values } = statementOf(...pets.map((petId) => ({ petId })));
         await service.sql(sql, values);
-        const now = `current_setting('synchronous_commit') AS later, current_setting('transaction_timeout', true) AS timeout`;
+        const now = `current_setting('synchronous_commit') AS later, current_setting('client_min_messages') AS level,
+          current_setting('transaction_timeout', true) AS timeout`;
         const [told] = await service.sql(`SELECT current_setting('test.settings') AS settings, ${now}`);
-        expect(told).toEqual({ settings: `${during} warning`, later: before, timeout: IS_17 ? '0' : null });
+        expect(told).toEqual({
+          settings: `${during} warning`,
+          later: before,
+          level: 'error',
+          timeout: IS_17 ? '0' : null,
+        });
       }
     }
     if (IS_FAST) return;
@@ -318,8 +325,10 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     ]) {
       await ofPool(`SET synchronous_commit = ${before}`);
       await ask({ petId: 31n });
-      const { rows } = await ofPool(`SELECT current_setting('test.settings') AS settings`);
-      expect(rows).toEqual([{ settings: `${during} warning` }]);
+      const { rows } = await ofPool(
+        `SELECT current_setting('test.settings') AS settings, current_setting('synchronous_commit') AS later`,
+      );
+      expect(rows).toEqual([{ settings: `${during} warning`, later: before }]);
     }
   });
 
@@ -429,6 +438,41 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(await service.database.sessions()).toEqual(expect.arrayContaining(opened));
   });
 
+  it('the history has the condition of an update that has a key, and of no other', async () => {
+    await service.stock([71, 1], [72, 1]);
+    const ifMatch = ['available-1'];
+    await Promise.all([ask({ petId: 71n, ifMatch }), ask({ petId: 72n, ifMatch, idempotencyKey: randomUUID() })]);
+    const digests = `SELECT if_match_sha256 = sha256('available-1') AS has FROM stock_change
+      WHERE pet_id IN (71, 72) AND changed_by = 'key:test' ORDER BY pet_id`;
+    expect(await service.sql(digests)).toEqual([{ has: null }, { has: true }]);
+  });
+
+  it.runIf(IS_FAST && IS_17)('the transaction of an update may last as long as the service waits for it', async () => {
+    await service.stock([73, 0]);
+    await service.sql(`CREATE FUNCTION tell_bound() RETURNS trigger LANGUAGE plpgsql AS
+        $$BEGIN RAISE 'bound: %', current_setting('transaction_timeout'); END$$;
+      CREATE TRIGGER tell_bound BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION tell_bound()`);
+    onTestFinished(() => service.sql('DROP FUNCTION tell_bound CASCADE').then(() => undefined));
+    const update = updates.setQuantity({ ...UPDATE, petId: 73n }, performance.now() + PATIENCE_MS);
+    await expect(update).rejects.toThrow('bound: 2s');
+  });
+
+  it.runIf(IS_FAST)('a statement takes half of the updates that wait, and 500 at most', async () => {
+    const sizes: number[] = [];
+    const watch = (end: unknown) => {
+      const { name, calls } = end as BatchEnd;
+      if (name === 'updates') sizes.push(calls);
+    };
+    batchEnds.subscribe(watch);
+    onTestFinished(() => {
+      batchEnds.unsubscribe(watch);
+    });
+    const fresh = updatesOn({ DATABASE_URL: service.databaseUrl });
+    for (const count of [20, 1_100])
+      await Promise.all(Array.from({ length: count }, (_, at) => ask({ petId: BigInt(at + 100) }, 25_000, fresh)));
+    expect(sizes).toEqual([10, 10, 500, 500, 100]);
+  });
+
   it.runIf(IS_FAST)('an update that finds MAX_WAITING_REQUESTS others is refused', async () => {
     await service.stock([1, 1], [2, 2]);
     const crowded = updatesOn({ DATABASE_URL: service.databaseUrl, MAX_WAITING_REQUESTS: '1' });
@@ -445,11 +489,14 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(await ask({ petId: 1n }, PATIENCE_MS, late)).toMatchObject({ outcome: 'done' });
   });
 
-  it('an update that too many others wait before is not tried again', async () => {
+  it.each([
+    ['that too many others wait before', new TooManyWaiting(), 'service_unavailable'],
+    ['that a program fault ends', new TypeError('no such method'), 'internal_error'],
+  ])('an update %s is not tried again', async (_, failure, outcome) => {
     const inside = updates as unknown as { attempt(): Promise<never> };
-    const attempt = vi.spyOn(inside, 'attempt').mockRejectedValue(new TooManyWaiting());
+    const attempt = vi.spyOn(inside, 'attempt').mockRejectedValue(failure);
     onTestFinished(() => attempt.mockRestore());
-    expect(await ask({})).toEqual({ outcome: 'service_unavailable' });
+    expect(await ask({})).toEqual({ outcome });
     expect(attempt).toHaveBeenCalledTimes(1);
   });
 

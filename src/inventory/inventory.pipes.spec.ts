@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { entityTags } from './inventory.pipes.js';
+import { IfMatchPipe, entityTags } from './inventory.pipes.js';
 
 const strong = (opaque: string) => ({ weak: false, opaque });
 const weak = (opaque: string) => ({ weak: true, opaque });
@@ -20,11 +20,20 @@ describe('entity tags', () => {
     ['"a" "b"', undefined],
     [' , "a" ,, "b",', [strong('a'), strong('b')]],
     ['"a", W/"b" ,"c"', [strong('a'), weak('b'), strong('c')]],
+    ['\t"a"\t,\t"b"\t', [strong('a'), strong('b')]],
+    ['"!#~\x80\xff"', [strong('!#~\x80\xff')]],
+    ['"\x7f"', undefined],
     ['"a,b"', [strong('a,b')]],
     ['"*"', [strong('*')]],
     ['"a b"', undefined],
     ['"a', undefined],
   ])('of %s are %j', (field, expected) => {
     expect(entityTags(field)).toEqual(expected);
+  });
+});
+
+describe('If-Match', () => {
+  it('asks for the strong tags that a pet can have', () => {
+    expect(new IfMatchPipe().transform('"!", "\xe4", W/"a", "~"')).toEqual(['!', '~']);
   });
 });
