@@ -204,10 +204,10 @@ describe('PATCH /v1/inventory/:petId of many pets with the same Idempotency-Keys
 });
 
 describe('a repetition of PATCH /v1/inventory/:petId while the first request is under way', () => {
-  const record = (petId: number, key: string) =>
+  const record = (petId: number, key: string, tag?: string) =>
     `UPDATE inventory_item SET quantity = 11 WHERE pet_id = ${petId};
-     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, idempotency_key)
-     VALUES (${petId}, 10, 11, 'available', 'available', '${author}', '${key}')`;
+     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, idempotency_key, if_match_sha256)
+     VALUES (${petId}, 10, 11, 'available', 'available', '${author}', '${key}', ${tag ? `sha256('${tag}')` : 'NULL'})`;
 
   it('waits for the first request, and gets the same answer', async () => {
     const key = newKey();
@@ -221,13 +221,16 @@ describe('a repetition of PATCH /v1/inventory/:petId while the first request is 
     expect(await quantityOf(1)).toBe(11);
   });
 
-  it('gets the same answer when the pet was deleted meanwhile', async () => {
+  it.each([
+    ['deleted', undefined, 'DELETE FROM inventory_item'],
+    ['changed', 'available-10', 'UPDATE inventory_item SET quantity = 12'],
+  ])('gets the same answer when the pet was %s meanwhile', async (_, tag, change) => {
     const key = newKey();
-    const first = await service.database.session(`LOCK TABLE inventory_item; ${record(1, key)}`);
-    const repetition = update({ keys: [key] });
+    const first = await service.database.session(`LOCK TABLE inventory_item; ${record(1, key, tag)}`);
+    const repetition = update({ keys: [key], ...(tag && { ifMatch: `"${tag}"` }) });
     const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'relation'`;
     await expect.poll(() => service.sql(waiting), { interval: 10 }).toHaveLength(1);
-    await first.query('DELETE FROM inventory_item; COMMIT');
+    await first.query(`${change}; COMMIT`);
     expect(await repetition).toEqual(replayed('1', 11));
   });
 

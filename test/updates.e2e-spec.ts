@@ -268,6 +268,10 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(changes).toBe(sent.length);
   });
 
+  it('FAST decides which service makes the updates', () => {
+    expect(updates instanceof FastInventoryService).toBe(IS_FAST);
+  });
+
   it('an update that waits for a table lock ends at its deadline', async () => {
     await service.stock([1, 1]);
     const holder = await service.database.session('LOCK TABLE stock_change');
