@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { KeyCheck } from '../src/auth/key-check.ts';
 import { Drain } from '../src/http/drain.ts';
 import { Metrics } from '../src/operations/metrics.ts';
 import { SETTINGS } from '../src/settings.ts';
@@ -99,6 +100,7 @@ describe('the drain', () => {
     await service.stock([1, 1]);
     const unlock = await service.database.lockRow(1);
     const drained = drain(service);
+    service.app.get(KeyCheck).isPrepared = false; // as before the database was found
     const probes = ['ready', 'live'].map((name) => fetch(`${service.url}/health/${name}`));
     const answers = await Promise.all(probes);
     expect(answers.map(({ status, headers }) => `${status} ${headers.get('connection')}`)).toEqual([

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
 import { NotApplied } from '../../src/database/database-failure.ts';
@@ -151,6 +152,22 @@ describe('a stored key', () => {
     const shown = Array.from({ length: pool.totalCount }, () => pool.query('SHOW synchronous_commit'));
     const settings = (await Promise.all(shown)).map(({ rows }) => rows as unknown);
     expect(settings).toEqual(settings.map(() => [{ synchronous_commit: 'on' }]));
+  });
+
+  it('is let in when its use cannot be noted at all', async () => {
+    const key = 'unnoted'.padStart(40, '0');
+    await service.addKey(key);
+    const unhandled = vi.fn();
+    process.on('unhandledRejection', unhandled);
+    const noting = vi.spyOn(service.app.get(PrismaService), '$executeRaw');
+    onTestFinished(() => void process.off('unhandledRejection', unhandled));
+    onTestFinished(() => noting.mockRestore());
+    await service.sql('ALTER TABLE api_key ADD CONSTRAINT unused CHECK (last_used_at IS NULL) NOT VALID');
+    onTestFinished(() => service.sql('ALTER TABLE api_key DROP CONSTRAINT unused').then(() => undefined));
+    expect(await list(withKey(key))).toEqual(theList);
+    await expect(noting.mock.results[0]?.value).rejects.toThrow('unused');
+    await nextTurn();
+    expect(unhandled).not.toHaveBeenCalled();
   });
 
   it('is checked again when PostgreSQL ends the session of its check, for REQUEST_DEADLINE_MS', async () => {
