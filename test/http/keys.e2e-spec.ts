@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
+import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { NotApplied } from '../../src/database/database-failure.ts';
 import { PrismaService } from '../../src/database/prisma.service.ts';
 import { InventoryController } from '../../src/inventory/inventory.controller.ts';
@@ -185,6 +186,16 @@ describe('a stored key', () => {
     const deadline = check.mock.calls[0]?.[1] ?? 0;
     expect(deadline - 9_000).toBeGreaterThanOrEqual(from);
     expect(deadline - 9_000).toBeLessThanOrEqual(performance.now());
+  });
+
+  it('is checked together with the keys of up to a thousand requests', async () => {
+    const checked: number[] = [];
+    const count = (end: unknown) => checked.push((end as BatchEnd).calls);
+    batchEnds.subscribe(count);
+    onTestFinished(() => batchEnds.unsubscribe(count));
+    const keyCheck = service.app.get(KeyCheck);
+    await Promise.all(Array.from({ length: 1_001 }, () => keyCheck.check('00', performance.now() + 20_000)));
+    expect(checked).toEqual([1_000, 1]);
   });
 
   it('is not known, and nothing was written, when its check is under way at the deadline', async () => {
