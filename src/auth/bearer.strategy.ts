@@ -29,7 +29,7 @@ export class BearerStrategy {
 
   constructor(keyCheck: KeyCheck, { BOOTSTRAP_API_KEY: bootstrapKey }: Settings) {
     const bootstrapDigest = bootstrapKey && hash('sha256', bootstrapKey);
-    this.#strategy = new Strategy({ realm: REALM, passReqToCallback: true }, (presented, token, done) => {
+    this.#strategy = new Strategy({ passReqToCallback: true }, (presented, token, done) => {
       const { context, needed } = presented as Presented;
       const check = needed === 'metrics:read' ? 'checkReader' : 'check';
       const digest = hash('sha256', token);

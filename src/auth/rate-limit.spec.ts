@@ -6,15 +6,15 @@ import { RateLimit } from './rate-limit.js';
 
 const START = 1_000_000.25;
 
-/** What the client is told of a request at a time, in milliseconds from START. */
-function limit(perMinute: number) {
+/** What the client is told of a request at a time, in milliseconds from the start. */
+function limit(perMinute: number, start = START) {
   const rateLimit = new RateLimit(
     readSettings({ DATABASE_URL: 'postgresql://localhost/stock', RATE_LIMIT_PER_MINUTE: String(perMinute) }),
   );
   const clock = vi.spyOn(performance, 'now');
   onTestFinished(() => clock.mockRestore());
   return (atMs: number, key = 'till') => {
-    clock.mockReturnValue(START + atMs);
+    clock.mockReturnValue(start + atMs);
     const response = new ServerResponse(new IncomingMessage(new Socket()));
     try {
       rateLimit.charge(key, response);
@@ -30,6 +30,9 @@ it('counts the requests of a minute from the first on, and those of each key by 
   expect([0, 0.5, 59_999.5].map((atMs) => charge(atMs))).toEqual(['"key";r=2;t=60', '"key";r=1;t=60', '"key";r=0;t=1']);
   expect(charge(59_999.5, 'other')).toBe('"key";r=2;t=60');
   expect([60_000, 60_001].map((atMs) => charge(atMs))).toEqual(['"key";r=2;t=60', '"key";r=1;t=60']);
+  const oddStart = 1_000_000.1;
+  expect(oddStart + 60_000 - oddStart).toBeGreaterThan(60_000);
+  expect(limit(3, oddStart)(0)).toBe('"key";r=2;t=60');
 });
 
 it('begins a new minute with the first request after a pause', () => {

@@ -235,6 +235,9 @@ describe('the bootstrap key', () => {
     await expect.poll(() => own.sql(waits)).toHaveLength(1);
     await later.query('COMMIT');
     expect(await made).toEqual({ id: 'later', state: 'live' });
-    expect(await own.sql('SELECT scopes FROM api_key')).toEqual([{ scopes }]);
+    const written = await own.sql('SELECT xmin, scopes FROM api_key');
+    expect(written).toMatchObject([{ scopes }]);
+    expect(await bootstrapKey(prisma, 'token')).toEqual({ id: 'later', state: 'live' });
+    expect(await own.sql('SELECT xmin, scopes FROM api_key')).toEqual(written);
   });
 });
