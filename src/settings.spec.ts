@@ -19,7 +19,8 @@ const WITHOUT_PASSWORD = 'postgresql://user@db.example/inventory';
 
 describe('readSettings', () => {
   it('requires only DATABASE_URL', () => {
-    expect(readSettings({ DATABASE_URL })).toMatchObject({ DATABASE_URL, PORT: 3000, LOG_LEVEL: 'info' });
+    const expected = { DATABASE_URL, PORT: 3000, LOG_LEVEL: 'info', BOOTSTRAP_API_KEY: undefined };
+    expect(readSettings({ DATABASE_URL })).toMatchObject(expected);
   });
 
   it('accepts the last port in an address, an address of IPv6, the shortest and the longest key', () => {
