@@ -17,9 +17,10 @@ async function firstStatement(url: string): Promise<string> {
 describe('connectionConfig', () => {
   it('keeps what the URL asks for, and has the last word where both ask', async () => {
     const url =
-      'postgresql://me:p%40ss@db:5433/stock?sslmode=require&options=-c%20work_mem%3D8MB&statement_timeout=1&lock_timeout=1&application_name=x';
-    const config = connectionConfig(url, 'list', bounds);
+      'postgresql://me:p%40ss@db:5433/stock?sslmode=require&options=-c%20work_mem%3D8MB&statement_timeout=1&lock_timeout=1&application_name=x&query_timeout=1&keepAlive=0';
+    const config = connectionConfig(url, 'list', { ...bounds, query_timeout: 2_000 });
     expect(config).toMatchObject({
+      query_timeout: 2_000,
       connectionString: 'postgresql://me:p%40ss@db:5433/stock?options=-c+work_mem%3D8MB',
       ssl: { rejectUnauthorized: false },
       application_name: 'inventory list',
@@ -36,10 +37,15 @@ describe('connectionConfig', () => {
     expect(await firstStatement(url)).toContain(`SET search_path = 'pet store';`);
   });
 
-  it('cuts a connection whose first statement fails, because its orderly end could wait for ever', async () => {
+  const refuse = () => Promise.reject(new Error('refused'));
+
+  it.each([
+    ['whose first statement fails', refuse, () => undefined],
+    ['that cannot be prepared', () => Promise.resolve(), refuse],
+  ])('cuts a connection %s, because its orderly end could wait for ever', async (_, query, prepare) => {
     const destroy = vi.fn();
-    const client = { query: () => Promise.reject(new Error('refused')), connection: { stream: { destroy } } };
-    const config = connectionConfig('postgresql://db/stock', 'list', bounds);
+    const client = { query, connection: { stream: { destroy } } };
+    const config = connectionConfig('postgresql://db/stock', 'list', bounds, prepare);
     await expect(config.onConnect(client as unknown as ClientBase)).rejects.toThrow('refused');
     expect(destroy).toHaveBeenCalled();
   });
