@@ -100,6 +100,8 @@ describe('a failure', () => {
     ['of a write in doubt', writeFailure, '57P01', OutcomeUnknown],
     ['of a write that surely failed', writeFailure, '53100', NotApplied],
     ['of a write that a data exception refuses', writeFailure, '22012', RefusedValue],
+    ['of a write that a constraint refuses', writeFailure, '23514', RefusedValue],
+    ['of a write that a function refuses', writeFailure, 'P0001', RefusedValue],
     ["of a write that a view's check option refuses", writeFailure, '44000', RefusedValue],
   ])('%s becomes an outcome in words, with its cause', (_, failure, sqlstate, outcome) => {
     const cause = databaseError(sqlstate);
