@@ -28,7 +28,9 @@ it('a connection is open before its first statement, and keeps its session unles
   await expect(run(connection, 'SELECT nowhere')).rejects.toMatchObject({ code: '42703' });
   const second = await session();
   expect(second).not.toEqual(first);
-  await expect(run(connection, 'SELECT WHERE false')).rejects.toThrow(NotApplied);
+  await expect(run(connection, 'SELECT WHERE false')).rejects.toThrow(
+    new NotApplied('the database read the statement after its deadline'),
+  );
   expect(await session()).not.toEqual(second);
 });
 
