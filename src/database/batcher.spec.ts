@@ -157,6 +157,21 @@ describe('Batcher', () => {
     await expect(batcher.call(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(true));
   });
 
+  it('keeps a deadline to within 50 ms', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const batcher = new Batcher(new Stage().run, { maxCalls: 1, maxWaiting: 10 });
+    const failed = vi.fn();
+    for (const call of [1, 2]) batcher.call(call, performance.now() + 49).catch(failed);
+    await settled();
+    vi.advanceTimersByTime(49);
+    await settled();
+    expect(failed).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    await settled();
+    expect(failed.mock.calls).toEqual([[new DeadlinePassed(true)], [new DeadlinePassed(false)]]);
+  });
+
   it('publishes how many calls a batch had, how many milliseconds it took, and whether it failed', async () => {
     const ends: BatchEnd[] = [];
     const note = (end: unknown) => void ends.push(end as BatchEnd);
@@ -196,6 +211,20 @@ describe('Batcher', () => {
     void batcher.call(2, performance.now() + 60_000);
     await settled();
     expect(stage.batches).toEqual([[2]]);
+  });
+
+  it('sends no call that has too little time left after it connected, and counts the time of connecting', async () => {
+    const ends: BatchEnd[] = [];
+    const note = (end: unknown) => void ends.push(end as BatchEnd);
+    batchEnds.subscribe(note);
+    onTestFinished(() => batchEnds.unsubscribe(note));
+    const run = vi.fn((calls: readonly number[]) => Promise.resolve(calls));
+    const open = () => pause(100);
+    const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10, open, notSentWithinMs: 30_000 });
+    const outcomes = await Promise.allSettled([batcher.call(1, performance.now() + 30_050), batcher.call(2, NEVER)]);
+    expect(outcomes).toMatchObject([{ reason: new DeadlinePassed(false) }, { value: 2 }]);
+    expect(run.mock.calls).toEqual([[[2], NEVER]]);
+    expect(ends[0]?.durationMs).toBeGreaterThan(90);
   });
 
   it('bounds a statement by the first of the deadlines of its calls', async () => {
