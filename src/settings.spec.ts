@@ -104,6 +104,12 @@ describe('readSettings', () => {
 
   it.each([
     ['sslmode=verify-full&sslrootcert=/missing', 'has an sslrootcert that cannot be read: no such file or directory'],
+    ['sslmode=require&sslcert=/missing&sslkey=/', 'has an sslcert that cannot be read: no such file or directory'],
+    [
+      'sslmode=require&sslcert=package.json&sslkey=/',
+      'has an sslkey that cannot be read: illegal operation on a directory',
+    ],
+    ['sslmode=require&sslcert=&sslkey=', 'has an sslcert that cannot be read: no such file or directory'],
     ['sslmode=verify-full&sslrootcert=/dev/null', PEM_RULE],
     ['sslmode=require&sslcert=/dev/null&sslkey=/dev/null', PEM_RULE],
     ['sslmode=require&sslcert=package.json&sslkey=package.json', PEM_RULE],
@@ -113,6 +119,7 @@ describe('readSettings', () => {
     ['sslmode=require&sslcert=package.json', TLS_RULE],
     ['sslmode=prefer', 'must have one of these as sslmode: disable, require, verify-ca, verify-full'],
     ['sslmode=verify-ca', TLS_RULE],
+    ['sslmode=verify-ca&sslrootcert=', TLS_RULE],
     ['sslmode=require&sslrootcert=system', TLS_RULE],
     ['sslmode=verify-ca&sslrootcert=system', TLS_RULE],
     ['sslmode=require&sslrootcert=', 'has an sslrootcert that cannot be read: no such file or directory'],
@@ -123,6 +130,16 @@ describe('readSettings', () => {
     const source = { DATABASE_URL: `${DATABASE_URL}?${parameters}` };
     expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));
   });
+
+  it.each(['sslmode=disable', 'host=/run/postgresql&sslmode=require', 'host=/run/postgresql'])(
+    'reads no TLS file with %s',
+    (parameters) => {
+      for (const files of ['sslrootcert=/missing', 'sslrootcert=system', 'sslcert=/missing', 'sslkey=/missing']) {
+        const { DATABASE_URL: address } = readSettings({ DATABASE_URL: `${DATABASE_URL}?${parameters}&${files}` });
+        expect(connectionConfig(address, 'test', {}).ssl).toBe(false);
+      }
+    },
+  );
 
   it('takes a whole pair of sslcert and sslkey, and trusts the authorities of Node.js with sslrootcert=system', () => {
     const folder = mkdtempSync(join(tmpdir(), 'inventory-settings-'));

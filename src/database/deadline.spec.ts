@@ -86,6 +86,16 @@ describe('untilDeadline', () => {
     });
   });
 
+  it('keeps the cause that the end of an attempt has already', async () => {
+    const late = Object.assign(new DeadlinePassed(false), { cause: new Error('its own') });
+    const failures: Error[] = [new Error('first'), late];
+    const attempt = () => Promise.reject(failures.shift() ?? new Error('one too many'));
+    const again = (failure: unknown) => failure !== late;
+    await expect(untilDeadline(performance.now() + 5_000, again, attempt)).rejects.toMatchObject({
+      cause: { message: 'its own' },
+    });
+  });
+
   it('does not repeat what must not be repeated', async () => {
     let attempts = 0;
     const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
