@@ -35,6 +35,18 @@ describe('connectionConfig', () => {
     const url = 'postgresql://db/stock?schema=pet%20store';
     expect(schemaOf(url)).toBe('pet store');
     expect(await firstStatement(url)).toContain(`SET search_path = 'pet store';`);
+    expect(await firstStatement(`${url}'s`)).toContain(`SET search_path = 'pet store''s';`);
+  });
+
+  it.each([
+    ['sslrootcert=/missing', 'ENOENT'],
+    ['sslrootcert=/dev/null', 'ERR_OSSL_PEM_NO_START_LINE'],
+    ['sslcert=package.json&sslkey=package.json', 'ERR_OSSL_PEM_NO_START_LINE'],
+  ])('fails with %s, and tells the cause', (files, code) => {
+    const url = `postgresql://db/stock?sslmode=require&${files}`;
+    expect(() => connectionConfig(url, 'list', bounds)).toThrow(
+      expect.objectContaining({ cause: expect.objectContaining({ code }) as unknown }),
+    );
   });
 
   const refuse = () => Promise.reject(new Error('refused'));
