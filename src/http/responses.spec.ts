@@ -24,6 +24,15 @@ it.each(['Zoe', 'Zoé', '雪', '🦜'])('a response has every character of its b
   expect(response.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
 });
 
+it.each(['json', 'send'] as const)('a response has the id of its request: %s', async (method) => {
+  const url = await serve((app) => {
+    replyByWriteHead(app);
+    app.get('/', (_request, response) => response[method]('x'));
+  });
+  const { headers } = await fetch(url, { headers: { 'X-Request-Id': 'mine' } });
+  expect(headers.get('x-request-id')).toBe('mine');
+});
+
 it('a response that fails behind its head is cut, so that nobody takes its part for the whole, and the request keeps why', async () => {
   const error = new ApiError('internal_error');
   let asked: unknown;
