@@ -207,6 +207,12 @@ describe('the service, on a connection with pipelined requests,', () => {
     expect(await lastAnswer(connection)).toEqual(refused.malformed);
   });
 
+  it('answers garbage with 400 after a response that has begun', async () => {
+    const connection = await send(`${SCRIPT}garbage\r\n\r\n`);
+    expect((await connection.answer()).status).toBe(200);
+    expect(await lastAnswer(connection)).toEqual(refused.malformed);
+  });
+
   it('answers repeated garbage with one 400', async () => {
     const unlock = await lockPet();
     const connection = await send(update(1, 7));
