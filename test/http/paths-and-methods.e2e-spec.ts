@@ -40,6 +40,7 @@ describe('the path', () => {
       'http://inventory.test/V1/inventory',
       'http://inventory.test//v1/inventory',
       'http://inventory.test/v1\\inventory',
+      '/v1http://inventory.test/inventory',
     ],
   ])('%s leads nowhere', async (target) => {
     expect(await request('GET', target)).toEqual(refused.noRoute);
