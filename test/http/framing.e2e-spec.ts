@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { ApiRequest } from '../../src/http/api-request.ts';
 import { type WholeAnswer, refusal, refused, updated, whole } from '../support/answers.ts';
 import type { Connection } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -93,10 +95,13 @@ describe('a body', () => {
     expect(await lastAnswerTo(bytes)).toEqual(refusal('payload_too_large', 'The chunk extensions are too large.'));
   });
 
-  it.each(['destroy', 'finish'] as const)('that the client cuts short changes nothing: %s', async (end) => {
+  it.each(['destroy', 'finish', 'reset'] as const)('that the client cuts short changes nothing: %s', async (end) => {
+    const asked = once(service.server, 'request') as Promise<[ApiRequest]>;
     const connection = await send(update(LENGTH, '{"quan', 2));
+    const [request] = await asked;
     await pause(20);
     connection[end]();
+    await expect.poll(() => request.failure).toMatchObject({ code: 'bad_request' }); // no fault of the service
     expect(await answerTo(list())).toMatchObject({ status: 200 });
     expect(await quantityOf2()).toEqual([{ quantity: 0 }]);
   });
