@@ -48,6 +48,11 @@ describe('describeFailure', () => {
       failure('getaddrinfo ENOTFOUND db', 'ENOTFOUND'),
       'the database cannot be reached: getaddrinfo ENOTFOUND db; check DATABASE_URL',
     ],
+    [
+      'a name server that does not answer',
+      failure('getaddrinfo EAI_AGAIN db', 'EAI_AGAIN'),
+      'the database cannot be reached: getaddrinfo EAI_AGAIN db; check DATABASE_URL',
+    ],
     ...['42P01', '42703', '42704', '42883'].map((code): [string, unknown, string] => [
       `what is missing (${code})`,
       failure('x', code),
