@@ -87,6 +87,8 @@ describe('describeFailure', () => {
     ['what another error wraps', failure('outer', 'P2010', failure('cannot execute UPDATE', '25006')), STANDBY],
     ['an unknown code', failure('disk full\nat character 5', '53100'), 'disk full (53100)'],
     ['an unknown error', failure('\nodd\nmore'), 'odd'],
+    ['an error with a null for its cause', failure('odd', '53100', null), 'odd (53100)'],
+    ['an error with a text for its cause', failure('odd', '53100', 'text'), 'odd (53100)'],
     ['a text that is no error, without the key in it', 'odd psk_a1', 'odd [key]'],
   ])('tells %s', (_name, error, words) => {
     expect(describeFailure(error)).toBe(words);
@@ -95,13 +97,13 @@ describe('describeFailure', () => {
 
 describe('describeError', () => {
   it.each([
-    ['psk_a1 and psk_b2', '[key] and [key]'],
-    ['Authorization: bearer secret-1, Bearer secret-2', 'Authorization: bearer [key] Bearer [key]'],
+    ['psk_aZ1 and psk_Zb2', '[key] and [key]'],
+    ['Authorization: bearer  secret-1, Bearer secret-2', 'Authorization: bearer  [key] Bearer [key]'],
     [
       'postgresql://me:secret-1@db/x, postgresql://:secret-2@db',
       'postgresql://me:[password]@db/x, postgresql://:[password]@db',
     ],
-    ['a password with a slash, postgresql://me:secret/1@db', 'a password with a slash, postgresql://me:[password]@db'],
+    ['a password with signs, postgresql://me:/secret:1@db', 'a password with signs, postgresql://me:[password]@db'],
     [`'BEARER secret-1' "bearer secret-2"`, `'BEARER [key]' "bearer [key]"`],
   ])('leaves no secret of %s in message or stack', (message, shown) => {
     const described = describeError(failure(message, '53100'));
