@@ -18,7 +18,6 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     const app = express();
     app.disable('x-powered-by');
     app.disable('etag');
-    app.set('query parser', false);
     app.enable('case sensitive routing');
     app.enable('strict routing');
     super(app);

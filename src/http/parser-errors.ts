@@ -23,7 +23,7 @@ export interface Refused {
 export function answerParserErrors(server: Server): void {
   const failed = new WeakSet<Connection>();
   server.on('clientError', (error: ParserError, socket: Connection) => {
-    if (socket.destroyed || failed.has(socket)) return; // each further packet fails anew
+    if (failed.has(socket)) return; // each further packet fails anew
     failed.add(socket);
     const fault = readParserError(error);
     const { lastRequest } = socket;
