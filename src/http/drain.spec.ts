@@ -13,15 +13,20 @@ function setClock(): { now: number } {
   return clock;
 }
 
-it('lets a client that is idle send one more request for a second, and then closes its connection', async () => {
+async function serve() {
   const server = createServer({ keepAliveTimeout: 0 }, (_request, response) => response.end('served'));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
   onTestFinished(() => void client.destroy());
+  const [accepted] = (await once(server, 'connection')) as [Socket];
+  return { server, client, accepted };
+}
+
+it('lets a client that is idle send one more request for a second, and then closes its connection', async () => {
+  const { server, client } = await serve();
   let received = '';
   client.on('data', (bytes) => (received += bytes.toString()));
-  await once(server, 'connection');
   const clock = setClock();
   const drain = new Drain({ DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 6_000 } as Settings);
   const isEmpty = drain.empty(server, () => false);
@@ -34,6 +39,22 @@ it('lets a client that is idle send one more request for a second, and then clos
   expect(received).toContain('served');
   clock.now = 1_000;
   expect(await isEmpty).toBe(true);
+});
+
+it('lets a client that has sent half a head send the rest after that second', async () => {
+  const { server, client, accepted } = await serve();
+  client.write('GET / HTTP/1.1\r\n');
+  const answered = Promise.race([once(client, 'data'), once(client, 'close')]);
+  await expect.poll(() => accepted.bytesRead).toBeGreaterThan(0);
+  const clock = setClock();
+  const drain = new Drain({ DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 6_000 } as Settings);
+  const isAnswering = vi.fn(() => false);
+  const isEmpty = drain.empty(server, isAnswering);
+  while (server.listening) await pause(1);
+  clock.now = 1_000;
+  while (isAnswering.mock.calls.length < 2) await pause(1);
+  client.write('Host: a\r\n\r\n');
+  expect([String(await answered), await isEmpty]).toEqual([expect.stringContaining('served'), true]);
 });
 
 it('stops listening after a second even if connections keep coming', async () => {
