@@ -90,6 +90,9 @@ it.each(['migrate', 'keys list', 'history 1', 'export', 'import x.csv'])(
   },
 );
 
+const DATE_TIME =
+  'a duration such as 30s, 15m, 12h, 30d or 4w, or an ISO date such as 2027-01-31 or 2027-01-31T12:00:00Z';
+
 it.each([
   [
     'import',
@@ -111,6 +114,48 @@ it.each([
     '--end-mark end csv and ndjson with a line "# end", which tells an import that it has all pets',
   ],
   ['history', 'show [options] [petId] Shows the changes, newest first, or follows or checks them.'],
+  [
+    'history show',
+    'Shows the changes, newest first, or follows or checks them. You can leave out the word "show".',
+    'petId show the changes of this pet (default: all pets)',
+    `--since <when> only changes since then: ${DATE_TIME}`,
+    '--limit <count> the most changes to show, or to begin with if --follow is given (default: 50)',
+    '--after <id> all changes of all pets after this one, each once, by ascending id',
+    '--follow continue with new changes as they happen',
+    '--verify check that each history is unbroken and ends in the stock',
+    '--json print JSON; with --after or --follow, one object per line',
+  ],
+  ['history cursor', 'Prints the id of the newest change, for --after. A later export has all changes up to it.'],
+  [
+    'history prune',
+    'Deletes old changes. It keeps the newest change of each pet, so that --verify still works.',
+    `--before <when> delete changes older than this: ${DATE_TIME}`,
+  ],
+  [
+    'keys create',
+    'Issues a key. Standard output gets only the key, once; standard error gets everything else.',
+    '--name <name> the holder of the key, up to 100 characters',
+    '--scope <scope...> what the key may do (choices: "inventory:read", "inventory:write", "metrics:read", default: ["inventory:read","inventory:write"])',
+    `--expires <when> when the key expires: ${DATE_TIME} (default: never)`,
+  ],
+  [
+    'keys list',
+    'Lists all keys with their state: live, expired or revoked. "Last used" is up to ten minutes behind.',
+    '--json print a JSON array',
+  ],
+  [
+    'keys revoke',
+    'Revokes a key at once, in every running process. A revoked key stays revoked.',
+    'id id of the key, as "inventory keys list" shows it',
+  ],
+  [
+    'keys rotate',
+    'Issues a successor with the same name and scopes. The old key expires after the overlap.',
+    'id id of the key to replace',
+    '--overlap <duration> how long both keys are valid: 30s, 15m, 12h, 30d or 4w (default: 24h)',
+    `--expires <when> when the key expires: ${DATE_TIME} (default: never)`,
+  ],
+  ['migrate', 'Applies the migrations that the database lacks. You can repeat it, and run several at once.'],
 ])('the help of %s says what each option does', async (command, ...told) => {
   const { parse, printed } = parser();
   await expect(parse(`inventory ${command} --help`)).rejects.toMatchObject({ code: 'commander.helpDisplayed' });

@@ -41,6 +41,25 @@ describe('the newest change', () => {
     expect((await feed.settled(database([5, '3/1'], [5]), 5n)).newest).toBe(5n);
     expect(pauses()).toEqual([]);
   });
+
+  it('waits for what is prepared when the session of a writer is gone, also beside a prepared one', async () => {
+    await feed.settled(database([5, '-1/1', '3/1'], [5, '-1/1', '-1/2'], [5, '-1/2'], [5]));
+    expect(pauses()).toEqual([2, 4, 8]);
+  });
+
+  it('waits for nothing that is prepared after it when what was prepared before is resolved', async () => {
+    await feed.settled(database([5, '-1/1'], [5, '-1/2']));
+    expect(pauses()).toEqual([2]);
+  });
+});
+
+it('refuses to go on behind changes that were pruned while it read them', async () => {
+  let pruned = 0n;
+  const $queryRaw = () => Promise.resolve([{ newest: 5n, pruned, writers: [] }]);
+  const findMany = () => Promise.resolve([]).finally(() => (pruned = 3n));
+  const prisma = { $queryRaw, stockChange: { findMany } } as unknown as PrismaClient;
+  const told = 'changes behind 2 are pruned, up to 3; begin anew with "inventory history cursor"';
+  await expect(feed.readChanges(prisma, { after: 2n, limit: 1 }).next()).rejects.toThrow(told);
 });
 
 it('a follower looks again soon after a change, ever later while there is none, and slowly while the database is away', async () => {

@@ -5,7 +5,7 @@ import { hasUnconfirmedCommit, whileInterruptible, withConnection, withPrisma } 
 import { connectionConfig, openConnection } from '../../src/database/connection-config.ts';
 import { createDatabase } from '../support/database.ts';
 
-it('a command waits 5 s for a lock, 30 s for a statement, and 35 s for an answer', async () => {
+it('a command takes one connection, and waits 5 s for a lock, 30 s for a statement, and 35 s for an answer', async () => {
   vi.stubEnv('DATABASE_URL', (await createDatabase()).url);
   onTestFinished(() => void vi.unstubAllEnvs().useRealTimers());
   const bounds = `SELECT current_setting('lock_timeout') AS lock, current_setting('statement_timeout') AS statement`;
@@ -13,6 +13,9 @@ it('a command waits 5 s for a lock, 30 s for a statement, and 35 s for an answer
   expect(await withConnection('test', async (client) => (await client.query<object>(bounds)).rows)).toEqual(expected);
   await withPrisma('test', async (prisma) => {
     expect(await prisma.$queryRawUnsafe(bounds)).toEqual(expected);
+    const session = () => prisma.$queryRaw`SELECT pg_backend_pid() AS pid`;
+    const [one, other] = await Promise.all([session(), session()]);
+    expect(one).toEqual(other);
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     let isUnderWay = true;
     const answer = prisma.$queryRaw`SELECT pg_sleep(20)::text`.finally(() => (isUnderWay = false));
