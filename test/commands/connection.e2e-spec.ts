@@ -82,6 +82,7 @@ it('a command ends without a wait, and takes no other warning for a commit witho
   onTestFinished(() => void vi.unstubAllEnvs().useRealTimers());
   const warning = `DO $$ BEGIN RAISE WARNING 'of a trigger'; END $$`;
   await withConnection('test', (client) => client.query(warning));
+  await withPrisma('test', (prisma) => prisma.$executeRawUnsafe(warning));
   expect([vi.getTimerCount(), hasUnconfirmedCommit]).toEqual([0, false]);
 });
 

@@ -228,13 +228,14 @@ describe('inventory history', () => {
     expect((await verify()).code).toBe(0);
   });
 
-  it('prune waits while another session moves rows of the history, and commits each batch', async () => {
+  it('prune waits for who moves rows of the history, but for no import, and commits each batch', async () => {
     await store.sql(`INSERT INTO stock_change (pet_id, quantity_after, changed_at, changed_by)
       SELECT 1, n, now() - interval '2 days', 'x' FROM generate_series(1, 12000) n`);
     const waits = (event: string) =>
       expect.poll(() =>
         store.sql(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = '${event}'`),
       );
+    await store.database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0))`);
     const mending = await store.database.session(HISTORY_LOCK);
     const client = await store.database.session();
     const pruned = pruneBefore(client, new Date());
