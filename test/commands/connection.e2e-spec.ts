@@ -76,7 +76,7 @@ it.each([
   expect(await outcome).toBe(end);
 });
 
-it('a command ends without a wait, and takes no other warning for a commit without a standby', async () => {
+it('a command ends without a wait, and tells a commit without a standby from other warnings, also after one', async () => {
   vi.stubEnv('DATABASE_URL', (await createDatabase()).url);
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.unstubAllEnvs().useRealTimers());
@@ -84,6 +84,11 @@ it('a command ends without a wait, and takes no other warning for a commit witho
   await withConnection('test', (client) => client.query(warning));
   await withPrisma('test', (prisma) => prisma.$executeRawUnsafe(warning));
   expect([vi.getTimerCount(), hasUnconfirmedCommit]).toEqual([0, false]);
+  await withConnection('test', async (client) => {
+    await client.query(warning);
+    client.emit('notice', { routine: 'SyncRepWaitForLSN' });
+  });
+  expect(hasUnconfirmedCommit).toBe(true);
 });
 
 it('tells of work only while it is under way and a signal ends it', async () => {
