@@ -150,7 +150,13 @@ function startFailure(folder: string, log: string): string {
 /** What the server on this folder says about itself: nothing when it was stopped, and the past when it was killed. */
 function readNote(folder: string): { pid: number; port: number; isReady: boolean } {
   const file = join(folder, 'data/postmaster.pid');
-  const [pid, , , port, , , , state = ''] = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
+  let lines: string[] = [];
+  try {
+    lines = readFileSync(file, 'utf8').split('\n');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error; // a new server removes the note of a killed one
+  }
+  const [pid, , , port, , , , state = ''] = lines;
   return { pid: Number(pid), port: Number(port), isReady: /^(ready|standby)/.test(state) };
 }
 

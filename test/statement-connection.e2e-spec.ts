@@ -55,6 +55,11 @@ it('a statement is not applied that cannot be written', async () => {
   expect(await run(connection, 'SELECT 1')).toEqual([['1']]);
 });
 
+it('a statement may be longer than what the network takes at once', async () => {
+  const text = 'x'.repeat(2 ** 20);
+  expect(await (await openTo()).run({ sql: 'SELECT length($1::text)', values: [text] })).toEqual([['1048576']]);
+});
+
 it('a session may be cut idle or during a statement, warns without harm, and is the only one', async () => {
   const database = await createDatabase();
   await database.sql(

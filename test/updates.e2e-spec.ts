@@ -442,6 +442,16 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(await service.database.sessions()).toEqual(expect.arrayContaining(opened));
   });
 
+  it('an update behind a repetition of another of its pet is recorded as what it changes', async () => {
+    await service.stock([74, 10], [75, 0], [76, 0]);
+    const repeated = { petId: 74n, quantity: 20, idempotencyKey: randomUUID() };
+    for (const update of [repeated, { petId: 74n, quantity: 30 }]) await ask(update);
+    await Promise.all(
+      [repeated, { petId: 74n, quantity: 40 }, { petId: 75n }, { petId: 76n }].map((each) => ask(each)),
+    );
+    expect((await historyOf(74)).at(-1)).toMatchObject({ before: 30, after: 40 });
+  });
+
   it('the history has the condition of an update that has a key, and of no other', async () => {
     await service.stock([71, 1], [72, 1]);
     const ifMatch = ['available-1'];
