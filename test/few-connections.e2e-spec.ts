@@ -8,26 +8,27 @@ import { createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
 import { startService } from './support/service.ts';
 
-it.each(['BEGIN', 'BEGIN; SELECT nowhere'])(
-  'a session that was left in a transaction by %s is not used again',
-  async (begun) => {
-    const { pool } = (await startService()).app.get(PrismaService);
-    const session = async () => {
-      const client = await pool.connect();
-      const { rows } = await client.query<{ id: number; alone: boolean }>(
-        'SELECT pg_backend_pid() AS id, statement_timestamp() = now() AS alone',
-      );
-      return { client, ...rows[0] };
-    };
-    const { client, id } = await session();
-    await client.query(begun).catch(() => undefined); // the second leaves a failed one
-    client.release();
-    await expect.poll(() => pool.totalCount, { timeout: 3_000 }).toBe(0); // PostgreSQL itself would end it after five seconds
-    const next = await session();
-    next.client.release();
-    expect([next.id === id, next.alone]).toEqual([false, true]);
-  },
-);
+it.each([
+  ['BEGIN', 'T'],
+  ['BEGIN; SELECT nowhere', 'E'],
+])('a session that was left in a transaction by %s is not used again', async (begun, status) => {
+  const { pool } = (await startService()).app.get(PrismaService);
+  const session = async () => {
+    const client = await pool.connect();
+    const { rows } = await client.query<{ id: number; alone: boolean }>(
+      'SELECT pg_backend_pid() AS id, statement_timestamp() = now() AS alone',
+    );
+    return { client, ...rows[0] };
+  };
+  const { client, id } = await session();
+  await client.query(begun).catch(() => undefined); // the second leaves a failed one
+  await expect.poll(() => client.getTransactionStatus()).toBe(status); // it comes after the error
+  client.release();
+  await expect.poll(() => pool.totalCount, { timeout: 4_500 }).toBe(0); // PostgreSQL itself would end it after five seconds
+  const next = await session();
+  next.client.release();
+  expect([next.id === id, next.alone]).toEqual([false, true]);
+});
 
 it('sessions for requests keep plans that use indexes, bound each wait, and soon end a transaction whose client is silent', async () => {
   const prisma = (await startService()).app.get(PrismaService);

@@ -219,7 +219,7 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
     expect(cache()).toMatchObject({ readings, patches: patches + 5 });
   });
 
-  it('by patching the list after 4,096 changes, and by reading it anew after more, be they of one pet', async () => {
+  it('by patching the list after 4,096 changes, and by reading it anew after more, even if all are of one pet', async () => {
     await refill(4_097);
     await expectExact();
     const change = 'UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id <=';

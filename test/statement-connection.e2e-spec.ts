@@ -60,7 +60,7 @@ it('a statement may be longer than what the network takes at once', async () => 
   expect(await (await openTo()).run({ sql: 'SELECT length($1::text)', values: [text] })).toEqual([['1048576']]);
 });
 
-it('a session may be cut idle or during a statement, warns without harm, and is the only one', async () => {
+it('statements share one session, survive its warnings, and get a new one after it was cut', async () => {
   const database = await createDatabase();
   await database.sql(
     `CREATE FUNCTION warn() RETURNS void LANGUAGE plpgsql AS $$BEGIN RAISE WARNING 'of a trigger'; END$$`,

@@ -180,11 +180,12 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       ['between two attempts', ''],
       ['during an attempt', 'LOCK TABLE inventory_item'],
     ])('an update fails at its deadline, %s, and writes nothing', async (_, lock) => {
-      const late = updates.setQuantity({ ...UPDATE, quantity: 100 }, performance.now() + 1_500);
-      const tooLate = pause(3_000);
+      const update = updates.setQuantity({ ...UPDATE, quantity: 100 }, performance.now() + 2_500);
+      const late = update.catch((error: unknown) => error);
+      const tooLate = pause(5_000);
       await pause(1_000);
       await holder.query(lock);
-      const failure: unknown = await Promise.race([late, tooLate]).catch((error: unknown) => error);
+      const failure = await Promise.race([late, tooLate]);
       expect(asApiError(failure).code).toBe('service_unavailable');
       expect((failure as Error).message).toMatch(/ holds (the row, or took the key a moment ago$|what this needs)/);
       await holder.end();
@@ -571,6 +572,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
       CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END';
       CREATE TRIGGER last BEFORE UPDATE ON inventory_item FOR EACH ROW WHEN (NEW.pet_id = 46) EXECUTE FUNCTION leave()`);
+    onTestFinished(() => service.sql('DROP FUNCTION leave CASCADE').then(() => undefined));
     const inside = updates as unknown as { attempt(update: QuantityUpdate, deadline: number): Promise<never> };
     const attempt = inside.attempt({ ...UPDATE, petId: 46n }, performance.now() + PATIENCE_MS);
     const failure = await attempt.catch((error: unknown) => error);

@@ -38,10 +38,13 @@ it('reads UTF-8 with and without a byte order mark, and unpacks a file named *.g
   expect(await read(Buffer.from(`${TEXT}\u00c3`, 'latin1'))).toBe(`${TEXT}\ufffd`); // half a character
 });
 
-it.each(['é', 'x\0\0'])('reads a second part that begins within a character, or as UTF-16 would: %j', async (end) => {
-  const text = end.padStart(256 * 1024 + end.length - 1, 'x');
-  expect((await read(Buffer.from(text))) === text).toBe(true);
-});
+it.each(['é', 'x\0\0'])(
+  'reads a file whose second part begins within a character, or with what looks like UTF-16: %j',
+  async (end) => {
+    const text = end.padStart(256 * 1024 + end.length - 1, 'x');
+    expect((await read(Buffer.from(text))) === text).toBe(true);
+  },
+);
 
 const utf16 = (text: string) => Buffer.from(text, 'utf16le');
 

@@ -53,6 +53,11 @@ describe('describeFailure', () => {
       failure('getaddrinfo EAI_AGAIN db', 'EAI_AGAIN'),
       'the database cannot be reached: getaddrinfo EAI_AGAIN db; check DATABASE_URL',
     ],
+    [
+      'an error of the program',
+      failure('The "path" argument must be a string', 'ERR_INVALID_ARG_TYPE'),
+      'The "path" argument must be a string (ERR_INVALID_ARG_TYPE)',
+    ],
     ...['42P01', '42703', '42704', '42883'].map((code): [string, unknown, string] => [
       `what is missing (${code})`,
       failure('x', code),

@@ -48,7 +48,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
     /^DatabaseNotReachable$/m,
     'the database cannot be reached: there is no such host, or nothing listens there; check DATABASE_URL',
   ],
-  [/^E[A-Z_]+\n(.*)/, 'the database cannot be reached: $1; check DATABASE_URL'],
+  [/^E(?:AI_)?[A-Z]+\n(.*)/, 'the database cannot be reached: $1; check DATABASE_URL'],
 ];
 
 /** An error of any layer in one line for the operator: no stack, no statement, no connection string. */

@@ -30,7 +30,7 @@ it('lets a client that is idle send one more request for a second, and then clos
   const clock = setClock();
   const drain = new Drain({ DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 6_000 } as Settings);
   const isEmpty = drain.empty(server, () => false);
-  expect(server.listenerCount('connection')).toBe(1); // it lets connections in behind the delay
+  expect(server.listenerCount('connection')).toBe(1); // only after the delay does it watch for connections
   while (server.listening) await pause(1);
   clock.now = 999;
   await pause(250); // idle connections are looked at each 100 ms
@@ -67,7 +67,7 @@ it('stops listening after a second even if connections keep coming', async () =>
     server.emit('connection', new Socket());
     setImmediate(comeOn);
   });
-  // Its time begins behind the second.
+  // DRAIN_TIMEOUT_MS begins after that second.
   const drain = new Drain({ DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 500 } as Settings);
   expect(await drain.empty(server, () => false)).toBe(true);
   expect(clock.now).toBeGreaterThan(900);

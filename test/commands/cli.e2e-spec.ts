@@ -79,7 +79,7 @@ describe('inventory', () => {
     expect([again.status, again.stderr]).toEqual([0, 'the database is up to date\n']);
   });
 
-  it('refuses to write to a database with an older schema, and to read what that lacks', async () => {
+  it('refuses to write to a database with an older schema, and to read columns that it lacks', async () => {
     const old = await createDatabase();
     await old.sql(`INSERT INTO inventory_item VALUES (1, 1, 'available');
       UPDATE _prisma_migrations SET rolled_back_at = now()`);

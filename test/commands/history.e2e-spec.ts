@@ -228,7 +228,7 @@ describe('inventory history', () => {
     expect((await verify()).code).toBe(0);
   });
 
-  it('prune waits for who moves rows of the history, but for no import, and commits each batch', async () => {
+  it('prune waits for a session that moves rows of the history, but not for an import, and commits each batch', async () => {
     await store.sql(`INSERT INTO stock_change (pet_id, quantity_after, changed_at, changed_by)
       SELECT 1, n, now() - interval '2 days', 'x' FROM generate_series(1, 12000) n`);
     const waits = (event: string) =>

@@ -156,7 +156,7 @@ describe('inventory import', () => {
   });
 
   it('reads every format of an export, also when packed by gzip', async () => {
-    await store.sql('ANALYZE inventory_item'); // with so few pets PostgreSQL then sorts, and takes no index
+    await store.sql('ANALYZE inventory_item'); // PostgreSQL then reads so few pets without an index, so the order is that of ORDER BY
     const csv = await store.inventory('export');
     const ndjson = await store.inventory('export', '--format', 'ndjson', '--end-mark');
     const json = await store.inventory('export', '--format', 'json', '--end-mark'); // JSON needs none
@@ -293,7 +293,7 @@ describe('inventory import', () => {
     expect(told.mock.calls).toEqual([['interrupted: nothing was changed']]);
   });
 
-  it('takes for the old state of a pet what another writer, for whom it waited, has made of it', async () => {
+  it('records as the old state of a pet what a writer that it waited for has committed', async () => {
     const change = (quantity: number, petId: string) =>
       `UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = ${petId}`;
     const writer = await store.database.session(
@@ -420,11 +420,11 @@ describe('inventory import', () => {
     await store.sql(`
       CREATE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;
       CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON inventory_item INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`);
+    onTestFinished(() => store.sql('DROP FUNCTION refuse CASCADE').then(() => undefined));
     const outcome = await importCsv('8,1,sold');
     const full = `CREATE OR REPLACE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE disk_full; END $$`;
     await store.sql(full);
     await expect(importFile(await file('refused.csv', `${CSV_HEADER}8,1,sold\n`))).rejects.toThrow(/^disk_full$/);
-    await store.sql('DROP FUNCTION refuse CASCADE');
     expect(outcome).toEqual(failed('not today (P0001)'));
     expect(await store.stock()).toBe(OLD);
   });

@@ -461,7 +461,7 @@ describe('the log', { timeout: 30_000 }, () => {
   });
 
   it('lets the process exit with 1 after a crash during the drain, whatever signal follows', async () => {
-    const service = await start({ DRAIN_DELAY_MS: '1000' }, ['--import', crashOnSignal('async')]);
+    const service = await start({ DRAIN_DELAY_MS: '3000' }, ['--import', crashOnSignal('async')]);
     const code = service.terminate();
     await service.line(({ msg }) => msg === 'draining');
     service.signal('SIGUSR2');
