@@ -161,7 +161,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_
     for (let n = 0; n < 4; n++) await hold('inventory updates');
     await expect.poll(() => held('updates')).toHaveLength(4);
     const waited = setQuantity(patient, 1, 900);
-    await expect.poll(() => held('updates')).toHaveLength(5); // it has not given up the others yet
+    await expect.poll(() => held('updates')).toHaveLength(5); // commits count as held only once they have waited for most of the deadline
     await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
     expect(await waited).toBe('outcome_unknown');
     for (let n = 0; n < 4; n++) await hold('psql');

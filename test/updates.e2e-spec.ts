@@ -6,7 +6,6 @@ import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { readSettings, type SettingName } from '../src/settings.ts';
-import { type BatchEnd, batchEnds } from '../src/database/batcher.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
 import { NotApplied, TooManyWaiting } from '../src/database/database-failure.ts';
 import { describeFailure } from '../src/errors/error-text.ts';
@@ -14,6 +13,7 @@ import { asApiError } from '../src/http/error.filter.ts';
 import { FastInventoryService } from '../src/inventory/fast/fast-inventory.service.ts';
 import { InventoryService, type QuantityUpdate } from '../src/inventory/inventory.service.ts';
 import { updateStatement } from '../src/inventory/fast/update-statement.ts';
+import { watchBatches } from './support/batches.ts';
 import { refused, whole } from './support/answers.ts';
 import { IS_FAST, type TestService, startService } from './support/service.ts';
 
@@ -473,15 +473,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   });
 
   it.runIf(IS_FAST)('a statement takes half of the updates that wait, and 500 at most', async () => {
-    const sizes: number[] = [];
-    const watch = (end: unknown) => {
-      const { name, calls } = end as BatchEnd;
-      if (name === 'updates') sizes.push(calls);
-    };
-    batchEnds.subscribe(watch);
-    onTestFinished(() => {
-      batchEnds.unsubscribe(watch);
-    });
+    const sizes = watchBatches('updates');
     const fresh = updatesOn({ DATABASE_URL: service.databaseUrl });
     for (const count of [20, 1_100])
       await Promise.all(Array.from({ length: count }, (_, at) => ask({ petId: BigInt(at + 100) }, 25_000, fresh)));

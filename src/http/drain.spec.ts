@@ -63,7 +63,7 @@ it('stops listening after a second even if connections keep coming', async () =>
   const clock = setClock();
   setImmediate(function comeOn() {
     if (!server.listening) return;
-    if (server.listenerCount('connection') > 1) clock.now += 10; // it lets connections in
+    if (server.listenerCount('connection') > 1) clock.now += 10; // only while it lets connections in
     server.emit('connection', new Socket());
     setImmediate(comeOn);
   });

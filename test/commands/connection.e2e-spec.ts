@@ -76,7 +76,7 @@ it.each([
   expect(await outcome).toBe(end);
 });
 
-it('a command ends without a wait, and tells a commit without a standby from other warnings, also after one', async () => {
+it('a command ends without a wait, and tells an unconfirmed commit from other warnings, also after one of them', async () => {
   vi.stubEnv('DATABASE_URL', (await createDatabase()).url);
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.unstubAllEnvs().useRealTimers());

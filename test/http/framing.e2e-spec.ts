@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -164,11 +165,20 @@ describe('a request for an upgrade', () => {
   const H2C = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n';
   const offer = `${H2C}${LENGTH}`;
 
-  async function sendPieces(connection: Connection, pieces: readonly string[]): Promise<void> {
-    for (const piece of pieces) {
-      connection.send(piece);
-      await pause(20);
-    }
+  /** Opens a connection. Each piece is sent once the service has read the one before. */
+  async function open(): Promise<{ connection: Connection; sendPieces: (pieces: readonly string[]) => Promise<void> }> {
+    const accepted = once(service.server, 'connection') as Promise<[Socket]>;
+    const connection = await send();
+    const [socket] = await accepted;
+    let sent = 0;
+    const sendPieces = async (pieces: readonly string[]) => {
+      for (const piece of pieces) {
+        await expect.poll(() => socket.bytesRead, { interval: 1 }).toBe(sent);
+        connection.send(piece);
+        sent += piece.length;
+      }
+    };
+    return { connection, sendPieces };
   }
 
   it.each([
@@ -177,9 +187,9 @@ describe('a request for an upgrade', () => {
     ['another protocol', () => [update(offer.replace('h2c', 'websocket'))]],
     ['a long head', () => [update(`X: ${'x'.repeat(4_000)}\r\n${offer}`)]],
   ])('is served without the upgrade, and the connection stays open: %s', async (_, pieces) => {
-    const connection = await send();
+    const { connection, sendPieces } = await open();
     for (let n = 0; n < 2; n++) {
-      await sendPieces(connection, pieces());
+      await sendPieces(pieces());
       const answer = await connection.answer();
       expect([whole(answer), answer.headers['connection']]).toEqual([updated('1', 5), 'keep-alive']);
     }
@@ -197,8 +207,8 @@ describe('a request for an upgrade', () => {
     ['a head in two pieces', () => [update(offer).slice(0, 30), update(offer).slice(30)]],
     ['the end of its head with a body', () => [update(offer, '').slice(0, -1), `\n${FIVE}${list()}\r\n\r\n`]],
   ])('is served, and the connection is closed where bytes could be lost: %s', async (name, pieces) => {
-    const connection = await send();
-    await sendPieces(connection, pieces());
+    const { connection, sendPieces } = await open();
+    await sendPieces(pieces());
     if (name === 'a request before it') expect((await connection.answer()).status).toBe(200);
     expect(await raw.lastAnswer(connection)).toEqual(updated('1', 5));
   });

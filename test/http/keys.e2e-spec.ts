@@ -4,12 +4,12 @@ import type { IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
-import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { NotApplied } from '../../src/database/database-failure.ts';
 import { PrismaService } from '../../src/database/prisma.service.ts';
 import { inContext } from '../../src/http/api-request.ts';
 import { InventoryController } from '../../src/inventory/inventory.controller.ts';
 import { listed, refusal, refused, updated, whole } from '../support/answers.ts';
+import { watchBatches } from '../support/batches.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
@@ -194,13 +194,7 @@ describe('a stored key', () => {
   });
 
   it('is checked together with the keys of up to a thousand requests', async () => {
-    const checked: number[] = [];
-    const count = (end: unknown) => {
-      const { name, calls } = end as BatchEnd;
-      if (name === 'key_check') checked.push(calls);
-    };
-    batchEnds.subscribe(count);
-    onTestFinished(() => batchEnds.unsubscribe(count));
+    const checked = watchBatches('key_check');
     const keyCheck = service.app.get(KeyCheck);
     await Promise.all(Array.from({ length: 1_001 }, () => keyCheck.check('00', performance.now() + 20_000)));
     expect(checked).toEqual([1_000, 1]);

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
-import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { applyMigrations } from '../../src/database/migrations.ts';
+import { watchBatches } from '../support/batches.ts';
 import { createDatabase } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -30,18 +30,6 @@ async function probe(url: string, name: 'live' | 'ready'): Promise<[status: numb
   return [answer.status, await answer.json()];
 }
 
-/** The number of calls of each check of keys that ends from now on. */
-function countChecks(): readonly number[] {
-  const checks: number[] = [];
-  const count = (end: unknown) => {
-    const { name, calls } = end as BatchEnd;
-    if (name === 'key_check') checks.push(calls);
-  };
-  batchEnds.subscribe(count);
-  onTestFinished(() => batchEnds.unsubscribe(count));
-  return checks;
-}
-
 describe('GET /health/live and /health/ready when the database fails', { timeout: 30_000 }, () => {
   let postgres: FaultyPostgres;
   let service: TestService;
@@ -67,7 +55,7 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
   });
 
   it('is live but not ready while the database is frozen, and asks it once for many probes', async () => {
-    const checks = countChecks();
+    const checks = watchBatches('key_check');
     postgres.freeze();
     const probes = Array.from({ length: 50 }, () => probe(service.url, 'ready'));
     expect(await Promise.race([...probes, probe(service.url, 'live')])).toEqual(OK);
@@ -80,7 +68,7 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
   });
 
   it('asks the database once for the probes of one moment', async () => {
-    const checks = countChecks();
+    const checks = watchBatches('key_check');
     postgres.freeze();
     const early = pause(800); // the database has a second to answer
     const probes = Array.from({ length: 50 }, () => probe(service.url, 'ready'));
@@ -120,7 +108,7 @@ describe('GET /health/live and /health/ready when the database fails', { timeout
     await ended.stop();
     const asked = vi.spyOn(ended.app.get(KeyCheck), 'isAnswered');
     for (let n = 0; n < 20; n++) expect(await probe(service.url, 'ready')).toEqual(UNAVAILABLE);
-    const checks = countChecks();
+    const checks = watchBatches('key_check');
     const from = performance.now();
     let halfSeconds = 0;
     for (; checks.length < 5; halfSeconds++) await pause(500);
