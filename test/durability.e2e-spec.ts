@@ -61,7 +61,7 @@ describe('PATCH /v1/inventory/:petId whose outcome is unknown', () => {
   }, 60_000);
 });
 
-describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 60_000 }, () => {
+describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 120_000 }, () => {
   let replicated: Awaited<ReturnType<typeof startReplicated>>;
   let service: TestService;
   const onPrimary = (statement: string) => replicated.primary.sql(statement);
