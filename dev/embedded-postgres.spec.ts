@@ -11,10 +11,11 @@ describe('the embedded PostgreSQL', () => {
   let parent: string;
   let folder: string;
 
-  beforeAll(() => {
+  beforeAll(async () => {
     parent = mkdtempSync(join(tmpdir(), 'inventory-embedded-'));
     chmodSync(parent, 0o755); // PostgreSQL 15 must be able to enter each folder of its path
     folder = join(parent, 'postgres');
+    await (await start()).stop();
   });
   afterAll(() => {
     rmSync(parent, { recursive: true, force: true });

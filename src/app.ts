@@ -18,12 +18,14 @@ const CORS = {
   preflightContinue: true,
 };
 
-const NEST_OPTIONS = { bodyParser: false, bufferLogs: true, abortOnError: false };
+/** What Nest logs before it has our log is kept for it. When the start fails, `serve` prints the one line instead. */
+const NEST_OPTIONS = { bodyParser: false, bufferLogs: true, autoFlushLogs: false, abortOnError: false };
 
 export async function createApp(settings: Settings, limits: Limits = LIMITS): Promise<NestExpressApplication> {
   const adapter = new InventoryExpressAdapter(limits);
   const app = await NestFactory.create<NestExpressApplication>(AppModule.with(settings), adapter, NEST_OPTIONS);
   app.useLogger(app.get(Log));
+  app.flushLogs();
   app.get(RequestLog).attach(app.getHttpServer());
   adapter.drain = app.get(Drain);
   if (settings.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: settings.CORS_ORIGINS });

@@ -2,8 +2,9 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
 import { escapeLiteral } from 'pg';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startPostgres } from '../dev/embedded-postgres.ts';
 import { createApp } from '../src/app.ts';
 import { applyMigrations } from '../src/database/migrations.ts';
@@ -170,7 +171,11 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
     copyFileSync(authority, vanishing);
     const settings = readSettings({ DATABASE_URL: address('sslmode=verify-full&sslrootcert=$/vanishing.pem') });
     rmSync(vanishing);
+    const logged = vi.fn();
+    onTestFinished(() => Logger.flush()); // another service of this process would log these lines
+    Logger.overrideLogger({ log: logged, warn: logged, error: logged });
     await expect(createApp(settings)).rejects.toThrow(/^has an sslrootcert that cannot be read: no such file[^\n]+$/);
+    expect(logged).not.toHaveBeenCalled(); // src/serve.ts prints that line
   });
 
   it('reads a renewed sslrootcert for the next connection, and keeps the old one while the file is empty or missing', async () => {
@@ -189,16 +194,20 @@ describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
     }
 
     const renewed = await postgres.enableTls();
+    onTestFinished(() => writeFileSync(authority, renewed));
     const probeAndTold = async () => [await probe(), lastTold(service)];
     await expect.poll(probeAndTold).toEqual([503, `not ready: ${noTls('certificate signature failure')}`]);
     writeFileSync(rotating, renewed);
     await expect.poll(probe).toBe(200);
-    writeFileSync(authority, renewed);
     expect(service.log).not.toContain('uncaught');
     expect(await service.terminate()).toBe(0);
   });
 
   it('is reported as missing when the server demands it, and as unsupported when the server has none', async () => {
+    onTestFinished(async () => {
+      await postgres.wantTls('off');
+      await postgres.database.setSystem('SET ssl = on');
+    });
     await postgres.wantTls('hostssl');
     const wanted = await inventory(postgres.url, ['keys', 'list']);
     expect(wanted.stderr).toMatch(/^error: no TLS with the database of DATABASE_URL: no pg_hba.+ no encryption; check/);

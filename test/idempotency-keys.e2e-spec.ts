@@ -261,6 +261,7 @@ describe('a repetition of PATCH /v1/inventory/:petId while the first request is 
     'returns the first answer when the connection was cut after the commit',
     async () => {
       const keys = [newKey()];
+      await update({ petId: 2, to: other }); // opens the connection
       proxy.cutBeforeAnswer(1);
       const first = await update({ keys, to: other });
       expect(JSON.parse(first.body)).toMatchObject({ code: 'outcome_unknown' });

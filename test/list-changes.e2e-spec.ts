@@ -28,7 +28,6 @@ beforeAll(async () => {
   await postgres.restart();
   first = await startService({ databaseUrl: postgres.url });
   second = await startService({ databaseUrl: postgres.url, key: first.key });
-  owner = await postgres.database.session();
 }, 120_000);
 
 /** The server's other database. */
@@ -198,6 +197,7 @@ const CHANGES = {
 
 describe('GET /v1/inventory of two processes returns the exact stock', { timeout: 60_000 }, () => {
   beforeEach(async () => {
+    owner = await postgres.database.session();
     await sql('ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated');
     for (const table of ['stock_change', 'ANALYZE inventory_item']) await sql(`VACUUM ${table}`); // forgets the rules and children that are gone
     await refill(PETS);
@@ -252,7 +252,11 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
   });
 
   it.each(Object.entries(CHANGES))('after %s', async (_, statements) => {
-    for (const statement of [statements].flat()) {
+    const left = [statements].flat();
+    onTestFinished(async () => {
+      for (const statement of left) await sql(statement); // the later ones undo what the earlier ones did
+    });
+    for (let statement = left.shift(); statement !== undefined; statement = left.shift()) {
       await sql(statement);
       await expectExact();
       await update(1, 1_000 + Math.floor(Math.random() * 1e6)).catch(() => undefined);

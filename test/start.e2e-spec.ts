@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import {
   chmodSync,
   cpSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   renameSync,
@@ -14,7 +15,7 @@ import {
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { endWithUs } from '../dev/child.ts';
 import { isAlive } from '../dev/embedded-postgres.ts';
 import { serverAccount } from '../dev/postgres-binaries.ts';
@@ -36,16 +37,18 @@ const printedCommands = new RegExp(
 describe('npm start', { timeout: 120_000 }, () => {
   let project: string;
 
-  // The copy is like a fresh clone: the developer's own store and build stay as they are.
-  beforeAll(() => {
+  // A copy is like a fresh clone that is built: the developer's own store and build stay as they are.
+  beforeEach(() => {
     project = mkdtempSync(join(tmpdir(), 'inventory-start-'));
-    for (const part of [...sources, ...compilerSettings]) cpSync(part, join(project, part), { recursive: true });
-    rmSync(join(project, 'src/generated'), { recursive: true, force: true });
+    onTestFinished(() => rmSync(project, { recursive: true, force: true }));
+    for (const part of [...sources, ...compilerSettings, 'dist'])
+      cpSync(part, join(project, part), { recursive: true, preserveTimestamps: true });
     symlinkSync(resolve('node_modules'), join(project, 'node_modules'));
   });
-  afterAll(() => {
-    rmSync(project, { recursive: true, force: true });
-  });
+
+  function removeBuild(): void {
+    for (const part of ['dist', 'src/generated']) rmSync(join(project, part), { recursive: true });
+  }
 
   function start(settings: NodeJS.ProcessEnv = {}, account: SpawnOptions = {}) {
     const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', HOST: '127.0.0.1', ...settings };
@@ -64,11 +67,11 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await exitCode).toBe(0);
   }
 
-  /** Starts what must end with one line, which may follow that of the first build. */
+  /** Starts what must end with one line. */
   async function refusal(settings: NodeJS.ProcessEnv = {}, account: SpawnOptions = {}): Promise<string> {
     const started = start(settings, account);
     expect(await started.exitCode).toBe(1);
-    return started.output().replace(/^Building.*\n/, '');
+    return started.output();
   }
 
   /** Waits for the banner. @returns its two commands */
@@ -92,6 +95,7 @@ describe('npm start', { timeout: 120_000 }, () => {
   // Root may write everywhere, so PostgreSQL's account runs this test then.
   const canRead = spawnSync('test', ['-r', resolve('node_modules/pg')], { ...serverAccount }).status === 0;
   it.runIf(canRead)('ends with one line in a folder that is read-only', async () => {
+    removeBuild();
     chmodSync(project, 0o555);
     onTestFinished(() => chmodSync(project, 0o755));
     const line = `${project} is read-only for this user; the first build writes to it\n`;
@@ -99,6 +103,7 @@ describe('npm start', { timeout: 120_000 }, () => {
   });
 
   it('builds, serves the demo stock, and prints commands that work', async () => {
+    removeBuild();
     const started = start();
     const { list, update } = await ready(started);
     expect(started.output()).toContain('Building');
@@ -151,8 +156,11 @@ describe('npm start', { timeout: 120_000 }, () => {
         stdio: ['ignore', 'pipe', 'ignore'],
         encoding: 'utf8',
       });
+    const first = start(unset);
+    await ready(first);
     const [key] = JSON.parse(keys('list', '--json')) as { id: string }[];
     keys('revoke', key?.id ?? '');
+    await end(first);
     const started = start(unset);
     expect((await (await ready(started)).list()).status).toBe(200);
     await end(started);
@@ -162,10 +170,8 @@ describe('npm start', { timeout: 120_000 }, () => {
     const database = await createDatabase({ migrated: false });
     const BOOTSTRAP_API_KEY = 'a-bootstrap-key-of-enough-characters';
     const settings = { DATABASE_URL: database.url, BOOTSTRAP_API_KEY, HOST: 'the.environment.counts.more' };
-    const file = join(project, '.env');
     const lines = Object.entries(settings).map(([name, value]) => `${name}='${value}'\n`);
-    writeFileSync(file, lines.join(''));
-    onTestFinished(() => rmSync(file));
+    writeFileSync(join(project, '.env'), lines.join(''));
     const started = start();
     await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 110_000);
     expect(started.output()).toContain('\n    . ./.env\n');
@@ -204,6 +210,7 @@ describe('npm start', { timeout: 120_000 }, () => {
   it('ends with one line when its .data is damaged', async () => {
     const data = join(project, '.data');
     const [key, server] = [join(data, 'demo-api-key'), join(data, 'postgres')];
+    mkdirSync(data);
     writeFileSync(key, 'short');
     expect(await refusal()).toBe(`${key} has fewer than 32 characters; remove it to get a new key\n`);
     renameSync(join(server, 'data'), join(project, 'lost'));

@@ -117,21 +117,21 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
   it.runIf(IS_FAST)(
     'updates of one pet share statements, and its history has a row for each in their order',
     async () => {
-      await service.stock([8, 0], [9, 0]);
+      await service.stock([108, 0], [109, 0]);
       const quantities = Array.from({ length: 100 }, (_, at) => at + 1);
       const outcomes = await Promise.all(
         quantities.map((quantity) => {
           const ifMatch = quantity % 10 === 0 ? [`available-${quantity - 1}`] : null;
-          return ask({ petId: 8n, quantity, ifMatch, requestId: `request-${quantity}` });
+          return ask({ petId: 108n, quantity, ifMatch, requestId: `request-${quantity}` });
         }),
       );
       expect(outcomes.map((each) => 'item' in each && each.item.quantity)).toEqual(quantities);
-      expect(await historyOf(8)).toEqual(
+      expect(await historyOf(108)).toEqual(
         quantities.map((after) => ({ before: after - 1, after, request_id: `request-${after}` })),
       );
       expect(await stockOf()).toMatchObject([{ quantity: 100 }, { quantity: 0 }]);
       const [{ statements } = {}] = await service.sql(
-        `SELECT count(DISTINCT xmin::text)::int AS statements FROM stock_change WHERE pet_id = 8 AND changed_by = 'key:test'`,
+        `SELECT count(DISTINCT xmin::text)::int AS statements FROM stock_change WHERE pet_id = 108 AND changed_by = 'key:test'`,
       );
       expect(statements).toBeLessThan(40);
     },

@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { withPrisma } from '../../src/commands/connection.ts';
 import { type Change, readChanges } from '../../src/commands/history-feed.ts';
@@ -214,6 +214,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
   );
 
   it('pauses while nothing changes, and while an earlier transaction is open', async () => {
+    await server.database.sql(`INSERT INTO inventory_item VALUES (3000001, 0, 'sold')`);
     const follower = new Follower(server.url, '--limit', '1');
     await follower.prints(1);
     const present = `SELECT query_start::text AS at FROM pg_stat_activity WHERE application_name = 'inventory history'`;
@@ -224,8 +225,8 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
       expect(looks.size).toBeLessThan(25); // longer and longer, beginning with 10 ms
     }
     await expectPauses();
-    const writer = await server.database.session(`INSERT INTO inventory_item VALUES (1000001, 0, 'sold')`);
-    await server.database.sql(`INSERT INTO inventory_item VALUES (1000002, 0, 'sold')`);
+    const writer = await server.database.session(`INSERT INTO inventory_item VALUES (3000002, 0, 'sold')`);
+    await server.database.sql(`INSERT INTO inventory_item VALUES (3000003, 0, 'sold')`);
     await pause(1_500); // the follower now waits for the earlier transaction
     await expectPauses();
     await writer.end();
@@ -259,7 +260,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
 
 describe('inventory history --after', () => {
   let store: Store;
-  beforeAll(async () => {
+  beforeEach(async () => {
     store = await openStore();
     await store.sql(`INSERT INTO inventory_item VALUES (9007199254740993, 0, 'available')`);
     for (let turn = 1; turn < 10; turn++) await store.sql(`UPDATE inventory_item SET quantity = ${turn}`);

@@ -90,6 +90,7 @@ describe('an import under load', () => {
   });
 
   it('leaves a history that verifies when two services update meanwhile', async () => {
+    expect(await load(9)).toEqual(printed());
     const other = await startService({ databaseUrl: url, key: service.key });
     let importing = true;
     const statuses: number[] = [];

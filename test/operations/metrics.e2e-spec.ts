@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { PrismaService } from '../../src/database/prisma.service.ts';
 import { Log } from '../../src/operations/log.ts';
@@ -41,6 +41,13 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startService({ settings: { REQUEST_DEADLINE_MS: '7000' } });
+    await scrape();
+    // The service notes the first use of a key beside the request.
+    const unused = () => service.sql('SELECT FROM api_key WHERE last_used_at IS NULL');
+    await vi.waitUntil(async () => (await unused()).length === 0, { timeout: 15_000 });
+  });
+  beforeEach(async () => {
+    await service.sql('TRUNCATE inventory_item'); // and so the next list is read as a whole
     await service.stock(...Array.from({ length: 20 }, (_, petId) => [petId, 1] as const));
   });
 
@@ -186,10 +193,12 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       return ['busy', 'idle', 'waiting'].map((each) => samples.get(`inventory_database_pool_${each}`));
     };
     const taken = await Promise.all(Array.from({ length: 4 }, () => pool.connect()));
-    const more = pool.connect();
+    const giveBack = () => taken.splice(0).forEach((each) => each.release());
+    onTestFinished(giveBack);
+    const more = pool.connect().then((each) => each.release());
     expect(await usage()).toEqual([4, 0, 1]);
-    taken.forEach((each) => each.release());
-    (await more).release();
+    giveBack();
+    await more;
     expect(await usage()).toEqual([0, 4, 0]);
     service.app.get(Log).dropped += 3;
     expect((await scrape()).get('inventory_log_lines_dropped_total')).toBe(3);
@@ -219,6 +228,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       await expect.poll(async () => (await scrape()).get('http_server_active_requests')).toBe(1);
     });
     await blocker.end();
+    await service.list(); // when the reading under way has ended
     expect(rises(REQUESTS)).toEqual({ '{method="GET",route="/v1/inventory",status="499"}': 1 });
   });
 });
