@@ -93,6 +93,19 @@ describe('the drain', () => {
     expect(await connection.closed()).toBe('');
   });
 
+  it('ends the process also when something cannot be closed, and logs why', async () => {
+    const failing = `import http from 'node:http'; http.Server.prototype.close = () => { throw new Error('stays open'); }`;
+    const nodeOptions = ['--import', `data:text/javascript,${failing}`];
+    const service = await ServiceProcess.onFreePort({ DATABASE_URL: 'postgresql://127.0.0.1:1/x' }, { nodeOptions });
+    service.start();
+    await service.line(({ msg }) => msg === 'listening');
+    expect(await service.terminate()).toBe(0);
+    expect(service.lines().slice(-2)).toMatchObject([
+      { level: 'error', msg: 'closing', err: { message: 'stays open' } },
+      { msg: 'stopped' },
+    ]);
+  });
+
   it('gives requests DRAIN_TIMEOUT_MS after the delay, not from the signal on', async () => {
     const service = await startService({
       settings: { DRAIN_DELAY_MS: '2000', DRAIN_TIMEOUT_MS: '2000', REQUEST_DEADLINE_MS: '9000' },

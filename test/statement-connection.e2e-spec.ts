@@ -1,10 +1,12 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { Client, ClientBase } from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { type Prepare, cut } from '../src/database/connection-config.ts';
 import { NotApplied } from '../src/database/database-failure.ts';
 import { StatementConnection } from '../src/database/statement-connection.ts';
 import { readSettings } from '../src/settings.ts';
-import { type Database, createDatabase } from './support/database.ts';
+import { Database, createDatabase } from './support/database.ts';
 
 async function openTo(prepare?: Prepare, database?: Database): Promise<StatementConnection> {
   const { url } = database ?? (await createDatabase());
@@ -39,6 +41,28 @@ it('a statement is not applied whose session ends before it is sent', async () =
   await expect(run(connection, 'SELECT 1')).rejects.toThrow(
     new NotApplied('no database session could be used; nothing was sent'),
   );
+});
+
+it('a statement is not applied when no session can be had', async () => {
+  const connection = await openTo(undefined, new Database('postgresql://127.0.0.1:1/x'));
+  await expect(run(connection, 'SELECT 1')).rejects.toThrow(
+    new NotApplied('no database session could be used; nothing was sent'),
+  );
+});
+
+it('a session that has ended leaves nothing in memory', async () => {
+  const connections: WeakRef<object>[] = [];
+  const note: Prepare = (client) => connections.push(new WeakRef((client as Client).connection));
+  const connection = await openTo(note);
+  for (let turn = 0; turn < 10; turn++) await run(connection, 'SELECT WHERE false').catch(() => undefined);
+  expect(connections).toHaveLength(10);
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const left = () => {
+    collect();
+    return connections.filter((each) => each.deref() !== undefined).length;
+  };
+  await expect.poll(left).toBeLessThan(3); // the last ones may be closing still
 });
 
 it('a statement is not applied that cannot be written', async () => {

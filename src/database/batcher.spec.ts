@@ -202,6 +202,14 @@ describe('Batcher', () => {
     await expect(batcher.call(1, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(false));
   });
 
+  it('connects before each batch', async () => {
+    const open = vi.fn(() => Promise.resolve());
+    const run = (calls: readonly number[]) => Promise.resolve(calls);
+    const batcher = new Batcher(run, { maxCalls: 1, maxWaiting: 10, open });
+    await Promise.all([1, 2].map((call) => batcher.call(call, NEVER)));
+    expect(open).toHaveBeenCalledTimes(2);
+  });
+
   it('fails all that wait when it cannot connect', async () => {
     const open = vi.fn(() => settled().then(() => Promise.reject(new Error('refused'))));
     const batcher = new Batcher(new Stage().run, { maxCalls: 1, maxWaiting: 10, open });

@@ -213,27 +213,6 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
     },
   );
 
-  it('pauses while nothing changes, and while an earlier transaction is open', async () => {
-    await server.database.sql(`INSERT INTO inventory_item VALUES (3000001, 0, 'sold')`);
-    const follower = new Follower(server.url, '--limit', '1');
-    await follower.prints(1);
-    const present = `SELECT query_start::text AS at FROM pg_stat_activity WHERE application_name = 'inventory history'`;
-    async function expectPauses() {
-      const looks = new Set<unknown>();
-      for (let n = 0; n < 50; n++) for (const { at } of await server.database.sql(present)) looks.add(at);
-      expect(looks.size).toBeGreaterThan(0);
-      expect(looks.size).toBeLessThan(25); // longer and longer, beginning with 10 ms
-    }
-    await expectPauses();
-    const writer = await server.database.session(`INSERT INTO inventory_item VALUES (3000002, 0, 'sold')`);
-    await server.database.sql(`INSERT INTO inventory_item VALUES (3000003, 0, 'sold')`);
-    await pause(1_500); // the follower now waits for the earlier transaction
-    await expectPauses();
-    await writer.end();
-    await follower.prints(2);
-    await follower.end('SIGTERM');
-  });
-
   it('waits for an earlier transaction that is prepared meanwhile, but for no later one', async () => {
     const { database } = server;
     await database.setSystem('SET max_prepared_transactions = 5');

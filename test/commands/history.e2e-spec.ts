@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { pruneBefore, verifyHistory } from '../../src/commands/history-chain.ts';
 import { HISTORY_LOCK } from '../../src/database/history-mending.ts';
-import { failed, printed } from './inventory-command.ts';
+import { failed, printed, untilSessionOf } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -128,7 +128,11 @@ describe('inventory history', () => {
   });
 
   it('--verify fails on an empty store', async () => {
-    expect(await verify()).toEqual(failed('there is nothing to verify: the stock and its history are empty'));
+    const locker = await store.database.session('LOCK TABLE stock_change IN ACCESS EXCLUSIVE MODE');
+    const verified = verify();
+    await untilSessionOf('history', store.database, `wait_event = 'relation'`);
+    await locker.end();
+    expect(await verified).toEqual(failed('there is nothing to verify: the stock and its history are empty'));
   });
 
   it('--verify prints the pets whose changes were not recorded', async () => {

@@ -310,6 +310,18 @@ describe('inventory import', () => {
     ]);
   });
 
+  it('changes nothing when another writer adds one of its new pets meanwhile', async () => {
+    const writer = await store.database.session(`INSERT INTO inventory_item VALUES (8, 2, 'pending')`);
+    const pets = `${OLD.replaceAll(/,\d+,/g, ',1,')}8,1,sold\n`;
+    const failure = expect(importFile(await file('late.csv', CSV_HEADER + pets))).rejects.toMatchObject({
+      code: '23505',
+    });
+    await untilSessionOf('import', store.database, `wait_event_type = 'Lock'`);
+    await writer.query('COMMIT');
+    await failure;
+    expect(await store.stock()).toBe(OLD.replace('7,12,available\n', '7,12,available\n8,2,pending\n'));
+  });
+
   it('keeps nothing in its session after its transaction, for a pooler may give the session to another import', async () => {
     const client = await store.database.session();
     await client.query(`SET default_transaction_isolation = serializable`);

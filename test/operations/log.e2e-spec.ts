@@ -202,6 +202,7 @@ describe('the log', { timeout: 30_000 }, () => {
     await expect.poll(timesReady).toBe(2); // without a probe
     await service.terminate();
     const lines = service.lines();
+    expect(lines[0]).toMatchObject({ level: 'debug', msg: 'Starting Nest application...' });
     expect(lines.filter(({ msg }) => /^(not )?ready/.test(String(msg)))).toMatchObject([
       { level: 'info', msg: 'ready' },
       { level: 'warn', msg: expect.stringMatching(/^not ready: .*not currently accepting connections/) as string },
