@@ -31,7 +31,7 @@ it.each([
 });
 
 it('sessions for requests keep plans that use indexes, bound each wait, and soon end a transaction whose client is silent', async () => {
-  const prisma = (await startService()).app.get(PrismaService);
+  const prisma = (await startService({ settings: { REQUEST_DEADLINE_MS: '2500' } })).app.get(PrismaService);
   const bounds = ['lock_timeout', 'statement_timeout'];
   const names = ['enable_seqscan', 'idle_in_transaction_session_timeout', 'plan_cache_mode', ...bounds];
   const sql = 'SELECT setting FROM pg_settings WHERE name = ANY ($1) ORDER BY name';

@@ -21,7 +21,7 @@ process.removeAllListeners('warning').on('warning', (warning) => {
 export const IS_FAST = process.env['FAST'] !== 'off';
 
 interface Options {
-  /** Settings that differ from their defaults. The log is silent unless `LOG_LEVEL` is set. */
+  /** Settings that differ from their defaults. Otherwise the log is silent, and requests wait 9 s for the database. */
   readonly settings?: Partial<Record<SettingName, string>>;
   /** Limits of connections that differ from those of the service. */
   readonly limits?: Partial<Limits>;
