@@ -1,10 +1,11 @@
+import { once } from 'node:events';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { type Connection, closeGently, inTurn } from './request-turns.js';
 
-it('a connection that is closed is read for half a second more, so that its client gets the response', () => {
+it('a connection that is closed is read for half a second more, so that its client gets the response', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const socket = new Socket().pause();
@@ -13,6 +14,10 @@ it('a connection that is closed is read for half a second more, so that its clie
   expect([socket.isPaused(), socket.destroyed]).toEqual([false, false]);
   vi.advanceTimersByTime(100);
   expect(socket.destroyed).toBe(true);
+  const another = new Socket();
+  closeGently.call(another);
+  await once(another.destroy(), 'close');
+  expect(vi.getTimerCount()).toBe(0); // one would keep the connection in memory
 });
 
 it.each([

@@ -39,7 +39,7 @@ function chunked(...chunks: readonly string[]): string {
 describe('PATCH /v1/inventory/:petId, headers of the body', () => {
   it.each([
     ...['APPLICATION/JSON', 'application/json;', 'application/json;v=1; charset=utf-8'],
-    'application/json\t;\tcharset\t=\tutf-8\t;v=1',
+    'application/json \t; \tcharset \t= \tutf-8 \t;v=1',
     ...['utf-8', ' utf-8', 'UTF-8 ', '"utf-8"', 'utf-8; charset=utf-8'].map(
       (name) => `application/json ;  Charset=${name}`,
     ),

@@ -205,16 +205,33 @@ describe('a request for an upgrade', () => {
     ['Connection: close', () => [update(offer.replace('Upgrade,', 'close, Upgrade,'))]],
     ['chunks', () => [update(H2C + CHUNKED, `e\r\n${FIVE}\r\n0\r\n\r\n`)]],
     ['a head in two pieces', () => [update(offer).slice(0, 30), update(offer).slice(30)]],
-    ['the end of its head with a body', () => [update(offer, '').slice(0, -1), `\n${FIVE}${list()}\r\n\r\n`]],
+    ['the end of its head with a body', () => [update(offer, '').slice(0, -1), `\n${FIVE}${list()}${FIVE}`]],
   ])('is served, and the connection is closed where bytes could be lost: %s', async (name, pieces) => {
     const { connection, sendPieces } = await open();
     await sendPieces(pieces());
     if (name === 'a request before it') expect((await connection.answer()).status).toBe(200);
     expect(await raw.lastAnswer(connection)).toEqual(updated('1', 5));
   });
+
+  it('is refused before its body comes, and the connection is closed', async () => {
+    expect(await lastAnswerTo(update(offer, '').replace(/Bearer .*/, 'Bearer x'))).toEqual(refused.badKey);
+  });
 });
 
 describe('the service', () => {
+  it('creates a request and its response with the prototypes of Express, for changing them would slow each request', async () => {
+    const prototypes = () => asked.map((each): unknown => Object.getPrototypeOf(each));
+    let asked: readonly object[] = [];
+    let created: unknown[] = [];
+    service.server.prependOnceListener('request', (...both) => {
+      asked = both;
+      created = prototypes();
+    });
+    expect((await service.list()).status).toBe(200);
+    expect(asked).toHaveLength(2);
+    expect(prototypes().map((prototype, at) => prototype === created[at])).toEqual([true, true]);
+  });
+
   it('survives connections that are reset at any moment', async () => {
     const openings = [
       CONNECT,

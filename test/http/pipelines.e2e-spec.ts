@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { REFUSED } from '../../src/http/parser-errors.ts';
-import { MOST_WAITING } from '../../src/http/request-turns.ts';
+import { type Connection as ServerSocket, MOST_WAITING, closeGently } from '../../src/http/request-turns.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import type { Connection } from '../support/http-client.ts';
@@ -118,13 +118,24 @@ describe('the service, on a connection with pipelined requests,', () => {
     expect(turns.size).toBeGreaterThan(MOST_WAITING / 2);
   });
 
-  it('parses nothing that arrives while it closes the connection', async () => {
-    const connection = await send('GET /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1025\r\n\r\n');
+  it('parses at most one head of each read that arrives while it closes the connection, and serves none', async () => {
+    const opened = once(service.server, 'connection') as Promise<[ServerSocket]>;
+    const connection = await send();
+    const [socket] = await opened;
+    let heads = 0;
+    socket.destroySoon = () => {
+      closeGently.call(socket);
+      const { parser } = socket;
+      const onIncoming = parser?.onIncoming ?? expect.fail();
+      Object.assign(parser ?? {}, { onIncoming: () => (heads++, onIncoming()) });
+    };
+    connection.send('GET /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1025\r\n\r\n');
     expect((await connection.answer()).headers['connection']).toBe('close');
     connection.send(`${'x'.repeat(1_025)}${NOT_THERE.repeat(20_000)}`);
     expect(await connection.closed()).toBe('');
     await pause(300);
     expect(parsed).toBe(1);
+    expect(heads).toBeLessThan(1_000);
   });
 
   it('reads no further while a request waits, even if bodies arrive in pieces', async () => {
