@@ -21,10 +21,9 @@ export interface Refused {
 
 /** Answers with an Error what Node.js refuses before there is a request. */
 export function answerParserErrors(server: Server): void {
-  const failed = new WeakSet<Connection>();
   server.on('clientError', (error: ParserError, socket: Connection) => {
-    if (failed.has(socket)) return; // each further packet fails anew
-    failed.add(socket);
+    if (socket.hasFailed) return; // each further packet fails anew
+    socket.hasFailed = true;
     const fault = readParserError(error);
     const { lastRequest } = socket;
     const response = lastRequest?.res;

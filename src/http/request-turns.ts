@@ -14,6 +14,7 @@ export interface Connection extends Socket {
   waiting?: number;
   /** `bytesRead` when a request last began without waiting. */
   begunAt?: number;
+  hasFailed?: boolean;
   parser?: { onIncoming: () => number; getCurrentBuffer(): Buffer | undefined } | null;
 }
 
