@@ -14,6 +14,7 @@ export interface Connection extends Socket {
   waiting?: number;
   /** `bytesRead` when a request last began without waiting. */
   begunAt?: number;
+  /** Whether the parser has refused something on it. */
   hasFailed?: boolean;
   parser?: { onIncoming: () => number; getCurrentBuffer(): Buffer | undefined } | null;
 }
