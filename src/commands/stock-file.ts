@@ -17,7 +17,7 @@ export const FAILED_MARK = '# failed';
 
 /** The text of a file, or of standard input if the name is `-`; unpacks `*.gz`. @throws Failure when it cannot be read */
 export async function* readStockFile(name: string): AsyncGenerator<string> {
-  const packed = name === '-' ? process.stdin : createReadStream(name, { highWaterMark: 256 * 1024 });
+  const packed = name === '-' ? process.stdin : createReadStream(name);
   const isPacked = name.toLowerCase().endsWith('.gz');
   const decoder = new TextDecoder(); // takes a BOM away
   let isFirst = true;
