@@ -241,7 +241,7 @@ describe('inventory history --after', () => {
   let store: Store;
   beforeEach(async () => {
     store = await openStore();
-    await store.sql(`INSERT INTO inventory_item VALUES (9007199254740993, 0, 'available')`);
+    await store.sql(`INSERT INTO inventory_item VALUES (-9223372036854775808, 0, 'available')`);
     for (let turn = 1; turn < 10; turn++) await store.sql(`UPDATE inventory_item SET quantity = ${turn}`);
   });
 
@@ -249,9 +249,9 @@ describe('inventory history --after', () => {
     const lines = (await store.sql<{ line: string }>(HISTORY_AS_JSON)).map(({ line }) => `${line}\n`);
     const json = await store.inventory('history', '--after', '8', '--json');
     expect(json).toEqual(printed(lines.slice(8).join('')));
-    expect(json.stdout).toContain('"petId":9007199254740993,');
+    expect(json.stdout).toContain('"petId":-9223372036854775808,');
     expect((await store.inventory('history', '--after', '9')).stdout).toMatch(
-      /^10 {2}9007199254740993 {2}\S+Z {2}8 available {2}9 available {2}sql:postgres {2}-\n$/,
+      /^10 {2}-9223372036854775808 {2}\S+Z {2}8 available {2}9 available {2}sql:postgres {2}-\n$/,
     );
     expect(await store.inventory('history', '--after', '10', '--json')).toEqual(printed());
   });
