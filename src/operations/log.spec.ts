@@ -4,8 +4,9 @@ import { isoTime } from './log.js';
 it('the time of a line is the present one, to the millisecond', () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  for (const time of ['2026-01-02T03:04:05.006Z', '2026-01-02T03:04:05.078Z', '2026-12-31T23:59:59.999Z']) {
-    vi.setSystemTime(time);
+  const [first, second, last] = ['2026-01-02T03:04:05.006Z', '2026-01-02T03:04:05.078Z', '2026-12-31T23:59:59.999Z'];
+  for (const time of [first, second, last, first]) {
+    vi.setSystemTime(time); // at last the clock is set back
     expect(isoTime()).toBe(`,"time":"${time}"`);
   }
 });
