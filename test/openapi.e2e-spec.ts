@@ -100,7 +100,9 @@ describe('GET /docs', () => {
     const scripts = ['/openapi.json', '/docs/swagger-ui-bundle.js', '/docs/docs.js'];
     expect(links).toEqual(['/docs/favicon-32x32.png', '/docs/swagger-ui.css', '/docs/docs.css', ...scripts]);
     for (const link of links) expect((await get(link)).status).toBe(200);
-    expect(text).toMatch(/<meta charset="utf-8".+ name="viewport" content="width=device-width, initial-scale=1"/s);
+    expect(text).toMatch(
+      /^<!doctype html>\n<html lang="en">.+<meta charset="utf-8".+ name="viewport" content="width=device-width, initial-scale=1"/s,
+    );
     expect(text.match(/<(title>.+?<|link rel="\w+)/g)?.map((part) => part.slice(1))).toEqual([
       ...['title>Pet store inventory<', 'link rel="icon', 'link rel="stylesheet', 'link rel="stylesheet'],
     ]);

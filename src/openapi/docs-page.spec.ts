@@ -84,7 +84,10 @@ it('the page shows a response indented with every digit, and of a long list the 
     canCopy: true,
     fileName: 'response.json',
   };
-  expect(body('application/json').children[1]).toMatchObject({ of: 'HighlightCode', props: code, children: ['{}'] });
+  expect(body('application/json').children).toMatchObject([
+    { of: 'h5', children: ['Response body'] },
+    { of: 'HighlightCode', props: code, children: ['{}'] },
+  ]);
   expect([body('text/plain').of, body().of]).toEqual(['original', 'original']);
   const kept = page.responseInterceptor({ url: '/x', headers: {}, text: '{}', body: '{}', obj: {} });
   expect(kept).toEqual({ url: '/x', headers: {}, text: '{}', body: undefined, obj: undefined });
