@@ -279,7 +279,9 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, async (_, at) => {
         await pause(40 * at);
-        return ask({ petId: 1n, requestId: 'late' }, 1_000 + 83 * at);
+        const patienceMs = 1_000 + 83 * at;
+        const update = ask({ petId: 1n, requestId: 'late' }, patienceMs);
+        return Promise.race([update, pause(patienceMs + 300, { outcome: 'nothing' })]);
       }),
     );
     await holder.end();
