@@ -27,7 +27,7 @@ export interface ApiRequest extends Request {
   authFailure: AuthFailure | undefined;
   /** `Content-Length` of the response, for the log. */
   responseLength: OutgoingHttpHeader | undefined;
-  failure: unknown;
+  failure: ApiError | undefined;
 }
 
 export const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/;

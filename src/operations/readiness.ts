@@ -54,7 +54,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     if (this.#isWatching) return;
     this.#isWatching = true;
     while (!this.#isStopped && (await this.#findFailure()) !== undefined) {
-      await pause(CHECK_AGAIN_AFTER_MS, undefined, { ref: false });
+      await pause(CHECK_AGAIN_AFTER_MS);
     }
     this.#isWatching = false;
   }

@@ -1,7 +1,6 @@
 import type { Server, ServerResponse } from 'node:http';
 import { type Socket, isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
-import { ApiError } from '../errors/api-error.js';
 import { type ApiRequest, inContext } from '../http/api-request.js';
 import { REFUSED, type Refused } from '../http/parser-errors.js';
 import { Settings } from '../settings.js';
@@ -25,7 +24,7 @@ export class RequestLog {
   attach(server: Server): void {
     // Node.js keeps the address once it was read; the line is written after the connection has ended.
     server.on('connection', (socket: Socket) => socket.remoteAddress);
-    server.prependListener('request', (request, response: ServerResponse) => {
+    server.on('request', (request, response: ServerResponse) => {
       this.metrics.activeRequests++;
       response.on('close', () => this.#ended(inContext(request), response));
     });
@@ -40,9 +39,8 @@ export class RequestLog {
     const status = response.headersSent ? response.statusCode : 499; // the connection broke before; nginx writes it so
     // One route for all unknown paths: clients must not create series.
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? 'unmatched');
-    const code = failure instanceof ApiError ? failure.code : undefined;
     const durationMs = performance.now() - request.arrivedAt;
-    this.metrics.requestEnded(request, route, status, durationMs / 1_000, code);
+    this.metrics.requestEnded(request, route, status, durationMs / 1_000, failure?.code);
 
     const level = levelOf(status, route);
     if (!this.log.isEnabled(level)) return;
@@ -58,12 +56,12 @@ export class RequestLog {
         method,
         route,
         status,
-        code,
+        code: failure?.code,
         reason,
         durationMs: Math.round(durationMs * 1_000) / 1_000,
         bytes: length === undefined ? undefined : Number(length),
         aborted: response.writableFinished ? undefined : true,
-        err: failure instanceof Error ? (failure.cause ?? (status >= 500 ? failure : undefined)) : undefined,
+        err: failure?.cause ?? (status >= 500 ? failure : undefined),
       },
       'request',
     );
