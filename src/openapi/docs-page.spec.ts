@@ -73,6 +73,10 @@ it('the page shows a response indented with every digit, and of a long list the 
   expect(JSON.parse(String(list?.children[0]))).toHaveLength(200);
   expect(shown('{"a":1}')[1]?.children).toEqual(['{\n  "a": 1\n}']);
   expect(show('{"a":1}')[1]?.children).toEqual(['{"a":1}']); // a request
+  const split = vi.fn(() => ['{}']);
+  // As each key does that is pressed in a field.
+  for (const text of Array(2).fill({ split, replace: () => '{}' }) as string[]) shown(text);
+  expect(split).toHaveBeenCalledOnce();
 
   const getComponent = (name: string, isContainer?: boolean) => isContainer && name;
   const body = (contentType?: string) =>
