@@ -220,12 +220,15 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
   });
 
   it('by patching the list after 4,096 changes, and by reading it anew after more, even if all are of one pet', async () => {
-    await refill(4_097);
+    const sent = vi.spyOn(first.app.get(PrismaService), '$queryRawUnsafe');
+    onTestFinished(() => sent.mockRestore());
+    await refill(4_098);
     await expectExact();
     const change = 'UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id <=';
     for (const [changes, count] of [
       [`${change} 4096`, 'patches'],
       [`${change} 4097`, 'readings'],
+      [`${change} 4098`, 'readings'],
       [
         `INSERT INTO stock_change (pet_id, quantity_after, status_after, changed_by)
           SELECT 1, 3, 'available', 'test' FROM generate_series(1, 4097)`,
@@ -236,6 +239,9 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
       await sql(changes);
       await expectExact();
       expect(cache()[count]).toBe(before + 1);
+      const [statement = '', ...values] = sent.mock.calls.findLast(([text]) => text.includes('recent')) ?? [];
+      const { rows } = await owner.query<{ changes: unknown[] }>(statement, values);
+      expect(rows[0]?.changes.length).toBeLessThanOrEqual(4_097); // it does not look up the others
     }
   });
 
@@ -370,7 +376,7 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
     }
   });
 
-  it('by looking up only the changed pets, however many pets there are', async () => {
+  it('by looking up only the changes and their pets, however many there are', async () => {
     await refill(10_000);
     await sql('ANALYZE inventory_item');
     await expectExact();
@@ -379,10 +385,14 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
     await expectExact();
     const [statement = '', ...values] = sent.mock.lastCall ?? [];
     sent.mockRestore();
+    await sql('SET enable_seqscan = off'); // as in every session for requests
     const { rows } = await owner.query<Record<'QUERY PLAN', string>>(`EXPLAIN ${statement}`, values);
     const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
-    const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on inventory_item/.test(node));
-    expect(scans).toEqual([expect.stringMatching(/Index Cond: \(pet_id = /)]);
+    const scansOf = (table: string) => plan.split(/(?=->  )/).filter((node) => node.includes(` on ${table}`));
+    expect(scansOf('inventory_item')).toEqual([expect.stringMatching(/Index Cond: \(pet_id = /)]);
+    const ofChanges = ['stock_change', 'unrecorded_change'].flatMap(scansOf);
+    expect(ofChanges.length).toBeGreaterThanOrEqual(4); // two for each
+    for (const scan of ofChanges) expect(scan).toMatch(/(Index|Recheck) Cond: \(changed_in /);
   });
 
   it.each([0, 1, PETS_PER_PIECE - 1, PETS_PER_PIECE, PETS_PER_PIECE + 1, 2 * PETS_PER_PIECE, 32 * PETS_PER_PIECE])(
