@@ -148,6 +148,25 @@ describe.runIf(IS_FAST)('the list cache', () => {
     expect(crowded.counts.readings).toBe(1);
   });
 
+  it('is read by one statement when the stock is less than a statement may bring', async () => {
+    const sent = vi.spyOn(service.app.get(PrismaService), '$queryRawUnsafe');
+    onTestFinished(() => sent.mockRestore());
+    await kept.list({ life: null, transactions: '' }, performance.now() + 2_500);
+    expect(sent).toHaveBeenCalledOnce();
+  });
+
+  it('is read without a lock once, and not again, where its name is that of no table', async () => {
+    await service.sql(
+      'BEGIN; ALTER TABLE inventory_item RENAME TO kept_aside; CREATE TYPE inventory_item AS (pet_id bigint); COMMIT',
+    );
+    const undo = 'BEGIN; DROP TYPE inventory_item; ALTER TABLE kept_aside RENAME TO inventory_item; COMMIT';
+    onTestFinished(() => service.sql(undo).then(() => undefined));
+    const readings = vi.spyOn(service.app.get(PrismaService), '$transaction');
+    onTestFinished(() => readings.mockRestore());
+    await expect(kept.list({ life: null, transactions: '' }, performance.now() + 2_500)).rejects.toThrow();
+    expect(readings).toHaveBeenCalledTimes(2);
+  });
+
   it('is not read again in the last 400 ms, in which the database has to begin at least', async () => {
     await service.sql('ALTER TABLE inventory_item RENAME TO kept_aside');
     onTestFinished(() => service.sql('ALTER TABLE kept_aside RENAME TO inventory_item').then(() => undefined));
@@ -233,6 +252,16 @@ describe('GET /v1/inventory while another session locks a table of changes', () 
       expect((await service.list()).text).toBe('[{"petId":1,"quantity":6,"status":"available"}]');
     },
   );
+
+  it.runIf(IS_FAST)('ends at its deadline although the database has told of the lock in time', async () => {
+    const service = await startService();
+    await service.list();
+    const life = String((await service.sql('SELECT server_life() AS life'))[0]?.['life']);
+    await service.database.session('LOCK TABLE stock_change; LOCK TABLE inventory_item');
+    // A statement waits 500 ms for a lock.
+    const list = service.app.get(InventoryService).list({ life, transactions: '' }, performance.now() + 800);
+    await expect(list).rejects.toThrow('the database did not begin to respond in time');
+  });
 });
 
 describe('GET /v1/inventory in another life of the server', { timeout: 60_000 }, () => {
