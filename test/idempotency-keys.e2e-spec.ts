@@ -76,6 +76,9 @@ describe('PATCH /v1/inventory/:petId with an Idempotency-Key', () => {
     expect(await update({ petId: 2, keys })).toEqual(replayed('2', 11, 'sold'));
     expect(await update({ petId: 2, keys, to: other })).toEqual(replayed('2', 11, 'sold'));
     expect(await changesOf(2)).toEqual([11]);
+    const first = { petId: 2, quantity: 12, keys: [newKey()], ifMatch: String.raw`"\a", "sold-11"` };
+    expect(await update(first)).toEqual(updated('2', 12, 'sold'));
+    for (const to of [service, other]) expect(await update({ ...first, to })).toEqual(replayed('2', 12, 'sold'));
   });
 
   it('answers a repetition as before when the pet was changed, locked or deleted since', async () => {
