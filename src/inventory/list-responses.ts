@@ -42,7 +42,7 @@ export class ListResponses {
       ...headers(coding),
     });
     end(response, body);
-    if (response.socket?.writableLength && !response.destroyed) this.#watch(response, list);
+    if (response.socket?.writableLength) this.#watch(response, list);
   }
 
   async #compress(list: StockList, pieces: number): Promise<Body> {
