@@ -255,6 +255,16 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
       await expectExact();
     }
     expect(cache()).toMatchObject({ readings: readings + 1, patches: patches + 2 });
+    // A list is as old as the beginning of its reading.
+    const begun = vi.spyOn(first.app.get(PrismaService), '$transaction');
+    onTestFinished(() => begun.mockRestore());
+    const later = Date.now();
+    clock.mockImplementation(() => later + 61 * 60_000 * (1 + begun.mock.calls.length));
+    for (const quantity of [1, 2]) {
+      await update(1, quantity);
+      await expectExact();
+    }
+    expect(cache()).toMatchObject({ readings: readings + 3, patches: patches + 2 });
   });
 
   it.each(Object.entries(CHANGES))('after %s', async (_, statements) => {
