@@ -5,7 +5,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
 import { NotApplied } from '../../src/database/database-failure.ts';
+import { DeadlinePassed } from '../../src/database/deadline.ts';
 import { PrismaService } from '../../src/database/prisma.service.ts';
+import { StatementConnection } from '../../src/database/statement-connection.ts';
 import { inContext } from '../../src/http/api-request.ts';
 import { InventoryController } from '../../src/inventory/inventory.controller.ts';
 import { listed, refusal, refused, updated, whole } from '../support/answers.ts';
@@ -193,17 +195,21 @@ describe('a stored key', () => {
     expect(deadline).toBe(inContext((await asked)[0]).arrivedAt + 9_000);
   });
 
-  it('is checked together with the keys of up to a thousand requests', async () => {
+  it('is checked together with the keys of up to a thousand requests, and is sent once for all of its own', async () => {
     const checked = watchBatches('key_check');
+    const run = vi.spyOn(StatementConnection.prototype, 'run');
+    onTestFinished(() => run.mockRestore());
     const keyCheck = service.app.get(KeyCheck);
     await Promise.all(Array.from({ length: 1_001 }, () => keyCheck.check('00', performance.now() + 20_000)));
     expect(checked).toEqual([1_000, 1]);
+    expect(run.mock.calls.map(([{ values }]) => values)).toEqual(Array(2).fill([String.raw`{"\\x00"}`]));
   });
 
   it('is not known, and nothing was written, when its check is under way at the deadline', async () => {
     await service.database.session('LOCK TABLE api_key');
     const checked = service.app.get(KeyCheck).check('00', performance.now() + 300);
     await expect(checked).rejects.toBeInstanceOf(NotApplied);
+    await expect(checked).rejects.toMatchObject({ cause: expect.any(DeadlinePassed) as unknown }); // and by no later bound
   });
 
   it('lets nobody call a handler that names no scope', async () => {
