@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { holdsKey, makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -28,6 +28,14 @@ describe('an API key', () => {
     const chiSquare = [...counts.values()].reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0);
     expect(counts.size).toBe(62);
     expect(chiSquare).toBeLessThan(140); // 61 degrees of freedom: exceeded by chance once in some ten million runs
+  });
+
+  it('takes nothing from Math.random, whose numbers can be foretold, and neither does its id', () => {
+    const random = vi.spyOn(Math, 'random');
+    onTestFinished(() => random.mockRestore());
+    makeKey();
+    makeKeyId();
+    expect(random).not.toHaveBeenCalled();
   });
 
   it('is stored as its SHA-256', () => {
