@@ -8,8 +8,9 @@ import { pathToFileURL } from 'node:url';
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { boundsOfRequest } from '../src/database/deadline.js';
-import { HISTORY_LOCK, LOCK_WITHIN_MS, mendHistory } from '../src/database/history-mending.js';
+import { LOCK_WITHIN_MS, mendHistory } from '../src/database/history-mending.js';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
+import { SNAPSHOT } from '../src/database/snapshot.js';
 import { Failure } from '../src/errors/error-text.js';
 import { readSettings } from '../src/settings.js';
 import { createDatabase, type Database } from './support/database.ts';
@@ -93,6 +94,25 @@ describe('migrations', () => {
       'started_at timestamp with time zone NOT NULL now()',
       'applied_steps_count integer NOT NULL 0',
     ]);
+  });
+
+  it('make tables with these columns, rules and indexes', async () => {
+    await applyMigrations(database.url);
+    const ofTables = `relkind = 'r' AND relname <> '_prisma_migrations' AND relnamespace = 'public'::regnamespace`;
+    const told = `SELECT concat_ws(' ', relname, line) AS line FROM pg_class, LATERAL (
+        SELECT concat_ws(' ', 'persistence', relpersistence, 'identity', relreplident, array_to_string(reloptions, ' '))
+        UNION ALL
+        SELECT concat_ws(' ', attname, format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
+               CASE attidentity WHEN 'd' THEN 'IDENTITY' END, pg_get_expr(adbin, adrelid))
+          FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+         WHERE attrelid = pg_class.oid AND attnum > 0
+        UNION ALL
+        SELECT pg_get_constraintdef(pg_constraint.oid) FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'c'
+        UNION ALL
+        SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = pg_class.oid
+      ) AS facts (line) WHERE ${ofTables}`;
+    const lines = (await rows(told)).map((row) => (row as { line: string }).line).sort();
+    await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('schema.txt');
   });
 
   it('run in only one of several processes that start at the same time', async () => {
@@ -297,6 +317,8 @@ describe('migrations', () => {
 
     it('leave no mark that names the next transaction, and no setting in their session', async () => {
       await applyMigrations(database.url);
+      await client.query('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated');
+      await mendHistory(client);
       const mark = 'INSERT INTO unrecorded_change VALUES ((pg_current_xact_id()::text::bigint + 1)::text::xid8)';
       const left = async () => {
         await client.query(mark);
@@ -315,7 +337,8 @@ describe('migrations', () => {
          INSERT INTO unrecorded_change VALUES ('${AHEAD}'), ('3');
          SELECT setval(pg_get_serial_sequence('stock_change', 'id'), 1, false)`,
       );
-      const prune = await database.session(HISTORY_LOCK);
+      // As in every release: the lock of one that prunes while another migrates.
+      const prune = await database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory history', 0))`);
       const applied = applyMigrations(database.url, folderWithLater());
       // Longer than the migration itself may wait.
       expect(await Promise.race([applied, pause(LOCK_WITHIN_MS + 300, 'waits')])).toBe('waits');
@@ -379,6 +402,122 @@ describe('migrations', () => {
       await applied;
       expect(await next()).toBe(6_001);
     });
+  });
+});
+
+describe('the functions of the schema', () => {
+  let session: Client;
+
+  beforeEach(async () => {
+    session = await (await createDatabase()).session();
+  });
+
+  async function answer(statement: string): Promise<unknown> {
+    const { rows } = await session.query<{ answer: unknown }>(`SELECT (${statement}) AS answer`);
+    return rows[0]?.answer;
+  }
+
+  /** The witness after these statements, which are then rolled back. */
+  async function witnessAfter(statements: string): Promise<string | null> {
+    await session.query(`BEGIN; ${statements}`);
+    const witness = (await answer('stock_witness(server_life())')) as string | null;
+    await session.query('ROLLBACK');
+    return witness;
+  }
+
+  it('name the life of the server, also for a role that may not read its token', async () => {
+    const { database: name } = session;
+    await session.query('BEGIN; CREATE ROLE service_only; SET LOCAL ROLE service_only');
+    const life = await answer('present_server_life()');
+    expect([await answer('server_life()'), await answer('stock_witness(server_life()) IS NOT NULL')]).toEqual([
+      life,
+      true,
+    ]);
+    await session.query('ROLLBACK');
+    const oid = String(await answer(`SELECT oid FROM pg_database WHERE datname = '${name}'`));
+    expect(String(life)).toMatch(new RegExp(`^[-0-9a-f]{36} [0-9]+\\.[0-9]+ ${oid}$`)); // a copy of the database has its token
+  });
+
+  it('are asked once in a session for the life of the server, but again until there is one', async () => {
+    const told = async () =>
+      (await session.query<{ life: string | null }>(`SELECT told.* FROM (SELECT ${SNAPSHOT}) AS told (life)`)).rows;
+    await session.query('BEGIN READ ONLY');
+    expect(await told()).toMatchObject([{ life: null }]);
+    await session.query('COMMIT');
+    const [first] = await told();
+    expect(first?.life).toBe(await answer('server_life()'));
+    await session.query('DELETE FROM server_life_token');
+    expect(await told()).toMatchObject([{ life: first?.life }]);
+  });
+
+  it('have a witness only of the present life of the server', async () => {
+    expect(await answer('stock_witness(NULL)')).toBeNull();
+    const life = String(await answer('present_server_life()'));
+    expect(await answer(`stock_witness('${life}')`)).not.toBeNull();
+    expect(await answer(`stock_witness('${life}0')`)).toBeNull();
+  });
+
+  it('have no witness while a change of stock may miss in the history', async () => {
+    await session.query('SELECT present_server_life()');
+    const changes = [
+      ...['inventory_item', 'stock_change'].flatMap((table) => [
+        `ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY`,
+        `CREATE TABLE child () INHERITS (${table})`,
+        `CREATE RULE also AS ON INSERT TO ${table} DO ALSO NOTHING`,
+      ]),
+      'ALTER TABLE inventory_item DISABLE TRIGGER inventory_item_history',
+      'ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_history',
+      'ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated',
+      'ALTER TABLE inventory_item ENABLE ALWAYS TRIGGER inventory_item_replicated',
+      'ALTER TABLE inventory_item DISABLE TRIGGER inventory_item_replicated',
+      'CREATE TRIGGER first BEFORE INSERT ON stock_change FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()',
+      `ALTER TABLE stock_change ALTER changed_in SET DEFAULT '3'`,
+      'ALTER TABLE stock_change ALTER changed_in DROP DEFAULT',
+    ];
+    const unseen: string[] = [];
+    for (const change of changes) if ((await witnessAfter(change)) !== null) unseen.push(change);
+    expect(unseen).toEqual([]);
+    expect(await witnessAfter('')).not.toBeNull();
+  });
+
+  it('have another witness after a change that was undone, or that keeps no history out', async () => {
+    await session.query('SELECT present_server_life()');
+    const before = await witnessAfter('');
+    const unseen: string[] = [];
+    for (const change of [
+      'ALTER TABLE inventory_item RENAME TO other; ALTER TABLE other RENAME TO inventory_item',
+      'ALTER TABLE stock_change RENAME TO other; ALTER TABLE other RENAME TO stock_change',
+      'ALTER TABLE inventory_item DISABLE TRIGGER USER, ENABLE TRIGGER USER, ENABLE REPLICA TRIGGER inventory_item_replicated',
+      'ALTER TABLE inventory_item ENABLE ALWAYS TRIGGER inventory_item_history',
+      'ALTER TABLE stock_change DISABLE TRIGGER stock_change_pruning, ENABLE TRIGGER stock_change_pruning',
+      `CREATE TRIGGER first BEFORE INSERT ON stock_change FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
+       ALTER TABLE stock_change DISABLE TRIGGER first`,
+      'ALTER TABLE inventory_item ALTER quantity SET STATISTICS 100',
+      'ALTER TABLE stock_change ALTER changed_in SET DEFAULT pg_current_xact_id()',
+      `ALTER TYPE pet_status RENAME VALUE 'sold' TO 'gone'; ALTER TYPE pet_status RENAME VALUE 'gone' TO 'sold'`,
+    ])
+      if ([null, before].includes(await witnessAfter(change))) unseen.push(change);
+    expect(unseen).toEqual([]);
+    await session.query(`INSERT INTO inventory_item VALUES (1, 5, 'sold')`);
+    expect(await witnessAfter('')).toBe(before);
+  });
+
+  it('find the tables from every search path', async () => {
+    await session.query(
+      `SET search_path = pg_catalog; INSERT INTO public.inventory_item VALUES (1, 5, 'sold'), (2, 5, 'sold')`,
+    );
+    await answer('public.present_server_life()');
+    expect(await answer('public.stock_witness(public.server_life()) IS NOT NULL')).toBe(true);
+    await session.query(`BEGIN; SET LOCAL session_replication_role = replica; UPDATE public.inventory_item SET quantity = 6; COMMIT;
+      BEGIN; SET LOCAL inventory.history = 'prune'; DELETE FROM public.stock_change WHERE pet_id = 1; COMMIT;
+      TRUNCATE public.inventory_item`);
+    expect(await answer('SELECT count(*)::int FROM public.unrecorded_change')).toBe(1); // of two pets
+    expect(await answer('SELECT last_id::int FROM public.stock_change_pruned')).toBe(1);
+    expect(await answer('SELECT array_agg(quantity_before ORDER BY id) FROM public.stock_change')).toEqual([
+      null,
+      6,
+      6,
+    ]);
   });
 });
 
