@@ -74,6 +74,20 @@ describe('the drain', () => {
     expect([told, await drained]).toEqual([['keep-alive', 'keep-alive', 'close'], true]);
   });
 
+  it('closes its sessions after the last answer, so that no request opens others that nobody ends', async () => {
+    const service = await startService({ settings: { REQUEST_DEADLINE_MS: '9000' } }); // for a busy machine
+    const holder = await service.database.session('LOCK TABLE api_key'); // so the list has no connection yet
+    const list = service.list();
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await expect.poll(() => service.sql(waiting)).toHaveLength(1);
+    const closed = service.app.close();
+    await pause(100);
+    await holder.end();
+    expect((await list).status).toBe(200);
+    await closed;
+    await expect.poll(() => service.database.sessions()).toHaveLength(1); // the test's own
+  });
+
   it('ends the process after DRAIN_TIMEOUT_MS, and its exit code says that a request is left', async () => {
     const { url } = await createDatabase();
     const tellPauses = `import { syncBuiltinESMExports } from 'node:module'; import timers from 'node:timers/promises';
