@@ -75,7 +75,7 @@ describe('the drain', () => {
   });
 
   it('closes its sessions after the last answer, so that no request opens others that nobody ends', async () => {
-    const service = await startService({ settings: { REQUEST_DEADLINE_MS: '9000' } }); // for a busy machine
+    const service = await startService();
     const holder = await service.database.session('LOCK TABLE api_key'); // so the list has no connection yet
     const list = service.list();
     const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;

@@ -1,7 +1,8 @@
+import type { Socket } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Client, ClientBase } from 'pg';
-import { expect, it, onTestFinished } from 'vitest';
+import { type MockInstance, expect, it, onTestFinished, vi } from 'vitest';
 import { type Prepare, cut } from '../src/database/connection-config.ts';
 import { NotApplied } from '../src/database/database-failure.ts';
 import { StatementConnection } from '../src/database/statement-connection.ts';
@@ -82,6 +83,19 @@ it('a statement is not applied that cannot be written', async () => {
 it('a statement may be longer than what the network takes at once', async () => {
   const text = 'x'.repeat(2 ** 20);
   expect(await (await openTo()).run({ sql: 'SELECT length($1::text)', values: [text] })).toEqual([['1048576']]);
+});
+
+it('a statement goes to PostgreSQL in one piece, the first time and later', async () => {
+  let written: readonly MockInstance[] = [];
+  const connection = await openTo((client) => {
+    const { stream } = (client as Client).connection as unknown as { stream: Socket };
+    written = [vi.spyOn(stream, '_write'), vi.spyOn(stream, '_writev' as '_write')];
+  });
+  await connection.open();
+  for (const pieces of [1, 2]) {
+    await run(connection, 'SELECT 1');
+    expect(written.flatMap(({ mock }) => mock.calls)).toHaveLength(pieces);
+  }
 });
 
 it('statements share one session, survive its warnings, and get a new one after it was cut', async () => {
