@@ -16,7 +16,7 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
     SET LOCAL work_mem = '64MB';
     -- Where the platform has this check, it frees all locks soon after this process is killed.
     DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
-    CREATE TEMP TABLE incoming (place bigint, fault text,
+    CREATE TEMP TABLE incoming (place bigint, fault text COLLATE "C",
       ${MEMBERS.map(({ column, type }) => `${column} ${type}`).join(', ')})
       ON COMMIT DROP`);
   await pipeline(csv, client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
