@@ -18,7 +18,7 @@ const CORS = {
   preflightContinue: true,
 };
 
-/** What Nest logs before it has our log is kept for it. When the start fails, `serve` prints the one line instead. */
+/** Nest keeps its lines until our log is there. When the start fails, `serve` prints the only line. */
 const NEST_OPTIONS = { bodyParser: false, bufferLogs: true, autoFlushLogs: false, abortOnError: false };
 
 export async function createApp(settings: Settings, limits: Limits = LIMITS): Promise<NestExpressApplication> {

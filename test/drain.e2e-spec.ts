@@ -76,7 +76,7 @@ describe('the drain', () => {
 
   it('closes its sessions after the last answer, so that no request opens others that nobody ends', async () => {
     const service = await startService();
-    const holder = await service.database.session('LOCK TABLE api_key'); // so the list has no connection yet
+    const holder = await service.database.session('LOCK TABLE api_key'); // the key check waits, so the list has not asked for a connection
     const list = service.list();
     const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     await expect.poll(() => service.sql(waiting)).toHaveLength(1);

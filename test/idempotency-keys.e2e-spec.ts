@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { asApiError } from '../src/http/error.filter.ts';
 import { type BatchEnd, batchEnds } from '../src/database/batcher.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
@@ -277,6 +277,7 @@ describe('a repetition of PATCH /v1/inventory/:petId while the first request is 
     const keys = [newKey()];
     await update({ petId: 2, to: other });
     proxy.silence();
+    onTestFinished(() => proxy.speak());
     const first = update({ keys, to: other });
     expect(await update({ keys })).toEqual(updated('1', 11));
     proxy.speak();

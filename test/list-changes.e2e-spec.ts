@@ -391,10 +391,10 @@ describe('GET /v1/inventory of two processes returns the exact stock', { timeout
     await sql('ANALYZE inventory_item');
     await expectExact();
     const sent = vi.spyOn(first.app.get(PrismaService), '$queryRawUnsafe');
+    onTestFinished(() => sent.mockRestore());
     await update(5_000, 1);
     await expectExact();
     const [statement = '', ...values] = sent.mock.lastCall ?? [];
-    sent.mockRestore();
     await sql('SET enable_seqscan = off'); // as in every session for requests
     const { rows } = await owner.query<Record<'QUERY PLAN', string>>(`EXPLAIN ${statement}`, values);
     const plan = rows.map((row) => row['QUERY PLAN']).join('\n');

@@ -383,9 +383,7 @@ describe('migrations', () => {
       await migrateAndAddPets();
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       await client.query(`BEGIN; INSERT INTO stock_change (pet_id, changed_by) VALUES (2, 'an import')`);
-      await expect(Promise.race([applyMigrations(database.url), pause(3_000)])).rejects.toMatchObject({
-        code: '55P03',
-      });
+      await expect(applyMigrations(database.url)).rejects.toMatchObject({ code: '55P03' });
       await client.query('COMMIT');
       await applyMigrations(database.url);
       expect(await next()).toBe(5_001);
@@ -457,7 +455,7 @@ describe('the functions of the schema', () => {
     expect(await answer(`stock_witness('${life}0')`)).toBeNull();
   });
 
-  it('have no witness while a change of stock may miss in the history', async () => {
+  it('have no witness while a change of stock may be missing from the history', async () => {
     await session.query('SELECT present_server_life()');
     const changes = [
       ...['inventory_item', 'stock_change'].flatMap((table) => [

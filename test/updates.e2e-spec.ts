@@ -15,6 +15,7 @@ import { InventoryService, type QuantityUpdate } from '../src/inventory/inventor
 import { updateStatement } from '../src/inventory/fast/update-statement.ts';
 import { watchBatches } from './support/batches.ts';
 import { refused, whole } from './support/answers.ts';
+import { laterThan } from './support/later-than.ts';
 import { IS_FAST, type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
@@ -281,7 +282,7 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
         await pause(40 * at);
         const patienceMs = 1_000 + 83 * at;
         const update = ask({ petId: 1n, requestId: 'late' }, patienceMs);
-        return Promise.race([update, pause(patienceMs + 300, { outcome: 'nothing' })]);
+        return Promise.race([update, laterThan(patienceMs, { outcome: 'nothing' })]);
       }),
     );
     await holder.end();

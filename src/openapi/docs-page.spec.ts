@@ -74,7 +74,7 @@ it('the page shows a response indented with every digit, and of a long list the 
   expect(shown('{"a":1}')[1]?.children).toEqual(['{\n  "a": 1\n}']);
   expect(show('{"a":1}')[1]?.children).toEqual(['{"a":1}']); // a request
   const split = vi.fn(() => ['{}']);
-  // As each key does that is pressed in a field.
+  // Swagger UI renders the response again at each key press.
   for (const text of Array(2).fill({ split, replace: () => '{}' }) as string[]) shown(text);
   expect(split).toHaveBeenCalledOnce();
 

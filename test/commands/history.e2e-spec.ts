@@ -10,6 +10,7 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
+  await store.sql('ROLLBACK'); // of what a failed test has begun
   await store.sql('TRUNCATE inventory_item');
   await store.rewriteHistory('TRUNCATE stock_change');
 });
@@ -55,7 +56,6 @@ describe('the history', () => {
   });
 
   it('refuses TRUNCATE at REPEATABLE READ, whose snapshot may miss pets, and where row security hides pets', async () => {
-    onTestFinished(() => store.sql('ROLLBACK').then(() => undefined));
     await store.sql(`INSERT INTO inventory_item VALUES (1, 5, 'available')`);
     for (const [begun, error] of [
       [
@@ -167,11 +167,15 @@ describe('inventory history', () => {
   });
 
   it('--verify fails on an empty store', async () => {
+    expect(await verify()).toEqual(failed('there is nothing to verify: the stock and its history are empty'));
+  });
+
+  it('--verify names its session "inventory history"', async () => {
     const locker = await store.database.session('LOCK TABLE stock_change IN ACCESS EXCLUSIVE MODE');
     const verified = verify();
     await untilSessionOf('history', store.database, `wait_event = 'relation'`);
     await locker.end();
-    expect(await verified).toEqual(failed('there is nothing to verify: the stock and its history are empty'));
+    await verified;
   });
 
   it('--verify prints the pets whose changes were not recorded', async () => {

@@ -23,7 +23,7 @@ beforeAll(async () => {
   tags.gzip = (await service.list(GZIP)).headers['etag'] ?? '';
 });
 
-/** Whatever another test has left. */
+/** Removes what another test has left. */
 async function restock(): Promise<void> {
   await service.sql('DELETE FROM inventory_item WHERE pet_id NOT IN (-3, 1)');
   await service.stock([1, 7], [-3, 1, 'sold']);

@@ -195,7 +195,7 @@ describe('a stored key', () => {
     expect(deadline).toBe(inContext((await asked)[0]).arrivedAt + 9_000);
   });
 
-  it('is checked together with the keys of up to a thousand requests, and is sent once for all of its own', async () => {
+  it('is checked with those of up to a thousand requests in one statement, which has each key once', async () => {
     const checked = watchBatches('key_check');
     const run = vi.spyOn(StatementConnection.prototype, 'run');
     onTestFinished(() => run.mockRestore());
