@@ -40,8 +40,8 @@ const shared = {
   isolate: false,
   maxWorkers,
   setupFiles: FILE_END,
-  testTimeout: 30_000,
-  hookTimeout: 30_000,
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
   expect: { poll: { timeout: 15_000 } }, // a busy machine needs more than the default, a second
 } as const;
 

@@ -74,7 +74,7 @@ async function expectTold(service: ServiceProcess, told: string): Promise<void> 
   await vi.waitFor(() => expect(lastTold(service), service.log).toBe(told), 25_000);
 }
 
-describe.concurrent('the password of the database', { timeout: 60_000 }, () => {
+describe.concurrent('the password of the database', () => {
   const password = 'a@b/c:d?e#f%41 "g+h&i=j';
   const withoutPassword = (user = 'clerk') => address('', '127.0.0.1').replace(/\/\/[^@]*@/, `//${user}@`);
   let file: string;
@@ -133,7 +133,7 @@ const noTls = (why: string) =>
 const UNTRUSTED = noTls('unable to verify the first certificate');
 const WRONG_HOST = noTls("Hostname/IP does not match certificate's altnames: IP: 127.0.0.1 is not in the cert's list");
 
-describe('TLS with PostgreSQL', { timeout: 60_000 }, () => {
+describe('TLS with PostgreSQL', () => {
   it.concurrent.each([
     ['sslmode=require', 'localhost', EACH_LAYER.slice(0, 1)],
     ['sslmode=require&sslcert=$/other.pem&sslkey=$/key.pem', 'localhost', EACH_LAYER.slice(0, 1)],

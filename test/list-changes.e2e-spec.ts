@@ -195,7 +195,7 @@ const CHANGES = {
   ],
 };
 
-describe('GET /v1/inventory of two processes returns the exact stock', { timeout: 60_000 }, () => {
+describe('GET /v1/inventory of two processes returns the exact stock', () => {
   beforeEach(async () => {
     owner = await postgres.database.session();
     await sql('ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated');

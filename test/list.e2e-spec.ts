@@ -266,7 +266,7 @@ describe('GET /v1/inventory while another session locks a table of changes', () 
   });
 });
 
-describe('GET /v1/inventory in another life of the server', { timeout: 60_000 }, () => {
+describe('GET /v1/inventory in another life of the server', () => {
   const withQuantity = (quantity: number) => `[{"petId":1,"quantity":${quantity},"status":"available"}]`;
 
   it.each(['server', 'backend'])(
@@ -408,7 +408,7 @@ describe('GET /v1/inventory over a bad network', () => {
       expect((await vi.waitFor(read, 20_000)).plain.length).toBeGreaterThan(1e6); // a busy machine may begin too late
     }
     expect(reading25s.mock.lastCall?.[1]).toMatchObject({ timeout: 25_000 }); // docs/interface.md
-  }, 60_000);
+  });
 
   it.runIf(IS_FAST)('has no deadline any more once the database has told of too many changes', async () => {
     const database = await createDatabase();
@@ -461,10 +461,10 @@ describe('GET /v1/inventory over a bad network', () => {
       const text = expect.stringContaining(`"quantity":${quantity}`) as string;
       expect(await service.list()).toMatchObject({ status: 200, text });
     }
-  }, 30_000);
+  });
 });
 
-describe('GET /v1/inventory on a standby', { timeout: 60_000 }, () => {
+describe('GET /v1/inventory on a standby', () => {
   const pets = (first: number, second: number) =>
     `[{"petId":1,"quantity":${first},"status":"available"},{"petId":2,"quantity":${second},"status":"sold"}]`;
 

@@ -15,8 +15,8 @@ it('prints the columns of a table below each other, without spaces at the end of
     ['1', 'till', '-'],
     ['1234', 'a\nb', ''],
   ];
-  expect(printedBy(() => printTable(['id', 'name', 'last used'], rows))).toBe(
-    ['id    name  last used', '1     till  -', '1234  a\ufffdb', ''].join('\n'),
+  expect(printedBy(() => printTable(['id', 'by name', 'last used'], rows))).toBe(
+    ['id    by name  last used', '1     till     -', '1234  a\ufffdb', ''].join('\n'),
   );
 });
 

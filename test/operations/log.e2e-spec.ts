@@ -19,7 +19,7 @@ const crashOnSignal = (async = '') =>
     `process.on('SIGUSR2', ${async} () => { throw new Error('boom psk_' + 'x'.repeat(48)); })`,
   )}`;
 
-describe('the log', { timeout: 30_000 }, () => {
+describe('the log', () => {
   const bootstrap = randomBytes(24).toString('base64url');
   const bearer = { Authorization: `Bearer ${bootstrap}` };
   let database: Database;

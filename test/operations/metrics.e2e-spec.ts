@@ -39,7 +39,7 @@ const MEANINGS = [
 ];
 const SIZES = '1 2 4 8 16 32 64 128 256 512'.split(' ');
 
-describe('GET /metrics', { timeout: 60_000 }, () => {
+describe('GET /metrics', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startService({ settings: { REQUEST_DEADLINE_MS: '7000' } });
@@ -238,7 +238,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
   });
 });
 
-describe('GET /metrics while the database is away', { timeout: 60_000 }, () => {
+describe('GET /metrics while the database is away', () => {
   it.each(['freezes', 'ends'])(
     'still has all that the dashboard and the alert rules use, for a key that read it before: the database %s',
     async (how) => {
