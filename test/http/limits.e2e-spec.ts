@@ -52,8 +52,8 @@ describe.concurrent('a client that is too slow', () => {
   ])('gets 408 even if it keeps sending bytes of the %s', async (_, begun, more) => {
     const connection = await open(begun());
     const drip = setInterval(() => connection.send(more), 50);
-    onTestFinished(() => clearInterval(drip));
-    expect(whole(await connection.answer())).toEqual(refused.late);
+    const answer = await connection.answer().finally(() => clearInterval(drip));
+    expect(whole(answer)).toEqual(refused.late);
   });
 
   it('gets another refusal at once, and no second answer', async () => {
