@@ -11,8 +11,6 @@ const full = {
   rounds: 30,
   /** The longest outage, and the length of an overload. */
   faultMs: 30_000,
-  /** The pause of a client between a response and its next request. */
-  thinkTimeMs: 0,
   /** The number of requests without a fault. */
   requests: 1_000_000,
   /** Updates over damaged TLS, and updates that are repeated until they are answered. */
@@ -30,9 +28,8 @@ const medium: Size = {
   recoveryWithinMs: 10_000,
   refusedWithinMs: 2_000,
   leastGoodput: 0.5,
-  rounds: 3,
+  rounds: 1,
   faultMs: 4_000,
-  thinkTimeMs: 0,
   requests: 20_000,
   updates: 10_000,
   pipelines: 1_000,
@@ -44,6 +41,4 @@ export const SIZES = {
   full,
   /** For every change, in some 90 s. */
   medium,
-  /** For `npm test`. Its clients leave the processor to the tests beside them. */
-  short: { ...medium, rounds: 1, faultMs: 2_000, thinkTimeMs: 20, updates: 1_000, pipelines: 120 },
 } satisfies Record<string, Size>;

@@ -137,8 +137,7 @@ export class Stage {
     // The load has its own random choices: the number of its requests must not change which faults come next.
     const random = new SeededRandom(this.world.random.between(0, 2 ** 31));
     const { services: targets, apiKey, quantities, petIds } = this;
-    const { thinkTimeMs } = this.world.size;
-    const load = new Load({ targets, apiKey, quantities, random, workers: 64, petIds, thinkTimeMs, ...options });
+    const load = new Load({ targets, apiKey, quantities, random, workers: 64, petIds, ...options });
     load.onExchange((exchange) => this.evidence.add(exchange));
     this.loads.push(load);
     this.defer(() => load.stop());

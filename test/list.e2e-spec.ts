@@ -464,7 +464,7 @@ describe('GET /v1/inventory over a bad network', () => {
   });
 });
 
-describe('GET /v1/inventory on a standby', () => {
+describe.runIf(IS_FAST)('GET /v1/inventory on a standby', () => {
   const pets = (first: number, second: number) =>
     `[{"petId":1,"quantity":${first},"status":"available"},{"petId":2,"quantity":${second},"status":"sold"}]`;
 
@@ -494,6 +494,6 @@ describe('GET /v1/inventory on a standby', () => {
       await standby.sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 2`);
       expect(await list()).toBe(pets(3, quantity));
     }
-    if (IS_FAST) expect(cache.patches).toBeGreaterThan(0);
+    expect(cache.patches).toBeGreaterThan(0);
   });
 });
