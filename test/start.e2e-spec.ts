@@ -38,8 +38,9 @@ describe('npm start', { timeout: 120_000 }, () => {
   let project: string;
 
   // A copy is like a fresh clone that is built: the developer's own store and build stay as they are.
+  // The folder has a name that a URL would encode.
   beforeEach(() => {
-    project = mkdtempSync(join(tmpdir(), 'inventory-start-'));
+    project = mkdtempSync(join(tmpdir(), "inventory at Zoë's "));
     onTestFinished(() => rmSync(project, { recursive: true, force: true }));
     for (const part of [...sources, ...compilerSettings, 'dist'])
       cpSync(part, join(project, part), { recursive: true, preserveTimestamps: true });
@@ -192,7 +193,6 @@ describe('npm start', { timeout: 120_000 }, () => {
     const cases = [
       [{ PORT: taken }, `listen EADDRINUSE: address already in use 127.0.0.1:${taken}; set PORT to another`],
       [away, 'listen EADDRNOTAVAIL: address not available 192.0.2.1:9; set HOST to another'],
-      [{ HOST: 'x'.repeat(300) }, `getaddrinfo EINVAL ${'x'.repeat(300)}; set HOST to another`],
       [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535'],
     ] as const;
     for (const [settings, line] of cases) expect(await refusal({ DATABASE_URL, ...settings })).toBe(`${line}\n`);
@@ -222,6 +222,6 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await refusal()).toBe(isFile);
     rmSync(data);
     symlinkSync(process.platform === 'darwin' ? '/System' : '/sys/kernel', data); // where no folder can be made
-    expect(await refusal()).toMatch(/^\S+\/\.data\/postgres\S* cannot be written: E.+\n$/);
+    expect(await refusal()).toMatch(/^.+\/\.data\/postgres\S* cannot be written: E.+\n$/);
   });
 });
