@@ -7,6 +7,7 @@ import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi
 import { TcpProxy } from '../faults/tcp-proxy.ts';
 import { readSettings, type SettingName } from '../src/settings.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
+import { StatementConnection } from '../src/database/statement-connection.ts';
 import { NotApplied, TooManyWaiting } from '../src/database/database-failure.ts';
 import { describeFailure } from '../src/errors/error-text.ts';
 import { asApiError } from '../src/http/error.filter.ts';
@@ -444,6 +445,20 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(await historyOf(56)).toEqual([]);
     expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
     expect(await service.database.sessions()).toEqual(expect.arrayContaining(opened));
+  });
+
+  it.runIf(IS_FAST)('one refused value among a hundred updates costs fifteen statements', async () => {
+    const pets = Array.from({ length: 200 }, (_, at) => at + 1_000); // half of them share a statement
+    await service.stock(...pets.map((pet) => [pet, 0] as const));
+    await service.sql('ALTER TABLE inventory_item ADD CONSTRAINT most CHECK (quantity <= 1000)');
+    onTestFinished(() => service.sql('ALTER TABLE inventory_item DROP CONSTRAINT most').then(() => undefined));
+    const fresh = updatesOn({ DATABASE_URL: service.databaseUrl });
+    const sent = vi.spyOn(StatementConnection.prototype, 'run');
+    onTestFinished(() => sent.mockRestore());
+    const quantityOf = (pet: number) => (pet === pets[0] ? 1_001 : 1);
+    const outcomes = pets.map((pet) => ask({ petId: BigInt(pet), quantity: quantityOf(pet) }, 25_000, fresh));
+    expect((await Promise.all(outcomes)).filter(({ outcome }) => outcome === 'done')).toHaveLength(199);
+    expect(sent).toHaveBeenCalledTimes(15 + 1); // halves of 100, 50, 25, 13, 7, 4 and 2; and the other hundred
   });
 
   it('an update behind a repetition of another of its pet is recorded as what it changes', async () => {
