@@ -132,6 +132,7 @@ it.each([
     'Deletes old changes. It keeps the newest change of each pet, so that --verify still works.',
     `--before <when> delete changes older than this: ${DATE_TIME}`,
   ],
+  ['keys', 'create [options]', 'list [options]', 'revoke <id>', 'rotate [options] <id>'],
   [
     'keys create',
     'Issues a key. Standard output gets only the key, once; standard error gets everything else.',

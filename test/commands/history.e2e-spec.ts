@@ -15,7 +15,7 @@ beforeEach(async () => {
   await store.rewriteHistory('TRUNCATE stock_change');
 });
 
-const verify = () => store.inventory('history', '--verify');
+const verify = (...more: string[]) => store.inventory('history', '--verify', ...more);
 
 /** Begins a transaction whose changes the history does not record. */
 const RECORDED_ALREADY = `BEGIN; SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`;
@@ -166,8 +166,8 @@ describe('inventory history', () => {
     expect(feed.stdout.split('\n')).toEqual([expect.stringMatching(line), '']);
   });
 
-  it('--verify fails on an empty store', async () => {
-    expect(await verify()).toEqual(failed('there is nothing to verify: the stock and its history are empty'));
+  it.each([[], ['--json']])('--verify %s fails on an empty store', async (...more) => {
+    expect(await verify(...more)).toEqual(failed('there is nothing to verify: the stock and its history are empty'));
   });
 
   it('--verify names its session "inventory history"', async () => {
