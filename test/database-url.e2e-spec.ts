@@ -93,7 +93,7 @@ describe.concurrent('the password of the database', () => {
     await expectConnects(url(), environment());
   });
 
-  it('is taken by the service', async () => {
+  it('is taken from DATABASE_PASSWORD_FILE by the service', async () => {
     const key = 'a-bootstrap-key-of-enough-characters';
     const settings = { DATABASE_PASSWORD_FILE: file, BOOTSTRAP_API_KEY: key };
     const service = await startServe(withoutPassword(), settings);

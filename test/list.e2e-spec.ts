@@ -173,7 +173,7 @@ describe.runIf(IS_FAST)('the list cache', () => {
     const readings = vi.spyOn(service.app.get(PrismaService), '$transaction');
     onTestFinished(() => readings.mockRestore());
     const list = kept.list({ life: null, transactions: '' }, performance.now() + 9_000);
-    await expect(list).rejects.toThrow('42809');
+    await expect(list).rejects.toThrow('42809'); // wrong_object_type
     expect(readings).toHaveBeenCalledTimes(2);
   });
 

@@ -54,10 +54,10 @@ describe('the newest change', () => {
 });
 
 it('a follower ends when changes were pruned while it read them', async () => {
-  const waits = (line: string) => {
-    throw new Error(line); // it must not wait for them
+  const fail = (line: string) => {
+    throw new Error(line); // a follower that waits says so
   };
-  const told = vi.spyOn(console, 'error').mockImplementation(waits);
+  const told = vi.spyOn(console, 'error').mockImplementation(fail);
   onTestFinished(() => told.mockRestore());
   let [newest, pruned] = [2n, 0n];
   const $queryRaw = () => Promise.resolve([{ newest, pruned, writers: [] }]);
