@@ -103,6 +103,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
       name: 'proxies', // needs HAProxy and nginx
       setupFiles: FILE_END,
       include: ['test/proxies/*.trial.ts'],
+      maxWorkers,
       testTimeout: 30_000,
       hookTimeout: 60_000,
       expect: { poll: { timeout: 10_000 } },
@@ -121,7 +122,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
     test: {
       name, // needs Docker
       include: name === 'containers' ? [containerTrial('compose')] : [containerTrial(name)],
-      fileParallelism: false,
+      maxWorkers,
       testTimeout: 400_000,
       hookTimeout: 600_000,
     },

@@ -6,7 +6,7 @@ import { Database } from '../support/database.ts';
 import { becomesHealthy, becomesReady, ComposeProject, docker } from './compose-project.ts';
 import { startJudgedLoad, type JudgedLoad } from './judged-load.ts';
 
-const project = new ComposeProject('docker-compose.yml', 'test/containers/postgres-port.yml');
+const project = new ComposeProject('docker-compose.yml', 'test/containers/for-trials.yml');
 let port = 0;
 
 beforeAll(async () => {
@@ -171,5 +171,5 @@ async function target(service: string, containerPort: number) {
 async function judge(run: JudgedLoad, ...never: string[]): Promise<void> {
   await run.stop();
   expect(run.evidence.examples).toEqual([]);
-  for (const code of never) expect(run.evidence.answered(`503 ${code}`), code).toBe(0);
+  expect(run.unserved.filter((answer) => never.some((code) => answer.includes(code)))).toEqual([]);
 }

@@ -33,17 +33,23 @@ export async function startJudgedLoad(
   /** When a list and an update last succeeded, and the longest times without. */
   const last = { update: performance.now(), list: performance.now() };
   const gapMs = { update: 0, list: 0 };
+  const unserved: string[] = [];
   load.onExchange((exchange) => {
     evidence.add(exchange);
+    const { operation, outcome, start, end } = exchange;
+    if ('status' in outcome && outcome.status === 503)
+      unserved.push(`after ${Math.round(end - start)} ms: ${outcome.text}`);
     if (!succeeded(exchange)) return;
-    const { kind } = exchange.operation;
-    gapMs[kind] = Math.max(gapMs[kind], exchange.end - last[kind]);
-    last[kind] = Math.max(last[kind], exchange.end);
+    const { kind } = operation;
+    gapMs[kind] = Math.max(gapMs[kind], end - last[kind]);
+    last[kind] = Math.max(last[kind], end);
   });
   load.start();
   return {
     load,
     evidence,
+    /** Each 503, and how long it took. */
+    unserved,
     last,
     gapMs,
     /** Stops the load and judges: `evidence.examples` has what was wrong. @param end the database that has the store then */
