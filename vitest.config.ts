@@ -122,7 +122,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
     test: {
       name, // needs Docker
       include: name === 'containers' ? [containerTrial('compose')] : [containerTrial(name)],
-      maxWorkers,
+      ...(name === 'containers' ? { maxWorkers } : { fileParallelism: false }), // CI runs it beside other projects
       testTimeout: 400_000,
       hookTimeout: 600_000,
     },

@@ -61,7 +61,7 @@ describe('while PostgreSQL gives no new connection', () => {
     const { pool } = service.app.get(PrismaService);
     expect(pool.options).toMatchObject({ max: 3, maxLifetimeSeconds: 1_800 }); // a new session has what was renewed: docs/operations.md
     expect(pool.options.idleTimeoutMillis).toBe(0); // by default the driver ends them after 10 s
-    await expect.poll(() => pool.totalCount - pool.idleCount).toBe(0); // the last use of the key may still be noted
+    await expect.poll(() => pool.totalCount - pool.idleCount).toBe(0); // the service notes the use of the key beside the request
     const inUse = await Promise.all(Array.from({ length: pool.idleCount }, () => pool.connect()));
     expect(inUse).not.toEqual([]);
     const answers = Promise.all([service.list(), ask(service.port, { target: '/health/ready' })]);

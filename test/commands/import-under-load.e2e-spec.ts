@@ -102,12 +102,18 @@ describe('an import under load', () => {
     }
     const updates = [service, other].flatMap((target) => [1, 2, 3, 4].map((seed) => update(target, seed)));
     const done = () => statuses.filter((status) => status === 200).length;
-    for (let quantity = 10; quantity < 13 || done() < 50; quantity++) expect(await load(quantity)).toEqual(printed());
-    importing = false;
+    try {
+      // On a busy machine, fifty updates need more than three imports.
+      for (let quantity = 10; quantity < 13 || (done() < 50 && quantity < 30); quantity++)
+        expect(await load(quantity)).toEqual(printed());
+    } finally {
+      importing = false;
+    }
     await Promise.all(updates);
     await other.stop();
 
     expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+    expect(done()).toBeGreaterThanOrEqual(50);
     const whole = `the history of all ${PETS} pets is whole\n`;
     expect(await inventory(url, ['history', '--verify'])).toEqual(printed(whole));
   });

@@ -48,7 +48,11 @@ let change = (bytes: string): string => bytes;
 beforeAll(async () => {
   database = await createDatabase();
   await database.stock([1, 5]);
-  service = await ServiceProcess.running({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: KEY });
+  service = await ServiceProcess.running({
+    DATABASE_URL: database.url,
+    BOOTSTRAP_API_KEY: KEY,
+    REQUEST_DEADLINE_MS: '9000',
+  });
   wire = await listening((near) => {
     connections++;
     const far = connect({ port: service.port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true });

@@ -87,7 +87,7 @@ export async function startProxy(name: ProxyName, upstreamPort: number, changes:
     stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
   }
   const listens = async () => (await Connection.open(port)).destroy();
-  await vi.waitFor(listens, { timeout: 5_000, interval: 20 }).catch(() => {
+  await vi.waitFor(listens, { timeout: 15_000, interval: 20 }).catch(() => {
     throw new Error(`${name} does not start: ${output}`);
   });
   return {
