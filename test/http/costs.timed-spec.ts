@@ -53,6 +53,15 @@ async function cpuMicroseconds(body: string, ifMatch = '*'): Promise<number> {
   return costs.sort((a, b) => a - b)[ROUNDS / 4] ?? Infinity;
 }
 
+/** The least of five measurements at most: the compiler and the garbage collector take part in some. */
+async function goodBodies(...hostile: Parameters<typeof cpuMicroseconds>): Promise<number> {
+  let least = Infinity;
+  for (let time = 0; time < 5 && least > MOST_GOOD_BODIES; time++) {
+    least = Math.min(least, (await cpuMicroseconds(...hostile)) / (await cpuMicroseconds(FIVE)));
+  }
+  return least;
+}
+
 it('a hostile body or If-Match costs no more than a few good bodies, client included', async () => {
   const hostile: [name: string, body: string, ifMatch?: string][] = [
     ...Object.entries(HOSTILE),
@@ -60,11 +69,10 @@ it('a hostile body or If-Match costs no more than a few good bodies, client incl
   ];
   await cpuMicroseconds(FIVE);
   for (const [, ...parts] of hostile) await cpuMicroseconds(...parts); // compiles what they use
-  const good = await cpuMicroseconds(FIVE);
   const dear: Record<string, number> = {};
   for (const [name, ...parts] of hostile) {
-    const goodBodies = (await cpuMicroseconds(...parts)) / good;
-    if (goodBodies > MOST_GOOD_BODIES) dear[name] = goodBodies;
+    const cost = await goodBodies(...parts);
+    if (cost > MOST_GOOD_BODIES) dear[name] = cost;
   }
   expect(dear).toEqual({});
 });
