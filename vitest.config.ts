@@ -118,19 +118,13 @@ const onDemand: TestProjectInlineConfiguration[] = [
       hookTimeout: 60_000,
     },
   },
-  ...['containers', 'recipes', 'failover'].map((name) => ({
-    test: {
-      name, // needs Docker
-      include: name === 'containers' ? [containerTrial('compose')] : [containerTrial(name)],
-      ...(name === 'containers' ? { maxWorkers } : { fileParallelism: false }), // CI runs it beside other projects
-      testTimeout: 400_000,
-      hookTimeout: 600_000,
-    },
-  })),
+  { test: { ...onDocker('compose'), name: 'containers', maxWorkers } }, // CI runs it beside other projects
+  { test: { ...onDocker('recipes'), fileParallelism: false } },
+  { test: { ...onDocker('failover'), fileParallelism: false } },
 ];
 
-function containerTrial(subject: string): string {
-  return `test/containers/${subject}.trial.ts`;
+function onDocker(name: string) {
+  return { name, include: [`test/containers/${name}.trial.ts`], testTimeout: 400_000, hookTimeout: 600_000 };
 }
 
 const isOnDemand = process.argv.some((argument) => argument.startsWith('--project'));

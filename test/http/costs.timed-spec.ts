@@ -53,7 +53,7 @@ async function cpuMicroseconds(body: string, ifMatch = '*'): Promise<number> {
   return costs.sort((a, b) => a - b)[ROUNDS / 4] ?? Infinity;
 }
 
-/** The least of five measurements at most: the compiler and the garbage collector take part in some. */
+/** Measures again, up to five times, what seems dear: the compiler and the garbage collector take part in some measurements. */
 async function goodBodies(...hostile: Parameters<typeof cpuMicroseconds>): Promise<number> {
   let least = Infinity;
   for (let time = 0; time < 5 && least > MOST_GOOD_BODIES; time++) {
