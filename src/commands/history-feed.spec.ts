@@ -2,6 +2,7 @@ import * as timers from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import type * as HistoryFeed from './history-feed.js';
+import type * as OpenWriters from './open-writers.js';
 
 vi.mock('node:timers/promises', async (original) => ({ ...(await original<typeof timers>()), setTimeout: vi.fn() }));
 
@@ -10,7 +11,7 @@ const pauses = () => vi.mocked(timers.setTimeout).mock.calls.map(([ms]) => ms);
 
 /** A database that shows one view after another, and then the last one again and again; a text is an outage. */
 function database(...views: ([newest: number, ...writers: string[]] | string)[]): PrismaClient {
-  const $queryRaw = () => {
+  const $queryRawUnsafe = () => {
     const [view = ''] = views.length > 1 ? views.splice(0, 1) : views;
     if (typeof view === 'string') return Promise.reject(new Error(view));
     const [newest, ...writers] = view;
@@ -18,13 +19,15 @@ function database(...views: ([newest: number, ...writers: string[]] | string)[])
   };
   const findMany = ({ where: { id } }: { where: { id: { gt: bigint; lte: bigint } } }) =>
     Promise.resolve(Array.from({ length: Number(id.lte - id.gt) }, (_, at) => ({ id: id.gt + BigInt(at) + 1n })));
-  return { $queryRaw, stockChange: { findMany } } as unknown as PrismaClient;
+  return { $queryRawUnsafe, stockChange: { findMany } } as unknown as PrismaClient;
 }
 
 let feed: typeof HistoryFeed;
+let writers: typeof OpenWriters;
 beforeAll(async () => {
   vi.resetModules(); // another file may have loaded it with the real pauses
   feed = await import('./history-feed.js');
+  writers = await import('./open-writers.js');
 });
 beforeEach(() => void vi.mocked(timers.setTimeout).mockClear());
 afterAll(() => void vi.resetModules()); // others need the real pauses
@@ -32,23 +35,23 @@ afterAll(() => void vi.resetModules()); // others need the real pauses
 describe('the newest change', () => {
   it('is the one at first sight, however many come while those who wrote then are waited for', async () => {
     const open = Array.from({ length: 9 }, () => [5, '3/1'] as [number, string]);
-    const { newest } = await feed.settled(database(...open, [9, '3/2', '4/1']));
+    const { newest } = await writers.settled(feed.queryOf(database(...open, [9, '3/2', '4/1'])));
     expect(newest).toBe(5n);
     expect(pauses()).toEqual([2, 4, 8, 16, 32, 64, 128, 200, 200]);
   });
 
   it('waits for nobody when no change is behind the last one', async () => {
-    expect((await feed.settled(database([5, '3/1'], [5]), 5n)).newest).toBe(5n);
+    expect((await writers.settled(feed.queryOf(database([5, '3/1'], [5])), 5n)).newest).toBe(5n);
     expect(pauses()).toEqual([]);
   });
 
   it('waits for what is prepared when the session of a writer is gone, also beside a prepared one', async () => {
-    await feed.settled(database([5, '-1/1', '3/1'], [5, '-1/1', '-1/2'], [5, '-1/2'], [5]));
+    await writers.settled(feed.queryOf(database([5, '-1/1', '3/1'], [5, '-1/1', '-1/2'], [5, '-1/2'], [5])));
     expect(pauses()).toEqual([2, 4, 8]);
   });
 
   it('waits for nothing that is prepared after it when what was prepared before is resolved', async () => {
-    await feed.settled(database([5, '-1/1'], [5, '-1/2']));
+    await writers.settled(feed.queryOf(database([5, '-1/1'], [5, '-1/2'])));
     expect(pauses()).toEqual([2]);
   });
 });
@@ -60,9 +63,9 @@ it('a follower ends when changes were pruned while it read them', async () => {
   const told = vi.spyOn(console, 'error').mockImplementation(fail);
   onTestFinished(() => told.mockRestore());
   let [newest, pruned] = [2n, 0n];
-  const $queryRaw = () => Promise.resolve([{ newest, pruned, writers: [] }]);
+  const $queryRawUnsafe = () => Promise.resolve([{ newest, pruned, writers: [] }]);
   const findMany = () => Promise.resolve([]).finally(() => (pruned = 3n));
-  const prisma = { $queryRaw, stockChange: { findMany } } as unknown as PrismaClient;
+  const prisma = { $queryRawUnsafe, stockChange: { findMany } } as unknown as PrismaClient;
   const follower = feed.readChanges(prisma, { after: 2n, limit: 1, follow: true });
   expect(await follower.next()).toEqual({ done: false, value: [] });
   newest = 5n;

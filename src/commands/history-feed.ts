@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
 import { Failure, describeFailure } from '../errors/error-text.js';
+import { look, type Query, settled } from './open-writers.js';
 
 /** Only the service compares it. */
 export const UNTOLD = { ifMatchSha256: true } as const;
@@ -11,6 +12,11 @@ const WINDOW = 10_000n;
 const FIRST_PAUSE_MS = 10;
 /** Less than one statement a second while nothing changes. */
 const LONGEST_PAUSE_MS = 1_100;
+
+export const queryOf =
+  (prisma: PrismaClient): Query =>
+  (sql) =>
+    prisma.$queryRawUnsafe(sql);
 
 /**
  * Every change of every writer behind `after`, each once, by rising id. It ends with the newest one; with `follow` it goes on
@@ -26,7 +32,7 @@ export async function* readChanges(
   let pauseMs = FIRST_PAUSE_MS;
   for (;;) {
     try {
-      const { newest, pruned } = await settled(prisma, last);
+      const { newest, pruned } = await settled(queryOf(prisma), last);
       last ??= newest - BigInt(limit) > pruned ? newest - BigInt(limit) : pruned;
       const upTo = newest - last > WINDOW ? last + WINDOW : newest;
       const changes = newest > last ? await between(prisma, last, upTo) : [];
@@ -47,42 +53,10 @@ export async function* readChanges(
   }
 }
 
-/**
- * Waits until nobody can commit a change up to the newest one any more. PREPARE TRANSACTION hands a session's locks on to
- * another name, `-1/…`: when a session is gone, every prepared transaction may be its own.
- */
-export async function settled(prisma: PrismaClient, last = 0n) {
-  const view = await look(prisma);
-  const { newest } = view;
-  if (newest < last)
-    throw new Failure(`there is no change ${last}, the newest is ${newest}: was the database restored?`);
-  let open = newest > last ? view.writers : [];
-  for (let pauseMs = 2; open.length > 0; pauseMs = Math.min(2 * pauseMs, 200)) {
-    await pause(pauseMs);
-    const { writers } = await look(prisma);
-    const isPrepared = (writer: string) => writer.startsWith('-1/');
-    const handsOn = open.some((writer) => !isPrepared(writer) && !writers.includes(writer));
-    open = writers.filter((writer) => open.includes(writer) || (handsOn && isPrepared(writer)));
-  }
-  return view;
-}
-
 async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promise<Change[]> {
   const where = { id: { gt: last, lte: upTo } };
   const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' }, omit: UNTOLD });
-  const { pruned } = await look(prisma); // after them, so that what was pruned before is known
+  const { pruned } = await look(queryOf(prisma)); // after them, so that what was pruned before is known
   if (pruned <= last) return changes;
   throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; begin anew with "inventory history cursor"`);
-}
-
-/** What is visible, and whose locks are held then or later: a statement reads pg_locks after it has taken its snapshot. */
-async function look(prisma: PrismaClient) {
-  const [view] = await prisma.$queryRaw<{ newest: bigint; pruned: bigint; writers: string[] }[]>`
-    SELECT coalesce((SELECT max(id) FROM stock_change), 0) AS newest, last_id AS pruned,
-           ARRAY(SELECT virtualtransaction FROM pg_locks
-                  WHERE relation = 'stock_change'::regclass AND mode = 'RowExclusiveLock' AND granted
-                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS writers
-      FROM stock_change_pruned WHERE NOT pg_is_in_recovery()`; // a standby's locks tell nothing of the writers
-  if (!view) throw Object.assign(new Error('standby'), { code: '25006' });
-  return view;
 }

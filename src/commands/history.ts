@@ -5,7 +5,8 @@ import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withNewestSchema, withPrisma } from './connection.js';
 import { Failure } from '../errors/error-text.js';
 import { verifyHistory, pruneBefore } from './history-chain.js';
-import { type Change, readChanges, settled, UNTOLD } from './history-feed.js';
+import { type Change, queryOf, readChanges, UNTOLD } from './history-feed.js';
+import { settled } from './open-writers.js';
 import { DATE_TIME_FORM, reader, readPast } from './option-values.js';
 import { printJson, printTable, withoutControls } from './output.js';
 
@@ -55,7 +56,10 @@ export function addHistory(program: Command): void {
   history
     .command('cursor')
     .description('Prints the id of the newest change, for --after. A later export has all changes up to it.')
-    .action(async () => console.log(String((await withPrisma('history', settled)).newest)));
+    .action(async () => {
+      const { newest } = await withPrisma('history', (prisma) => settled(queryOf(prisma)));
+      console.log(String(newest));
+    });
   history
     .command('prune')
     .description('Deletes old changes. It keeps the newest change of each pet, so that --verify still works.')

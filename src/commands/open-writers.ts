@@ -1,0 +1,71 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Failure } from '../errors/error-text.js';
+
+/** Runs a statement, each in a transaction of its own, and gives its rows. */
+export type Query = (sql: string) => Promise<unknown>;
+
+/** What is visible of the history: the newest change, and the highest id that was pruned. */
+export interface View {
+  readonly newest: bigint;
+  readonly pruned: bigint;
+}
+
+/** As pg_locks names transactions; those that are prepared are `-1/…`. */
+type Writers = readonly string[];
+
+/**
+ * Who has written history and has not ended. Each id that was given before is visible, or one of these has it:
+ * docs/decisions/change-feed.md.
+ */
+const WRITERS = `
+    FROM pg_locks
+   WHERE relation = 'stock_change'::regclass AND mode = 'RowExclusiveLock' AND granted
+     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
+/** A statement reads pg_locks after it has taken its snapshot. A standby's locks tell nothing of the writers. */
+const LOOK = `
+  SELECT coalesce((SELECT max(id) FROM stock_change), 0)::text AS newest, last_id::text AS pruned, ARRAY(SELECT virtualtransaction ${WRITERS}) AS writers
+    FROM stock_change_pruned WHERE NOT pg_is_in_recovery()`;
+
+/**
+ * Waits until nobody can commit a change up to the newest one any more.
+ *
+ * @param last nothing is waited for if this is the newest change
+ */
+export async function settled(query: Query, last = 0n): Promise<View> {
+  const view = await look(query);
+  refuseUnknown(last, view);
+  if (view.newest > last) await untilEnded(view.writers, async () => (await look(query)).writers);
+  return view;
+}
+
+/** @throws Failure when a change is newer than the newest */
+export function refuseUnknown(id: bigint, { newest }: View): void {
+  if (newest < id) throw new Failure(`there is no change ${id}, the newest is ${newest}: was the database restored?`);
+}
+
+export async function look(query: Query): Promise<View & { readonly writers: Writers }> {
+  const { newest, pruned, writers } = await onPrimary<{ newest: string; pruned: string; writers: Writers }>(
+    query,
+    LOOK,
+  );
+  return { newest: BigInt(newest), pruned: BigInt(pruned), writers };
+}
+
+async function onPrimary<Row>(query: Query, sql: string): Promise<Row> {
+  const [row] = (await query(sql)) as Row[];
+  if (!row) throw Object.assign(new Error('standby'), { code: '25006' });
+  return row;
+}
+
+/** PREPARE TRANSACTION hands a session's locks on: when a session is gone, every prepared transaction may be its own. */
+async function untilEnded(first: Writers, writers: () => Promise<Writers>): Promise<void> {
+  const isPrepared = (writer: string) => writer.startsWith('-1/');
+  let open = first;
+  for (let pauseMs = 2; open.length > 0; pauseMs = Math.min(2 * pauseMs, 200)) {
+    await pause(pauseMs);
+    const present = await writers();
+    const handsOn = open.some((writer) => !isPrepared(writer) && !present.includes(writer));
+    open = present.filter((writer) => open.includes(writer) || (handsOn && isPrepared(writer)));
+  }
+}
