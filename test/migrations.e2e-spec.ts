@@ -11,7 +11,7 @@ import { boundsOfRequest } from '../src/database/deadline.js';
 import { LOCK_WITHIN_MS, mendHistory } from '../src/database/history-mending.js';
 import { applyMigrations, pendingMigrations } from '../src/database/migrations.js';
 import { SNAPSHOT } from '../src/database/snapshot.js';
-import { Failure } from '../src/errors/error-text.js';
+import { Failure, OWN_UNIQUE_INDEXES } from '../src/errors/error-text.js';
 import { readSettings } from '../src/settings.js';
 import { createDatabase, type Database } from './support/database.ts';
 import { startService } from './support/service.ts';
@@ -113,6 +113,14 @@ describe('migrations', () => {
       ) AS facts (line) WHERE ${ofTables}`;
     const lines = (await rows(told)).map((row) => (row as { line: string }).line).sort();
     await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('schema.txt');
+  });
+
+  it('make the unique indexes whose conflicts pass', async () => {
+    await applyMigrations(database.url);
+    const indexes = `SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+      WHERE indisunique AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '\\_prisma%'`;
+    const made = (await rows(indexes)).map((row) => (row as { relname: string }).relname);
+    expect(made.sort()).toEqual(OWN_UNIQUE_INDEXES.toSorted());
   });
 
   it('run in only one of several processes that start at the same time', async () => {

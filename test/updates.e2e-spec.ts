@@ -17,6 +17,7 @@ import { updateStatement } from '../src/inventory/fast/update-statement.ts';
 import { watchBatches } from './support/batches.ts';
 import { refused, whole } from './support/answers.ts';
 import { laterThan } from './support/later-than.ts';
+import { listText } from './support/stock.ts';
 import { IS_FAST, type TestService, startService } from './support/service.ts';
 
 const PATIENCE_MS = 5_000;
@@ -445,6 +446,136 @@ describe('PATCH /v1/inventory/:petId, updates that share a statement', () => {
     expect(await historyOf(56)).toEqual([]);
     expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
     expect(await service.database.sessions()).toEqual(expect.arrayContaining(opened));
+  });
+
+  /** What a trigger BEFORE UPDATE does with a quantity above 1,000. Pets 1 to 3 exist. */
+  it.each([
+    ['keeps it back', 'RETURN NULL;'],
+    ['lowers it', 'NEW.quantity := 1000;'],
+    ['sets the status', `NEW.status := 'sold';`],
+    ['gives the pet another id', 'NEW.pet_id := 99;'],
+    ['gives the pet the id of another', 'NEW.pet_id := 2;'],
+    ['removes the pet', 'DELETE FROM inventory_item WHERE pet_id = NEW.pet_id; RETURN NULL;'],
+    ['writes the pet itself', 'UPDATE inventory_item SET quantity = 7 WHERE pet_id = NEW.pet_id;'],
+    ['keeps its history back', '', 'RETURN NULL;'],
+  ])('an update fails alone, and writes nothing, if a trigger %s', async (_, onStock, onHistory = '') => {
+    await service.stock([1, 1], [2, 2], [3, 3]);
+    const trigger = (name: string, event: string, act: string, quantity: string) =>
+      `CREATE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN IF NEW.${quantity} > 1000 THEN ${act} END IF; RETURN NEW; END $$;
+       CREATE TRIGGER ${name} BEFORE ${event} FOR EACH ROW EXECUTE FUNCTION ${name}()`;
+    if (onStock) await service.sql(trigger('meddle', 'UPDATE ON inventory_item', onStock, 'quantity'));
+    if (onHistory) await service.sql(trigger('meddle', 'INSERT ON stock_change', onHistory, 'quantity_after'));
+    onTestFinished(() => service.sql('DROP FUNCTION meddle CASCADE').then(() => undefined));
+    const before = await stockOf();
+    const [{ last } = {}] = await service.sql('SELECT max(id) AS last FROM stock_change');
+    const alone = await service.update(1, 1_001);
+    const conditional = await service.update(1, 1_001, [['If-Match', '"available-1"']]);
+    expect([alone, conditional].map(whole)).toEqual([refused.rule, refused.rule]);
+    if (!onHistory) expect(whole(await service.update(1, 1_001, [['Idempotency-Key', 'k']]))).toEqual(refused.rule);
+    expect(await stockOf()).toEqual(before);
+    const beside = await Promise.all([
+      ask({ petId: 1n, quantity: 1_001 }),
+      ask({ petId: 2n, quantity: 12, ifMatch: ['available-2'] }),
+      ask({ petId: 3n, quantity: 13 }),
+    ]);
+    expect(beside.map(({ outcome }) => outcome)).toEqual(['validation_failed', 'done', 'done']);
+    expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 12 }, { quantity: 13 }]);
+    const history = 'SELECT pet_id, quantity_after FROM stock_change WHERE id > $1 ORDER BY pet_id';
+    expect(await service.sql(history, [last])).toEqual([
+      { pet_id: '2', quantity_after: 12 },
+      { pet_id: '3', quantity_after: 13 },
+    ]);
+    expect(await ask({ petId: 1n, quantity: 1_000, idempotencyKey: randomUUID() })).toMatchObject({ outcome: 'done' });
+  });
+
+  it('a failure by a trigger is told in words', async () => {
+    await service.stock([1, 1]);
+    await service.sql(`CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+      CREATE TRIGGER meddle BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION meddle()`);
+    onTestFinished(() => service.sql('DROP FUNCTION meddle CASCADE').then(() => undefined));
+    const failure = updates.setQuantity(UPDATE, performance.now() + PATIENCE_MS);
+    await expect(failure).rejects.toThrow(
+      /^a trigger changed the row or kept it back; let the trigger raise an error instead$/,
+    );
+  });
+
+  it.each([
+    ['nothing', 'UPDATE TO inventory_item DO INSTEAD NOTHING'],
+    ['nothing for some values', 'UPDATE TO inventory_item WHERE NEW.quantity > 1000 DO INSTEAD NOTHING'],
+    ['another table', 'UPDATE TO inventory_item DO INSTEAD UPDATE aside SET quantity = NEW.quantity'],
+    [
+      'another table, whose rows it returns',
+      `UPDATE TO inventory_item DO INSTEAD UPDATE aside SET quantity = NEW.quantity
+        WHERE aside.pet_id = OLD.pet_id RETURNING aside.*`,
+    ],
+    [
+      'the table itself',
+      'UPDATE TO inventory_item DO INSTEAD UPDATE inventory_item SET quantity = least(NEW.quantity, 9)',
+    ],
+    ['another table besides', 'UPDATE TO inventory_item DO ALSO INSERT INTO aside SELECT NEW.*'],
+    ['no history', 'INSERT TO stock_change DO INSTEAD NOTHING'],
+  ])('no update is made while a rule writes %s, and the failure names the rule', async (_, rule) => {
+    await service.stock([1, 1], [2, 2]);
+    await service.sql('CREATE TABLE aside AS SELECT * FROM inventory_item');
+    onTestFinished(() => service.sql('DROP TABLE aside CASCADE').then(() => undefined));
+    await service.sql(`CREATE RULE "Most" AS ON ${rule}`);
+    const table = rule.includes('stock_change') ? 'stock_change' : 'inventory_item';
+    onTestFinished(() => service.sql(`DROP RULE IF EXISTS "Most" ON ${table}`).then(() => undefined));
+    const [{ last } = {}] = await service.sql('SELECT max(id) AS last FROM stock_change');
+    const from = performance.now();
+    const updated = await Promise.all([
+      service.update(1, 5),
+      service.update(1, 5, [['If-Match', '"available-7"']]),
+      service.update(2, 5, [['Idempotency-Key', 'k']]),
+      service.update(404, 5),
+    ]);
+    expect(performance.now() - from).toBeLessThan(5_000); // not at the deadline, after 9 s
+    expect(updated.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
+    expect(JSON.parse(updated[0].text)).toMatchObject({ code: 'service_unavailable' });
+    expect((await service.list()).text).toBe(listText([1, 1], [2, 2]));
+    expect(await service.sql('SELECT FROM stock_change WHERE id > $1', [last])).toEqual([]);
+    await expect(updates.setQuantity(UPDATE, performance.now() + PATIENCE_MS)).rejects.toThrow(
+      `no update is possible with the rule "Most" on ${table}; drop it (DROP RULE), or write a trigger that raises an error`,
+    );
+    await service.sql(`ALTER TABLE ${table} DISABLE RULE "Most"`);
+    expect(await ask({ petId: 1n, quantity: 5 })).toMatchObject({ outcome: 'done' });
+  });
+
+  it.each([
+    ['of another table, written by a trigger', 'aside'],
+    ['of the stock', 'inventory_item'],
+  ])('a value that a unique rule %s refuses fails alone', async (_, table) => {
+    await service.stock([1, 1], [2, 2], [3, 3]);
+    await service.sql(`CREATE TABLE aside (quantity int);
+      CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN INSERT INTO aside VALUES (NEW.quantity); RETURN NEW; END';
+      CREATE TRIGGER note BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION note();
+      CREATE UNIQUE INDEX own_rule ON ${table} (quantity); INSERT INTO aside VALUES (2)`);
+    const undo = 'DROP FUNCTION note CASCADE; DROP INDEX own_rule; DROP TABLE aside';
+    onTestFinished(() => service.sql(undo).then(() => undefined));
+    const from = performance.now();
+    const outcomes = await Promise.all([
+      ask({ petId: 1n, quantity: 2 }),
+      ask({ petId: 3n, quantity: 13, idempotencyKey: randomUUID() }),
+    ]);
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['validation_failed', 'done']);
+    expect(whole(await service.update(1, 2))).toEqual(refused.rule);
+    expect(performance.now() - from).toBeLessThan(PATIENCE_MS);
+    expect(await stockOf()).toMatchObject([{ quantity: 1 }, { quantity: 2 }, { quantity: 13 }]);
+  });
+
+  it('an update is done if a trigger writes only a column of its own', async () => {
+    await service.stock([1, 1]);
+    await service.sql(`ALTER TABLE inventory_item ADD changed_on date;
+      CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.changed_on := now(); RETURN NEW; END';
+      CREATE TRIGGER stamp BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION stamp()`);
+    const undo = 'DROP FUNCTION stamp CASCADE; ALTER TABLE inventory_item DROP changed_on';
+    onTestFinished(() => service.sql(undo).then(() => undefined));
+    for (const [, members] of KINDS) expect(await ask({ petId: 1n, ...members() })).toMatchObject({ outcome: 'done' });
+    expect(await service.sql('SELECT changed_on IS NOT NULL AS is_stamped FROM inventory_item')).toEqual([
+      { is_stamped: true },
+    ]);
   });
 
   it.runIf(IS_FAST)('one refused value among a hundred updates costs fifteen statements', async () => {

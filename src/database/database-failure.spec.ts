@@ -4,14 +4,17 @@ import { DriverAdapterError } from '@prisma/driver-adapter-utils';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { postgresBinaries } from '../../dev/postgres-binaries.js';
+import { NOT_AS_ASKED } from '../errors/error-text.js';
 import { Prisma } from '../generated/prisma/client.js';
 import {
   NotApplied,
   OutcomeUnknown,
   RefusedValue,
+  RuleInTheWay,
   TooManyWaiting,
   UnconfirmedCommit,
   mayReadAgain,
+  mayWriteAgain,
   outcomeOf,
   outcomeOfSqlstate,
   readFailure,
@@ -19,14 +22,16 @@ import {
 } from './database-failure.js';
 import { DeadlinePassed } from './deadline.js';
 
-const databaseError = (code: string) => Object.assign(new pg.DatabaseError('secret', 0, 'error'), { code });
+const databaseError = (code: string, message = 'secret') =>
+  Object.assign(new pg.DatabaseError(message, message.length, 'error'), { code });
 const socket = (code: string) => Object.assign(new Error('secret'), { code, syscall: 'connect', errno: -1 });
-const adapter = (originalCode: string) => new DriverAdapterError({ kind: 'postgres', originalCode } as never);
-const prisma = (originalCode: string) =>
+const adapter = (originalCode: string, originalMessage = 'secret') =>
+  new DriverAdapterError({ kind: 'postgres', originalCode, originalMessage } as never);
+const prisma = (...told: Parameters<typeof adapter>) =>
   new Prisma.PrismaClientKnownRequestError('secret', {
     code: 'P2010',
     clientVersion: '7',
-    meta: { driverAdapterError: adapter(originalCode) },
+    meta: { driverAdapterError: adapter(...told) },
   });
 
 const validationError = new Prisma.PrismaClientValidationError('', { clientVersion: '7' });
@@ -67,7 +72,7 @@ describe('the table of SQLSTATEs', () => {
   it('has an outcome for every SQLSTATE of PostgreSQL 18', () => {
     expect(codes.length).toBeGreaterThan(250);
     expect(having('not_applied').join(' ')).toBe(
-      '08001 08004 0A000 23505 25006 25P03 25P04 26000 28000 28P01 3D000 3F000 40000 40001 40002 40P01 42883 42P01 ' +
+      '08001 08004 0A000 25006 25P03 25P04 26000 28000 28P01 3D000 3F000 40000 40001 40002 40P01 42883 42P01 ' +
         '42P05 53000 53100 53200 53300 53400 55000 55006 55P02 55P03 55P04 57014 57P03 57P04 57P05',
     );
     const unknown = having('unknown').filter((code) => !code.startsWith('HV'));
@@ -101,6 +106,7 @@ describe('a failure', () => {
     ['of a write that surely failed', writeFailure, '53100', NotApplied],
     ['of a write that a data exception refuses', writeFailure, '22012', RefusedValue],
     ['of a write that a constraint refuses', writeFailure, '23514', RefusedValue],
+    ['of a write that a trigger changes besides', writeFailure, '27000', RefusedValue],
     ['of a write that a function refuses', writeFailure, 'P0001', RefusedValue],
     ["of a write that a view's check option refuses", writeFailure, '44000', RefusedValue],
   ])('%s becomes an outcome in words, with its cause', (_, failure, sqlstate, outcome) => {
@@ -113,8 +119,20 @@ describe('a failure', () => {
     expect(readFailure(ended)).toMatchObject({ message: 'another session holds the row', cause: ended });
   });
 
-  it('of a write whose history id is taken refuses no value', () => {
-    expect(writeFailure(databaseError('23505'))).toBeInstanceOf(NotApplied);
+  it.each([databaseError, adapter, prisma])('of a write by a unique rule depends on whose rule it is (%#)', (error) => {
+    const conflict = (index: string) =>
+      writeFailure(error('23505', `duplicate key value violates unique constraint "${index}"`));
+    for (const own of ['stock_change_pkey', 'stock_change_idempotency_key', 'api_key_key_sha256_key'])
+      expect(conflict(own)).toBeInstanceOf(NotApplied);
+    for (const other of ['their_rule', 'my_stock_change_pkey', 'stock_change_pkey1', 'inventory_item_pkey'])
+      expect(conflict(other)).toBeInstanceOf(RefusedValue);
+    expect(conflict('their_rule')).toHaveProperty('message', expect.stringMatching(/"their_rule" \(23505\)$/));
+    expect(conflict('inventory_item_pkey')).toHaveProperty('message', NOT_AS_ASKED);
+  });
+
+  it('by a rule or by a crowd is not worth another attempt, and one by a lock is', () => {
+    const failures = [new RuleInTheWay(), new TooManyWaiting(), databaseError('23514'), databaseError('55P03')];
+    expect(failures.map(mayWriteAgain)).toEqual([false, false, false, true]);
   });
 
   it('that no standby confirmed says so', () => {

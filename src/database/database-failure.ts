@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { Prisma } from '../generated/prisma/client.js';
-import { describeFailure } from '../errors/error-text.js';
+import { NOT_AS_ASKED, describeFailure, ownConflict } from '../errors/error-text.js';
 import { DeadlinePassed } from './deadline.js';
 
 /** A failure that surely left no trace in the database. */
@@ -11,12 +11,15 @@ export class TooManyWaiting extends NotApplied {
   override message = 'too many calls wait for the database';
 }
 
+/** A rule (CREATE RULE) on the tables: no update is possible until an operator drops it. */
+export class RuleInTheWay extends NotApplied {}
+
 /** A failover may still lose the commit. */
 export class UnconfirmedCommit extends Error {
   override message = 'the commit is not confirmed by the synchronous standby';
 }
 
-/** A rule that somebody added to the database refuses the value. Nothing was written. */
+/** A rule or a trigger that somebody added to the database refuses the value, or changes it. Nothing was written. */
 export class RefusedValue extends Error {}
 
 /** A write that may or may not have taken place. */
@@ -31,8 +34,6 @@ export type Outcome = 'not_applied' | 'unknown' | 'program_fault';
 const OUTCOME_OF_SQLSTATE: Readonly<Record<string, Outcome>> = {
   // The statement is wrong, or its data, or what somebody added to the tables.
   ...each('program_fault', '00 01 02 03 09 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 27 2B 2D 2F 34 38 39 3B 42 44 54 P0'),
-  // The history's identity lags behind replicated rows; each attempt takes the next, and "inventory migrate" sets it right.
-  '23505': 'not_applied',
   // A standby or a primary that was demoted; sessions ended while they waited for their client, or before their commit.
   ...each('not_applied', '25006 25P03 25P04'),
   // A migration or a pooler took away what this session had planned; the next one plans anew.
@@ -63,10 +64,24 @@ export function outcomeOfSqlstate(sqlstate: string): Outcome {
 export function outcomeOf(error: unknown): Outcome {
   if (error instanceof NotApplied) return 'not_applied';
   if (error instanceof DeadlinePassed) return error.sent ? 'unknown' : 'not_applied';
-  if (isProgramFault(error) || error instanceof Prisma.PrismaClientValidationError) return 'program_fault';
+  if (isProgramFault(error) || error instanceof RefusedValue || error instanceof Prisma.PrismaClientValidationError)
+    return 'program_fault';
   const sqlstate = sqlstateOf(error);
+  if (sqlstate === UNIQUE_VIOLATION && isPassing(error as Error)) return 'not_applied';
   return sqlstate === undefined ? 'unknown' : outcomeOfSqlstate(sqlstate);
 }
+
+const UNIQUE_VIOLATION = '23505';
+
+/**
+ * The history's identity lags behind replicated rows: each attempt takes the next, and "inventory migrate" sets it right. Or
+ * another process has just made the same key. The service adds no pets: only a trigger can bring two to one id.
+ */
+function isPassing(conflict: Error): boolean {
+  const index = ownConflict(conflict);
+  return index !== undefined && index !== PET_INDEX;
+}
+const PET_INDEX = 'inventory_item_pkey';
 
 /** JavaScript's own errors come from a mistake in a program, which no other attempt mends. */
 export function isProgramFault(error: unknown): boolean {
@@ -84,20 +99,30 @@ export function sqlstateOf(error: unknown): string | undefined {
   return (meta?.driverAdapterError?.cause ?? cause)?.originalCode;
 }
 
+/** Whether another attempt at a write may help, and does no harm. */
+export function mayWriteAgain(error: unknown): boolean {
+  return outcomeOf(error) === 'not_applied' && !(error instanceof TooManyWaiting || error instanceof RuleInTheWay);
+}
+
 /** Whether what only reads may be tried again. */
 export function mayReadAgain(error: unknown): boolean {
   return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
 }
 
-/** Whether a data exception, a constraint, a view's check option or a function refused the value; nothing was written. */
+/**
+ * Whether a data exception, a constraint, a trigger that changes the row besides, a view's check option or a function refused
+ * the value; nothing was written.
+ */
 export function isRefusedValue(error: unknown): boolean {
-  const sqlstate = sqlstateOf(error) ?? '';
-  return /^(22|23|44|P0)/.test(sqlstate) && outcomeOfSqlstate(sqlstate) === 'program_fault';
+  return /^(22|23|27|44|P0)/.test(sqlstateOf(error) ?? '') && outcomeOf(error) === 'program_fault';
 }
 
 /** @returns RefusedValue, NotApplied or OutcomeUnknown in the operator's words; a fault of this program as it is */
 export function writeFailure(error: unknown): unknown {
-  if (isRefusedValue(error)) return new RefusedValue(describeFailure(error), { cause: error });
+  if (isRefusedValue(error)) {
+    const words = ownConflict(error as Error) === PET_INDEX ? NOT_AS_ASKED : describeFailure(error);
+    return new RefusedValue(words, { cause: error });
+  }
   if (outcomeOf(error) !== 'unknown') return readFailure(error);
   return new OutcomeUnknown(describeFailure(error), { cause: error });
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ApiError } from './api-error.js';
-import { describeError, describeFailure, Failure } from './error-text.js';
+import { describeError, describeFailure, Failure, NOT_AS_ASKED } from './error-text.js';
 
 const failure = (message: string, code?: string, cause?: unknown) =>
   Object.assign(new Error(message, { cause }), code === undefined ? {} : { code });
@@ -83,7 +83,13 @@ describe('describeFailure', () => {
       'another transaction holds what this needs and did not let go in time; nothing was written, try again',
     ],
     ['a deadlock', failure('deadlock detected', '40P01'), IN_THE_WAY],
-    ['a history id that is taken', failure('duplicate key value', '23505'), IN_THE_WAY],
+    ['a history id that is taken', failure('doppelter Schlüsselwert: »stock_change_pkey«', '23505'), IN_THE_WAY],
+    [
+      "a unique rule of the operator's own",
+      failure('duplicate: "their_rule"', '23505'),
+      'duplicate: "their_rule" (23505)',
+    ],
+    ['a row that a trigger changed', failure(`invalid input syntax: "${NOT_AS_ASKED} 1"`, '22P02'), NOT_AS_ASKED],
     [
       'a cancelled statement',
       failure('canceling statement', '57014'),

@@ -17,6 +17,24 @@ function withoutSecrets(text: string): string {
 
 export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
 
+/** Of what an update or an import writes. */
+export const NOT_AS_ASKED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
+
+/** The unique indexes of the migrations. Any other unique rule is the operator's own. */
+export const OWN_UNIQUE_INDEXES = [
+  'inventory_item_pkey',
+  'api_key_pkey',
+  'api_key_key_sha256_key',
+  'stock_change_pkey',
+  'stock_change_idempotency_key',
+  'server_life_token_pkey',
+];
+/** Of the code and the message of a unique violation, in any language. */
+const OWN_CONFLICT = new RegExp(`^23505\n.*(?<!\\w)(${OWN_UNIQUE_INDEXES.join('|')})(?!\\w)`);
+
+const IN_THE_WAY =
+  'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
+
 /** Words that tell what to do, by a line of the error: its code (a SQLSTATE, or Node.js' or Prisma's word) or its message. */
 const WORDS: readonly (readonly [RegExp, string])[] = [
   [
@@ -35,10 +53,9 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/^3F000$/m, 'the database has no schema "public", or what DATABASE_URL has as its schema; make it first'],
   [/^25006$/m, 'the database takes no writes: it is a standby, or default_transaction_read_only is on'],
   [/^55P03$/m, 'another transaction holds what this needs and did not let go in time; nothing was written, try again'],
-  [
-    /^(23505|40P01)$/m,
-    'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first',
-  ],
+  [OWN_CONFLICT, IN_THE_WAY],
+  [/^40P01$/m, IN_THE_WAY],
+  [new RegExp(`.*${NOT_AS_ASKED}.*`), NOT_AS_ASKED],
   [/^57014$/m, 'the database cut the statement off: it took too long, or somebody cancelled it'],
   [
     /^(ConnectionClosed$|Connection terminated)/m,
@@ -60,6 +77,12 @@ export function describeFailure(error: unknown): string {
     if (found !== undefined) return found.replace(pattern, words);
   }
   return withoutSecrets(`${message.trim().split('\n', 1)[0]}${code && ` (${code})`}`);
+}
+
+/** Which of the {@link OWN_UNIQUE_INDEXES} refused a row, if one did. */
+export function ownConflict(error: Error): string | undefined {
+  const { code, message } = rootOf(error);
+  return OWN_CONFLICT.exec(`${code}\n${message}`)?.[1];
 }
 
 interface ErrorFacts {

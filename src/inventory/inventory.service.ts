@@ -1,18 +1,23 @@
 import { hash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import {
   NotApplied,
-  TooManyWaiting,
+  RefusedValue,
+  RuleInTheWay,
   UnconfirmedCommit,
   mayReadAgain,
+  mayWriteAgain,
   outcomeOf,
   readFailure,
   writeFailure,
 } from '../database/database-failure.js';
 import { DeadlinePassed, byDeadline, untilDeadline } from '../database/deadline.js';
 import { PrismaService } from '../database/prisma.service.js';
+import { RULES_AGAINST, ruleAgainst } from '../database/rewrite-rules.js';
 import type { Snapshot } from '../database/snapshot.js';
 import { ApiError } from '../errors/api-error.js';
+import { NOT_AS_ASKED } from '../errors/error-text.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { type InventoryItem, itemTag } from './inventory.dto.js';
 import { ITEM_COLUMNS } from './stock-item.js';
@@ -67,8 +72,7 @@ export class InventoryService {
    */
   async setQuantity(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome & { item: InventoryItem }> {
     // An update that may have been committed is never repeated.
-    const again = (failure: unknown) => outcomeOf(failure) === 'not_applied' && !(failure instanceof TooManyWaiting);
-    const attempts = untilDeadline(deadline, again, () => this.attempt(update, deadline));
+    const attempts = untilDeadline(deadline, mayWriteAgain, () => this.attempt(update, deadline));
     const result = await attempts.catch((error: unknown) => Promise.reject(writeFailure(error) as Error));
     if (result.outcome === 'key_reused') throw new ApiError('idempotency_key_reused');
     if (result.outcome === 'absent') throw new ApiError('not_found');
@@ -116,10 +120,14 @@ type StateChange = Required<
 
 async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<UpdateOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId } = update;
-  // The history row that is written here names the key and the request: the table's trigger writes none.
-  await tx.$executeRaw`
+  // The history row that is written here names the key and the request: the table's trigger writes none. The table is named, and
+  // so locked: nobody can give it a rule before the end.
+  const [settings] = await tx.$queryRaw<[{ rules: string | null }]>`
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
-           CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`;
+           CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+           ${Prisma.raw(RULES_AGAINST.updates)} AS rules
+      FROM (VALUES (1)) AS always LEFT JOIN inventory_item ON false`;
+  if (settings.rules !== null) throw new RuleInTheWay(ruleAgainst('updates', settings.rules));
   const known = await firstUse(tx, update);
   if (known) return known;
   // A wait would hold a connection: the service tries a locked row again instead.
@@ -129,11 +137,16 @@ async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Pr
   if (ifMatch && !ifMatch.includes(itemTag(item)))
     return (await firstUse(tx, update)) ?? { outcome: 'precondition_failed', item };
   const { status, quantity: quantityBefore } = item;
-  await tx.inventoryItem.update({ where: { petId }, data: { quantity } });
+  const asked: InventoryItem = { petId, quantity, status };
+  const written = await tx.inventoryItem.updateManyAndReturn({ where: { petId }, data: { quantity } });
+  if (!isDeepStrictEqual(written, [asked])) throw new RefusedValue(NOT_AS_ASKED);
   const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
   const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
-  await tx.stockChange.create({ data: { petId, ...change, changedBy, requestId, idempotencyKey, ifMatchSha256 } });
-  return { outcome: 'done', item: { petId, quantity, status } };
+  const { count } = await tx.stockChange.createMany({
+    data: { petId, ...change, changedBy, requestId, idempotencyKey, ifMatchSha256 },
+  });
+  if (count !== 1) throw new RefusedValue(NOT_AS_ASKED);
+  return { outcome: 'done', item: asked };
 }
 
 /** The outcome of the committed update that used the key first. */

@@ -1,7 +1,8 @@
 import type { ClientBase } from 'pg';
 import { Batcher } from '../../database/batcher.js';
-import { NotApplied, isRefusedValue } from '../../database/database-failure.js';
+import { NotApplied, RuleInTheWay, isRefusedValue, sqlstateOf } from '../../database/database-failure.js';
 import { boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
+import { RULES_AGAINST, ruleAgainst } from '../../database/rewrite-rules.js';
 import { StatementConnection } from '../../database/statement-connection.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryItem } from '../inventory.dto.js';
@@ -19,6 +20,10 @@ const HELD_AND_NOW = `
   SELECT count(*)::int AS held, extract(epoch FROM clock_timestamp()) * 1000 AS now FROM pg_stat_activity
    WHERE application_name = 'inventory updates' AND usename = session_user AND datname = current_database()
      AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
+
+const RULES = { sql: `SELECT ${RULES_AGAINST.updates}`, values: [] };
+/** How PostgreSQL refuses to plan the statement where the tables have a rule. It does not translate its internal errors. */
+const MAY_BE_A_RULE = /^(0A|42P17|XX000 could not find replacement targetlist entry)/;
 
 /** In the place of a result, where an update of a batch fails and others do not. */
 class Failure {
@@ -98,7 +103,7 @@ export class QuantityUpdates {
     try {
       return await this.#connection.run(updateStatement(updates, lastMs, this.#queryTimeoutMs));
     } catch (error) {
-      if (!isRefusedValue(error) || updates.length === 1) throw error;
+      if (!isRefusedValue(error) || updates.length === 1) throw await this.#named(error);
     }
     const middle = Math.ceil(updates.length / 2);
     const results: (UpdatedRow | Failure)[] = [];
@@ -107,5 +112,12 @@ export class QuantityUpdates {
       results.push(...(await this.#run(half, deadline).catch(allFail)));
     }
     return results;
+  }
+
+  /** A failure that comes of a rule names the rule. */
+  async #named(error: unknown): Promise<unknown> {
+    if (!MAY_BE_A_RULE.test(`${sqlstateOf(error)} ${(error as Error).message}`)) return error;
+    const [[rules] = [null]] = await this.#connection.run<[string | null]>(RULES);
+    return rules === null ? error : new RuleInTheWay(ruleAgainst('updates', rules));
   }
 }

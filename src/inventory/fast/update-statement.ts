@@ -1,4 +1,5 @@
 import { type Statement, arrayLiteral } from '../../database/statement-connection.js';
+import { NOT_AS_ASKED } from '../../errors/error-text.js';
 import type { QuantityUpdate } from '../inventory.service.js';
 import { KEPT, stateList } from '../stock-item.js';
 import { type ChainedUpdate, chainUpdates } from './update-chain.js';
@@ -41,6 +42,15 @@ const columnsOf = (kind: Kind) => (kind === 'plain' ? PLAIN_COLUMNS : ALL_COLUMN
 const IF_MATCH_SHA256 = `sha256(convert_to(if_match, 'UTF8'))`;
 
 /**
+ * Whether the tables took what was asked: else a trigger of somebody else changed a row or kept one back. Only a row of the table
+ * itself has a `tableoid`: PostgreSQL refuses the statement if a rule returns rows of another table in their place.
+ */
+const AS_ASKED = `item.tableoid IS NOT NULL
+      AND (item.pet_id, item.quantity, ${kept('item.#')}) IS NOT DISTINCT FROM (judged.pet_id, judged.quantity, ${kept('judged.#')})`;
+/** Fails with SQLSTATE 22P02, as a value that a rule refuses. A constant would fail when PostgreSQL plans the statement. */
+const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
+
+/**
  * Locks the free rows, judges the preconditions, and writes the pets with a history row for each accepted update:
  * docs/decisions/batched-updates.md, and docs/decisions/idempotency-keys.md for `known`.
  *
@@ -59,6 +69,12 @@ function sqlOf(kind: Kind, isSingle: boolean): string {
                   FOR NO KEY UPDATE SKIP LOCKED) AS item`;
   const ifFull = (sql: string) => (kind === 'plain' ? '' : sql);
   const ifKeyed = (sql: string) => (kind === 'keyed' ? sql : '');
+  const written = '(SELECT count(*) FROM changed WHERE as_asked)';
+  const allAsAsked =
+    kind === 'keyed'
+      ? `${written} = (SELECT count(DISTINCT pet_id) FROM recorded)`
+      : `(${written}, (SELECT count(*) FROM recorded))
+                                = (SELECT count(*) ${ifFull('FILTER (WHERE is_last)')}, count(*) FROM judged WHERE holds)`;
   return `
   WITH settings AS MATERIALIZED (
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
@@ -86,13 +102,16 @@ function sqlOf(kind: Kind, isSingle: boolean): string {
     SELECT pet_id, ${kind === 'plain' ? 'present' : 'coalesce(quantity_before, present)'}, quantity, ${kept('#, #')}, changed_by, request_id
            ${ifKeyed(`, idempotency_key, CASE WHEN idempotency_key IS NOT NULL THEN ${IF_MATCH_SHA256} END`)}
       FROM judged WHERE holds ORDER BY ${ifKeyed('idempotency_key || changed_by, ')} n
-    ${ifKeyed(`ON CONFLICT (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING pet_id`)}
+    ${ifKeyed(`ON CONFLICT (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING`)} RETURNING pet_id
   ), changed AS (
     UPDATE inventory_item AS item SET quantity = judged.quantity
       FROM judged WHERE item.pet_id = judged.pet_id AND holds ${ifFull('AND is_last')}
                     ${ifKeyed('AND item.pet_id IN (SELECT pet_id FROM recorded)')}
+    RETURNING ${AS_ASKED} AS as_asked
   )
-  SELECT n, CASE WHEN holds THEN ${kind === 'keyed' ? `CASE WHEN pet_id IN (SELECT pet_id FROM recorded) THEN 'done' ELSE 'busy' END` : `'done'`}
+  SELECT n, CASE WHEN holds AND NOT (${allAsAsked}) THEN ${REFUSAL}
+                 ${ifKeyed(`WHEN holds AND pet_id NOT IN (SELECT pet_id FROM recorded) THEN 'busy'`)}
+                 WHEN holds THEN 'done'
                  WHEN present IS NOT NULL THEN 'precondition_failed'
                  WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
                  ELSE 'absent' END, present, ${kept('#')} FROM judged

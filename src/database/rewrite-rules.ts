@@ -1,0 +1,23 @@
+/** The names of the tables' rules (CREATE RULE) that fire for these events, in one text; NULL without any. SQL. */
+const rulesOn = (events: string) => `(
+  SELECT string_agg(format('%I on %I', rulename, relname), ', ' ORDER BY relname, rulename)
+    FROM pg_rewrite JOIN pg_class ON pg_class.oid = ev_class
+   WHERE ev_enabled IN ('O', 'A') AND (ev_class, ev_type::text) IN (${events}))`;
+
+const [UPDATE, INSERT, DELETE] = ['2', '3', '4'].map((event) => `('inventory_item'::regclass, '${event}')`);
+/** The statements that write history name a conflict, which PostgreSQL refuses with either. */
+const HISTORY = `('stock_change'::regclass, '3'), ('stock_change'::regclass, '2')`;
+
+/**
+ * PostgreSQL puts a rule in the place of a statement, or adds to it, and does not tell which rows it wrote. So nothing is written
+ * while there is one.
+ */
+export const RULES_AGAINST = {
+  updates: rulesOn(`${UPDATE}, ${HISTORY}`),
+  imports: rulesOn(`${UPDATE}, ${INSERT}, ${DELETE}, ${HISTORY}`),
+};
+
+/** @param rules as {@link RULES_AGAINST} names them */
+export function ruleAgainst(work: keyof typeof RULES_AGAINST, rules: string): string {
+  return `no ${work.slice(0, -1)} is possible with the rule ${rules}; drop it (DROP RULE), or write a trigger that raises an error`;
+}
