@@ -7,6 +7,7 @@ import { PrismaService } from '../src/database/prisma.service.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { PETS_PER_PIECE, Piece, StockList } from '../src/inventory/stock-list.ts';
 import { Database } from './support/database.ts';
+import { hasPooler, startPooler } from './support/pooler.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
 import { type TestService, startService } from './support/service.ts';
 
@@ -440,6 +441,48 @@ describe('GET /v1/inventory of two processes returns the exact stock', () => {
       { numRuns: 40 },
     );
   });
+
+  it.each(['', ...(hasPooler() ? ['behind a pooler '] : [])])(
+    'with one whole reading in each process %safter each reset of the statistics under load',
+    async (pooled) => {
+      const { url } = pooled ? await startPooler(postgres.url, 3) : postgres;
+      const { key } = first;
+      const services = pooled
+        ? await Promise.all([1, 2].map(() => startService({ databaseUrl: url, key })))
+        : [first, second];
+      const lists = () => Promise.all([...services, ...services, ...services].map((service) => service.list()));
+      await lists();
+      const readings = () => services.map(({ app }) => app.get(InventoryService).counts.readings);
+      const before = readings();
+      let isOver = false;
+      const load = services.flatMap((service, pet) => [
+        (async () => {
+          for (let quantity = 1; !isOver; quantity++) await update(pet + 1, quantity, service);
+        })(),
+        (async () => {
+          while (!isOver) expect((await service.list()).status).toBe(200);
+        })(),
+      ]);
+      onTestFinished(() => {
+        isOver = true;
+      });
+      for (let resets = 1; resets <= 3; resets++) {
+        await sql(`SELECT pg_stat_reset_shared('wal')`);
+        for (let round = 0; round < 5; round++) await lists();
+        // A session that asks for the server's life only now gets another name of it than those from before the reset.
+        if (pooled) await new Database(url).sql(`SET inventory.life = ''`);
+        else
+          await sql(
+            `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inventory key check'`,
+          );
+        for (let round = 0; round < 5; round++) await lists();
+        expect(readings()).toEqual(before.map((count) => count + resets));
+      }
+      isOver = true;
+      await Promise.all(load);
+      await expectExact();
+    },
+  );
 
   it('after a crash of PostgreSQL, and after the commit of a transaction prepared before it', async () => {
     await sql(`BEGIN; SET LOCAL session_replication_role = replica;

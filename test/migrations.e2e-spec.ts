@@ -195,15 +195,16 @@ describe('migrations', () => {
 
   it('are refused while one is marked as failed, until it is marked as rolled back', async () => {
     await applyMigrations(database.url);
+    await client.query('DELETE FROM _prisma_migrations WHERE migration_name <> $1', [first]);
     await client.query(`UPDATE _prisma_migrations SET finished_at = NULL WHERE migration_name = $1`, [first]);
-    expect(await pendingMigrations(rows)).toEqual([first]);
+    expect(await pendingMigrations(rows)).toEqual(names);
     await expect(applyMigrations(database.url)).rejects.toThrow(
       new Failure(
         `migration ${first} is marked as failed in this database; repair what it left, then delete its row from _prisma_migrations`,
       ),
     );
     await client.query(`UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = $1`, [first]);
-    expect(await pendingMigrations(rows)).toEqual([first]);
+    expect(await pendingMigrations(rows)).toEqual(names);
     await expect(applyMigrations(database.url)).rejects.toThrow('type "pet_status" already exists'); // it is applied anew
   });
 
@@ -219,6 +220,7 @@ describe('migrations', () => {
 
   it('are refused over the tables of a version before 1.0.0', async () => {
     await applyMigrations(database.url);
+    await client.query('DELETE FROM _prisma_migrations WHERE migration_name <> $1', [first]);
     await client.query(
       `UPDATE _prisma_migrations SET migration_name = '20261120000000_inventory' WHERE migration_name = $1`,
       [first],
@@ -435,13 +437,11 @@ describe('the functions of the schema', () => {
     const { database: name } = session;
     await session.query('BEGIN; CREATE ROLE service_only; SET LOCAL ROLE service_only');
     const life = await answer('present_server_life()');
-    expect([await answer('server_life()'), await answer('stock_witness(server_life()) IS NOT NULL')]).toEqual([
-      life,
-      true,
-    ]);
+    expect(await answer('stock_witness(present_server_life()) IS NOT NULL')).toBe(true);
     await session.query('ROLLBACK');
-    const oid = String(await answer(`SELECT oid FROM pg_database WHERE datname = '${name}'`));
-    expect(String(life)).toMatch(new RegExp(`^[-0-9a-f]{36} [0-9]+\\.[0-9]+ ${oid}$`)); // a copy of the database has its token
+    const oid = String(await answer(`SELECT oid FROM pg_database WHERE datname = '${name}'`)); // a copy of the database has its token
+    const reset = String(await answer('SELECT extract(epoch FROM stats_reset) FROM pg_stat_wal'));
+    expect(String(life)).toMatch(new RegExp(`^[-0-9a-f]{36} [0-9]+\\.[0-9]+ ${oid} ${reset}$`));
   });
 
   it('are asked once in a session for the life of the server, but again until there is one', async () => {
@@ -451,7 +451,7 @@ describe('the functions of the schema', () => {
     expect(await told()).toMatchObject([{ life: null }]);
     await session.query('COMMIT');
     const [first] = await told();
-    expect(first?.life).toBe(await answer('server_life()'));
+    expect(first?.life).toBe(await answer('present_server_life()'));
     await session.query('DELETE FROM server_life_token');
     expect(await told()).toMatchObject([{ life: first?.life }]);
   });
@@ -460,7 +460,12 @@ describe('the functions of the schema', () => {
     expect(await answer('stock_witness(NULL)')).toBeNull();
     const life = String(await answer('present_server_life()'));
     expect(await answer(`stock_witness('${life}')`)).not.toBeNull();
-    expect(await answer(`stock_witness('${life}0')`)).toBeNull();
+    for (const another of [`0${life}`, life.replace(/ \d+ /, ' 9$&'), life.replace(/ \d+ \S+$/, '0$&')])
+      expect(await answer(`stock_witness('${another}')`)).toBeNull();
+    // One life has another name after a reset of the statistics, and a session from before an upgrade keeps a shorter one.
+    const witness = await answer(`stock_witness('${life}')`);
+    for (const name of [`${life}0`, life.replace(/ \S+$/, '')])
+      expect(await answer(`stock_witness('${name}')`)).toBe(witness);
   });
 
   it('have no witness while a change of stock may be missing from the history', async () => {
@@ -512,8 +517,7 @@ describe('the functions of the schema', () => {
     await session.query(
       `SET search_path = pg_catalog; INSERT INTO public.inventory_item VALUES (1, 5, 'sold'), (2, 5, 'sold')`,
     );
-    await answer('public.present_server_life()');
-    expect(await answer('public.stock_witness(public.server_life()) IS NOT NULL')).toBe(true);
+    expect(await answer('public.present_server_life() IS NOT NULL')).toBe(true);
     await session.query(`BEGIN; SET LOCAL session_replication_role = replica; UPDATE public.inventory_item SET quantity = 6; COMMIT;
       BEGIN; SET LOCAL inventory.history = 'prune'; DELETE FROM public.stock_change WHERE pet_id = 1; COMMIT;
       TRUNCATE public.inventory_item`);

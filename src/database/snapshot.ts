@@ -1,6 +1,6 @@
 /** Equal snapshots see the same rows. After a crash, transaction ids can repeat, but in another life of the server. */
 export interface Snapshot {
-  /** `server_life()`; null on a standby, where the transactions do not change with every commit. */
+  /** `present_server_life()`; null on a standby, where the transactions do not change with every commit. */
   readonly life: string | null;
   /** `pg_current_snapshot()` as text. */
   readonly transactions: string;

@@ -80,7 +80,8 @@ interface Kept extends Reading {
   readonly list: StockList;
   /** Not later than its snapshot, by the clock of `Date.now()`, which a suspended machine does not stop. */
   readonly at: number;
-  readonly life: string;
+  /** The names of the server's life under which sessions may ask for it: a reset of the statistics changes the name. */
+  readonly lives: ReadonlySet<string>;
 }
 
 /**
@@ -117,7 +118,7 @@ export class ListCache {
 
   #keptAt({ life, transactions }: Snapshot): StockList | undefined {
     const kept = this.#kept;
-    return kept?.life === life && kept.transactions === transactions ? kept.list : undefined;
+    return life !== null && kept?.lives.has(life) && kept.transactions === transactions ? kept.list : undefined;
   }
 
   async #listFor(calls: readonly Call[]): Promise<StockList[]> {
@@ -141,7 +142,7 @@ export class ListCache {
   async #read(life: string | null, onResponse: () => void): Promise<StockList> {
     const kept = this.#kept;
     const at = Date.now();
-    if (kept?.life !== life || at - kept.at > MOST_AGE_MS) return this.#readWhole(life, onResponse);
+    if (!kept || life === null || at - kept.at > MOST_AGE_MS) return this.#readWhole(life, onResponse);
     type Changes = Reading & { readonly changes: readonly ChangedPet[] };
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
@@ -152,7 +153,7 @@ export class ListCache {
     if (read?.witness !== kept.witness) return this.#readWhole(life, onResponse);
     const list = kept.list.with(read.changes);
     this.counts.patches++;
-    this.#kept = { ...kept, list, transactions: read.transactions, at };
+    this.#kept = { ...kept, list, transactions: read.transactions, at, lives: new Set(kept.lives).add(life) };
     return list;
   }
 
@@ -181,7 +182,8 @@ export class ListCache {
     const list = new StockList(pieces);
     const { transactions, witness } = read; // the same in each of the statements
     this.counts.readings++;
-    this.#kept = life === null || witness === null ? undefined : { list, life, transactions, witness, at };
+    this.#kept =
+      life === null || witness === null ? undefined : { list, lives: new Set([life]), transactions, witness, at };
     return list;
   }
 }
