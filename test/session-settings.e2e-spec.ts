@@ -6,6 +6,7 @@ import { openStore, type Store } from './commands/store.ts';
 import { createDatabase } from './support/database.ts';
 import { hasPooler, startPooler } from './support/pooler.ts';
 import { IS_FAST, type TestService, startService } from './support/service.ts';
+import { listText } from './support/stock.ts';
 
 /** What an operator, or a tool of his, may have set on the role or the database. */
 const HOSTILE: readonly (readonly string[])[] = [
@@ -221,5 +222,26 @@ describe.skipIf(!hasPooler())('behind a PgBouncer in transaction mode', () => {
         expect(JSON.parse(list.text)).toEqual(items);
     }
     expect(caches.map((cache) => cache.readings)).toEqual(readings);
+  });
+
+  it.each(['on', 'off'] as const)('an update writes what is asked, or nothing, with FAST=%s', async (FAST) => {
+    const database = await createDatabase();
+    const pooler = await startPooler(database.url, 3);
+    const service = await startService({ databaseUrl: pooler.url, settings: { FAST } });
+    await database.stock([1, 1], [2, 2]);
+    await database.sql(`CREATE FUNCTION most() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN NEW.quantity := least(NEW.quantity, 1000); RETURN NEW; END';
+      CREATE TRIGGER most BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION most();
+      CREATE UNIQUE INDEX own_rule ON inventory_item (quantity)`);
+    const told = async (...asked: [petId: number, quantity: number][]) =>
+      (await Promise.all(asked.map((update) => service.update(...update)))).map(({ status }) => status);
+    expect(await told([1, 1_001], [2, 12], [1, 1_001])).toEqual([400, 200, 400]);
+    expect(await told([1, 12], [2, 12])).toEqual([400, 200]);
+    await database.sql('CREATE RULE aside AS ON UPDATE TO inventory_item DO INSTEAD NOTHING');
+    expect(await told([1, 7], [404, 7])).toEqual([503, 503]);
+    await database.sql('DROP RULE aside ON inventory_item');
+    expect(await told([1, 7])).toEqual([200]);
+    expect((await service.list()).text).toBe(listText([1, 7], [2, 12]));
+    expect(await database.sql('SELECT FROM stock_change WHERE quantity_after > 1000')).toEqual([]);
   });
 });

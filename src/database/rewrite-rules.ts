@@ -21,3 +21,12 @@ export const RULES_AGAINST = {
 export function ruleAgainst(work: keyof typeof RULES_AGAINST, rules: string): string {
   return `no ${work.slice(0, -1)} is possible with the rule ${rules}; drop it (DROP RULE), or write a trigger that raises an error`;
 }
+
+/** @returns what a rule keeps from being done, in the operator's words; undefined without a rule */
+export async function findRuleAgainst(
+  work: keyof typeof RULES_AGAINST,
+  query: (sql: string) => Promise<unknown>,
+): Promise<string | undefined> {
+  const [{ rules }] = (await query(`SELECT ${RULES_AGAINST[work]} AS rules`)) as [{ rules: string | null }];
+  return rules === null ? undefined : ruleAgainst(work, rules);
+}

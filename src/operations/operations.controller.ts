@@ -27,10 +27,11 @@ export class OperationsController {
   @Get('health/ready')
   @Public()
   @Header('Cache-Control', 'no-store')
-  async ready(): Promise<typeof OK> {
+  async ready(): Promise<typeof OK & { warning?: string }> {
     const obstacle = await this.readiness.obstacle();
     if (obstacle !== undefined) throw new ApiError('service_unavailable', obstacle);
-    return OK;
+    const { warning } = this.readiness;
+    return warning === undefined ? OK : { ...OK, warning };
   }
 
   @Get('metrics')

@@ -3,8 +3,10 @@ import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } f
 import { bootstrapKey } from '../auth/api-key.store.js';
 import { KeyCheck } from '../auth/key-check.js';
 import { sqlstateOf } from '../database/database-failure.js';
+import { byDeadline } from '../database/deadline.js';
 import { pendingMigrations } from '../database/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
+import { findRuleAgainst } from '../database/rewrite-rules.js';
 import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
 import { Drain } from '../http/drain.js';
 import { Settings } from '../settings.js';
@@ -19,6 +21,8 @@ const CHECKED_WITHIN_MS = 1_000;
 export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown {
   /** The failure that was logged last; `null` before the first check. */
   #logged: string | null | undefined = null;
+  /** What keeps updates from being made while lists go on, as of the last check. */
+  #warning: string | undefined;
   #check: Promise<string | undefined> | undefined;
   #isWatching = false;
   #isStopped = false;
@@ -49,6 +53,11 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     return 'The database cannot be used at the moment.';
   }
 
+  /** For an operator: the service is ready, but not for all it does. */
+  get warning(): string | undefined {
+    return this.#warning;
+  }
+
   /** Checks until the service is ready, so that the log says when it is, even without probes. */
   async #watch(): Promise<void> {
     if (this.#isWatching) return;
@@ -66,10 +75,11 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   async #judge(): Promise<string | undefined> {
+    const deadline = performance.now() + CHECKED_WITHIN_MS;
     let failure: string | undefined;
     try {
       if (!this.keyCheck.isPrepared) await this.#prepare();
-      else await this.keyCheck.isAnswered(performance.now() + CHECKED_WITHIN_MS);
+      else await this.keyCheck.isAnswered(deadline);
     } catch (error) {
       if (sqlstateOf(error) === UNDEFINED_TABLE) this.keyCheck.isPrepared = false;
       failure = describeFailure(error);
@@ -79,7 +89,18 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
       if (failure === undefined) this.log.info('ready');
       else this.log.warn(`not ready: ${failure}`);
     }
+    if (failure === undefined) await this.#lookForRules(deadline);
     return failure;
+  }
+
+  /** A busy pool is no reason to be not ready: without an answer, the last one counts. */
+  async #lookForRules(deadline: number): Promise<void> {
+    const found = findRuleAgainst('updates', (sql) => this.prisma.$queryRawUnsafe(sql));
+    const warning = await byDeadline(deadline, found).catch(() => this.#warning);
+    if (warning === this.#warning) return;
+    this.#warning = warning;
+    if (warning === undefined) this.log.info('updates are possible again');
+    else this.log.warn(warning);
   }
 
   async #prepare(): Promise<void> {
