@@ -37,6 +37,8 @@ export function itemTag({ quantity, status }: Pick<InventoryItem, 'quantity' | '
   return `${status}-${quantity}`;
 }
 
+export const ITEM_TAG = new RegExp(`^(?:${Object.values(PetStatus).join('|')})-(?:0|[1-9]\\d*)$`);
+
 /** One message for every way to break the rule. */
 export const QUANTITY_RULE = `quantity must be ${ITEM.quantity.rule}`;
 const RULE = { message: QUANTITY_RULE };

@@ -1,6 +1,7 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import { holdsKey } from '../auth/api-key.format.js';
+import { ITEM_TAG } from './inventory.dto.js';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
@@ -33,17 +34,32 @@ export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in dou
 /** No pet's tag has another character, and PostgreSQL cannot take each one in every encoding. */
 const PRINTABLE = /^[!-~]*$/;
 
+/** Said instead of "The stock has changed", which may be untrue when a tag is weak or has a suffix. */
+export const NO_ITEM_TAG =
+  'If-Match does not hold. A weak tag (W/) or a tag with a suffix never matches: a proxy that compresses changes tags. ' +
+  'Write the tag from status and quantity, such as "available-12".';
+
+export interface IfMatch {
+  /** The tags of which a pet must have one. */
+  readonly tags: readonly string[];
+  /** What a 412 says; undefined for the message of its code. */
+  readonly mismatch: string | undefined;
+}
+
 /**
- * The tags of which a pet must have one; null when any state will do, as with `*`. Weak tags never match (RFC 9110 section
- * 13.1.1). What is no such list is `bad_request`: a 412 would claim that the stock has changed.
+ * Null when any state will do, as with `*`. Weak tags never match (RFC 9110 section 13.1.1). What is no list of tags is
+ * `bad_request`: a 412 would claim that the stock has changed.
  */
 @Injectable()
-export class IfMatchPipe implements PipeTransform<string | undefined, readonly string[] | null> {
-  transform(field: string | undefined): readonly string[] | null {
+export class IfMatchPipe implements PipeTransform<string | undefined, IfMatch | null> {
+  transform(field: string | undefined): IfMatch | null {
     if (field === undefined) return null;
     const tags = entityTags(field);
     if (tags === undefined) throw new ApiError('bad_request', IF_MATCH_RULE);
-    return tags === '*' ? null : tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
+    if (tags === '*') return null;
+    const comparable = tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
+    const areOfItems = comparable.length === tags.length && comparable.every((tag) => ITEM_TAG.test(tag));
+    return { tags: comparable, mismatch: areOfItems ? undefined : NO_ITEM_TAG };
   }
 }
 

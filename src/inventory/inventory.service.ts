@@ -28,6 +28,8 @@ export interface QuantityUpdate {
   readonly quantity: number;
   /** The item must have one of these tags; null when the client asks for none. */
   readonly ifMatch: readonly string[] | null;
+  /** What a 412 says; undefined for the message of its code. */
+  readonly mismatch?: string | undefined;
   /** The author of the change in the history. */
   readonly changedBy: string;
   /** The update takes place once under this key of its author. */
@@ -77,7 +79,7 @@ export class InventoryService {
     if (result.outcome === 'key_reused') throw new ApiError('idempotency_key_reused');
     if (result.outcome === 'absent') throw new ApiError('not_found');
     if (result.outcome === 'precondition_failed')
-      throw new ApiError('precondition_failed', undefined, { ETag: `"${itemTag(result.item)}"` });
+      throw new ApiError('precondition_failed', update.mismatch, { ETag: `"${itemTag(result.item)}"` });
     return result;
   }
 

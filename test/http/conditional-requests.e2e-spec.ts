@@ -158,10 +158,29 @@ describe('PATCH /v1/inventory/:petId, If-Match', () => {
     expect(await setQuantity(50, 6, ...fields)).toEqual(updated('50', 6, 'pending'));
   });
 
-  it.each(['"pending-6"', '"available-5"', '"PENDING-5"', 'W/"pending-5"', '"*"', '"{pending-5}"', '"pending-5\xe4"'])(
-    'does not match pending-5: %s',
+  it.each(['"pending-6"', '"available-5"', '"sold-0", "available-5"', '"pending-2147483648"'])(
+    'does not match pending-5, and the 412 says that the stock has changed: %s',
     (field) => expectUnchanged(field, refused.precondition('"pending-5"')),
   );
+
+  it.each([
+    ...['W/"pending-5"', 'W/"pending-6"', '"pending-6", W/"pending-5"', 'W/"pending-5" , "available-5"'], // nginx, CDNs
+    ...['"pending-5-gzip"', '"pending-5;gzip"', '"pending-5--gzip"', '"pending-6","pending-5-br"'], // Apache, Jetty
+    ...['"PENDING-5"', '"pending-05"', '"*"', '""', '"{pending-5}"', '"pending-5\xe4"'],
+  ])('does not match pending-5, and the 412 says that no pet has such a tag: %s', (field) =>
+    expectUnchanged(field, refused.noItemTag('"pending-5"')),
+  );
+
+  it('ignores the tag of the list', () => expectUnchanged(tags.identity, refused.noItemTag('"pending-5"')));
+
+  it('says of a weak tag that it never matches, also when an Idempotency-Key comes with it', async () => {
+    await service.stock([53, 5, 'pending']);
+    const headers: HeaderLines = [
+      ['If-Match', 'W/"pending-5"'],
+      ['Idempotency-Key', 'weak-1'],
+    ];
+    expect(whole(await service.update(53, 6, headers))).toEqual(refused.noItemTag('"pending-5"'));
+  });
 
   it.each(['pending-5', '"pending-5", pending-6', '', ', ,', `"a"${', '.repeat(3_500)}x`])(
     'is refused because it is not a list of entity tags: "%.30s"',

@@ -80,6 +80,13 @@ export const refused = {
   ),
   precondition: (presentTag: string) =>
     refusal('precondition_failed', 'The stock has changed: If-Match does not hold.', { etag: presentTag }),
+  noItemTag: (presentTag: string) =>
+    refusal(
+      'precondition_failed',
+      'If-Match does not hold. A weak tag (W/) or a tag with a suffix never matches: a proxy that compresses changes tags. ' +
+        'Write the tag from status and quantity, such as "available-12".',
+      { etag: presentTag },
+    ),
   idempotencyKey: refusal(
     'bad_request',
     'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.',
