@@ -17,8 +17,12 @@ export const BODY_TOO_LARGE = `The body is larger than ${MAX_BODY_BYTES} bytes.`
 
 const MEDIA_TYPE = /^application\/json[ \t]*(?:;|$)/i;
 const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*([^;]*)/gi;
-const UTF8 = /^(?:utf-8|"utf-8")[ \t]*$/i;
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const UTF8 = /^(?:utf-?8|"utf-?8")[ \t]*$/i;
+const decoder = new TextDecoder('utf-8', { fatal: true }); // skips a byte order mark
+
+const NOT_JSON = 'The body is not JSON.';
+const MISQUOTED =
+  'The body is not JSON: a shell may have removed or changed its double quotes. Send the JSON from a file.';
 
 const badRequest = (message: string) => new ApiError('bad_request', message);
 const unsupported = (message?: string) => new ApiError('unsupported_media_type', message);
@@ -74,19 +78,32 @@ async function readBytes(request: ApiRequest, response: Response): Promise<Buffe
 }
 
 function parse(bytes: Buffer): unknown {
-  if (bytes.length === 0) throw missing();
-  let text: string;
+  const text = decode(bytes);
+  if (text === '') throw missing();
   let value: unknown;
   try {
-    text = decoder.decode(bytes);
     value = JSON.parse(text);
-  } catch (error) {
-    throw badRequest(`The body is not ${error instanceof SyntaxError ? 'JSON' : 'UTF-8'}.`);
+  } catch {
+    throw badRequest(isMisquoted(text) ? MISQUOTED : NOT_JSON);
   }
   const duplicate = duplicateMember(text);
   if (duplicate !== undefined) throw badRequest(`${safeName(duplicate)} is there more than once.`);
   return value;
 }
+
+function decode(bytes: Buffer): string {
+  try {
+    if (!bytes.includes(0)) return decoder.decode(bytes); // no JSON has a NUL; ASCII in UTF-16 has one in each character
+  } catch {}
+  throw badRequest('The body is not UTF-8.');
+}
+
+const STRING = /"(?:[^"\\]|\\.)*"/g;
+/** Outside of strings: another quotation mark, a backslash, or a name. `a=1` is what a form would send. */
+const MISQUOTES = /['`\\\u2018-\u201f\u00ab\u00bb\uff02\uff07]|(?:^|[{,"])\s*[a-z_$][\w$]*\s*[:"]|^\s*[a-z_]\w*=./i;
+
+/** Whether a text that is not JSON looks like JSON whose double quotes a shell has removed, escaped or replaced. */
+const isMisquoted = (text: string) => MISQUOTES.test(text.replace(STRING, '""'));
 
 /** The first member that an object of this valid JSON text names twice. */
 function duplicateMember(text: string): string | undefined {

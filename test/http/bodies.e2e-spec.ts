@@ -40,7 +40,7 @@ describe('PATCH /v1/inventory/:petId, headers of the body', () => {
   it.each([
     ...['APPLICATION/JSON', 'application/json;', 'application/json;v=1; charset=utf-8'],
     'application/json \t; \tcharset \t= \tutf-8 \t;v=1',
-    ...['utf-8', ' utf-8', 'UTF-8 ', '"utf-8"', 'utf-8; charset=utf-8'].map(
+    ...['utf-8', ' utf-8', 'UTF-8 ', '"utf-8"', 'utf-8; charset=utf-8', 'utf8', 'UTF8', '"utf8" '].map(
       (name) => `application/json ;  Charset=${name}`,
     ),
   ])('accepts the Content-Type %j', (type) => expectAccepted([['Content-Type', type]], FIVE));
@@ -49,9 +49,18 @@ describe('PATCH /v1/inventory/:petId, headers of the body', () => {
     ...['', 'text/plain', 'application/json+x', 'text/plain; application/json'], // not JSON
     ...['application /json', 'application/json, text/plain', 'application/json charset=utf-8'], // malformed
     ...['application/json;charset =latin1', 'application/json;\tCHARSET\t=latin1'],
-    ...['latin1', 'utf-8999', '', 'utf-8; charset=latin1', 'latin1; charset=utf-8', "'utf-8'"].map(
-      (name) => `application/json; charset=${name}`,
-    ),
+    ...[
+      'latin1',
+      'utf-8999',
+      'utf88',
+      'utf-16',
+      'utf--8',
+      '"utf8',
+      '',
+      'utf-8; charset=latin1',
+      'latin1; charset=utf-8',
+      "'utf-8'",
+    ].map((name) => `application/json; charset=${name}`),
   ])('refuses the Content-Type %j', (type) => expectRefused(refused.mediaType, [['Content-Type', type]], FIVE));
 
   it.each<[string, HeaderLines, string]>([
@@ -96,14 +105,22 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
     ['a Content-Length of 0 alone', [], ''],
     ['a Content-Type with a Content-Length of 0', JSON_TYPE, ''],
     ['an empty chunked body', CHUNKED, chunked()],
+    ['a byte order mark alone', JSON_TYPE, '\ufeff'],
   ])('refuses a request without a body: %s', (_, headers, body) => expectRefused(refused.noBody, headers, body));
 
-  it.each([' \t\r\n{ "quantity" :\n5 } \r\n', '{"\\u0071uantity":5}'])('accepts %j', (body) =>
-    expectAccepted(JSON_TYPE, body),
+  it.each([' \t\r\n{ "quantity" :\n5 } \r\n', '{"\\u0071uantity":5}', `\ufeff${FIVE}`, `\ufeff \r\n${FIVE}`])(
+    'accepts %j',
+    (body) => expectAccepted(JSON_TYPE, body),
   );
 
   it.each<[string, string | Buffer, WholeAnswer]>([
-    ['a byte order mark', `\ufeff${FIVE}`, refused.notJson],
+    ['two byte order marks', `\ufeff\ufeff${FIVE}`, refused.notJson],
+    ['a byte order mark behind a space', ` \ufeff${FIVE}`, refused.notJson],
+    ['UTF-16 with a byte order mark', Buffer.from(`\ufeff${FIVE}`, 'utf16le'), refused.notUtf8],
+    ['UTF-16 without one', Buffer.from(FIVE, 'utf16le'), refused.notUtf8],
+    ['UTF-16 in the other order', Buffer.from(`\ufeff${FIVE}`, 'utf16le').swap16(), refused.notUtf8],
+    ['UTF-32', Buffer.from(Array.from(`\ufeff${FIVE}`, (each) => `${each}\0`).join(''), 'utf16le'), refused.notUtf8],
+    ['NUL behind the object', `${FIVE}\0`, refused.notUtf8],
     ['an invalid byte in a name', Buffer.from('{"quantity\xff":5}', 'latin1'), refused.notUtf8],
     ['a surrogate in UTF-8', Buffer.from('{"\xed\xa0\x80":5}', 'latin1'), refused.notUtf8],
     ['spaces alone', '   ', refused.notJson],
@@ -114,6 +131,33 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
     ['1,024 arrays that never end', '['.repeat(1024), refused.notJson],
     ['170 objects in each other', `${'{"a":'.repeat(170)}1${'}'.repeat(170)}`, refused.unknownMember('a')],
   ])('refuses %s', (_, body, expected) => expectRefused(expected, JSON_TYPE, body));
+});
+
+describe('PATCH /v1/inventory/:petId, a body that is not JSON', () => {
+  it.each([
+    ...['{quantity:5}', '{quantity: 5}', '{quantity:', '{"quantity:5}', '{quantity":5}', ' { $quantity : 5 }'], // removed
+    ...[`'{"quantity":5}'`, `'{quantity:5}'`, `'{"quantity":`, `{'quantity':5}`, "''", '`{"quantity":5}`'], // others
+    ...['{\\"quantity\\":5}', '{""quantity"":5}', '{`"quantity`":5}', '"{"quantity":5}"', `"{'quantity':5}`], // escaped
+    ...[
+      '{\u201cquantity\u201d:5}',
+      '\u2018{"quantity":5}\u2019',
+      '{\u201equantity\u201c:5}',
+      '{\u00abquantity\u00bb:5}',
+    ],
+    ...['quantity=5', 'quantity=5&x=1', ' quantity=5', 'quantity:5', '\ufeff{quantity:5}'],
+  ])('is said to be broken by a shell: %s', (body) => expectRefused(refused.misquoted, JSON_TYPE, body));
+
+  it.each([
+    ...['{"quantity":', '{"quantity":5,}', '{"quantity":5}}', '{"quantity" 5}', '{"quantity":}', '{"quantity":5', '{'],
+    ...[
+      '{"a":"it\'s","quantity":}',
+      '{"a":"\\"b\\":","quantity":}',
+      '{"quantity":NaN}',
+      '{"quantity":True}',
+      '<quantity/>',
+    ],
+    ...['five', '{"quantity":0x5}', '{"quantity":5,"quantity"}', '[{"quantity":5]', '5 5'],
+  ])('is said to be no JSON alone: %s', (body) => expectRefused(refused.notJson, JSON_TYPE, body));
 });
 
 describe('PATCH /v1/inventory/:petId, members of the body', () => {
@@ -168,7 +212,7 @@ describe('PATCH /v1/inventory/:petId, quantity', () => {
     ...['1.5', '5e-324', '"5"', 'true', 'null', '[5]', '{}', '{"valueOf":5}'], // not integers
   ])('refuses %s', (json) => expectRefused(refused.quantity, JSON_TYPE, `{"quantity":${json}}`));
 
-  it.each(['05', '+5', '5.', 'NaN', '', "'5'"])('refuses %j, which is not JSON', (json) =>
+  it.each(['05', '+5', '5.', 'NaN', ''])('refuses %j, which is not JSON', (json) =>
     expectRefused(refused.notJson, JSON_TYPE, `{"quantity":${json}}`),
   );
 

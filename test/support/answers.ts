@@ -101,6 +101,10 @@ export const refused = {
   ),
   noBody: refusal('bad_request', 'A JSON body is required.'),
   notJson: refusal('bad_request', 'The body is not JSON.'),
+  misquoted: refusal(
+    'bad_request',
+    'The body is not JSON: a shell may have removed or changed its double quotes. Send the JSON from a file.',
+  ),
   notUtf8: refusal('bad_request', 'The body is not UTF-8.'),
   repeated: (member: string) => refusal('bad_request', `${member} is there more than once.`),
   notObject: refusal('validation_failed', 'The body must be a JSON object.'),
