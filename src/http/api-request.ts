@@ -63,6 +63,8 @@ export function headerValues({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>
 const MAX_HEADERS = 64;
 export const MAX_TARGET_LENGTH = 2_048;
 
+export const HTTP_VERSIONS = 'Only HTTP/1.1 and HTTP/1.0 are spoken here.';
+
 const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
 /** The part of `http://host/path` up to the slash, which may be missing. */
 const ORIGIN = /^https?:\/\/[^/?]+(?:\/|(?=\?)|$)/i;
@@ -79,7 +81,7 @@ export function validateHead(request: ApiRequest): ApiError | undefined {
     return new ApiError('header_fields_too_large', `More than ${MAX_HEADERS} headers.`);
   }
   if (request.url.length > MAX_TARGET_LENGTH) return targetTooLong();
-  if (httpVersionMajor !== 1) return badRequest('Only HTTP/1.1 and HTTP/1.0 are spoken here.');
+  if (httpVersionMajor !== 1) return badRequest(HTTP_VERSIONS);
 
   const hosts = headerValues(request, 'host');
   if (!hosts.every((host) => HOST.test(host))) return badRequest('The Host header is malformed.');

@@ -1,4 +1,5 @@
 import { IncomingMessage, ServerResponse, createServer } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Application, type Express, type Request, type Response } from 'express';
 import { ApiError } from '../errors/api-error.js';
@@ -8,6 +9,7 @@ import type { Limits } from './limits.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
 import { sendError, writeHead } from './responses.js';
+import { UnknownMethodConnection } from './unknown-method.js';
 
 export class InventoryExpressAdapter extends ExpressAdapter {
   drain?: Drain;
@@ -50,6 +52,10 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       inTurn((request, response) => {
         if (request.method === 'CONNECT' || (this.drain?.isDraining && !othersWait(request)))
           response.shouldKeepAlive = false;
+        if ((request.socket as Duplex) instanceof UnknownMethodConnection) {
+          request.method = '_OTHER';
+          response.shouldKeepAlive = false;
+        }
         // In front of Express, which answers some request targets with a page of its own before any middleware.
         const fault = validateHead(inContext(request));
         if (fault) sendError(response, fault);

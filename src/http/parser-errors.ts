@@ -1,15 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
 import { ApiError } from '../errors/api-error.js';
-import { type ApiRequest, MAX_TARGET_LENGTH, targetTooLong } from './api-request.js';
+import { type ApiRequest, HTTP_VERSIONS, MAX_TARGET_LENGTH, targetTooLong } from './api-request.js';
+import { BODY_TOO_LARGE } from './json-body.js';
 import type { Connection } from './request-turns.js';
 import { errorHeaders, SECURITY_HEADERS } from './responses.js';
-
-interface ParserError extends Error {
-  readonly code?: string;
-  /** The last packet; it begins with the request line when the head came in one piece. */
-  readonly rawPacket?: Buffer;
-}
+import { type ParserError, UnknownMethodConnection, requestOfUnknownMethod } from './unknown-method.js';
 
 /** The server emits this event for each request that it refuses before the application sees one. */
 export const REFUSED = 'refused';
@@ -21,17 +17,31 @@ export interface Refused {
 
 /** Answers with an Error what Node.js refuses before there is a request. */
 export function answerParserErrors(server: Server): void {
-  server.on('clientError', (error: ParserError, socket: Connection) => {
-    if (socket.hasFailed) return; // each further packet fails anew
-    socket.hasFailed = true;
+  server.on('clientError', (error: ParserError, socket: Connection | (Connection & UnknownMethodConnection)) => {
+    // Each further packet fails anew.
+    if (socket.failedAt !== undefined) {
+      if (error.rawPacket && socket.bytesRead > socket.failedAt) socket.unknownMethod?.receive(error.rawPacket);
+      socket.failedAt = socket.bytesRead;
+      return;
+    }
+    socket.failedAt = socket.bytesRead;
     const fault = readParserError(error);
     const { lastRequest } = socket;
     const response = lastRequest?.res;
+    const request = socket instanceof UnknownMethodConnection ? undefined : requestOfUnknownMethod(error);
+    if (request) {
+      socket.unknownMethod = new UnknownMethodConnection(socket);
+      socket.unknownMethod.receive(request);
+    }
+    const answer = () => {
+      if (socket.unknownMethod) server.emit('connection', socket.unknownMethod);
+      else refuse(server, socket, fault);
+    };
     if (!response) {
-      refuse(server, socket, fault);
+      answer();
     } else if (lastRequest.complete) {
       // Nothing is answered behind a response that closes the connection.
-      afterResponse(response, () => response.shouldKeepAlive && refuse(server, socket, fault));
+      afterResponse(response, () => response.shouldKeepAlive && answer());
     } else if (response.headersSent) {
       afterResponse(response, () => socket.destroySoon());
     } else {
@@ -59,14 +69,24 @@ function afterResponse(response: ServerResponse, act: () => void): void {
   else response.prependOnceListener('finish', act);
 }
 
-function readParserError({ code, rawPacket }: ParserError): ApiError {
+/** What Node.js refuses by code or reason, although it is well-formed, or would be if it came whole. */
+const WELL_FORMED: Readonly<Record<string, string>> = {
+  HPE_INVALID_EOF_STATE: 'The request did not arrive whole.',
+  HPE_PAUSED_H2_UPGRADE: HTTP_VERSIONS,
+  'Invalid HTTP version': HTTP_VERSIONS,
+  'Content-Length overflow': 'The Content-Length is beyond all bounds.',
+};
+
+function readParserError({ code, reason, rawPacket }: ParserError): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW') {
     const [, target = ''] = /^[A-Z]+ (\S*)/.exec(rawPacket?.toString('latin1') ?? '') ?? [];
     return target.length > MAX_TARGET_LENGTH ? targetTooLong() : new ApiError('header_fields_too_large');
   }
   const chunks = 'The chunk extensions are too large.';
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return new ApiError('payload_too_large', chunks);
-  return new ApiError(code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request_timeout' : 'bad_request');
+  if (reason === 'Chunk size overflow') return new ApiError('payload_too_large', BODY_TOO_LARGE);
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new ApiError('request_timeout');
+  return new ApiError('bad_request', WELL_FORMED[code ?? ''] ?? WELL_FORMED[reason ?? '']);
 }
 
 function refuse(server: Server, socket: Connection, error: ApiError): void {

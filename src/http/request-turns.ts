@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ApiRequest } from './api-request.js';
+import type { UnknownMethodConnection } from './unknown-method.js';
 
 /** A client that is still sending has this long to read the response. */
 const LINGER_MS = 500;
@@ -14,8 +15,10 @@ export interface Connection extends Socket {
   waiting?: number;
   /** `bytesRead` when a request last began without waiting. */
   begunAt?: number;
-  /** Whether the parser has refused something on it. */
-  hasFailed?: boolean;
+  /** `bytesRead` when the parser last refused something on it. */
+  failedAt?: number;
+  /** Serves what follows, if the parser refused a method. */
+  unknownMethod?: UnknownMethodConnection;
   parser?: { onIncoming: () => number; getCurrentBuffer(): Buffer | undefined } | null;
 }
 
