@@ -13,7 +13,7 @@ const PROJECTS = ['plain', 'all'];
 const LONGEST = [
   ...['start', 'history-feed', 'database-url', 'limits', 'durability', 'list-changes', 'list'],
   ...['updates', 'import', 'log', 'import-under-load', 'metrics', 'idempotency-keys', 'cli', 'keys'],
-  ...['embedded-postgres', 'drain', 'migrations', 'health', 'session-settings', 'history', 'stock-list'],
+  ...['embedded-postgres', 'schemas', 'drain', 'migrations', 'health', 'session-settings', 'history', 'stock-list'],
 ];
 
 class LongestFirst extends BaseSequencer {

@@ -5,6 +5,7 @@ import { type Client, DatabaseError } from 'pg';
 import { connectionConfig, openConnection } from './connection-config.ts';
 import { Failure } from '../errors/error-text.ts';
 import { untilDeadline } from './deadline.ts';
+import { mendFunctions, misplacedFunctions } from './function-mending.ts';
 import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
 
 // Two levels up from src/database and from dist/database alike.
@@ -51,8 +52,16 @@ export async function applyMigrations(connectionString: string, folder = project
       throw isLockTimeout(error) ? new Failure(why, { cause: error }) : error;
     });
     await client.query(createRegister);
-    const pending = await refuseOrList(client, folder);
+    const migrations = await readMigrations(folder);
+    const pending = await refuseOrList(client, migrations);
+    const functions = functionsOf(migrations);
+    await mendFunctions(functions, client); // first, so that a migration replaces the functions that the triggers call
     for (const migration of pending) await apply(client, migration);
+    const misplaced = await misplacedFunctions(functions, async (sql) => (await client.query<object>(sql)).rows);
+    if (misplaced.length > 0)
+      throw new Failure(
+        `the schema was copied without its functions ${misplaced.join(', ')}; copy it with pg_dump and ALTER SCHEMA … RENAME instead`,
+      );
     await mendHistory(client);
     return pending.map(({ name }) => name);
   } finally {
@@ -72,6 +81,13 @@ export async function pendingMigrations(query: (sql: string) => Promise<unknown>
   return names.filter((name) => !applied.has(name));
 }
 
+/** Names the functions of this release that belong to another schema, in words for the operator. */
+export async function functionFault(query: (sql: string) => Promise<unknown>): Promise<string | undefined> {
+  const misplaced = await misplacedFunctions(functionsOf(await readMigrations(projectMigrations)), query);
+  if (misplaced.length === 0) return undefined;
+  return `the schema was renamed or copied, or its tables moved: ${misplaced.join(', ')} belong to another schema; run "inventory migrate"`;
+}
+
 async function migrationNames(folder: URL): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true });
   return entries.flatMap((entry) => (entry.isDirectory() ? entry.name : [])).sort();
@@ -84,9 +100,17 @@ async function readMigration(folder: URL, name: string) {
 
 type Migration = Awaited<ReturnType<typeof readMigration>>;
 
-async function refuseOrList(client: Client, folder: URL): Promise<Migration[]> {
+async function readMigrations(folder: URL): Promise<Migration[]> {
   const names = await migrationNames(folder);
-  const migrations = await Promise.all(names.map((name) => readMigration(folder, name)));
+  return Promise.all(names.map((name) => readMigration(folder, name)));
+}
+
+function functionsOf(migrations: readonly Migration[]): string[] {
+  const names = migrations.flatMap(({ sql }) => sql.match(/(?<=^CREATE (OR REPLACE )?FUNCTION ")\w+/gm) ?? []);
+  return [...new Set(names)];
+}
+
+async function refuseOrList(client: Client, migrations: readonly Migration[]): Promise<Migration[]> {
   const { rows } = await client.query<{ migration_name: string; checksum: string; finished_at: Date | null }>(
     `SELECT migration_name, checksum, finished_at FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
   );
@@ -96,7 +120,7 @@ async function refuseOrList(client: Client, folder: URL): Promise<Migration[]> {
       `migration ${failed.migration_name} is marked as failed in this database; repair what it left, then delete its row from _prisma_migrations`,
     );
   const checksums = new Map(rows.map((row) => [row.migration_name, row.checksum]));
-  if (checksums.size > 0 && !checksums.has(names[0] ?? ''))
+  if (checksums.size > 0 && !checksums.has(migrations[0]?.name ?? ''))
     throw new Failure(
       'this database was made by a version before 1.0.0, which cannot be upgraded; export the stock with that version, and import it into a new database with this one',
     );

@@ -4,7 +4,7 @@ import { bootstrapKey } from '../auth/api-key.store.js';
 import { KeyCheck } from '../auth/key-check.js';
 import { sqlstateOf } from '../database/database-failure.js';
 import { byDeadline } from '../database/deadline.js';
-import { pendingMigrations } from '../database/migrations.js';
+import { functionFault, pendingMigrations } from '../database/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { findRuleAgainst } from '../database/rewrite-rules.js';
 import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
@@ -107,6 +107,8 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     const { BOOTSTRAP_API_KEY } = this.settings;
     const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
     if (pending.length > 0) throw new Failure(NOT_NEWEST);
+    const fault = await functionFault((sql) => this.prisma.$queryRawUnsafe(sql));
+    if (fault !== undefined) throw new Failure(fault);
     if (BOOTSTRAP_API_KEY !== undefined) {
       const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
       if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);

@@ -92,8 +92,10 @@ $$;
 -- table survives it. So does an operator: then one life has several names, each of which stays true in the sessions that keep it.
 CREATE OR REPLACE FUNCTION "present_server_life"() RETURNS TEXT LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
-    IF server_life() IS NULL AND NOT current_setting('transaction_read_only')::boolean
-       AND to_regclass('server_life_token') IS NOT NULL AND to_regclass('pg_temp.server_life_token') IS NULL THEN
+    IF to_regclass('server_life_token') IS NULL OR to_regclass('pg_temp.server_life_token') IS NOT NULL THEN
+        RETURN NULL;
+    END IF;
+    IF server_life() IS NULL AND NOT current_setting('transaction_read_only')::boolean THEN
         INSERT INTO server_life_token DEFAULT VALUES ON CONFLICT DO NOTHING;
     END IF;
     RETURN server_life() || ' ' || (SELECT extract(epoch FROM stats_reset) FROM pg_stat_wal);
