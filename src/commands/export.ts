@@ -6,6 +6,7 @@ import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
 import { whileInterruptible, withConnection } from './connection.js';
 import { refuseClosedOutput } from './output.js';
 import { END_MARK, FAILED_MARK, type Format, FORMATS } from './stock-file.js';
+import { type At, AT_FORM, readAt, settledMoment, stockAt } from './stock-moment.js';
 
 const item = itemJson('inventory_item');
 
@@ -22,6 +23,7 @@ const statements = {
 interface ExportOptions {
   readonly format: Format;
   readonly endMark?: true;
+  readonly at?: At;
 }
 
 export function addExport(program: Command): void {
@@ -33,6 +35,11 @@ export function addExport(program: Command): void {
     )
     .addOption(new Option('--format <format>', 'the format of the output').choices(FORMATS).default('csv'))
     .option('--end-mark', `end csv and ndjson with a line "${END_MARK}", which tells an import that it has all pets`)
+    .addOption(
+      new Option('--at <moment>', `the stock at a moment, from the history: ${AT_FORM}`)
+        .argParser(readAt)
+        .conflicts(['endMark', 'editable']),
+    )
     .action(exportStock);
 }
 
@@ -53,15 +60,18 @@ async function exportStock(options: ExportOptions): Promise<void> {
 }
 
 /** COPY takes its snapshot before its lock, and would not see the rows that a TRUNCATE meanwhile puts in: the lock comes first. */
-async function writeStock(client: Client, { format, endMark }: ExportOptions): Promise<void> {
+async function writeStock(client: Client, { format, endMark, at }: ExportOptions): Promise<void> {
+  const moment = at !== undefined && (await settledMoment(client, at));
   await client.query(`
-    BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
+    BEGIN ISOLATION LEVEL ${moment ? 'REPEATABLE READ' : 'READ COMMITTED'} READ ONLY;
     SET LOCAL statement_timeout = 0; -- a reader may be slow
-    LOCK TABLE inventory_item IN ACCESS SHARE MODE`);
+    LOCK TABLE inventory_item${moment ? ', stock_change, stock_change_pruned' : ''} IN ACCESS SHARE MODE`);
+  const { stock, told } = moment ? await stockAt(client, moment) : { stock: 'inventory_item' };
   const [selected, options] = statements[format];
-  const copy = `COPY (SELECT ${selected} FROM inventory_item ORDER BY pet_id) TO STDOUT (${options})`;
+  const copy = `COPY (SELECT ${selected} FROM ${stock} ORDER BY pet_id) TO STDOUT (${options})`;
   if (format === 'json') process.stdout.write('[\n');
   await pipeline(client.query(copyTo(copy)), process.stdout, { end: false });
   if (format === 'json') process.stdout.write(']\n');
   else if (endMark) process.stdout.write(`${END_MARK}\n`);
+  if (told) console.error(told);
 }

@@ -44,6 +44,44 @@ export function refuseUnknown(id: bigint, { newest }: View): void {
   if (newest < id) throw new Failure(`there is no change ${id}, the newest is ${newest}: was the database restored?`);
 }
 
+/** How long a transaction may have begun before other sessions see it. */
+const UNSEEN_MS = 1_000;
+
+/**
+ * The transactions that began before an instant, and those whose start is `hidden`: of another role, or prepared. PostgreSQL's own
+ * processes, which write no history, have no role.
+ */
+const openBefore = (instant: string) => `
+  SELECT greatest(0, extract(epoch FROM ${instant} - clock_timestamp()) * 1000 + ${UNSEEN_MS})::float8 AS "waitMs",
+         coalesce(array_agg(virtualtransaction) FILTER (WHERE xact_start < ${instant}), '{}') AS early,
+         coalesce(array_agg(virtualtransaction) FILTER (WHERE xact_start IS NULL), '{}') AS hidden
+    FROM (SELECT virtualtransaction, xact_start FROM pg_locks JOIN pg_stat_activity USING (pid)
+           WHERE locktype = 'virtualxid' AND mode = 'ExclusiveLock' AND datname = current_database()
+             AND usesysid IS NOT NULL AND pid <> pg_backend_pid()
+          UNION ALL SELECT virtualtransaction, NULL ${WRITERS} AND pid IS NULL -- prepared
+       ) AS open
+  HAVING NOT pg_is_in_recovery()`;
+
+/**
+ * Waits until nobody can commit a change any more whose `changedAt` is before an instant. That is the start of its transaction, or
+ * of an import's statement: so every transaction is waited for that was open then, even if it has written nothing yet.
+ *
+ * @param instant SQL; not in the future
+ */
+export async function settledAt(query: Query, instant: string): Promise<void> {
+  const view = () => onPrimary<{ waitMs: number; early: Writers; hidden: Writers }>(query, openBefore(instant));
+  await pause((await view()).waitMs);
+  let { early, hidden } = await view();
+  while (early.length + hidden.length > 0) {
+    await untilEnded([...early, ...hidden], async () => {
+      const present = await view();
+      return [...present.early, ...present.hidden];
+    });
+    ({ early } = await view()); // COMMIT AND CHAIN begins a transaction when the statement came
+    hidden = [];
+  }
+}
+
 export async function look(query: Query): Promise<View & { readonly writers: Writers }> {
   const { newest, pruned, writers } = await onPrimary<{ newest: string; pruned: string; writers: Writers }>(
     query,

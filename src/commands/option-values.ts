@@ -32,17 +32,19 @@ export const readFuture = (text: string) => readDateTime(text, 1);
 
 /** A duration from now, forward or back, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its zone. */
 export function readDateTime(text: string, direction: 1 | -1, now = new Date()): Date {
-  const isDuration = /^\d+[a-z]$/.test(text);
-  const dateTime = isDuration ? new Date(now.getTime() + direction * readDuration(text)) : dateTimeOf(text);
+  const moment = momentOf(text);
+  if (moment === undefined) throw new InvalidArgumentError(`It must be ${DATE_TIME_FORM}.`);
+  const dateTime = typeof moment === 'number' ? new Date(now.getTime() + direction * moment) : moment;
   if (direction === 1 ? dateTime > now : dateTime <= now) return dateTime;
   throw new InvalidArgumentError(`It must lie in the ${direction === 1 ? 'future' : 'past'}.`);
 }
 
-function dateTimeOf(text: string): Date {
-  const [, date] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
+/** A date or time, or the milliseconds of a duration. Digits beyond the millisecond are cut. */
+export function momentOf(text: string): Date | number | undefined {
+  if (/^\d+[a-z]$/.test(text)) return readDuration(text);
+  const [, date] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
   const dateTime = new Date(text);
   // PostgreSQL reads the years 1 to 9999. Date would take 31 February for 3 March.
   const isSound = !Number.isNaN(dateTime.getTime()) && /^(?!0000)\d{4}-/.test(dateTime.toISOString());
-  if (date && isSound && new Date(date).toISOString().startsWith(date)) return dateTime;
-  throw new InvalidArgumentError(`It must be ${DATE_TIME_FORM}.`);
+  return date && isSound && new Date(date).toISOString().startsWith(date) ? dateTime : undefined;
 }

@@ -1,0 +1,159 @@
+import { InvalidArgumentError } from 'commander';
+import type { Client } from 'pg';
+import { Failure } from '../errors/error-text.js';
+import { ITEM, stateList } from '../inventory/stock-item.js';
+import { isPetId } from '../inventory/stock.limits.js';
+import { type Query, refuseUnknown, settled, settledAt } from './open-writers.js';
+import { DATE_TIME_FORM, momentOf } from './option-values.js';
+
+/** The id of a change, a time, or the milliseconds from a time until now. */
+export type At = bigint | Date | number;
+
+export const AT_FORM = `the id of a change, ${DATE_TIME_FORM}`;
+
+export function readAt(text: string): At {
+  if (isPetId(text) && !text.startsWith('-')) return BigInt(text);
+  const moment = momentOf(text);
+  if (moment === undefined) throw new InvalidArgumentError(`It must be ${AT_FORM}.`);
+  return moment;
+}
+
+/** What SQL says of a moment. */
+export interface Moment {
+  readonly name: string;
+  /** Whether a row of stock_change lies after the moment. */
+  readonly isAfter: string;
+  /** The lowest id of those rows; null if there is none. */
+  readonly firstAfter: string;
+  /** Whether what was pruned lies after the moment, and the earliest moment for which it does not. */
+  readonly isPruned: string;
+  readonly earliest: string;
+}
+
+const TOLD_AFTER_MS = 2_000;
+const WAITING = 'waiting for open transactions, which may still commit changes that count';
+
+const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+/** Waits until the changes that count are all visible. @throws {Failure} when the moment has not come yet */
+export async function settledMoment(client: Client, at: At): Promise<Moment> {
+  const query: Query = async (sql) => (await client.query<object>(sql)).rows;
+  const timer = setTimeout(() => console.error(WAITING), TOLD_AFTER_MS);
+  try {
+    if (typeof at === 'bigint') {
+      refuseUnknown(at, await settled(query));
+      return momentOfId(at);
+    }
+    const clock = 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now';
+    const [{ now }] = (await query(clock)) as [{ now: number }];
+    const time = typeof at === 'number' ? new Date(now - at) : at;
+    if (time.getTime() > now)
+      throw new Failure(
+        `${time.toISOString()} lies in the future by the database's clock, which says ${new Date(now).toISOString()}`,
+      );
+    const moment = momentOfTime(time);
+    await settledAt(query, endOf(time));
+    return moment;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function momentOfId(id: bigint): Moment {
+  return {
+    name: `change ${id}`,
+    isAfter: `id > ${id}`,
+    firstAfter: String(id + 1n),
+    isPruned: `last_id > ${id}`,
+    earliest: `'change ' || last_id`,
+  };
+}
+
+/** Commands show times in milliseconds, so all changes of one millisecond count, or none. */
+const endOf = (time: Date) => `'${new Date(time.getTime() + 1).toISOString()}'::timestamptz`;
+
+/** The sum keeps PostgreSQL from walking the index of the ids from the other end. */
+function momentOfTime(time: Date): Moment {
+  const isAfter = `changed_at >= ${endOf(time)}`;
+  return {
+    name: time.toISOString(),
+    isAfter,
+    firstAfter: `(SELECT min(id + 0) FROM stock_change WHERE ${isAfter})`,
+    isPruned: `last_changed_at >= ${endOf(time)}`,
+    earliest: utc('last_changed_at'),
+  };
+}
+
+/**
+ * The stock at a moment: of each pet the state before its first change (by id) after the moment, without one its present state.
+ * Neither transaction ids nor the order of commits count, so a restored history serves.
+ *
+ * @param client in a transaction with one snapshot
+ * @returns SQL that takes the place of inventory_item, and the last change that counts, in words
+ * @throws {Failure} when the history does not tell it
+ */
+export async function stockAt(client: Client, moment: Moment): Promise<{ stock: string; told: string }> {
+  const { name, isAfter } = moment;
+  const { pruned, earliest, first } = await findFirst(client, moment);
+  if (earliest !== null)
+    throw new Failure(
+      `the history does not tell the stock at ${name}, because changes were pruned; the earliest moment is ${earliest}`,
+    );
+  const { broken, pets, last, changedAt } = await checkChains(client, isAfter, first, pruned);
+  if (broken > 0) {
+    const named = `${pets.join(', ')}${broken > pets.length ? ', …' : ''}`;
+    throw new Failure(
+      `the history does not tell the stock at ${name}: of ${broken} pets, the changes after it do not link up to the present stock: ${named}
+"inventory history --verify" tells more`,
+    );
+  }
+  const told = last === '0' ? 'no change counts' : `the last change that counts is ${last}, ${changedAt ?? 'pruned'}`;
+  const later = `
+    SELECT DISTINCT ON (pet_id) pet_id, ${stateList('#_before')}
+      FROM stock_change WHERE id >= ${first} AND ${isAfter} ORDER BY pet_id, id`;
+  const stock = `(
+    SELECT pet_id, ${stateList('CASE WHEN later.pet_id IS NULL THEN item.# ELSE #_before END AS #')}
+      FROM inventory_item AS item FULL JOIN (${later}) AS later USING (pet_id)
+     WHERE later.pet_id IS NULL OR ${ITEM.quantity.column}_before IS NOT NULL) AS inventory_item`;
+  return { stock, told: `stock at ${name}: ${told}` };
+}
+
+async function findFirst(client: Client, { isPruned, earliest, firstAfter }: Moment) {
+  const { rows } = await client.query<{ pruned: string; earliest: string | null; first: string }>(`
+    SELECT last_id AS pruned, CASE WHEN ${isPruned} THEN ${earliest} END AS earliest,
+           coalesce(${firstAfter}, (SELECT max(id) + 1 FROM stock_change), 1) AS first
+      FROM (SELECT max(last_id) AS last_id, max(last_changed_at) FILTER (WHERE last_id > 0) AS last_changed_at
+              FROM stock_change_pruned) AS pruned`);
+  return (rows as [(typeof rows)[number]])[0];
+}
+
+interface Chains {
+  /** A number of pets, and the first of them. */
+  readonly broken: number;
+  readonly pets: readonly string[];
+  /** The last change that counts, 0 if none does; and when it was, if it is not pruned. */
+  readonly last: string;
+  readonly changedAt: string | null;
+}
+
+/** Whether each pet's changes from its first one after the moment on link up to its present stock. */
+async function checkChains(client: Client, isAfter: string, first: string, pruned: string): Promise<Chains> {
+  await client.query(`SET LOCAL work_mem = '64MB'`);
+  const { rows } = await client.query<Chains>(`
+    WITH change AS (
+      SELECT pet_id, id, ${stateList('#_after')}, bool_or(${isAfter}) OVER chain AS is_after,
+             lead(id) OVER chain IS NULL AS is_last, ${stateList('lead(#_before) OVER chain AS #_next')}
+        FROM stock_change WHERE id >= ${first} WINDOW chain AS (PARTITION BY pet_id ORDER BY id)),
+    judged AS (
+      SELECT change.pet_id, id, is_after,
+             is_after AND (${stateList('#_after')})
+               IS DISTINCT FROM (${stateList('CASE WHEN is_last THEN item.# ELSE #_next END')}) AS is_broken
+        FROM change LEFT JOIN inventory_item AS item ON item.pet_id = change.pet_id AND is_last),
+    told AS (
+      SELECT (count(DISTINCT pet_id) FILTER (WHERE is_broken))::integer AS broken,
+             (array_agg(DISTINCT pet_id ORDER BY pet_id) FILTER (WHERE is_broken))[:20]::text[] AS pets,
+             greatest(${pruned}, max(id) FILTER (WHERE NOT is_after), (SELECT max(id) FROM stock_change WHERE id < ${first})) AS last
+        FROM judged)
+    SELECT broken, pets, last, (SELECT ${utc('changed_at')} FROM stock_change WHERE id = last LIMIT 1) AS "changedAt" FROM told`);
+  return (rows as [Chains])[0];
+}

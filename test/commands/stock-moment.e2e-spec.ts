@@ -1,0 +1,360 @@
+import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { applyMigrations } from '../../src/database/migrations.ts';
+import type { Database } from '../support/database.ts';
+import { hasPooler, startPooler } from '../support/pooler.ts';
+import { startFaultyPostgres, startReplicated } from '../support/postgres-server.ts';
+import { CSV_HEADER, EXPORT_FAILED, failed, inventory, outcomeOf, startInventory } from './inventory-command.ts';
+import { openStore, type Store } from './store.ts';
+
+const told = (moment: string, last: string) => `stock at ${moment}: the last change that counts is ${last}\n`;
+const NOW = `SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS now`;
+
+/** By the clock of the database, in microseconds. */
+async function now(database: Pick<Database, 'sql'>): Promise<string> {
+  return (await database.sql<{ now: string }>(NOW))[0]?.now ?? expect.fail();
+}
+
+function refused(reason: string) {
+  return failed(reason, EXPORT_FAILED);
+}
+
+function refusedPruned(moment: string, earliest: string) {
+  return refused(
+    `the history does not tell the stock at ${moment}, because changes were pruned; the earliest moment is ${earliest}`,
+  );
+}
+
+/** Until the command says that it waits. */
+async function waiting(child: ReturnType<typeof startInventory>): Promise<void> {
+  const [text] = (await once(child.stderr, 'data')) as [Buffer];
+  expect(text.toString()).toBe('waiting for open transactions, which may still commit changes that count\n');
+}
+
+describe('inventory export --at', () => {
+  let store: Store;
+  beforeEach(async () => {
+    store = await openStore();
+  });
+
+  const at = (moment: string, ...more: string[]) => store.inventory('export', '--at', moment, ...more);
+  const stockAt = async (moment: string) => (await at(moment)).stdout.replace(CSV_HEADER, '');
+
+  /** Gives the changes so far these times, in milliseconds and microseconds after midnight. */
+  const setTimes = (...times: string[]) =>
+    store.rewriteHistory(
+      times
+        .map((ms, n) => `UPDATE stock_change SET changed_at = '2026-01-01T00:00:0${ms}Z' WHERE id = ${n + 1}`)
+        .join(';'),
+    );
+
+  it('writes the stock after each change, also between the changes of one transaction, in every format', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 5, 'available'), (-9223372036854775808, 6, 'sold')`);
+    await store.sql(`BEGIN; UPDATE inventory_item SET quantity = 7 WHERE pet_id = 1;
+      UPDATE inventory_item SET quantity = 8, status = 'pending' WHERE pet_id = 1; COMMIT`);
+    await store.sql(`DELETE FROM inventory_item WHERE pet_id = 1`);
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 9, 'sold')`);
+    await store.sql(`UPDATE inventory_item SET pet_id = 2 WHERE pet_id = 1`);
+    await store.sql(`TRUNCATE inventory_item`);
+    const other = '-9223372036854775808,6,sold\n';
+    const stocks = await Promise.all(Array.from({ length: 11 }, (_, id) => stockAt(String(id))));
+    expect(stocks).toEqual([
+      '',
+      '1,5,available\n',
+      `${other}1,5,available\n`,
+      `${other}1,7,available\n`,
+      `${other}1,8,pending\n`,
+      other,
+      `${other}1,9,sold\n`,
+      other, // the pet has another id: the first of two changes
+      `${other}2,9,sold\n`,
+      ...(await store.sql(`SELECT pet_id = 2 AS first FROM stock_change WHERE id = 9`)).map(({ first }) =>
+        first ? other : '2,9,sold\n',
+      ),
+      '',
+    ]);
+    expect((await at('4', '--format', 'ndjson')).stdout).toBe(
+      `{"petId":-9223372036854775808,"quantity":6,"status":"sold"}\n{"petId":1,"quantity":8,"status":"pending"}\n`,
+    );
+    expect((await at('4', '--format', 'json')).stdout).toBe(
+      `[\n {"petId":-9223372036854775808,"quantity":6,"status":"sold"}\n,{"petId":1,"quantity":8,"status":"pending"}\n]\n`,
+    );
+  });
+
+  it('counts whole milliseconds, cuts further digits, and tells the last change that counts', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
+    for (const quantity of [2, 3, 4, 5]) await store.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
+    await setTimes('1.000000', '2.000000', '2.000999', '2.001000', '3.000000');
+    const at2000 = told('2026-01-01T00:00:02.000Z', '3, 2026-01-01T00:00:02.000Z');
+    for (const [moment, quantity, line] of [
+      ['2026-01-01T00:00:02Z', 3, at2000],
+      ['2026-01-01T00:00:02.0Z', 3, at2000],
+      ['2026-01-01T00:00:02.000999999Z', 3, at2000],
+      ['2026-01-01T01:00:02.001+01:00', 4, told('2026-01-01T00:00:02.001Z', '4, 2026-01-01T00:00:02.001Z')],
+      ['2026-01-01T00:00:01.999999999Z', 1, told('2026-01-01T00:00:01.999Z', '1, 2026-01-01T00:00:01.000Z')],
+      ['2026-02-01', 5, told('2026-02-01T00:00:00.000Z', '5, 2026-01-01T00:00:03.000Z')],
+      ['4', 4, told('change 4', '4, 2026-01-01T00:00:02.001Z')],
+    ] as const)
+      expect([moment, await at(moment)]).toEqual([
+        moment,
+        { code: 0, stdout: `${CSV_HEADER}1,${quantity},sold\n`, stderr: line },
+      ]);
+    for (const [moment, name] of [
+      ['0', 'change 0'],
+      ['2026-01-01T00:00Z', '2026-01-01T00:00:00.000Z'],
+    ] as const)
+      expect(await at(moment)).toEqual({
+        code: 0,
+        stdout: CSV_HEADER,
+        stderr: `stock at ${name}: no change counts\n`,
+      });
+    const ago = await at('0s');
+    expect(ago.stdout).toBe(`${CSV_HEADER}1,5,sold\n`);
+    expect(ago.stderr).toMatch(/^stock at 20\S+Z: the last change that counts is 5, 2026-01-01T00:00:03.000Z\n$/);
+  });
+
+  it('takes the state before the first later change by id, although a change with a higher id has an earlier time', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 1, 'sold')`);
+    await store.sql(`UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1`);
+    await store.sql(`UPDATE inventory_item SET quantity = 3 WHERE pet_id = 1`); // of a transaction that began earlier
+    await store.sql(`UPDATE inventory_item SET quantity = 4 WHERE pet_id = 2`); // as does this
+    await setTimes('1', '1', '3', '2', '2');
+    expect(await at('2026-01-01T00:00:02Z')).toEqual({
+      code: 0,
+      stdout: `${CSV_HEADER}1,1,sold\n2,4,sold\n`,
+      stderr: told('2026-01-01T00:00:02.000Z', '5, 2026-01-01T00:00:02.000Z'),
+    });
+  });
+
+  it('refuses what is no moment, and a file for editing or with an end mark', async () => {
+    const form =
+      'It must be the id of a change, a duration such as 30s, 15m, 12h, 30d or 4w, or an ISO date such as 2027-01-31 or 2027-01-31T12:00:00Z.\n';
+    for (const moment of [
+      '',
+      '007',
+      '1.5',
+      '9223372036854775808',
+      '2026-01-01T00:00:00.1234567890Z',
+      '2026-01-01T00:00:00.Z',
+      '1 d',
+      '2026-02-30',
+    ])
+      expect([moment, await at(moment)]).toEqual([
+        moment,
+        { code: 2, stdout: '', stderr: expect.stringContaining(form) as string },
+      ]);
+    expect(await store.inventory('export', '--at=-1')).toMatchObject({ code: 2, stdout: '' });
+    expect(await at('10001d')).toMatchObject({ code: 2, stdout: '' });
+    expect(await at('1', '--end-mark')).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: `error: option '--at <moment>' cannot be used with option '--end-mark'\n`,
+    });
+  });
+
+  it('refuses a moment that has not come', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); DELETE FROM inventory_item`);
+    expect(await at('3')).toEqual(refused('there is no change 3, the newest is 2: was the database restored?'));
+    const { code, stdout, stderr } = await at('9999-12-31');
+    expect({ code, stdout }).toEqual({ code: 1, stdout: EXPORT_FAILED });
+    expect(stderr).toMatch(
+      /^error: 9999-12-31T00:00:00.000Z lies in the future by the database's clock, which says 20\S+Z\n$/,
+    );
+  });
+
+  it('refuses a moment before the newest pruned change', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 1, 'sold')`);
+    for (const quantity of [2, 3]) await store.sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 1`);
+    await setTimes('1', '2', '3.123456', '4');
+    expect(await stockAt('0')).toBe('');
+    await store.inventory('history', 'prune', '--before', '2026-01-02'); // changes 1 and 3
+    expect(await at('2')).toEqual(refusedPruned('change 2', 'change 3'));
+    expect(await at('3')).toMatchObject({ code: 0, stdout: `${CSV_HEADER}1,2,sold\n2,1,sold\n` });
+    expect((await at('3')).stderr).toBe(told('change 3', '3, pruned'));
+    expect(await at('2026-01-01T00:00:03.122Z')).toEqual(
+      refusedPruned('2026-01-01T00:00:03.122Z', '2026-01-01T00:00:03.123Z'),
+    );
+    expect(await at('2026-01-01T00:00:03.123Z')).toMatchObject({
+      code: 0,
+      stdout: `${CSV_HEADER}1,2,sold\n2,1,sold\n`,
+    });
+
+    // Of two pets, the change with the lower id can have the later time.
+    await store.sql(`UPDATE inventory_item SET quantity = 9`);
+    await store.rewriteHistory(`UPDATE stock_change SET changed_at = '2026-01-03' WHERE id = 2;
+      UPDATE stock_change SET changed_at = '2026-01-02' WHERE id = 4`);
+    await store.inventory('history', 'prune', '--before', '2026-01-04');
+    expect(await at('3')).toEqual(refusedPruned('change 3', 'change 4'));
+    expect(await at('2026-01-02T12:00Z')).toEqual(
+      refusedPruned('2026-01-02T12:00:00.000Z', '2026-01-03T00:00:00.000Z'),
+    );
+  });
+
+  it('refuses, where changes were pruned before their time was noted, all moments before the migration', async () => {
+    const pruneAsBefore = `BEGIN; SET LOCAL inventory.history = 'prune'; DELETE FROM stock_change WHERE id = 1; COMMIT`;
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); UPDATE inventory_item SET quantity = 2`);
+    await setTimes('1', '2');
+    const migration = `(SELECT migration_name FROM _prisma_migrations WHERE migration_name LIKE '%pruned_time')`;
+    const undo = `ALTER TABLE stock_change_pruned DROP COLUMN last_changed_at;
+      CREATE OR REPLACE FUNCTION note_pruned_stock_change() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+        BEGIN UPDATE stock_change_pruned SET last_id = greatest(last_id, (SELECT max(id) FROM pruned)); RETURN NULL; END $$;
+      DELETE FROM _prisma_migrations WHERE migration_name = ${migration}`;
+    await store.sql(undo);
+    expect((await at('1')).stderr).toContain('run "inventory migrate" first');
+    await applyMigrations(store.url);
+    expect(await stockAt('2026-01-01T00:00:01Z')).toBe('1,1,sold\n'); // nothing was pruned
+
+    await store.sql(`${undo}; ${pruneAsBefore}`);
+    const before = (await now(store)).slice(0, 23);
+    await applyMigrations(store.url);
+    const after = (await now(store)).slice(0, 23);
+    const { code, stderr } = await at('2026-01-01T00:00:03Z');
+    const earliest = /the earliest moment is (\S+)Z\n$/.exec(stderr)?.[1] ?? expect.fail(stderr);
+    expect([code, before <= earliest, earliest <= after]).toEqual([1, true, true]);
+    expect(await stockAt(`${earliest}Z`)).toBe('1,2,sold\n');
+    expect(await stockAt('1')).toBe('1,1,sold\n'); // ids were noted always
+    // A backup of that time has no time either.
+    await store.sql(`TRUNCATE stock_change_pruned; INSERT INTO stock_change_pruned (last_id) VALUES (0)`);
+    expect(await stockAt('2026-01-01T00:00:03Z')).toBe('1,2,sold\n');
+    await store.sql(`TRUNCATE stock_change_pruned; INSERT INTO stock_change_pruned (last_id) VALUES (1)`);
+    expect(await at('2026-01-01T00:00:03Z')).toMatchObject({ code: 1, stdout: EXPORT_FAILED });
+  });
+
+  it('refuses by name the pets whose later changes do not link up to their present stock', async () => {
+    const unrecorded = `SET session_replication_role = replica; UPDATE inventory_item SET quantity = 0 WHERE pet_id IN (2, 3);
+      DELETE FROM inventory_item WHERE pet_id = 5; INSERT INTO inventory_item VALUES (6, 1, 'sold');
+      RESET session_replication_role`;
+    await store.sql(`INSERT INTO inventory_item SELECT n, 1, 'sold' FROM generate_series(1, 5) AS n`);
+    await store.sql('UPDATE inventory_item SET quantity = 2');
+    await store.sql('DELETE FROM inventory_item WHERE pet_id = 4'); // change 11
+    await store.sql(unrecorded);
+    await store.sql('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 3'); // change 12
+    const broken = (moment: string, count: number, pets: string) =>
+      refused(`the history does not tell the stock at ${moment}: of ${count} pets, the changes after it do not link up to the present stock: ${pets}
+"inventory history --verify" tells more`);
+    expect(await at('5')).toEqual(broken('change 5', 3, '2, 3, 5'));
+    expect(await at('9')).toEqual(broken('change 9', 1, '5'));
+    // Pet 3 links up from its last change on; of the others nothing is known, because they have no later change.
+    expect(await at('11')).toMatchObject({ code: 0, stdout: `${CSV_HEADER}1,2,sold\n2,0,sold\n3,0,sold\n6,1,sold\n` });
+    await store.sql(`SET session_replication_role = replica; INSERT INTO inventory_item SELECT n, 1, 'sold' FROM generate_series(10, 39) AS n;
+      RESET session_replication_role; UPDATE inventory_item SET quantity = 5 WHERE pet_id > 9;
+      SET session_replication_role = replica; UPDATE inventory_item SET quantity = 6 WHERE pet_id > 9; RESET session_replication_role`);
+    const twenty = Array.from({ length: 20 }, (_, n) => n + 10).join(', ');
+    expect(await at('12')).toEqual(broken('change 12', 30, `${twenty}, …`));
+  });
+
+  it('is refused where row security hides rows', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); UPDATE inventory_item SET quantity = 2`);
+    const role = `hidden_${store.url.slice(-12)}`;
+    await store.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'x' IN ROLE pg_read_all_data`);
+    const url = new URL(store.url);
+    Object.assign(url, { username: role, password: 'x' });
+    try {
+      expect(await inventory(url.href, ['export', '--at', '1'])).toMatchObject({ stdout: `${CSV_HEADER}1,1,sold\n` });
+      for (const table of ['inventory_item', 'stock_change']) {
+        await store.sql(`ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY`);
+        expect(await inventory(url.href, ['export', '--at', '1'])).toMatchObject({ code: 1, stdout: EXPORT_FAILED });
+        await store.sql(`ALTER TABLE ${table} DISABLE ROW LEVEL SECURITY`);
+      }
+    } finally {
+      await store.sql(`DROP ROLE ${role}`);
+    }
+  });
+
+  it('counts by the ids and times that a restored history has', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
+    for (const quantity of [2, 3]) await store.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
+    await setTimes('1', '2', '3');
+    await store.rewriteHistory(`UPDATE stock_change SET changed_in = '4611686018427387904' WHERE id < 3`);
+    await applyMigrations(store.url);
+    expect(await stockAt('1')).toBe('1,1,sold\n');
+    expect(await stockAt('2026-01-01T00:00:02Z')).toBe('1,2,sold\n');
+  });
+
+  describe('waits for transactions that were open', () => {
+    beforeEach(() => store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 1, 'sold')`));
+
+    it('at that time, even if they had written nothing, and for no later one', async () => {
+      const early = await store.database.session('SELECT 1');
+      const moment = await now(store);
+      await pause(2);
+      await store.database.session('UPDATE inventory_item SET quantity = 9 WHERE pet_id = 2');
+      const child = startInventory(store.url, ['export', '--at', moment]);
+      const outcome = outcomeOf(child);
+      await waiting(child);
+      await early.query('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1; COMMIT');
+      const { code, stdout } = await outcome;
+      expect({ code, stdout }).toEqual({ code: 0, stdout: `${CSV_HEADER}1,2,sold\n2,1,sold\n` });
+    });
+
+    it('and that have an earlier id', async () => {
+      const early = await store.database.session('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1'); // change 3
+      await store.sql('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 2');
+      const child = startInventory(store.url, ['export', '--at', '4']);
+      const outcome = outcomeOf(child);
+      await waiting(child);
+      await early.query('COMMIT');
+      const { code, stdout } = await outcome;
+      expect({ code, stdout }).toEqual({ code: 0, stdout: `${CSV_HEADER}1,2,sold\n2,2,sold\n` });
+    });
+
+    it('also if their role hides when they began', async () => {
+      const role = `blind_${store.url.slice(-12)}`;
+      await store.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'x' IN ROLE pg_read_all_data`);
+      const url = new URL(store.url);
+      Object.assign(url, { username: role, password: 'x' });
+      const early = await store.database.session('SELECT 1');
+      const child = startInventory(url.href, ['export', '--at', await now(store)]);
+      const outcome = outcomeOf(child);
+      await waiting(child);
+      await early.query('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1; COMMIT');
+      expect((await outcome).stdout).toBe(`${CSV_HEADER}1,2,sold\n2,1,sold\n`);
+      await store.sql(`DROP ROLE ${role}`);
+    });
+
+    it('ends at once by a signal while it waits', async () => {
+      await store.database.session('SELECT 1');
+      const child = startInventory(store.url, ['export', '--at', '0s']);
+      const outcome = outcomeOf(child);
+      await waiting(child);
+      child.kill('SIGTERM');
+      expect(await outcome).toMatchObject({ code: 143, stdout: EXPORT_FAILED });
+    });
+  });
+
+  it('waits for a transaction that is prepared meanwhile', async () => {
+    const server = await startFaultyPostgres();
+    const { database, url } = server;
+    await database.setSystem('SET max_prepared_transactions = 5');
+    await server.stop();
+    await server.restart();
+    await database.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
+    const early = await database.session('UPDATE inventory_item SET quantity = 2');
+    const child = startInventory(url, ['export', '--at', await now(database)]);
+    const outcome = outcomeOf(child);
+    await waiting(child);
+    await early.query(`PREPARE TRANSACTION 'order'`);
+    await early.end();
+    await pause(1_000); // it looks again several times
+    await database.sql(`COMMIT PREPARED 'order'`);
+    expect((await outcome).stdout).toBe(`${CSV_HEADER}1,2,sold\n`);
+  });
+
+  it('is refused on a standby, whose locks tell nothing of the writers', async () => {
+    const { primary, standby } = await startReplicated();
+    await primary.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
+    await expect.poll(() => standby.sql('SELECT FROM stock_change')).toHaveLength(1);
+    for (const moment of ['1', '0s'])
+      expect(await inventory(standby.url, ['export', '--at', moment])).toEqual(
+        refused('the database takes no writes: it is a standby, or default_transaction_read_only is on'),
+      );
+  });
+
+  it.runIf(hasPooler())('works behind PgBouncer', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); UPDATE inventory_item SET quantity = 2`);
+    const pooler = await startPooler(store.url, 2);
+    expect(await inventory(pooler.url, ['export', '--at', '1'])).toMatchObject({ stdout: `${CSV_HEADER}1,1,sold\n` });
+    expect(await inventory(pooler.url, ['export', '--at', '0s'])).toMatchObject({ stdout: `${CSV_HEADER}1,2,sold\n` });
+  });
+});
