@@ -1,4 +1,5 @@
 import { Duplex } from 'node:stream';
+import { MAX_TARGET_LENGTH } from './api-request.js';
 import type { Connection } from './request-turns.js';
 
 /** Known to Node.js, and taken by no path. */
@@ -8,9 +9,11 @@ const MOST_BYTES = 16_384;
 
 const TOKEN = "[\\w!#$%&'*+.^`|~-]"; // RFC 9110 section 5.6.2
 const METHOD = new RegExp(`^${TOKEN}+`);
-const BEGUN_METHOD = new RegExp(`${TOKEN}*$`);
+/** What Node.js may have taken for the begin of a method that it knows. */
+const BEGUN_METHOD = new RegExp(`${TOKEN}{0,20}$`);
 /** Of methods of RTSP and HTTP/2 Node.js complains behind the target. */
 const WHOLE_LINE = new RegExp(`${TOKEN}+ \\S+ HTTP(?:/\\d\\.\\d\\s*)?$`);
+const LONGEST_LINE = MAX_TARGET_LENGTH + 50;
 
 export interface ParserError extends Error {
   readonly code?: string;
@@ -22,11 +25,14 @@ export interface ParserError extends Error {
 }
 
 /** The bytes of a request from its method on, if the method is all that Node.js complains of. */
-export function requestOfUnknownMethod({ code, reason, bytesParsed, rawPacket }: ParserError): Buffer | undefined {
+export function requestOfUnknownMethod({ code, reason, bytesParsed = 0, rawPacket }: ParserError): Buffer | undefined {
   const isOfAnotherProtocol = /^Invalid method for|Expected HTTP\/2 Connection Preface/.test(reason ?? '');
   if (!rawPacket || !(code === 'HPE_INVALID_METHOD' || isOfAnotherProtocol)) return undefined;
-  const at = rawPacket.toString('latin1', 0, bytesParsed).search(isOfAnotherProtocol ? WHOLE_LINE : BEGUN_METHOD);
-  const bytes = rawPacket.subarray(at);
+  // Searching a whole packet for the end of a match would take long.
+  const from = Math.max(0, bytesParsed - (isOfAnotherProtocol ? LONGEST_LINE : 20));
+  const before = rawPacket.toString('latin1', from, bytesParsed);
+  const at = before.search(isOfAnotherProtocol ? WHOLE_LINE : BEGUN_METHOD);
+  const bytes = rawPacket.subarray(from + at);
   return at >= 0 && METHOD.test(bytes.toString('latin1', 0, 1)) ? bytes : undefined;
 }
 
