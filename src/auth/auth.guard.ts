@@ -4,8 +4,10 @@ import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Settings } from '../settings.js';
 import { ApiError } from '../errors/api-error.js';
-import { inContext } from '../http/api-request.js';
+import { type ApiRequest, inContext } from '../http/api-request.js';
+import type { Connection } from '../http/request-turns.js';
 import { BearerStrategy, challenge } from './bearer.strategy.js';
+import type { CheckedKey } from './key-check.js';
 import { RateLimit } from './rate-limit.js';
 import { type Scope, lacksScope } from './scopes.js';
 
@@ -32,12 +34,24 @@ export class AuthGuard implements CanActivate {
     const http = context.switchToHttp();
     const request = inContext(http.getRequest<Request>());
     request.deadline = request.arrivedAt + this.settings.REQUEST_DEADLINE_MS;
-    const { keyId = '', scopes, snapshot } = await this.bearer.authenticate(request, needed);
+    const { keyId = '', scopes, snapshot } = await this.#checkKey(request, needed);
     request.snapshot = snapshot;
     this.rateLimit.charge(keyId, http.getResponse<Response>());
     if (needed === undefined) throw new ApiError('forbidden', undefined, challenge(INSUFFICIENT));
     if (scopes.includes(needed)) return true;
     throw new ApiError('forbidden', lacksScope(needed), challenge(`${INSUFFICIENT}, scope="${needed}"`));
+  }
+
+  /** Meanwhile, and afterwards if the key is good, the connection does not yield to others. */
+  async #checkKey(request: ApiRequest, needed: Scope | undefined): Promise<CheckedKey> {
+    const socket: Connection = request.socket;
+    socket.openConnections?.protect(socket);
+    try {
+      return await this.bearer.authenticate(request, needed);
+    } catch (error) {
+      socket.openConnections?.unprotect(socket);
+      throw error;
+    }
   }
 }
 

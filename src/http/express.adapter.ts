@@ -1,4 +1,5 @@
 import { IncomingMessage, ServerResponse, createServer } from 'node:http';
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Application, type Express, type Request, type Response } from 'express';
@@ -7,6 +8,7 @@ import { inContext, validateHead } from './api-request.js';
 import type { Drain } from './drain.js';
 import type { Limits } from './limits.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
+import { OpenConnections } from './open-connections.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
 import { sendError, writeHead } from './responses.js';
 import { UnknownMethodConnection } from './unknown-method.js';
@@ -65,8 +67,11 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     server.maxHeadersCount = 0; // validateHead counts; Node.js would drop headers in silence
     Object.assign(server, { httpAllowHalfOpen: true }); // a client that shuts down its sending side gets its response
     server.timeout = limits.stalledMs;
-    server.maxConnections = limits.connections;
-    server.on('connection', (socket) => Object.assign(socket, { destroySoon: closeGently }));
+    const open = new OpenConnections(limits.connections);
+    server.on('connection', (socket: Duplex) => {
+      Object.assign(socket, { destroySoon: closeGently });
+      if (socket instanceof Socket) open.admit(socket);
+    });
     answerParserErrors(server);
     answerExpectations(server);
     this.setHttpServer(server);

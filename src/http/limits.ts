@@ -1,6 +1,6 @@
 /** What connections may take: times in milliseconds, and their number. Nobody has to tune them; tests lower them. */
 export const LIMITS = {
-  connections: 2_500, // at once; more are closed as they come: 512 MiB carry these at their worst, and no more
+  connections: 2_500, // at once: 512 MiB carry these at their worst, and no more
   headMs: 5_000, // receiving the head of a request
   requestMs: 10_000, // receiving a whole request
   idleMs: 65_000, // between two requests; longer than a balancer keeps its own connections, which is 60 s as a rule

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ApiRequest } from './api-request.js';
+import type { OpenConnections } from './open-connections.js';
 import type { UnknownMethodConnection } from './unknown-method.js';
 
 /** A client that is still sending has this long to read the response. */
@@ -19,6 +20,8 @@ export interface Connection extends Socket {
   failedAt?: number;
   /** Serves what follows, if the parser refused a method. */
   unknownMethod?: UnknownMethodConnection;
+  /** Undefined for those that do not count. */
+  openConnections?: OpenConnections;
   parser?: { onIncoming: () => number; getCurrentBuffer(): Buffer | undefined } | null;
 }
 
@@ -33,7 +36,7 @@ export function inTurn(serve: Serve): Serve {
     const socket: Connection = request.socket;
     socket.lastRequest = Object.assign(request, { res: response }) as ApiRequest;
     if (request.headers.upgrade !== undefined) socket.lastRequest.endsAt = endOf(request);
-    response.on('close', forget);
+    response.on('close', ended);
     // Only one request of each read begins at once: a pipeline must not keep other connections waiting.
     if (response.socket && socket.bytesRead !== socket.begunAt) {
       socket.begunAt = socket.bytesRead;
@@ -71,8 +74,9 @@ function endOf({ socket, headers }: IncomingMessage): number {
 export const othersWait = (request: IncomingMessage) => (request.socket as Connection).lastRequest !== request;
 
 /** An idle connection keeps no request in memory; a body may still come behind its response. */
-function forget(this: ServerResponse): void {
+function ended(this: ServerResponse): void {
   const socket: Connection = this.req.socket;
+  socket.openConnections?.responded(socket);
   if (socket.lastRequest === this.req && this.req.complete) socket.lastRequest = undefined;
 }
 

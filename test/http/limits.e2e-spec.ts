@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { LIMITS } from '../../src/http/limits.ts';
 import { closeGently } from '../../src/http/request-turns.ts';
+import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import { Connection, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -21,6 +22,7 @@ beforeAll(async () => {
 });
 
 const update = (headers = LENGTH, body = FIVE) => updateBytes(service.key, headers, body);
+const updateWithBadKeyOf = (key: string) => updateBytes(key, LENGTH, FIVE.slice(0, -1));
 const updateWithBadKey = (headers = LENGTH) => update(headers, '').replace(/Bearer .*/, 'Bearer x');
 
 async function open(bytes: string, { port } = service): Promise<Connection> {
@@ -102,7 +104,7 @@ describe.concurrent('a connection', () => {
 });
 
 describe('connections', () => {
-  it('beyond the maximum are closed on arrival', async () => {
+  it('beyond the maximum are closed on arrival while all others have shown a good key', async () => {
     expect(LIMITS).toMatchObject({ connections: 2_500, stalledMs: 30_000 }); // docs/operations.md
     expect(LIMITS).toMatchObject({ headMs: 5_000, requestMs: 10_000 });
     const own = await startService({ limits: { connections: 2 } });
@@ -110,6 +112,77 @@ describe('connections', () => {
     for (const connection of kept) expect((await connection.answer()).status).toBe(200);
     expect(await (await open(listBytes(own.key), own)).closed()).toBe('');
     for (const connection of kept) expect((await connection.send(listBytes(own.key)).answer()).status).toBe(200);
+  });
+
+  const health = 'GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n';
+  const script = 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n';
+  it.each<[string, string, { drips?: string }?]>([
+    ['send nothing', ''],
+    ['send half a head', HALF_A_HEAD],
+    ['send a head byte by byte', HALF_A_HEAD, { drips: 'x' }],
+    ['send half a body', updateWithBadKeyOf('x'.repeat(40))],
+    ['send a body byte by byte', updateWithBadKeyOf('x'.repeat(40)), { drips: ' ' }],
+    ['stay idle behind a response', health],
+    ['ask again and again with a bad key', listBytes('x'.repeat(40)), { drips: listBytes('x'.repeat(40)) }],
+    ['do not read their responses', script.repeat(8)],
+    ['send an unknown method', health.replace('GET', 'get').slice(0, -2)],
+  ])('of clients without a key yield to others when they %s', async (_, bytes, { drips } = {}) => {
+    const MOST = 30;
+    const own = await startService({ limits: { connections: MOST } });
+    await own.stock([1, 0]);
+    const served = await open(listBytes(own.key), own); // shows a good key, and is idle then
+    expect((await served.answer()).status).toBe(200);
+    const lock = await own.database.lockRow(1);
+    const waiting = await open(updateBytes(own.key, LENGTH, FIVE), own); // is being served
+    await expect.poll(() => own.app.get(Metrics).activeRequests).toBe(1);
+
+    const crowd = new Set<Connection>();
+    const join = async () => {
+      const connection = await open(bytes, own);
+      connection.pause();
+      crowd.add(connection);
+    };
+    for (let n = 0; n < 2 * MOST; n++) await join();
+    const dripping = setInterval(() => drips && crowd.forEach((each) => each.send(drips)), 20);
+    onTestFinished(() => {
+      clearInterval(dripping);
+      for (const each of crowd) each.destroy();
+    });
+    const outcomes: number[] = [];
+    for (let n = 0; n < 2 * MOST; n++) {
+      const probe = await ask(own.port, { target: '/health/live' });
+      const list = await own.list();
+      outcomes.push(probe.status, list.status);
+      if (n % 4 === 0) await join(); // a closed one comes back
+    }
+    expect(outcomes).toEqual(Array<number>(4 * MOST).fill(200));
+    await lock();
+    expect(whole(await waiting.answer())).toEqual(updated('1', 5));
+    for (const kept of [served, waiting]) expect((await kept.send(listBytes(own.key)).answer()).status).toBe(200);
+    expect(await new Promise((done) => own.server.getConnections((_error, count) => done(count)))).toBeLessThanOrEqual(
+      MOST,
+    );
+  });
+
+  it('yield again when they show a bad key after a good one', async () => {
+    const own = await startService({ limits: { connections: 2 } });
+    const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];
+    for (const connection of kept) expect((await connection.answer()).status).toBe(200);
+    const [first, second] = kept as [Connection, Connection];
+    expect(whole(await first.send(listBytes('x'.repeat(40))).answer())).toEqual(refused.badKey);
+    expect((await own.list()).status).toBe(200);
+    expect(await first.closed()).toBe('');
+    expect((await second.send(listBytes(own.key)).answer()).status).toBe(200);
+  });
+
+  it('do not yield while their key is being checked', async () => {
+    const own = await startService({ limits: { connections: 2 } });
+    const unlock = await own.database.session('LOCK TABLE api_key');
+    const checked = await open(listBytes(own.key), own);
+    await expect.poll(() => own.app.get(Metrics).activeRequests).toBe(1);
+    for (let n = 0; n < 5; n++) expect((await ask(own.port, { target: '/health/live' })).status).toBe(200);
+    await unlock.query('COMMIT');
+    expect((await checked.answer()).status).toBe(200);
   });
 
   it('share the bytes of a documentation file', async () => {
