@@ -3,9 +3,10 @@ import type { Client } from 'pg';
 /** The tables' schema. As text it is quoted. */
 const SCHEMA = `(SELECT relnamespace::regnamespace FROM pg_class WHERE oid = to_regclass('inventory_item'))`;
 
+/** Compared without quotes, which `quote_all_identifiers` adds. */
 const KEEPS_ANOTHER_PATH = `EXISTS (
   SELECT FROM unnest(proconfig) AS setting WHERE setting LIKE 'search_path=%'
-     AND NOT starts_with(setting || ',', 'search_path=' || ${SCHEMA}::text || ','))`;
+     AND NOT starts_with(replace(setting, '"', '') || ',', 'search_path=' || replace(${SCHEMA}::text, '"', '') || ','))`;
 
 /** Those functions that the tables' schema lacks, or that keep the search path of another schema. */
 export async function misplacedFunctions(
