@@ -301,6 +301,23 @@ describe('migrations', () => {
     });
   });
 
+  it.each([
+    [
+      'leave the highest of several rows',
+      `INSERT INTO stock_change_pruned VALUES (7, '2020-01-01Z'), (5, '2021-01-01Z')`,
+      7,
+    ],
+    ['add a row where all changes may follow pruned ones', `DELETE FROM stock_change_pruned`, 3],
+  ])('of a restore without the schema %s of what was pruned', async (_, restored, last) => {
+    await migrateAndAddPets();
+    await client.query(restored);
+    await applyMigrations(database.url);
+    const left = await rows(
+      `SELECT last_id::int, last_changed_at > '2020-06-01Z' AS is_later FROM stock_change_pruned`,
+    );
+    expect(left).toEqual([{ last_id: last, is_later: true }]);
+  });
+
   describe('of a history that logical replication copied without its id sequence', () => {
     const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')`;
     const next = async () =>

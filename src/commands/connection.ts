@@ -1,5 +1,12 @@
 import type pg from 'pg';
-import { connectionConfig, cut, openConnection, schemaOf, UNCONFIRMED_COMMIT } from '../database/connection-config.js';
+import {
+  ALL_ROWS,
+  connectionConfig,
+  cut,
+  openConnection,
+  schemaOf,
+  UNCONFIRMED_COMMIT,
+} from '../database/connection-config.js';
 import { pendingMigrations } from '../database/migrations.js';
 import { Failure, NOT_NEWEST } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
@@ -18,7 +25,7 @@ const listen = (client: pg.ClientBase) =>
 
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const { DATABASE_URL } = readSettings();
-  const client = await openConnection(connectionConfig(DATABASE_URL, command, bounds, listen));
+  const client = await openConnection(connectionConfig(DATABASE_URL, command, bounds, listen, ALL_ROWS));
   try {
     return await work(client);
   } finally {
@@ -50,7 +57,7 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
   const { PrismaPg } = await import('@prisma/adapter-pg');
   const { DATABASE_URL } = readSettings();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
-  const config = connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout, max: 1 }, listen);
+  const config = connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout, max: 1 }, listen, ALL_ROWS);
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaOf(DATABASE_URL) }) });
   try {
     return await work(prisma);

@@ -3,21 +3,26 @@ import { HISTORY_LOCK } from '../database/history-mending.js';
 import { stateList } from '../inventory/stock-item.js';
 import { MIN_PET_ID } from '../inventory/stock.limits.js';
 
+/** Where a change does not begin where the one before ended, and is older. */
+export const TWICE = 'each change is there twice: the history was restored over an existing one';
+
 const findBrokenChains = `
   WITH link AS (
     SELECT pet_id, ${stateList('#_after')},
            lead(id) OVER chain IS NULL AS last,
            lag(id) OVER chain IS NOT NULL
-             AND (${stateList('#_before')}) IS DISTINCT FROM (${stateList('lag(#_after) OVER chain')}) AS unlinked
+             AND (${stateList('#_before')}) IS DISTINCT FROM (${stateList('lag(#_after) OVER chain')}) AS unlinked,
+           changed_at < lag(changed_at) OVER chain AS earlier
       FROM stock_change WINDOW chain AS (PARTITION BY pet_id ORDER BY id)),
   pet AS (
-    SELECT pet_id, true AS recorded, sum(unlinked::int) AS gaps,
+    SELECT pet_id, true AS recorded, sum(unlinked::int) AS gaps, bool_or(unlinked AND earlier) AS twice,
            ${stateList('max(#_after) FILTER (WHERE last) AS #')}
       FROM link GROUP BY pet_id),
   judged AS (
     SELECT pet_id, array_remove(ARRAY[
              CASE WHEN recorded IS NULL THEN 'has no history' END,
-             CASE WHEN gaps > 0 THEN gaps || ' of its changes do not begin where the one before ended' END,
+             CASE WHEN twice THEN '${TWICE}'
+                  WHEN gaps > 0 THEN gaps || ' of its changes do not begin where the one before ended' END,
              CASE WHEN recorded AND (${stateList('pet.#')}) IS DISTINCT FROM (${stateList('item.#')})
                   THEN 'its last change does not end in its present stock' END], NULL) AS faults
       FROM pet FULL JOIN inventory_item item USING (pet_id))

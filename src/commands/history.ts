@@ -4,7 +4,7 @@ import { STATE } from '../inventory/stock-item.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withNewestSchema, withPrisma } from './connection.js';
 import { Failure } from '../errors/error-text.js';
-import { verifyHistory, pruneBefore } from './history-chain.js';
+import { TWICE, verifyHistory, pruneBefore } from './history-chain.js';
 import { type Change, queryOf, readChanges, UNTOLD } from './history-feed.js';
 import { settled } from './open-writers.js';
 import { DATE_TIME_FORM, reader, readPast } from './option-values.js';
@@ -13,6 +13,8 @@ import { printJson, printTable, withoutControls } from './output.js';
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.
 New changes are recorded as always. A pet verifies again once it has changed anew and the older changes are pruned.`;
+const RESTORED = `The stock is as the list shows it. In the history, ${TWICE}.
+Restore into a new database instead; docs/operations.md says how.`;
 
 const readPetId = reader('be an int64 in plain digits', isPetId, BigInt);
 const readChangeId = reader('be the id of a change, or 0', (text) => isPetId(text) && !text.startsWith('-'), BigInt);
@@ -112,5 +114,7 @@ async function verify({ json }: ShowOptions): Promise<void> {
   if (json) printJson(verification);
   else if (brokenPets === 0) console.log(`the history of all ${pets} pets is whole`);
   else for (const { petId, faults } of broken.slice(0, 20)) console.log(`pet ${petId}: ${faults.join('; ')}`);
-  if (brokenPets > 0) throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken\n${BROKEN}`);
+  const isTwice = broken.some(({ faults }) => faults.includes(TWICE));
+  if (brokenPets > 0)
+    throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken\n${isTwice ? RESTORED : BROKEN}`);
 }

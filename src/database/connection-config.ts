@@ -19,6 +19,9 @@ const SESSION_SETTINGS = {
   tcp_keepalives_count: '3',
 };
 
+/** For commands: PostgreSQL raises an error where row security would hide a part of the stock or of its history. */
+export const ALL_ROWS = { row_security: 'off' };
+
 /** PostgreSQL 15 and 16 do not know the first; the second may be stricter than `on`. */
 const CONDITIONAL_SETTINGS = `
   SELECT CASE WHEN current_setting('transaction_timeout', true) <> '0'

@@ -15,6 +15,7 @@ const FAULTS = `
   SELECT ${HIGHEST} > coalesce(pg_sequence_last_value(${SEQUENCE}), 0) AS lags,
          EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'R'
                     AND tgname = 'inventory_item_replicated') AS ordinary,
+         (SELECT count(*) <> 1 FROM stock_change_pruned) AS several,
          EXISTS (SELECT FROM stock_change WHERE ${IS_AHEAD})
          OR EXISTS (SELECT FROM unrecorded_change WHERE ${IS_AHEAD}) AS ahead`;
 
@@ -28,6 +29,13 @@ const MENDINGS = {
   ordinary: `
     SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};
     ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated`,
+  // A restore of the data alone adds a row. Without any row, all changes may follow pruned ones: a feed begins anew.
+  several: `
+    ${HISTORY_LOCK};
+    WITH gone AS (DELETE FROM stock_change_pruned RETURNING last_id, last_changed_at)
+    INSERT INTO stock_change_pruned (last_id, last_changed_at)
+    SELECT coalesce(max(last_id), ${HIGHEST}, 0),
+           coalesce(max(last_changed_at) FILTER (WHERE last_id > 0), clock_timestamp()) FROM gone`,
   // Another server's transaction ids may lie ahead: every list would read those rows again.
   ahead: `
     SET LOCAL "inventory.history" = 'restored';

@@ -2,7 +2,7 @@ import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 // With their own extensions: what a developer's machine runs has this file from its source.
-import { connectionConfig, openConnection } from './connection-config.ts';
+import { ALL_ROWS, connectionConfig, openConnection } from './connection-config.ts';
 import { Failure } from '../errors/error-text.ts';
 import { untilDeadline } from './deadline.ts';
 import { mendFunctions, misplacedFunctions } from './function-mending.ts';
@@ -44,7 +44,7 @@ const createRegister = `
  * @throws {Failure} when a migration fails now, failed earlier or was edited, or the database is older than 1.0.0
  */
 export async function applyMigrations(connectionString: string, folder = projectMigrations): Promise<string[]> {
-  const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds));
+  const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds, undefined, ALL_ROWS));
   try {
     // Prisma's own advisory lock: its CLI and this runner wait for each other.
     await client.query('SELECT pg_advisory_lock(72707369)').catch((error: unknown) => {

@@ -51,6 +51,14 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   ],
   [/^(42P01|42703|42704|42883)$/m, NOT_NEWEST], // a table, column, type or function
   [/^3F000$/m, 'the database has no schema "public", or what DATABASE_URL has as its schema; make it first'],
+  [
+    /^42501\n.*would be affected by row-level security.*"(.+)"/m,
+    'row security hides rows of $1 from the role of DATABASE_URL; use a role with BYPASSRLS, or the owner of the table if that sees all rows',
+  ],
+  [
+    /^42501\n((?:permission denied for(?! schema)|must be owner of) .*)/m,
+    'the tables belong to another role than that of DATABASE_URL ($1); restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"',
+  ],
   [/^25006$/m, 'the database takes no writes: it is a standby, or default_transaction_read_only is on'],
   [/^55P03$/m, 'another transaction holds what this needs and did not let go in time; nothing was written, try again'],
   [OWN_CONFLICT, IN_THE_WAY],

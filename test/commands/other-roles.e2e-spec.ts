@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { ServiceProcess } from '../support/service-process.ts';
+import { atTestEnd } from '../support/test-end.ts';
+import { CSV_HEADER, END_MARK, EXPORT_FAILED, failed, IMPORT_CSV, inventory } from './inventory-command.ts';
+import { openStore, type Store } from './store.ts';
+
+let store: Store;
+/** Of a role to which the tables do not belong. */
+let url: string;
+let role: string;
+
+beforeAll(async () => {
+  role = `clerk_${randomUUID().replaceAll('-', '')}`;
+  store = await openStore();
+  await store.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'clerk'`);
+  await atTestEnd(() => store.database.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`));
+  url = Object.assign(new URL(store.url), { username: role, password: 'clerk' }).href;
+  await store.database.stock([1, 1], [2, 2]);
+});
+
+const grant = (kind: string) => store.sql(`GRANT ALL ON ALL ${kind} IN SCHEMA public TO ${role}`);
+const theirs = (why: string) =>
+  `the tables belong to another role than that of DATABASE_URL (${why}); restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"`;
+
+it('a role learns that the tables belong to another one, also when it may use all but the sequence', async () => {
+  expect(await inventory(url, ['keys', 'list'])).toEqual(failed(theirs('permission denied for table api_key')));
+  const service = await ServiceProcess.onFreePort({ DATABASE_URL: url });
+  service.start();
+  await service.line(({ msg }) => msg === `not ready: ${theirs('permission denied for table _prisma_migrations')}`);
+  await grant('TABLES');
+  await store.sql(`GRANT CREATE ON SCHEMA public TO ${role}`); // as the owner of the database
+  await service.becomesReady();
+  const sequence = theirs('permission denied for sequence stock_change_id_seq');
+  expect(await inventory(url, ['migrate'])).toEqual(failed(sequence));
+});
+
+describe('row security', () => {
+  beforeAll(async () => {
+    await grant('TABLES');
+    await grant('SEQUENCES');
+    for (const table of ['inventory_item', 'stock_change'])
+      await store.sql(
+        `ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY; CREATE POLICY one ON ${table} USING (pet_id = 1)`,
+      );
+  });
+
+  it.each([
+    ['inventory_item', ['export']],
+    ['stock_change', ['export', '--at', '1']],
+    ['inventory_item', [...IMPORT_CSV, '--missing', 'remove']],
+    ['inventory_item', [...IMPORT_CSV, '--dry-run']],
+    ['stock_change', ['history', '--verify']],
+    ['stock_change', ['history']],
+    ['stock_change', ['history', '--after', '0']],
+    ['stock_change', ['history', 'cursor']],
+    ['stock_change', ['history', 'prune', '--before', '0s']],
+  ])('on %s makes %j fail, which would take a part for the whole', async (table, args) => {
+    const before = [await store.stock(), await store.changes()];
+    const outcome = await inventory(url, args, `${CSV_HEADER}1,5,sold\n${END_MARK}`);
+    const why = `row security hides rows of ${table} from the role of DATABASE_URL; use a role with BYPASSRLS, or the owner of the table if that sees all rows`;
+    expect(outcome).toEqual(failed(why, args[0] === 'export' ? EXPORT_FAILED : ''));
+    expect([await store.stock(), await store.changes()]).toEqual(before);
+  });
+
+  it('lets the owner of the tables read all, and "migrate" mend all', async () => {
+    expect((await store.inventory('export')).stdout).toBe(`${CSV_HEADER}1,1,available\n2,2,available\n`);
+    expect(await store.inventory('migrate')).toMatchObject({ code: 0 });
+  });
+});
