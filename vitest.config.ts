@@ -52,7 +52,10 @@ const everyRun: TestProjectInlineConfiguration[] = [
     test: {
       ...shared,
       name: 'plain', // the same tests with FAST=off
-      include: ['test/{updates,idempotency-keys,list}.e2e-spec.ts', 'test/http/conditional-requests.e2e-spec.ts'],
+      include: [
+        'test/{updates,idempotency-keys,change-reasons,list}.e2e-spec.ts',
+        'test/http/conditional-requests.e2e-spec.ts',
+      ],
       env: { FAST: 'off' },
     },
   },

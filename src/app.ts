@@ -12,7 +12,15 @@ import { RequestLog } from './operations/request-log.js';
 /** Pages of an allowed origin may send and read these; our own route answers `OPTIONS`. */
 const CORS = {
   methods: ['GET', 'HEAD', 'PATCH'],
-  allowedHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match', 'X-Request-Id'],
+  allowedHeaders: [
+    'Authorization',
+    'Change-Reason',
+    'Content-Type',
+    'Idempotency-Key',
+    'If-Match',
+    'If-None-Match',
+    'X-Request-Id',
+  ],
   exposedHeaders: ['ETag', 'Idempotent-Replayed', 'RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'],
   maxAge: 600,
   preflightContinue: true,

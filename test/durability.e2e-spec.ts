@@ -190,6 +190,7 @@ describe('PATCH /v1/inventory/:petId with a synchronous standby', { timeout: 120
       changedBy: 'key:test',
       idempotencyKey: null,
       requestId: 'r',
+      reason: null,
     };
     const direct = () => service.app.get(InventoryService).setQuantity(update, performance.now() + 1_000);
     await expect

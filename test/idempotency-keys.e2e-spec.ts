@@ -47,7 +47,8 @@ async function update({ petId = 1, quantity = 11, keys = [], ifMatch, to = servi
 
 /** Past HTTP: updates of one turn of the event loop share a statement. Gives the outcome, or the code of the refusal. */
 function apply(petId: bigint, idempotencyKey: string | null, by = service, quantity = 11): Promise<string> {
-  const update = { petId, quantity, ifMatch: null, changedBy: author, idempotencyKey, requestId: 'request' };
+  const origin = { changedBy: author, requestId: 'request', reason: null };
+  const update = { petId, quantity, ifMatch: null, idempotencyKey, ...origin };
   return by.app
     .get(InventoryService)
     .setQuantity(update, performance.now() + 10_000)

@@ -118,7 +118,7 @@ describe('with foreign settings on the database', () => {
 
   it.runIf(IS_FAST)('updates with and without a condition share a statement with array_nulls = off', async () => {
     const inventory = (await startWith('array_nulls = off')).app.get(InventoryService);
-    const update = { quantity: 5, changedBy: 'key:test', idempotencyKey: null, requestId: 'request' };
+    const update = { quantity: 5, changedBy: 'key:test', idempotencyKey: null, requestId: 'request', reason: null };
     await Promise.all([
       inventory.setQuantity({ ...update, petId: 1n, ifMatch: null }, performance.now() + 5_000),
       inventory.setQuantity({ ...update, petId: 2n, ifMatch: ['sold-2'] }, performance.now() + 5_000),

@@ -30,6 +30,7 @@ const UPDATE: QuantityUpdate = {
   ifMatch: null,
   changedBy: 'key:test',
   idempotencyKey: null,
+  reason: null,
   requestId: 'request',
 };
 

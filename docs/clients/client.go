@@ -68,13 +68,14 @@ func list() ([]Item, error) {
 	return known, err
 }
 
-/* setQuantity sets the quantity, once, of an item that is still as it was read. */
-func setQuantity(item Item, quantity int64) (Item, error) {
+/* setQuantity sets the quantity, once, of an item that is still as it was read. The history keeps the reason. */
+func setQuantity(item Item, quantity int64, reason string) (Item, error) {
 	url, body := fmt.Sprintf("%s/%d", base, item.PetID), fmt.Sprintf(`{"quantity": %d}`, quantity)
 	headers := map[string]string{
 		"Content-Type":    "application/json",
 		"If-Match":        fmt.Sprintf(`"%s-%d"`, item.Status, item.Quantity),
 		"Idempotency-Key": crypto.Text(),
+		"Change-Reason":   reason,
 	}
 	var updated Item
 	for attempt := 1; attempt <= 10; attempt++ {
@@ -99,7 +100,7 @@ func setQuantity(item Item, quantity int64) (Item, error) {
 func main() {
 	items, err := list()
 	if err == nil && len(items) > 0 {
-		items[0], err = setQuantity(items[0], items[0].Quantity+1)
+		items[0], err = setQuantity(items[0], items[0].Quantity+1, "new-arrival")
 	}
 	if err != nil {
 		panic(err)

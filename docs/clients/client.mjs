@@ -22,12 +22,13 @@ async function list() {
   return known.items;
 }
 
-/** Sets the quantity, once, of an item that is still as it was read. */
-async function setQuantity(item, quantity) {
+/** Sets the quantity, once, of an item that is still as it was read. The history keeps the reason. */
+async function setQuantity(item, quantity, reason = 'adjustment') {
   const headers = {
     'Content-Type': 'application/json',
     'If-Match': `"${item.status}-${item.quantity}"`,
     'Idempotency-Key': crypto.randomUUID(),
+    'Change-Reason': reason,
   };
   const update = { method: 'PATCH', headers, body: JSON.stringify({ quantity }) };
   for (let attempt = 1; attempt <= 10; attempt++) {
@@ -43,4 +44,4 @@ async function setQuantity(item, quantity) {
 }
 
 const [first] = await list();
-console.log(await setQuantity(first, first.quantity + 1));
+console.log(await setQuantity(first, first.quantity + 1, 'new-arrival'));

@@ -41,10 +41,10 @@ def list_inventory():
     return known["items"]
 
 
-def set_quantity(item, quantity):
-    """Sets the quantity, once, of an item that is still as it was read."""
+def set_quantity(item, quantity, reason):
+    """Sets the quantity, once, of an item that is still as it was read. The history keeps the reason."""
     tag, key = f'"{item["status"]}-{item["quantity"]}"', str(uuid.uuid4())
-    update = {"Content-Type": "application/json", "If-Match": tag, "Idempotency-Key": key}
+    update = {"Content-Type": "application/json", "If-Match": tag, "Idempotency-Key": key, "Change-Reason": reason}
     for attempt in range(1, 11):
         pause_s = min(0.1 * 2**attempt, 10)
         try:
@@ -61,4 +61,4 @@ def set_quantity(item, quantity):
 
 
 first = list_inventory()[0]
-print(set_quantity(first, first["quantity"] + 1))
+print(set_quantity(first, first["quantity"] + 1, "new-arrival"))

@@ -79,7 +79,7 @@ async function show(petId: bigint | undefined, { since, limit, json }: ShowOptio
   );
   if (changes.splice(limit).length > 0) console.error('there are older changes; --limit shows more of them');
   if (json) printJson(changes);
-  else printTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request'], changes.map(cells));
+  else printTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason'], changes.map(cells));
 }
 
 async function feed(options: ShowOptions): Promise<void> {
@@ -98,13 +98,22 @@ async function feed(options: ShowOptions): Promise<void> {
 }
 
 function cells(change: Change): string[] {
-  const { id, petId, changedAt, changedBy, requestId } = change;
+  const { id, petId, changedAt, changedBy, requestId, reason } = change;
   const [before = '', after = ''] = ['Before', 'After'].map((when) => {
     const values = STATE.map(({ name }) => (change as Readonly<Record<string, unknown>>)[name + when]);
     const present = values.filter((value) => value !== null);
     return present.map(String).join(' ') || 'absent';
   });
-  return [String(id), String(petId), changedAt.toISOString(), before, after, changedBy, requestId ?? '-'];
+  return [
+    String(id),
+    String(petId),
+    changedAt.toISOString(),
+    before,
+    after,
+    changedBy,
+    requestId ?? '-',
+    reason ?? '-',
+  ];
 }
 
 async function verify({ json }: ShowOptions): Promise<void> {

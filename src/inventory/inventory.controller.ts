@@ -6,7 +6,7 @@ import { type ApiRequest, RequestHeader } from '../http/api-request.js';
 import { JsonBody } from '../http/json-body.js';
 import { API_PREFIX } from '../settings.js';
 import { type InventoryItem, InventoryUpdate, itemTag } from './inventory.dto.js';
-import { IdempotencyKeyPipe, type IfMatch, IfMatchPipe, PetIdPipe } from './inventory.pipes.js';
+import { ChangeReasonPipe, IdempotencyKeyPipe, type IfMatch, IfMatchPipe, PetIdPipe } from './inventory.pipes.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
 import { ListResponses } from './list-responses.js';
@@ -34,13 +34,15 @@ export class InventoryController {
   async updateInventory(
     @Param('petId', PetIdPipe) petId: bigint,
     @RequestHeader('idempotency-key', IdempotencyKeyPipe) idempotencyKey: string | null,
+    @RequestHeader('change-reason', ChangeReasonPipe) reason: string | null,
     @RequestHeader('if-match', IfMatchPipe) ifMatch: IfMatch | null,
     @JsonBody() { quantity }: InventoryUpdate,
     @Req() { id: requestId, keyId, deadline }: ApiRequest,
     @Res({ passthrough: true }) response: Response,
   ): Promise<InventoryItem> {
     const { tags = null, mismatch } = ifMatch ?? {};
-    const update = { petId, quantity, ifMatch: tags, mismatch, idempotencyKey, changedBy: `key:${keyId}`, requestId };
+    const author = { changedBy: `key:${keyId}`, requestId, reason };
+    const update = { petId, quantity, ifMatch: tags, mismatch, idempotencyKey, ...author };
     const { item, outcome } = await this.inventory.setQuantity(update, deadline);
     response.set({ ETag: `"${itemTag(item)}"`, 'Cache-Control': 'no-store' });
     if (outcome === 'replayed') response.set('Idempotent-Replayed', 'true');

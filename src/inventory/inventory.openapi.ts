@@ -5,7 +5,7 @@ import { ERRORS } from '../errors/error-code.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './inventory.dto.js';
-import { ENTITY_TAG_LIST, IDEMPOTENCY_KEY, IF_MATCH_RULE } from './inventory.pipes.js';
+import { ENTITY_TAG_LIST, IF_MATCH_RULE, SAFE_NAME } from './inventory.pipes.js';
 
 const LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const ITEM: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };
@@ -83,7 +83,15 @@ This operation is **experimental**: the shape of its request may change before i
       required: false,
       description: `Names this update, such as a new UUID. For at least a day, a repetition with the same key, pet, quantity and
 \`If-Match\` writes nothing and gets the first response again. It belongs to the API key; a refused update leaves it free.`,
-      schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source },
+      schema: { type: 'string', pattern: SAFE_NAME.source },
+    }),
+    ApiHeader({
+      name: 'Change-Reason',
+      required: false,
+      description: `Why the quantity changes, such as \`new-arrival\`, \`return\` or \`adjustment\`. The history keeps it. A repetition may leave
+it out: the first reason stays.`,
+      schema: { type: 'string', pattern: SAFE_NAME.source },
+      example: 'new-arrival',
     }),
     ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),
     ApiResponse({

@@ -63,18 +63,29 @@ export class IfMatchPipe implements PipeTransform<string | undefined, IfMatch | 
   }
 }
 
-export const IDEMPOTENCY_KEY = /^[A-Za-z0-9_-]{1,64}$/;
+/** The form of what a client adds to the history. */
+export const SAFE_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Bare or quoted as a string of RFC 9651 section 3.3.3. One that looks like an API key would go into the history. */
+/** One that looks like an API key would go into the history. */
+export const isSafeName = (text: string) => SAFE_NAME.test(text) && !holdsKey(text);
+export const SAFE_NAME_RULE = '1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key';
+
+/** Bare or quoted as a string of RFC 9651 section 3.3.3. */
 @Injectable()
 export class IdempotencyKeyPipe implements PipeTransform<string | undefined, string | null> {
   transform(field: string | undefined): string | null {
     if (field === undefined) return null;
     const key = field.replace(/^"(.*)"$/, '$1');
-    if (!IDEMPOTENCY_KEY.test(key) || holdsKey(key)) {
-      const rule = 'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.';
-      throw new ApiError('bad_request', rule);
-    }
-    return key;
+    if (isSafeName(key)) return key;
+    throw new ApiError('bad_request', `Idempotency-Key must be ${SAFE_NAME_RULE}.`);
+  }
+}
+
+@Injectable()
+export class ChangeReasonPipe implements PipeTransform<string | undefined, string | null> {
+  transform(field: string | undefined): string | null {
+    if (field === undefined) return null;
+    if (isSafeName(field)) return field;
+    throw new ApiError('bad_request', `Change-Reason must be ${SAFE_NAME_RULE}.`);
   }
 }

@@ -35,6 +35,8 @@ export interface QuantityUpdate {
   /** The update takes place once under this key of its author. */
   readonly idempotencyKey: string | null;
   readonly requestId: string;
+  /** Why, in the client's words; for the history. */
+  readonly reason: string | null;
 }
 
 /** Only `done` has written. The item is the update's result, or the present one where the precondition failed. */
@@ -121,7 +123,7 @@ type StateChange = Required<
 >;
 
 async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<UpdateOutcome> {
-  const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId } = update;
+  const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
   // The history row that is written here names the key and the request: the table's trigger writes none. The table is named, and
   // so locked: nobody can give it a rule before the end.
   const [settings] = await tx.$queryRaw<[{ rules: string | null }]>`
@@ -145,7 +147,7 @@ async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Pr
   const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
   const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
   const { count } = await tx.stockChange.createMany({
-    data: { petId, ...change, changedBy, requestId, idempotencyKey, ifMatchSha256 },
+    data: { petId, ...change, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
   });
   if (count !== 1) throw new RefusedValue(NOT_AS_ASKED);
   return { outcome: 'done', item: asked };

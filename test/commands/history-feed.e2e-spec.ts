@@ -43,7 +43,8 @@ const HISTORY_AS_JSON = `
     FROM (SELECT pet_id AS "petId", id, quantity_before AS "quantityBefore", quantity_after AS "quantityAfter",
                  status_before AS "statusBefore", status_after AS "statusAfter",
                  to_char(changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "changedAt",
-                 changed_by AS "changedBy", request_id AS "requestId", idempotency_key AS "idempotencyKey"
+                 changed_by AS "changedBy", request_id AS "requestId", idempotency_key AS "idempotencyKey",
+                 reason
             FROM stock_change ORDER BY id) AS change`;
 
 /** An `inventory history --follow --json` process. */
@@ -256,7 +257,7 @@ describe('inventory history --after', () => {
     expect(json).toEqual(printed(lines.slice(8).join('')));
     expect(json.stdout).toContain('"petId":-9223372036854775808,');
     expect((await store.inventory('history', '--after', '9')).stdout).toMatch(
-      /^10 {2}-9223372036854775808 {2}\S+Z {2}8 available {2}9 available {2}sql:postgres {2}-\n$/,
+      /^10 {2}-9223372036854775808 {2}\S+Z {2}8 available {2}9 available {2}sql:postgres {2}- {2}-\n$/,
     );
     expect(await store.inventory('history', '--after', '10', '--json')).toEqual(printed());
   });
@@ -411,14 +412,14 @@ describe.skipIf(spawnSync('jq', ['--version']).error)('the scripts of deploy/fee
     expect([file('last-id'), file('stock.csv')]).toEqual(['1\n', `${CSV_HEADER}7,6,available\n`]);
     await store.sql('UPDATE inventory_item SET quantity = 5');
     await runUpTo(2, 'webhook.sh');
-    await store.sql('UPDATE inventory_item SET quantity = 4');
+    await store.sql(`BEGIN; SET LOCAL inventory.reason = 'sale'; UPDATE inventory_item SET quantity = 4; COMMIT`);
     await runUpTo(3, 'webhook.sh');
     expect(received).toEqual([5, 4]);
 
     await writeFile(join(folder, 'last-id'), '1\n');
     await store.sql('UPDATE inventory_item SET quantity = 3');
     await runUpTo(4, 'low-stock-mail.sh');
-    expect(file('mails')).toBe('Pet 7 is down to 4.\n');
+    expect(file('mails')).toBe('Pet 7 is down to 4 (sale).\n');
     receiver.close();
     await rm(folder, { recursive: true });
   });

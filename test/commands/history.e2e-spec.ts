@@ -129,28 +129,32 @@ describe('inventory history', () => {
     for (const quantity of [6, 7]) await store.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
     await store.rewriteHistory(
       `UPDATE stock_change SET changed_at = '2020-01-01Z' WHERE quantity_before IS NULL;
-       UPDATE stock_change SET request_id = 'evening-7', changed_at = now() - interval '1 min' WHERE quantity_after = 7`,
+       UPDATE stock_change SET request_id = 'evening-7', reason = 'return', changed_at = now() - interval '1 min' WHERE quantity_after = 7`,
     );
     await store.sql(`INSERT INTO inventory_item VALUES (8, 0, 'sold')`);
 
     const ofPet = await store.inventory('history', pet, '--since', '1h', '--limit', '2');
     expect(ofPet.stderr).toBe('');
     expect(ofPet.stdout.split('\n').map((line) => line.split(/ {2,}/).slice(3))).toEqual([
-      ['before', 'after', 'by', 'request'],
-      ['6 available', '7 available', 'sql:postgres', 'evening-7'],
-      ['5 available', '6 available', 'sql:postgres', '-'],
+      ['before', 'after', 'by', 'request', 'reason'],
+      ['6 available', '7 available', 'sql:postgres', 'evening-7', 'return'],
+      ['5 available', '6 available', 'sql:postgres', '-', '-'],
       [],
     ]);
     const json = await store.inventory('history', pet, '--json');
     expect(json).toMatchObject({ stdout: expect.stringContaining(`"petId": ${pet},`) as string, stderr: '' });
-    expect(JSON.parse(json.stdout)).toMatchObject([{ quantityAfter: 7 }, { quantityAfter: 6 }, { quantityAfter: 5 }]);
+    expect(JSON.parse(json.stdout)).toMatchObject([
+      { quantityAfter: 7, reason: 'return' },
+      { quantityAfter: 6, reason: null },
+      { quantityAfter: 5, reason: null },
+    ]);
     expect(json.stdout).not.toContain('ifMatch');
     expect(await store.inventory('history', '0', '--json')).toEqual(printed('[]\n'));
     expect((await store.inventory('history', pet, '--since', '2020-01-01')).stdout).toContain(' absent ');
 
     const ofAll = await store.inventory('history', '--since', '2020-01-01', '--limit', '1');
     expect(ofAll.stdout).toMatch(
-      /^id +pet +when +before +after +by +request\n\d+ +8 +\S+Z +absent +0 sold +sql:postgres +-\n$/,
+      /^id +pet +when +before +after +by +request +reason\n\d+ +8 +\S+Z +absent +0 sold +sql:postgres +- +-\n$/,
     );
     expect(ofAll.stderr).toBe('there are older changes; --limit shows more of them\n');
   });
@@ -161,7 +165,7 @@ describe('inventory history', () => {
     const [pruned] = await store.sql('SELECT last_id FROM stock_change_pruned');
     const table = await store.inventory('history');
     const feed = await store.inventory('history', '--after', String(pruned?.['last_id']));
-    const line = /^\d+ +1 +\S+Z +absent +5 sold +key:x\ufffd\ufffd9 {2}9\ufffd\[2J\ufffd\ufffdtill +-$/;
+    const line = /^\d+ +1 +\S+Z +absent +5 sold +key:x\ufffd\ufffd9 {2}9\ufffd\[2J\ufffd\ufffdtill +- +-$/;
     expect(table.stdout.split('\n').slice(1)).toEqual([expect.stringMatching(line), '']);
     expect(feed.stdout.split('\n')).toEqual([expect.stringMatching(line), '']);
   });

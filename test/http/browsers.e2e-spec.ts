@@ -42,7 +42,8 @@ describe('CORS_ORIGINS', () => {
       allow: 'OPTIONS, PATCH',
       'access-control-allow-origin': SHOP,
       'access-control-allow-methods': 'GET,HEAD,PATCH',
-      'access-control-allow-headers': 'Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match,X-Request-Id',
+      'access-control-allow-headers':
+        'Authorization,Change-Reason,Content-Type,Idempotency-Key,If-Match,If-None-Match,X-Request-Id',
       'access-control-max-age': '600',
     });
     expect(await ask(service, '/v1/nothing', SHOP, PREFLIGHT)).toMatchObject({ status: 404 });

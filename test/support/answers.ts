@@ -91,6 +91,10 @@ export const refused = {
     'bad_request',
     'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.',
   ),
+  changeReason: refusal(
+    'bad_request',
+    'Change-Reason must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.',
+  ),
   reusedKey: refusal('idempotency_key_reused', 'This Idempotency-Key belongs to another update: nothing was written.'),
   mediaType: refusal('unsupported_media_type', 'The body must be application/json in UTF-8.'),
   contentEncoding: refusal('unsupported_media_type', 'The body must not have a Content-Encoding.'),

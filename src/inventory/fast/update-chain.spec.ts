@@ -8,6 +8,7 @@ const update = (petId: bigint, quantity: number): QuantityUpdate => ({
   ifMatch: null,
   changedBy: 'key:test',
   idempotencyKey: null,
+  reason: null,
   requestId: 'request',
 });
 

@@ -24,6 +24,7 @@ const PLAIN_COLUMNS: readonly Column[] = [
   { name: 'quantity', type: 'int', of: ({ update }) => update.quantity },
   { name: 'changed_by', type: 'text', of: ({ update }) => update.changedBy },
   { name: 'request_id', type: 'text', of: ({ update }) => update.requestId },
+  { name: 'reason', type: 'text', of: ({ update }) => update.reason },
 ];
 const ALL_COLUMNS: readonly Column[] = [
   ...PLAIN_COLUMNS,
@@ -97,9 +98,9 @@ function sqlOf(kind: Kind, isSingle: boolean): string {
       FROM asked LEFT JOIN ${kind === 'plain' ? `${lock} ON true` : `locked AS item USING (pet_id)`}
            ${ifKeyed('WHERE n NOT IN (SELECT n FROM known)')}
   ), recorded AS (
-    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${kept('#_before, #_after')}, changed_by, request_id
+    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${kept('#_before, #_after')}, changed_by, request_id, reason
            ${ifKeyed(', idempotency_key, if_match_sha256')})
-    SELECT pet_id, ${kind === 'plain' ? 'present' : 'coalesce(quantity_before, present)'}, quantity, ${kept('#, #')}, changed_by, request_id
+    SELECT pet_id, ${kind === 'plain' ? 'present' : 'coalesce(quantity_before, present)'}, quantity, ${kept('#, #')}, changed_by, request_id, reason
            ${ifKeyed(`, idempotency_key, CASE WHEN idempotency_key IS NOT NULL THEN ${IF_MATCH_SHA256} END`)}
       FROM judged WHERE holds ORDER BY ${ifKeyed('idempotency_key || changed_by, ')} n
     ${ifKeyed(`ON CONFLICT (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING`)} RETURNING pet_id
