@@ -2,27 +2,41 @@ import { type Command, Option } from 'commander';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
+import { describeFailure, Failure } from '../errors/error-text.js';
 import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
 import { whileInterruptible, withConnection } from './connection.js';
+import { settled } from './open-writers.js';
 import { refuseClosedOutput } from './output.js';
 import { END_MARK, FAILED_MARK, type Format, FORMATS } from './stock-file.js';
-import { type At, AT_FORM, readAt, settledMoment, stockAt } from './stock-moment.js';
+import { type At, AT_FORM, readAt, settledMoment, stockAt, utc } from './stock-moment.js';
+import { EXPORTED, exportedOf } from './stock-values.js';
 
-const item = itemJson('inventory_item');
+const LONGEST_WAIT_MS = 10_000;
 
 /** Lines as they are: no JSON has these two characters. The text format would double each backslash. */
-const LINES = String.raw`FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'`;
+export const LINES = String.raw`FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'`;
+
+/** SQL for the time of a change, as the history prints it. */
+export const CHANGED_AT = utc(`date_trunc('milliseconds', changed_at)`);
 
 /** PostgreSQL writes the lines: int64 stays exact, and Node.js makes no object for each pet. */
-const statements = {
-  csv: [ITEM_COLUMNS, 'FORMAT csv, HEADER'],
-  ndjson: [item, LINES],
-  json: [`CASE row_number() OVER (ORDER BY pet_id) WHEN 1 THEN ' ' ELSE ',' END || ${item}`, LINES],
-} as const;
+function copyOf({ format, editable }: ExportOptions, stock: string): string {
+  const exported = exportedOf('inventory_item');
+  const item = editable
+    ? `rtrim(${itemJson('inventory_item')}, '}') || ',"${EXPORTED}":"' || ${exported} || '"}'`
+    : itemJson('inventory_item');
+  const [selected, options] = {
+    csv: [editable ? `${ITEM_COLUMNS}, ${exported} AS ${EXPORTED}` : ITEM_COLUMNS, 'FORMAT csv, HEADER'],
+    ndjson: [item, LINES],
+    json: [`CASE row_number() OVER (ORDER BY pet_id) WHEN 1 THEN ' ' ELSE ',' END || ${item}`, LINES],
+  }[format];
+  return `COPY (SELECT ${selected} FROM ${stock} ORDER BY pet_id) TO STDOUT (${options})`;
+}
 
 interface ExportOptions {
   readonly format: Format;
   readonly endMark?: true;
+  readonly editable?: true;
   readonly at?: At;
 }
 
@@ -34,7 +48,14 @@ export function addExport(program: Command): void {
       `Writes all pets of one moment, by ascending id. If it fails, the last line is "${FAILED_MARK}", which no import accepts.`,
     )
     .addOption(new Option('--format <format>', 'the format of the output').choices(FORMATS).default('csv'))
-    .option('--end-mark', `end csv and ndjson with a line "${END_MARK}", which tells an import that it has all pets`)
+    .option(
+      '--end-mark',
+      `end csv and ndjson with a line "${END_MARK}", which tells an import that it has all pets, and of when`,
+    )
+    .option(
+      '--editable',
+      `add a column "${EXPORTED}", by which an import knows what was edited, and what has changed since`,
+    )
     .addOption(
       new Option('--at <moment>', `the stock at a moment, from the history: ${AT_FORM}`)
         .argParser(readAt)
@@ -60,18 +81,38 @@ async function exportStock(options: ExportOptions): Promise<void> {
 }
 
 /** COPY takes its snapshot before its lock, and would not see the rows that a TRUNCATE meanwhile puts in: the lock comes first. */
-async function writeStock(client: Client, { format, endMark, at }: ExportOptions): Promise<void> {
+async function writeStock(client: Client, options: ExportOptions): Promise<void> {
+  const { format, endMark, at } = options;
+  const mark = endMark && format !== 'json' ? await endMarkOf(client) : undefined;
   const moment = at !== undefined && (await settledMoment(client, at));
   await client.query(`
     BEGIN ISOLATION LEVEL ${moment ? 'REPEATABLE READ' : 'READ COMMITTED'} READ ONLY;
     SET LOCAL statement_timeout = 0; -- a reader may be slow
     LOCK TABLE inventory_item${moment ? ', stock_change, stock_change_pruned' : ''} IN ACCESS SHARE MODE`);
   const { stock, told } = moment ? await stockAt(client, moment) : { stock: 'inventory_item' };
-  const [selected, options] = statements[format];
-  const copy = `COPY (SELECT ${selected} FROM ${stock} ORDER BY pet_id) TO STDOUT (${options})`;
   if (format === 'json') process.stdout.write('[\n');
-  await pipeline(client.query(copyTo(copy)), process.stdout, { end: false });
+  await pipeline(client.query(copyTo(copyOf(options, stock))), process.stdout, { end: false });
   if (format === 'json') process.stdout.write(']\n');
-  else if (endMark) process.stdout.write(`${END_MARK}\n`);
+  else if (mark) process.stdout.write(`${mark}\n`);
   if (told) console.error(told);
+}
+
+/** The mark, with the newest change of which an export that begins now has all before it, if that can be known. */
+async function endMarkOf(client: Client): Promise<string> {
+  const giveUpAt = performance.now() + LONGEST_WAIT_MS;
+  const query = async (sql: string) => {
+    if (performance.now() > giveUpAt)
+      throw new Failure(`a transaction that writes stock was still open after ${LONGEST_WAIT_MS / 1_000} s`);
+    return (await client.query<object>(sql)).rows;
+  };
+  try {
+    const { newest } = await settled(query);
+    if (newest === 0n) return END_MARK; // nothing has changed yet
+    const text = `SELECT ${CHANGED_AT} AS at FROM stock_change WHERE id = $1`;
+    const { rows } = await client.query<{ at: string }>(text, [newest]);
+    return [END_MARK, newest, ...rows.map(({ at }) => at)].join(' ');
+  } catch (error) {
+    console.error(`the end mark does not tell when the export was made: ${describeFailure(error)}`);
+    return END_MARK;
+  }
 }

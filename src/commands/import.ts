@@ -2,23 +2,38 @@ import { type Command, Option } from 'commander';
 import { existsSync, statSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
 import type { Client } from 'pg';
 import { Failure, describeFailure } from '../errors/error-text.js';
-import { MEMBERS } from '../inventory/stock-item.js';
+import { ITEM, MEMBERS } from '../inventory/stock-item.js';
 import { whileInterruptible, withNewestSchema } from './connection.js';
 import { lineReader } from './option-values.js';
-import { printJson, withoutControls } from './output.js';
+import { withoutControls } from './output.js';
 import { END_MARK, type Format, FORMATS, formatOf, readStockFile } from './stock-file.js';
-import { compareIncoming, loadRows, mergeIncoming, refuseProblems, type Summary } from './stock-merge.js';
-import { readers } from './stock-rows.js';
+import {
+  awaitTurn,
+  loadRows,
+  type Outcome,
+  OUTCOMES,
+  planMerge,
+  refuseProblems,
+  type Rules,
+  streamPlanned,
+  type Summary,
+  tellPlanned,
+  writePlanned,
+} from './stock-merge.js';
+import { adviceFor, type FileFacts, readers } from './stock-rows.js';
+import { EXPORTED } from './stock-values.js';
 
 const SHOWN_EVERY_MS = 2_000;
 const UNSURE = 'interrupted during the commit: "inventory history" tells whether it happened';
 
-export interface ImportOptions {
+export interface ImportOptions extends Rules {
   readonly format?: Format;
   readonly by?: string;
-  readonly missing: 'keep' | 'remove';
   readonly dryRun?: true;
   readonly quiet?: true;
   readonly json?: true;
@@ -36,10 +51,20 @@ export function addImport(program: Command): void {
         .choices(['keep', 'remove'])
         .default('keep'),
     )
+    .addOption(
+      new Option('--new <what>', 'what happens to rows whose pet is not in the store, if that has pets')
+        .choices(['refuse', 'add', 'add-as-written'])
+        .default('refuse'),
+    )
+    .addOption(
+      new Option('--stale <what>', `what happens to edited rows whose pet has changed since the export`)
+        .choices(['refuse', 'skip'])
+        .default('refuse'),
+    )
     .option('--by <who>', 'the author in the history (default: user@host and the name of the file)', lineReader(200))
-    .option('--dry-run', 'check the file and count the changes, but write nothing')
+    .option('--dry-run', 'check the file and show the changes, but write nothing')
     .option('--quiet', 'show only errors')
-    .option('--json', 'write the summary to standard output as JSON')
+    .option('--json', 'write the summary to standard output as JSON, with all pets')
     .addHelpText('after', details)
     .action(showImport);
 }
@@ -47,48 +72,123 @@ export function addImport(program: Command): void {
 const details = `
 csv has a header line. ndjson has an object in each line. json is an array of such objects. Each pet has:
 ${MEMBERS.map(({ name, rule }) => `  ${name}: ${rule}\n`).join('')}
+A file may leave out "${ITEM.status.column}": then pets keep theirs. To edit stock in a spreadsheet, use a file of "inventory export --editable":
+its column "${EXPORTED}" tells an import which rows were edited, and whether the stock has changed since.
 From standard input, "--missing remove" needs "${END_MARK}" as the last line, so that an interrupted transfer removes nothing:
   inventory export --end-mark | ssh elsewhere inventory import - --format csv --missing remove`;
 
-async function showImport(name: string, options: ImportOptions): Promise<void> {
-  const { dryRun = false, quiet, json } = options;
-  const startedAt = performance.now();
-  const summary = await importStock(name, options);
-  const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
-  const { added, changed, unchanged, removed } = summary;
-  const told = `${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed in ${seconds} s`;
-  if (!quiet) console.error(dryRun ? `dry run, nothing was written: ${told}` : told);
-  if (json) printJson({ ...summary, dryRun });
+/** What an import did, or would do. */
+export interface Import {
+  readonly summary: Summary;
+  /** Some pets of each outcome, in words. */
+  readonly told: Readonly<Partial<Record<Outcome, readonly string[]>>>;
+  /** With --missing remove, whether the file tells when it was made. */
+  readonly tellsTime: boolean;
+  /** With --json: all pets of each outcome, as lines of a JSON array. Packed, because they wait in memory for the commit. */
+  readonly pets: ReadonlyMap<Outcome, readonly Buffer[]>;
 }
 
+/** What the summary says of each outcome. */
+const HEADINGS: Readonly<Record<Outcome, string>> = {
+  added: 'added',
+  changed: 'changed',
+  removed: 'removed',
+  skipped: 'skipped, because the pets have changed since the file was made',
+  kept: 'kept, because they came or changed after the file was made',
+  gone: 'not edited, and the pets are gone',
+};
+
+async function showImport(name: string, options: ImportOptions): Promise<void> {
+  const { dryRun = false, quiet, json, missing } = options;
+  const startedAt = performance.now();
+  const { summary, told, tellsTime, pets } = await importStock(name, options);
+  const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
+  const { added, changed, unchanged, removed, ...others } = summary;
+  const rare = Object.entries(others).filter(([, count]) => count > 0);
+  const counts = [
+    `${added} added, ${changed} changed, ${unchanged} unchanged, ${removed} removed`,
+    ...rare.map(([outcome, count]) => `${count} ${outcome}`),
+  ].join(', ');
+  if (!quiet) {
+    for (const outcome of OUTCOMES)
+      if (summary[outcome] > 0 && outcome !== 'skipped') console.error(listOf(outcome, summary, told));
+    if (missing === 'remove' && !tellsTime && removed > 0)
+      console.error('the file does not tell when it was made: pets that came later are removed, too');
+    console.error(`${dryRun ? 'dry run, nothing was written: ' : ''}${counts} in ${seconds} s`);
+  }
+  if (json) await printPets({ ...summary, dryRun }, pets);
+  if (summary.skipped > 0) throw new Failure(listOf('skipped', summary, told));
+}
+
+function listOf(outcome: Outcome, summary: Summary, told: Import['told']): string {
+  const lines = told[outcome] ?? [];
+  const more = summary[outcome] - lines.length;
+  return [`${HEADINGS[outcome]}:`, ...lines, ...(more > 0 ? [`and ${more} more`] : [])].join('\n  ');
+}
+
+/** The counts as printJson writes them, then the pets piece by piece. */
+async function printPets(counts: object, pets: Import['pets']): Promise<void> {
+  process.stdout.write(`${JSON.stringify(counts, null, 2).slice(0, -2)},\n  "pets": {`);
+  for (const [at, outcome] of OUTCOMES.entries()) {
+    process.stdout.write(`${at > 0 ? ',' : ''}\n    "${outcome}": [`);
+    const packed = pets.get(outcome) ?? [];
+    if (packed.length > 0) {
+      process.stdout.write('\n');
+      await pipeline(Readable.from(packed), createGunzip(), process.stdout, { end: false });
+      process.stdout.write('    ');
+    }
+    process.stdout.write(']');
+  }
+  process.stdout.write('\n  }\n}\n');
+}
+
+const toArray = (chunks: AsyncIterable<Buffer>) => Readable.from(chunks).toArray() as Promise<Buffer[]>;
+
 /** Makes the stock what a file says, in one transaction. @throws Failure when it cannot be read or breaks a rule */
-export async function importStock(name: string, options: ImportOptions): Promise<Summary> {
+export async function importStock(name: string, options: ImportOptions): Promise<Import> {
   const { format = formatOf(name), dryRun, by = `${userName()}@${hostname()} ${basename(name)}` } = options;
-  if (!format) throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
-  const removes = options.missing === 'remove';
   const isFile = name !== '-' && existsSync(name) && statSync(name).isFile();
-  const ending = isFile ? 'whole line' : removes ? 'mark' : 'line break';
+  if (!format) {
+    // A workbook has another name.
+    if (isFile) await readStockFile(name).next();
+    throw new Failure(`the name does not tell the format; add --format ${FORMATS.join(', --format ')}`);
+  }
+  const ending = isFile ? 'whole line' : options.missing === 'remove' ? 'mark' : 'line break';
+  const unit = format === 'json' ? 'item' : 'line';
+  const facts: FileFacts = {};
   let stage = 'reading';
   let pets = 0;
   let interrupted = 'interrupted: nothing was changed';
   const csv = async function* () {
-    for await (const rows of readers[format](readStockFile(name), ending)) {
+    for await (const rows of readers[format](readStockFile(name), ending, facts)) {
       pets += rows.length;
       yield rows.join('');
     }
   };
-  async function work(client: Client): Promise<Summary> {
+  async function work(client: Client): Promise<Import> {
     await loadRows(client, csv());
-    await refuseProblems(client, format === 'json' ? 'item' : 'line');
-    if (pets === 0 && removes) throw new Failure('the file has no pet; it would remove them all');
+    await refuseProblems(client, unit, adviceFor);
     stage = dryRun ? 'comparing' : 'writing';
-    if (dryRun) return compareIncoming(client, removes);
+    if (!dryRun) await awaitTurn(client);
+    const { tellsTime, ...summary } = await planMerge(client, options, facts, unit, !dryRun);
     // A file's name may be longer than what may be stored.
-    const summary = await mergeIncoming(client, removes, `command:import ${withoutControls(by).slice(0, 200)}`);
-    interrupted = UNSURE;
-    await commit(client);
-    interrupted = 'interrupted after the commit: the import is done';
-    return summary;
+    if (!dryRun) await writePlanned(client, `command:import ${withoutControls(by).slice(0, 200)}`, unit);
+    const present = OUTCOMES.filter((outcome) => summary[outcome] > 0);
+    const told: Partial<Record<Outcome, readonly string[]>> = {};
+    for (const outcome of present) told[outcome] = await tellPlanned(client, outcome, unit);
+    const packed = new Map<Outcome, readonly Buffer[]>();
+    if (options.json) {
+      for (const outcome of present) {
+        const lines = streamPlanned(client, outcome, unit);
+        packed.set(outcome, await pipeline(lines, createGzip({ level: 1 }), toArray));
+      }
+    }
+    if (!dryRun) {
+      interrupted = UNSURE;
+      await commit(client);
+      interrupted = 'interrupted after the commit: the import is done';
+    }
+    return { summary, told, tellsTime, pets: packed };
   }
   const startedAt = performance.now();
   const show = () => console.error(`${stage}: ${pets} pets, ${Math.round((performance.now() - startedAt) / 1_000)} s`);

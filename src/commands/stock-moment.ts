@@ -33,7 +33,8 @@ export interface Moment {
 const TOLD_AFTER_MS = 2_000;
 const WAITING = 'waiting for open transactions, which may still commit changes that count';
 
-const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+/** SQL for a time, as commands show it. */
+export const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
 /** Waits until the changes that count are all visible. @throws {Failure} when the moment has not come yet */
 export async function settledMoment(client: Client, at: At): Promise<Moment> {

@@ -1,11 +1,26 @@
 import { Failure } from '../errors/error-text.js';
-import { MEMBERS } from '../inventory/stock-item.js';
-import { quote, withoutControls } from './output.js';
-import { END_MARK } from './stock-file.js';
+import { itemTag } from '../inventory/inventory.dto.js';
+import { KEPT, MEMBERS } from '../inventory/stock-item.js';
+import { quote } from './output.js';
+import { END_MARK, FAILED_MARK } from './stock-file.js';
+import {
+  EXPORTED,
+  hasThousands,
+  isEmptyRow,
+  isRoundedFrom,
+  isUnedited,
+  MADE,
+  mayBeRounded,
+  plainDigits,
+  readExported,
+  trimBlanks,
+} from './stock-values.js';
 
 const NAMES = MEMBERS.map(({ name }) => name);
 /** A JavaScript number would round them. */
 const EXACT = MEMBERS.filter(({ type }) => type === 'bigint').map(({ name }) => name);
+/** A pet that is there keeps them where a file leaves them out. */
+const MAY_BE_LEFT_OUT = new Set(MEMBERS.filter((member) => KEPT.includes(member) || member.holds('')));
 
 /** No sound line is longer; a file without line breaks must not gather in memory. */
 const LONGEST_LINE = 10_000;
@@ -19,6 +34,14 @@ const MEMBER_TWICE = 'has a member twice';
 const NO_END_MARK = `the end mark is missing: pets that were lost on the way would be removed; nothing was written
 Write the data with "inventory export --end-mark", or add "${END_MARK}" as its last line once it is complete`;
 const NO_LINE_BREAK = 'ends without a line break, so the rest of it may be missing';
+const ROUNDED =
+  'a spreadsheet keeps 15 digits: format the column as text, or edit a file of "inventory export --editable"';
+
+/** What can be done about problems, for those that do not say it themselves. */
+export function adviceFor(told: string): string {
+  if (!told.includes(NO_LINE_BREAK)) return '';
+  return `\nIf the file is whole: in a spreadsheet, write ${END_MARK} into the first cell below the last row, and save the file again`;
+}
 
 /**
  * How lines must end, so that a cut file is not taken for a whole one: by the end mark; by a line break; or, in a file, by a
@@ -26,60 +49,169 @@ const NO_LINE_BREAK = 'ends without a line break, so the rest of it may be missi
  */
 export type Ending = 'mark' | 'line break' | 'whole line';
 
+/** What a file says besides its pets. */
+export interface FileFacts {
+  /** Whether rows tell what they were made from. */
+  hasExported?: boolean;
+  /** The newest change that the export had, by the end mark. */
+  newest?: { readonly id: string; readonly at: string };
+}
+
 /** A line or an item: what is sound of its pet, in CSV, and what is wrong with it. */
 interface Entry {
   readonly pet: string;
   readonly faults: readonly string[];
 }
 
-const faulty = (fault: string): Entry => ({ pet: ','.repeat(MEMBERS.length - 1), faults: [fault] });
+const faulty = (...faults: string[]): Entry => ({ pet: ','.repeat(MEMBERS.length), faults });
+const NONE: readonly string[] = [];
 
-/** Each gives rows in CSV for COPY: place (a line, or an item of an array, from 1), fault, and the members of the item. */
+/** Each gives rows in CSV for COPY: place (a line, or an item of an array, from 1), fault, the members of the item, and {@link MADE}. */
 export const readers = { csv: readCsv, ndjson: readNdjson, json: readJsonArray };
 
-/** RFC 4180; the header names the columns, in any order. */
-async function* readCsv(text: AsyncIterable<string>, ending: Ending): AsyncGenerator<string[]> {
-  let header: string[] | undefined;
-  yield* readLines(text, ending, (line) => {
-    const fields = fieldsOf(line);
-    if (!header) {
-      header = headerOf(fields ?? [line]);
-      return undefined;
+const BREAKS = { csv: /\r\n|[\n\r\u0085\u2028\u2029]/, ndjson: /\r\n|[\n\r]/ };
+
+/** RFC 4180, with what spreadsheets make of it. The header names the columns, in any order. */
+async function* readCsv(text: AsyncIterable<string>, ending: Ending, facts: FileFacts = {}): AsyncGenerator<string[]> {
+  let separator: string | undefined;
+  let columns: Columns | undefined;
+  yield* readLines(text, BREAKS.csv, ending, facts, (line, isEnded) => {
+    if (columns) return columns.read(line, isEnded);
+    const [, named] = /^\ufeff*"?sep=([,;|\t])\1*"?\s*$/i.exec(line) ?? [];
+    if (named && !separator) {
+      separator = named;
+    } else {
+      columns = new Columns(line, separator);
+      facts.hasExported = columns.hasExported;
     }
-    if (!fields) return faulty('has a quote that does not stand around a whole field');
-    if (fields.length !== header.length) return faulty(`must have ${header.length} fields, not ${fields.length}`);
-    return petOf(NAMES.map((name) => fields[header?.indexOf(name) ?? 0] ?? ''));
+    return undefined;
   });
-  if (!header) throw new Failure(HEADER_RULE);
+  if (!columns) throw new Failure(`the file is empty; ${HEADER_RULE}`);
+}
+
+class Columns {
+  readonly hasExported: boolean;
+  private readonly separator: string;
+  private readonly names: readonly string[];
+  /** Of each member; -1 where the file leaves it out. */
+  private readonly at: readonly number[];
+  private readonly leftOut: readonly boolean[];
+  private readonly exportedAt: number;
+  /** The members alone, in their order: then a sound line is a row as it is. */
+  private readonly isPlain: boolean;
+
+  constructor(header: string, separator?: string) {
+    this.separator = separator ?? separatorOf(header);
+    const names = (fieldsOf(header, this.separator) ?? [header]).map(trimBlanks);
+    this.names = names.map(
+      (name) => [...NAMES, EXPORTED].find((own) => own.toLowerCase() === name.toLowerCase()) ?? name,
+    );
+    this.at = NAMES.map((name) => this.names.indexOf(name));
+    this.leftOut = this.at.map((at) => at === -1);
+    this.exportedAt = this.names.indexOf(EXPORTED);
+    this.hasExported = this.exportedAt >= 0;
+    this.isPlain = this.separator === ',' && this.names.join() === NAMES.join();
+    const isMissing = MEMBERS.some((member, index) => this.at[index] === -1 && !MAY_BE_LEFT_OUT.has(member));
+    const isKnown = this.names.every((name) => [...NAMES, EXPORTED, ''].includes(name));
+    const twice = this.names.find((name, index) => name !== '' && this.names.indexOf(name) !== index);
+    if (!isMissing && isKnown && twice === undefined) return;
+    refuseOtherFormat(header);
+    throw new Failure(`${HEADER_RULE}, not ${quote(this.names.join())}`);
+  }
+
+  /** @returns undefined for an empty row, and for the header once more, as in files that were joined */
+  read(line: string, isEnded: boolean): Entry | undefined {
+    const found = fieldsOf(line, this.separator);
+    if (!found) return faulty('has a quote that does not stand around a whole field');
+    const { length } = this.names;
+    if (this.isPlain && found.length === length && MEMBERS.every(({ holds }, at) => holds(found[at] ?? '')))
+      return { pet: `${line.includes('"') ? found.join() : line},`, faults: NONE };
+    const fault = found.length !== length || this.names.includes('') ? this.lengthFault(found, isEnded) : undefined;
+    if (fault) return faulty(fault);
+    const fields = found.length < length ? [...found, ...Array<string>(length - found.length).fill('')] : found;
+    const texts = this.at.map((at) => fields[at] ?? '');
+    const made = this.hasExported ? (fields[this.exportedAt] ?? '') : undefined;
+    const entry = petOf(texts, this.leftOut, made, this.separator === ',' ? '.' : ',');
+    if (!isEnded && this.hasExported && made?.trim() === '') return faulty(NO_LINE_BREAK);
+    return entry.faults.length > 0 && this.isHeader(fields) ? undefined : entry;
+  }
+
+  /** What spreadsheets add or leave out are empty columns without a name, and empty ones at the end of a line. */
+  private lengthFault(fields: readonly string[], isEnded: boolean): string | undefined {
+    const isEmpty = (field: string) => trimBlanks(field) === '';
+    const named = this.names.findLastIndex((name) => name !== '' && (name !== EXPORTED || !isEnded)) + 1;
+    const isFull = fields.length >= named && fields.slice(this.names.length).every(isEmpty);
+    if (!isFull) return `must have ${this.names.length} fields, not ${fields.length}`;
+    const isWithoutName = fields.some((field, at) => this.names[at] === '' && !isEmpty(field));
+    return isWithoutName ? 'has a value in a column without a name' : undefined;
+  }
+
+  private isHeader(fields: readonly string[]): boolean {
+    return fields.every((field, at) => trimBlanks(field).toLowerCase() === this.names[at]?.toLowerCase());
+  }
+}
+
+function separatorOf(header: string): string {
+  if (header.includes(',')) return ',';
+  const [separator = ','] = /[;\t|]/.exec(header) ?? [];
+  if (separator === '|') throw new Failure(`the fields seem to be separated by ${quote(separator)}; use commas`);
+  return separator;
 }
 
 /** The fields without the quotes around them; undefined where a quote stands elsewhere and is not doubled. */
-function fieldsOf(line: string): string[] | undefined {
-  if (!line.includes('"')) return line.split(',');
-  const fields = line.match(/(?<=^|,)("([^"]|"")*"(?=,|$)|[^,]*)/g) ?? [];
-  if (!fields.every((field) => /^("([^"]|"")*"|[^"]*)$/.test(field))) return undefined;
-  return fields.map((field) => (field.startsWith('"') ? field.slice(1, -1).replaceAll('""', '"') : field));
+function fieldsOf(line: string, separator: string): string[] | undefined {
+  if (!line.includes('"')) return line.split(separator);
+  const fields = line.match(QUOTED[separator] ?? '') ?? [];
+  if (!fields.every((field) => /^(="([^"]|"")*"|\s*"([^"]|"")*"\s*|[^"]*)$/.test(field))) return undefined;
+  // ="123" is how people keep a spreadsheet from making a number of a text.
+  return fields.map((field) => {
+    const bare = field.replace(/^=(?=")/, '').trim();
+    return bare.startsWith('"')
+      ? bare
+          .slice(1, -1)
+          .replaceAll('""', '"')
+          .replace(/^="(.*)"$/, '$1')
+      : field;
+  });
 }
 
-function headerOf(fields: string[]): string[] {
-  const [separator] = fields.length === 1 ? (/[;\t|]/.exec(fields.join()) ?? []) : [];
-  if (separator) throw new Failure(`the fields seem to be separated by ${JSON.stringify(separator)}; use commas`);
-  const missing = MEMBERS.filter(({ name, holds }) => !fields.includes(name) && !holds(''));
-  const isEachOnce = fields.every((name, at) => NAMES.includes(name) && fields.indexOf(name) === at);
-  if (missing.length === 0 && isEachOnce) return fields;
-  throw new Failure(`${HEADER_RULE}, not ${quote(fields.join())}`);
+const QUOTED: Readonly<Record<string, RegExp>> = Object.fromEntries(
+  [',', ';', '\t', '|'].map((separator) => {
+    const [own, blank] = [separator === '|' ? '\\|' : separator, separator === '\t' ? ' *' : '[ \t]*'];
+    return [separator, new RegExp(`(?<=^|${own})(=?${blank}"([^"]|"")*"${blank}(?=${own}|$)|[^${separator}]*)`, 'g')];
+  }),
+);
+
+/** Words for a file that is of another format than its name or its --format says. */
+function refuseOtherFormat(start: string): void {
+  const first = trimBlanks(start)[0] ?? '';
+  if (first === '{') throw new Failure('the file is no CSV, but JSON in lines; add --format ndjson');
+  if (first === '[') throw new Failure('the file is no CSV, but a JSON array; add --format json');
+  if (/[\0-\x08\x0e-\x1f\ufffd]/.test(start)) throw new Failure('the file is no text in UTF-8; save it as CSV UTF-8');
 }
 
-function readNdjson(text: AsyncIterable<string>, ending: Ending): AsyncGenerator<string[]> {
-  return readLines(text, ending, (line) => {
-    const item = parseJson(line);
+function readNdjson(text: AsyncIterable<string>, ending: Ending, facts: FileFacts = {}): AsyncGenerator<string[]> {
+  let isFirst = true;
+  return readLines(text, BREAKS.ndjson, ending, facts, (line) => {
+    const item = parseJson(trimBlanks(line));
+    if (isFirst && (item instanceof Error || Array.isArray(item))) refuseNotNdjson(line);
+    isFirst = false;
     if (item instanceof Error) return faulty('is not valid JSON');
-    const { pet, faults } = itemOf(item);
+    const { pet, faults } = itemOf(item, facts);
     return { pet, faults: hasMemberTwice(line, [item]) ? [...faults, MEMBER_TWICE] : faults };
   });
 }
 
-async function* readJsonArray(parts: AsyncIterable<string>): AsyncGenerator<string[]> {
+function refuseNotNdjson(line: string): void {
+  const start = trimBlanks(line);
+  if (start.startsWith('[')) throw new Failure('the file is a JSON array; add --format json');
+  if (/^"?[a-z]+"?[,;\t]/i.test(start)) throw new Failure('the file is not JSON, it seems to be CSV; add --format csv');
+}
+
+async function* readJsonArray(
+  parts: AsyncIterable<string>,
+  ...[, facts = {}]: [ending?: Ending, facts?: FileFacts]
+): AsyncGenerator<string[]> {
   let text = '';
   for await (const part of parts) {
     text += part;
@@ -87,12 +219,23 @@ async function* readJsonArray(parts: AsyncIterable<string>): AsyncGenerator<stri
       throw new Failure(`the JSON array is longer than ${LONGEST_ARRAY} characters; ndjson can have any length`);
   }
   const items = parseJson(text);
-  if (items instanceof Error) throw new Failure(`the file is not valid JSON: ${withoutControls(items.message)}`);
+  if (items instanceof Error) refuseNotJson(text, items);
   if (!Array.isArray(items)) throw new Failure('the file must be one JSON array of objects');
   for (let at = 0; at < items.length; at += SLICE)
-    yield items.slice(at, at + SLICE).flatMap((item, index) => rowsOf(at + index + 1, itemOf(item)));
+    yield items.slice(at, at + SLICE).flatMap((item, index) => rowsOf(at + index + 1, itemOf(item, facts)));
   // Nobody knows any more which item it is.
   if (hasMemberTwice(text, items)) yield rowsOf(items.length, faulty(`or an item before ${MEMBER_TWICE}`));
+}
+
+function refuseNotJson(text: string, { message }: Error): never {
+  const [start = ''] = /\S/.exec(text) ?? [];
+  const [place = ''] = / \(line \d+ column \d+\)/.exec(message) ?? [];
+  if (start === '') throw new Failure('the file is not valid JSON: it is empty');
+  if (start === '{') throw new Failure('the file is not valid JSON: it seems to be JSON in lines; add --format ndjson');
+  if (start !== '[') throw new Failure('the file is not valid JSON: it seems to be CSV; add --format csv');
+  if (text.trimEnd().endsWith(FAILED_MARK))
+    throw new Failure('the file is not valid JSON: its export failed; export again');
+  throw new Failure(`the file is not valid JSON${place}: it is cut, or somebody edited it; export it again`);
 }
 
 /** An exact number stays as it is written. */
@@ -113,11 +256,15 @@ function hasMemberTwice(text: string, items: unknown[]): boolean {
   return names > items.reduce<number>((sum, item) => sum + Object.keys(item ?? {}).length, 0);
 }
 
-function itemOf(item: unknown): Entry {
+function itemOf(item: unknown, facts: FileFacts): Entry {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) return faulty('must be a JSON object');
-  const unknown = Object.keys(item).filter((name) => !NAMES.includes(name));
-  const texts = MEMBERS.map(({ name, json }) => textOf((item as Record<string, unknown>)[name], json.isString));
-  const { pet, faults } = petOf(texts);
+  const unknown = Object.keys(item).filter((name) => !NAMES.includes(name) && name !== EXPORTED);
+  const members = item as Readonly<Record<string, unknown>>;
+  const texts = MEMBERS.map(({ name, json }) => textOf(members[name], json.isString));
+  const leftOut = NAMES.map((name) => members[name] === undefined);
+  if (Object.hasOwn(members, EXPORTED)) facts.hasExported = true;
+  const exported = Object.hasOwn(members, EXPORTED) ? textOf(members[EXPORTED], true) : undefined;
+  const { pet, faults } = petOf(texts, leftOut, exported);
   return { pet, faults: [...unknown.map((name) => `member ${quote(name)} is unknown`), ...faults] };
 }
 
@@ -128,53 +275,121 @@ function textOf(value: unknown, isString: boolean): string {
   return typeof value === 'number' ? String(value) : JSON.stringify(value);
 }
 
-/** @param texts in the order of the members; empty where one is missing */
-function petOf(texts: readonly string[]): Entry {
-  const isSound = MEMBERS.map(({ holds }, at) => holds(texts[at] ?? ''));
-  const sound = texts.map((text, at) => (isSound[at] ? csvField(text) : ''));
-  const whose = isSound[0] ? ` (pet ${texts[0]})` : '';
-  const faults = MEMBERS.flatMap(({ name, rule }, at) =>
-    isSound[at] ? [] : [`${name} ${texts[at] ? `must be ${rule}, not ${quote(texts[at])}` : 'is missing'}${whose}`],
+/**
+ * @param written in the order of the members; empty where one is missing
+ * @param exported undefined where the row has no such column or member
+ */
+function petOf(written: readonly string[], leftOut: readonly boolean[], exported?: string, point = '.'): Entry {
+  if (MEMBERS.every(({ holds }, at) => holds(written[at] ?? ''))) {
+    const [petId = '', quantity = '', status = ''] = written;
+    const isUnedited = exported === `${petId}:${itemTag({ quantity, status })}:`;
+    // Nearly all rows are like these.
+    if (isUnedited || exported === undefined)
+      return { pet: `${written.map(csvField).join()},${isUnedited ? MADE.unedited : ''}`, faults: NONE };
+  }
+  const bare = written.map((text, at) => bareText(text, MEMBERS[at]?.json.isString ? '.' : point));
+  const texts = bare.map((text, at) => (MEMBERS[at]?.json.isString || hasThousands(text) ? text : plainDigits(text)));
+  const [petId = '', quantity = '', status = ''] = texts;
+  const text = trimBlanks(exported ?? '');
+  const origin = readExported(text);
+  const isOwn = origin && (petId === origin.petId || isRoundedFrom(bare[0] ?? '', origin.petId));
+  if (isOwn) texts[0] = origin.petId;
+  const isSound = MEMBERS.map(
+    (member, at) => member.holds(texts[at] ?? '') || (leftOut[at] && MAY_BE_LEFT_OUT.has(member)),
   );
-  return { pet: sound.join(), faults };
+  const whose = isSound[0] ? ` (pet ${texts[0]})` : '';
+  const faults = MEMBERS.flatMap((member, at) => (isSound[at] ? [] : [`${faultOf(member, bare[at] ?? '')}${whose}`]));
+  if (text !== '' && !origin)
+    faults.push(`${EXPORTED} must be as the export wrote it, or empty for a new pet, not ${quote(text)}${whose}`);
+  if (isSound[0] && origin && !isOwn)
+    faults.push(
+      `petId is ${petId}, but ${EXPORTED} is of pet ${origin.petId}: was one column sorted alone? For a new pet, leave ${EXPORTED} empty`,
+    );
+  if (isSound[0] && !origin && mayBeRounded(bare[0] ?? '', petId)) {
+    isSound[0] = false;
+    faults.unshift(`petId ${quote(bare[0] ?? '')} is rounded: ${ROUNDED}`);
+  }
+  const sound = texts.map((each, at) => (isSound[at] ? csvField(each) : ''));
+  const made =
+    exported === undefined
+      ? ''
+      : !origin
+        ? MADE.new
+        : isUnedited(origin.tag, quantity, status)
+          ? MADE.unedited
+          : origin.tag;
+  return { pet: `${sound.join()},${made}`, faults };
+}
+
+/** @param point what a fraction begins with */
+function bareText(written: string, point: string): string {
+  const text = trimBlanks(written);
+  return point === '.' ? text : text.replace(/^(-?\d+),(\d*)(?=e|$)/i, '$1.$2');
+}
+
+function faultOf({ name, rule, json }: (typeof MEMBERS)[number], text: string): string {
+  if (text === '') return `${name} is missing`;
+  if (text.includes('\ufffd')) return `${name} has a character that is not in UTF-8; save the file as CSV UTF-8`;
+  const plainly = !json.isString && hasThousands(text) ? `${rule}, without thousands separators` : rule;
+  return `${name} must be ${plainly}, not ${quote(text)}`;
 }
 
 function rowsOf(place: number, { pet, faults }: Entry): string[] {
-  const faultRows = faults.map((fault) => `${place},${csvField(fault)}${','.repeat(MEMBERS.length)}\n`);
-  return [`${place},,${pet}\n`, ...faultRows];
+  const row = `${place},,${pet}\n`;
+  return faults.length === 0
+    ? [row]
+    : [row, ...faults.map((fault) => `${place},${csvField(fault)}${','.repeat(MEMBERS.length + 1)}\n`)];
 }
 
 const csvField = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-/** @param read gives what a line says that is not empty; undefined for a header */
+/** @param read gives what a line says that is not empty; undefined for a line without a pet */
 async function* readLines(
   text: AsyncIterable<string>,
+  breaks: RegExp,
   ending: Ending,
-  read: (line: string) => Entry | undefined,
+  facts: FileFacts,
+  read: (line: string, isEnded: boolean) => Entry | undefined,
 ): AsyncGenerator<string[]> {
+  const others = new RegExp(breaks.source.replace('\\r\\n|[\\n', '['));
   let place = 0;
   let endMarkAt = 0;
   function rows(line: string, isEnded: boolean): string[] {
     place++;
-    if (line.trim() === '') return [];
+    if (/^[^\w-]/.test(line) ? isEmptyRow(line) : line === '') return [];
     if (!isEnded && ending !== 'whole line') return rowsOf(place, faulty(NO_LINE_BREAK));
     if (endMarkAt > 0) return rowsOf(place, faulty(`comes after the end mark in line ${endMarkAt}`));
-    if (line === END_MARK) {
-      endMarkAt = place;
-      return [];
+    if (line.startsWith('#') || line.startsWith('"#')) {
+      // A spreadsheet adds empty columns.
+      const mark = line.replace(/[\s",;|]+$/, '').replace(/^"/, '');
+      if (mark === FAILED_MARK)
+        return rowsOf(place, faulty('says that the export failed, so pets are missing; export again'));
+      const [whole, id, at] = END.exec(mark) ?? [];
+      if (whole !== undefined) {
+        endMarkAt = place;
+        if (id !== undefined && at !== undefined) facts.newest = { id, at };
+        return [];
+      }
     }
-    const entry = read(line);
+    const entry = read(line, isEnded);
     // A line that would be sound with one digit more may have had it: 567 may be the rest of 5678.
-    const mayBeCut = !isEnded && read(`${line}0`)?.faults.length === 0;
+    const mayBeCut = !isEnded && read(`${line}0`, isEnded)?.faults.length === 0;
     return entry ? rowsOf(place, mayBeCut ? faulty(NO_LINE_BREAK) : entry) : [];
   }
   let rest = '';
   for await (const part of text) {
-    const lines = (rest + part).split(/\r?\n/);
-    rest = lines.pop() ?? '';
+    rest += part;
+    // A line break of two characters may come in two parts.
+    const end = rest.endsWith('\r') ? rest.length - 1 : rest.length;
+    const whole = rest.slice(0, end);
+    const lines = whole.split(others.test(whole) ? breaks : '\n');
+    rest = (lines.pop() ?? '') + rest.slice(end);
     yield lines.flatMap((line) => rows(line, true));
     if (rest.length > LONGEST_LINE) throw new Failure(`line ${place + 1} is longer than ${LONGEST_LINE} characters`);
   }
-  yield rows(rest, false);
+  const lines = rest.split(breaks);
+  yield lines.flatMap((line, at) => rows(line, at < lines.length - 1));
   if (ending === 'mark' && endMarkAt === 0) throw new Failure(NO_END_MARK);
 }
+
+const END = new RegExp(String.raw`^${END_MARK}(?: (\d{1,18}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z))?$`);

@@ -33,7 +33,7 @@ export class InventoryItem {
 }
 
 /** The entity tag of an item, unquoted. It is made of what the list shows, so a client can write it by itself. */
-export function itemTag({ quantity, status }: Pick<InventoryItem, 'quantity' | 'status'>): string {
+export function itemTag({ quantity, status }: { quantity: number | string; status: string }): string {
   return `${status}-${quantity}`;
 }
 
