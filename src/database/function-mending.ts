@@ -16,7 +16,7 @@ export async function misplacedFunctions(
   const rows = await query(`
     SELECT name FROM unnest('{${names.join()}}'::text[]) AS name
       LEFT JOIN pg_proc ON proname = name AND pronamespace = ${SCHEMA}
-     WHERE pg_proc.oid IS NULL OR ${KEEPS_ANOTHER_PATH} ORDER BY name`);
+     WHERE pg_proc.oid IS NULL OR ${KEEPS_ANOTHER_PATH} ORDER BY name COLLATE "C"`);
   return (rows as { name: string }[]).map(({ name }) => name);
 }
 
