@@ -2,49 +2,7 @@
 SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
 -- A trigger function works on the schema of the trigger's table, whatever its search path says: the schema may be renamed or
--- copied, and the table may move to another one.
-
-CREATE OR REPLACE FUNCTION "record_stock_change"() RETURNS TRIGGER LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    IF current_schema() IS DISTINCT FROM TG_TABLE_SCHEMA THEN
-        PERFORM set_config('search_path', concat_ws(', ', quote_ident(TG_TABLE_SCHEMA), current_setting('search_path')), true);
-    END IF;
-    IF TG_OP = 'UPDATE' AND NEW.pet_id = OLD.pet_id THEN
-        IF NEW IS DISTINCT FROM OLD THEN
-            INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by)
-            VALUES (NEW.pet_id, OLD.quantity, NEW.quantity, OLD.status, NEW.status, stock_changed_by());
-        END IF;
-        RETURN NULL;
-    END IF;
-    IF TG_OP <> 'INSERT' THEN
-        INSERT INTO stock_change (pet_id, quantity_before, status_before, changed_by)
-        VALUES (OLD.pet_id, OLD.quantity, OLD.status, stock_changed_by());
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        INSERT INTO stock_change (pet_id, quantity_after, status_after, changed_by)
-        VALUES (NEW.pet_id, NEW.quantity, NEW.status, stock_changed_by());
-    END IF;
-    RETURN NULL;
-END
-$$;
-
--- TRUNCATE also removes rows that an earlier snapshot or row security does not show.
-CREATE OR REPLACE FUNCTION "record_truncated_stock"() RETURNS TRIGGER LANGUAGE plpgsql
-    SET search_path FROM CURRENT SET row_security = off AS $$
-BEGIN
-    IF current_schema() IS DISTINCT FROM TG_TABLE_SCHEMA THEN
-        PERFORM set_config('search_path', concat_ws(', ', quote_ident(TG_TABLE_SCHEMA), current_setting('search_path')), true);
-    END IF;
-    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        RAISE EXCEPTION 'TRUNCATE of inventory_item refused: its history needs READ COMMITTED'
-            USING ERRCODE = 'object_not_in_prerequisite_state';
-    END IF;
-    INSERT INTO stock_change (pet_id, quantity_before, status_before, changed_by)
-    SELECT pet_id, quantity, status, stock_changed_by() FROM inventory_item;
-    RETURN NULL;
-END
-$$;
-
+-- copied, and the table may move to another one. The next migrations do the same for the other functions.
 -- One mark for each transaction and table: a transaction can change the stocks of two schemas.
 CREATE OR REPLACE FUNCTION "mark_unrecorded_change"() RETURNS TRIGGER LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -61,17 +19,6 @@ BEGIN
               JOIN (SELECT changed_in FROM unrecorded_change ORDER BY changed_in LIMIT 10) AS oldest USING (changed_in)
              WHERE past.changed_at < now() - interval '1 day' FOR UPDATE OF past SKIP LOCKED));
     END IF;
-    RETURN NULL;
-END
-$$;
-
-CREATE OR REPLACE FUNCTION "note_pruned_stock_change"() RETURNS TRIGGER LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    IF current_schema() IS DISTINCT FROM TG_TABLE_SCHEMA THEN
-        PERFORM set_config('search_path', concat_ws(', ', quote_ident(TG_TABLE_SCHEMA), current_setting('search_path')), true);
-    END IF;
-    UPDATE stock_change_pruned SET last_id = greatest(last_id, gone.newest)
-      FROM (SELECT max(id) AS newest FROM pruned) AS gone WHERE gone.newest > last_id;
     RETURN NULL;
 END
 $$;
