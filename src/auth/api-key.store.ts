@@ -3,7 +3,7 @@ import { Failure } from '../errors/error-text.js';
 import { makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
 import { SCOPES } from './scopes.js';
 
-export type KeyRecord = Omit<ApiKey, 'keySha256'>;
+export type KeyRecord = Omit<ApiKey, 'keySha256' | 'successorId'>;
 export interface KeyWithState {
   readonly id: string;
   readonly state: 'live' | 'expired' | 'revoked';
@@ -22,11 +22,11 @@ export interface IssuedKey {
   readonly record: KeyRecord;
 }
 
-type NewKey = Pick<ApiKey, 'name' | 'scopes' | 'expiresAt'>;
+type NewKey = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'expiresAt'>;
 export async function createKey(prisma: PrismaClient, newKey: NewKey): Promise<IssuedKey> {
   const key = makeKey();
-  const data = { ...newKey, id: makeKeyId(), keySha256: sha256OfKey(key) };
-  return { key, record: await prisma.apiKey.create({ data, omit: { keySha256: true } }) };
+  const data = { ...newKey, keySha256: sha256OfKey(key) };
+  return { key, record: await prisma.apiKey.create({ data, omit: { keySha256: true, successorId: true } }) };
 }
 
 export function listKeys(prisma: PrismaClient): Promise<(KeyRecord & KeyWithState)[]> {
@@ -42,20 +42,32 @@ export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRe
   return record ?? refuse(prisma, id);
 }
 
-/** Issues a successor with the same name and scopes; the old key stays good for the overlap and then expires. */
-export async function rotateKey(prisma: PrismaClient, id: string, overlapMs: number, expiresAt: Date | null) {
+export interface Rotation extends Pick<NewKey, 'id' | 'expiresAt'> {
+  readonly oldId: string;
+  readonly overlapMs: number;
+}
+
+/**
+ * Issues a successor with the same name and scopes; the old key stays good for the overlap and then expires.
+ *
+ * @throws Failure when the old key is not live, or has a successor that is not revoked
+ */
+export async function rotateKey(prisma: PrismaClient, { oldId, id, overlapMs, expiresAt }: Rotation) {
   const key = makeKey();
+  // A rotation that waits for another one sees the successor's id then, but not yet its row.
   const [record] = await prisma.$queryRawUnsafe<(KeyRecord & { oldExpiresAt: Date })[]>(
     `WITH old AS (
-       UPDATE api_key SET expires_at = least(expires_at, clock_timestamp() + $2 * interval '1 millisecond')
-        WHERE id = $1 AND ${KEY_STATE} = 'live' RETURNING *
+       UPDATE api_key SET expires_at = least(expires_at, clock_timestamp() + $2 * interval '1 millisecond'), successor_id = $3
+        WHERE id = $1 AND ${KEY_STATE} = 'live'
+              AND (successor_id IS NULL OR successor_id IN (SELECT id FROM api_key WHERE revoked_at IS NOT NULL))
+       RETURNING *
      )
      INSERT INTO api_key (id, name, scopes, key_sha256, expires_at)
      SELECT $3, name, scopes, $4, $5::timestamptz FROM old
      RETURNING ${RECORD}, (SELECT expires_at FROM old) AS "oldExpiresAt"`,
-    ...[id, overlapMs, makeKeyId(), sha256OfKey(key), expiresAt],
+    ...[oldId, overlapMs, id, sha256OfKey(key), expiresAt],
   );
-  return { key, record: record ?? (await refuse(prisma, id)) };
+  return { key, record: record ?? (await refuse(prisma, oldId)) };
 }
 
 /** Stores `BOOTSTRAP_API_KEY` with all scopes. A revoked or expired key stays so. */
@@ -79,7 +91,11 @@ export async function bootstrapKey(prisma: PrismaClient, token: string): Promise
 }
 
 async function refuse(prisma: PrismaClient, id: string): Promise<never> {
-  const key = (await listKeys(prisma)).find((each) => each.id === id);
+  const [key] = await prisma.$queryRawUnsafe<(KeyWithState & { successorId: string | null })[]>(
+    `SELECT id, ${KEY_STATE} AS state, successor_id AS "successorId" FROM api_key WHERE id = $1`,
+    id,
+  );
   if (!key) throw new Failure('no key has this id; "inventory keys list" shows them all');
-  throw new Failure(`key ${id} is ${key.state}; only a live key can be rotated`);
+  if (key.state !== 'live') throw new Failure(`key ${id} is ${key.state}; only a live key can be rotated`);
+  throw new Failure(`key ${id} has the successor ${key.successorId}; rotate that one, or revoke it first`);
 }

@@ -8,7 +8,7 @@ import {
   UNCONFIRMED_COMMIT,
 } from '../database/connection-config.js';
 import { pendingMigrations } from '../database/migrations.js';
-import { Failure, NOT_NEWEST } from '../errors/error-text.js';
+import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';
 
@@ -40,6 +40,21 @@ export async function whileInterruptible<T>(tell: () => void, work: () => Promis
   const listener = (code: number) => code >= 128 && tell(); // as cli.ts ends by a signal
   process.once('exit', listener);
   return work().finally(() => process.off('exit', listener));
+}
+
+/**
+ * Runs what commits.
+ *
+ * @param unsure what is told when the answer is lost, for the commit may have taken place
+ */
+export async function whileCommitting<T>(unsure: string, commit: () => Promise<T>): Promise<T> {
+  try {
+    return await commit();
+  } catch (error) {
+    const { outcomeOf } = await import('../database/database-failure.js'); // only now: it loads Prisma
+    if (error instanceof Failure || outcomeOf(error) !== 'unknown') throw error;
+    throw new Failure(`${describeFailure(error)}\n${unsure}`);
+  }
 }
 
 /** For what writes stock or history: on an older schema this would break the history. */

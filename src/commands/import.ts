@@ -6,9 +6,9 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { Client } from 'pg';
-import { Failure, describeFailure } from '../errors/error-text.js';
+import { Failure } from '../errors/error-text.js';
 import { ITEM, MEMBERS } from '../inventory/stock-item.js';
-import { whileInterruptible, withNewestSchema } from './connection.js';
+import { whileCommitting, whileInterruptible, withNewestSchema } from './connection.js';
 import { lineReader } from './option-values.js';
 import { withoutControls } from './output.js';
 import { END_MARK, type Format, FORMATS, formatOf, readStockFile } from './stock-file.js';
@@ -185,7 +185,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
     }
     if (!dryRun) {
       interrupted = UNSURE;
-      await commit(client);
+      await whileCommitting(UNSURE, () => client.query('COMMIT'));
       interrupted = 'interrupted after the commit: the import is done';
     }
     return { summary, told, tellsTime, pets: packed };
@@ -198,17 +198,6 @@ export async function importStock(name: string, options: ImportOptions): Promise
     return await whileInterruptible(tell, () => withNewestSchema('import', work));
   } finally {
     clearInterval(timer);
-  }
-}
-
-/** @throws Failure when the answer is lost, for the commit may have taken place */
-async function commit(client: Client): Promise<void> {
-  try {
-    await client.query('COMMIT');
-  } catch (error) {
-    const { outcomeOf } = await import('../database/database-failure.js'); // only now: it loads Prisma
-    if (outcomeOf(error) !== 'unknown') throw error;
-    throw new Failure(`${describeFailure(error)}\n${UNSURE}`);
   }
 }
 

@@ -1,7 +1,9 @@
 import { type Command, Option } from 'commander';
+import { makeKeyId } from '../auth/api-key.format.js';
 import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../auth/api-key.store.js';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
-import { withPrisma } from './connection.js';
+import type { PrismaClient } from '../generated/prisma/client.js';
+import { whileCommitting, whileInterruptible, withPrisma } from './connection.js';
 import { DATE_TIME_FORM, DURATION_FORM, lineReader, readDuration, readFuture } from './option-values.js';
 import { printJson, printTable, refuseClosedOutput, showDateTime, withoutControls } from './output.js';
 
@@ -28,7 +30,9 @@ export function addKeys(program: Command): void {
     .action(revoke);
   keys
     .command('rotate')
-    .description('Issues a successor with the same name and scopes. The old key expires after the overlap.')
+    .description(
+      'Issues a successor with the same name and scopes. The old key expires after the overlap. It has one successor.',
+    )
     .argument('<id>', 'id of the key to replace')
     .option('--overlap <duration>', `how long both keys are valid: ${DURATION_FORM} (default: 24h)`, readDuration)
     .addOption(ending().argParser(readFuture))
@@ -37,8 +41,9 @@ export function addKeys(program: Command): void {
 
 async function create({ name, scope, expires }: { name: string; scope: Scope[]; expires?: Date }): Promise<void> {
   refuseClosedOutput();
-  const data = { name, scopes: [...new Set(scope)], expiresAt: expires ?? null };
-  showIssued(await withPrisma('keys', (prisma) => createKey(prisma, data)));
+  const data = { id: makeKeyId(), name, scopes: [...new Set(scope)], expiresAt: expires ?? null };
+  const advice = 'if "inventory keys list" shows it, revoke it';
+  await write(`${mayBeMade(data.id)}; ${advice}`, async (prisma) => showIssued(await createKey(prisma, data)));
 }
 
 async function list({ json }: { json?: true }): Promise<void> {
@@ -52,16 +57,41 @@ async function list({ json }: { json?: true }): Promise<void> {
 }
 
 async function revoke(id: string): Promise<void> {
-  const { name, revokedAt } = await withPrisma('keys', (prisma) => revokeKey(prisma, id));
-  console.error(`key ${id} (${withoutControls(name)}) is revoked since ${showDateTime(revokedAt)}`);
+  await write(`interrupted during the commit: key ${id} may still be good; revoke it again`, async (prisma) => {
+    const { name, revokedAt } = await revokeKey(prisma, id);
+    console.error(`key ${id} (${withoutControls(name)}) is revoked since ${showDateTime(revokedAt)}`);
+  });
 }
 
 async function rotate(id: string, { overlap, expires }: { overlap?: number; expires?: Date }): Promise<void> {
   refuseClosedOutput();
-  const overlapMs = overlap ?? readDuration('24h');
-  const issued = await withPrisma('keys', (prisma) => rotateKey(prisma, id, overlapMs, expires ?? null));
-  showIssued(issued);
-  console.error(`key ${id} is good until ${showDateTime(issued.record.oldExpiresAt)}`);
+  const rotation = {
+    oldId: id,
+    id: makeKeyId(),
+    overlapMs: overlap ?? readDuration('24h'),
+    expiresAt: expires ?? null,
+  };
+  const advice = `if "inventory keys list" shows it, revoke it, and rotate key ${id} again before it expires`;
+  await write(`${mayBeMade(rotation.id)}; ${advice}`, async (prisma) => {
+    const issued = await rotateKey(prisma, rotation);
+    showIssued(issued);
+    console.error(`key ${id} is good until ${showDateTime(issued.record.oldExpiresAt)}`);
+  });
+}
+
+const mayBeMade = (id: string) => `interrupted during the commit: key ${id} may have been made, but was not shown`;
+
+/** Runs work that commits and prints its outcome. When a signal or a lost connection comes between, `unsure` is printed. */
+async function write(unsure: string, work: (prisma: PrismaClient) => Promise<void>): Promise<void> {
+  let told: string | undefined = 'interrupted: nothing was done';
+  const tell = () => told === undefined || console.error(told);
+  const run = async (prisma: PrismaClient) => {
+    await prisma.$queryRaw`SELECT 1`; // connects: before that, nothing can be lost
+    told = unsure;
+    await whileCommitting(unsure, () => work(prisma));
+    told = undefined;
+  };
+  await whileInterruptible(tell, () => withPrisma('keys', run));
 }
 
 function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {

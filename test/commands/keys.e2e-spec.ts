@@ -1,11 +1,21 @@
 import { spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { bootstrapKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import { createDatabase } from '../support/database.ts';
-import { failed, SHELL_COMMAND } from './inventory-command.ts';
+import {
+  failed,
+  type Outcome,
+  outcomeOf,
+  sessionsOf,
+  SHELL_COMMAND,
+  startInventory,
+  untilSessionOf,
+} from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -23,6 +33,7 @@ function stored(name: string) {
   );
 }
 
+const any = (pattern: RegExp) => expect.stringMatching(pattern) as string;
 const keys = (...args: string[]) => store.inventory('keys', ...args);
 
 /** @returns the id of the new key */
@@ -186,11 +197,17 @@ describe('inventory keys rotate', () => {
     expect(
       await store.sql('SELECT name FROM api_key WHERE key_sha256 = sha256($1)', [Buffer.from(stdout.trim())]),
     ).toEqual([{ name: 'scraper' }]);
-    await keys('rotate', id, '--overlap', '48h', '--expires', '30d'); // the old key keeps its earlier end
+    const [, successorId = ''] = /^key (\S+)/.exec(stderr) ?? [];
+    const again = ['rotate', id, '--overlap', '48h', '--expires', '30d'];
+    expect(await keys(...again)).toEqual(
+      failed(`key ${id} has the successor ${successorId}; rotate that one, or revoke it first`),
+    );
+    await keys('revoke', successorId);
+    expect((await keys(...again)).code).toBe(0); // the old key keeps its earlier end
     const [old, successor, another] = await stored('scraper');
     expect(another).toMatchObject({ state: 'live', ends_in_s: expect.closeTo(30 * 86_400, -3) as number });
     expect(old).toMatchObject({ id, state: 'live', ends_in_s: expect.closeTo(86_400, -2) as number });
-    expect(successor).toMatchObject({ state: 'live', scopes: ['metrics:read'], ends_in_s: null });
+    expect(successor).toMatchObject({ state: 'revoked', scopes: ['metrics:read'], ends_in_s: null });
   });
 
   it('ends the old key at once with --overlap 0s, and refuses a key that is not live', async () => {
@@ -198,6 +215,93 @@ describe('inventory keys rotate', () => {
     expect((await keys('rotate', id, '--overlap', '0s')).code).toBe(0);
     expect((await stored('leaked')).map(({ state }) => state)).toEqual(['expired', 'live']);
     expect(await keys('rotate', id)).toEqual(failed(`key ${id} is expired; only a live key can be rotated`));
+  });
+});
+
+describe('inventory keys rotate, six times at once', () => {
+  it('issues one successor, and refuses the others by its id', async () => {
+    const id = await create('--name', 'busy');
+    const lock = await store.database.session(`SELECT FROM api_key WHERE id = '${id}' FOR UPDATE`);
+    const rotations = Array.from({ length: 6 }, () => keys('rotate', id));
+    await expect.poll(() => sessionsOf('keys', store, `wait_event_type = 'Lock'`)).toHaveLength(6);
+    await lock.query('COMMIT');
+    const outcomes = await Promise.all(rotations);
+    const [, successor] = await stored('busy');
+    const refusal = failed(`key ${id} has the successor ${successor?.id}; rotate that one, or revoke it first`);
+    const sorted = outcomes.toSorted((one, other) => Number(one.code) - Number(other.code));
+    expect(sorted).toEqual([
+      { code: 0, stdout: any(/^psk_/), stderr: any(/^key /) },
+      ...Array<Outcome>(5).fill(refusal),
+    ]);
+    expect(await stored('busy')).toMatchObject([{ id, state: 'live' }, { state: 'live' }]);
+    expect((await keys('rotate', successor?.id ?? '')).code).toBe(0);
+  });
+});
+
+describe('inventory keys create, rotate and revoke, when cut off', () => {
+  const UNSURE = 'interrupted during the commit: key (\\w{8}) may have been made, but was not shown; ';
+  const REVOKE = 'if "inventory keys list" shows it, revoke it';
+  const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inventory keys'
+                        AND datname = current_database()`;
+  const LOST = 'error: .+\\n';
+
+  /** Cuts the command off while it waits for a lock. The database commits what it waits for, unless the session was ended. */
+  async function cutOff(args: readonly string[], cut: NodeJS.Signals | 'session') {
+    const lock = await store.database.session('LOCK TABLE api_key');
+    const command = startInventory(store.url, ['keys', ...args]);
+    await untilSessionOf('keys', store.database, `wait_event_type = 'Lock'`);
+    if (cut === 'session') await store.sql(TERMINATE);
+    else command.kill(cut);
+    const outcome = await outcomeOf(command);
+    await lock.query('COMMIT');
+    await expect.poll(() => sessionsOf('keys', store)).toEqual([]);
+    return outcome;
+  }
+
+  it.each([
+    ['SIGINT', 130, ''],
+    ['SIGTERM', 143, ''],
+    ['session', 1, LOST],
+  ] as const)('say what may have happened and what to do: %s', async (cut, code, error) => {
+    const name = `cut off by ${cut}`;
+    const created = await cutOff(['create', '--name', name], cut);
+    expect(created).toEqual({ code, stdout: '', stderr: any(new RegExp(`^${error}${UNSURE}${REVOKE}\n$`)) });
+    const [, made] = new RegExp(UNSURE).exec(created.stderr) ?? [];
+    expect(await stored(name)).toMatchObject(cut === 'session' ? [] : [{ id: made, state: 'live' }]);
+
+    const id = await create('--name', `${name}, too`);
+    const rotated = await cutOff(['rotate', id], cut);
+    const told = `^${error}${UNSURE}${REVOKE}, and rotate key ${id} again before it expires\n$`;
+    expect(rotated).toEqual({ code, stdout: '', stderr: any(new RegExp(told)) });
+    const [, successor = ''] = new RegExp(UNSURE).exec(rotated.stderr) ?? [];
+    const [, ...successors] = await stored(`${name}, too`);
+    expect(successors).toMatchObject(cut === 'session' ? [] : [{ id: successor, state: 'live' }]);
+    await keys('revoke', successor);
+    expect((await keys('rotate', id)).code).toBe(0); // as advised
+
+    const revoked = await cutOff(['revoke', id], cut);
+    const again = `^${error}interrupted during the commit: key ${id} may still be good; revoke it again\n$`;
+    expect(revoked).toEqual({ code, stdout: '', stderr: any(new RegExp(again)) });
+  });
+
+  it('say before the commit that nothing was done', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void silent.close());
+    const asked = once(silent, 'connection') as Promise<[Socket]>;
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const command = startInventory(`postgresql://a:b@127.0.0.1:${port}/c`, ['keys', 'create', '--name', 'early']);
+    const [socket] = await asked;
+    command.kill('SIGINT');
+    expect(await outcomeOf(command)).toEqual({ code: 130, stdout: '', stderr: 'interrupted: nothing was done\n' });
+    socket.destroy();
+  });
+
+  it('say the plain reason when the database cannot be reached', async () => {
+    const { stderr } = await outcomeOf(
+      startInventory('postgresql://a:b@127.0.0.1:1/c', ['keys', 'create', '--name', 'x']),
+    );
+    expect(stderr).toMatch(/^error: the database cannot be reached.*\n$/);
   });
 });
 
