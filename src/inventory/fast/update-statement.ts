@@ -46,8 +46,8 @@ const IF_MATCH_SHA256 = `sha256(convert_to(if_match, 'UTF8'))`;
  * Whether the tables took what was asked: else a trigger of somebody else changed a row or kept one back. Only a row of the table
  * itself has a `tableoid`: PostgreSQL refuses the statement if a rule returns rows of another table in their place.
  */
-const AS_ASKED = `item.tableoid IS NOT NULL
-      AND (item.pet_id, item.quantity, ${kept('item.#')}) IS NOT DISTINCT FROM (judged.pet_id, judged.quantity, ${kept('judged.#')})`;
+const AS_ASKED = `item.tableoid IS NOT NULL AND item.pet_id = judged.pet_id AND item.quantity = judged.quantity
+      AND ${stateList('item.# IS NOT DISTINCT FROM judged.#', KEPT).replaceAll(', ', ' AND ')}`;
 /** Fails with SQLSTATE 22P02, as a value that a rule refuses. A constant would fail when PostgreSQL plans the statement. */
 const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
 
@@ -71,11 +71,14 @@ function sqlOf(kind: Kind, isSingle: boolean): string {
   const ifFull = (sql: string) => (kind === 'plain' ? '' : sql);
   const ifKeyed = (sql: string) => (kind === 'keyed' ? sql : '');
   const written = '(SELECT count(*) FROM changed WHERE as_asked)';
-  const allAsAsked =
-    kind === 'keyed'
-      ? `${written} = (SELECT count(DISTINCT pet_id) FROM recorded)`
-      : `(${written}, (SELECT count(*) FROM recorded))
-                                = (SELECT count(*) ${ifFull('FILTER (WHERE is_last)')}, count(*) FROM judged WHERE holds)`;
+  // Of one update without an aggregate, which would cost a tenth of the statement.
+  const ofKind = {
+    plain: `((SELECT as_asked FROM changed) AND (SELECT true FROM recorded)) IS TRUE`,
+    full: `(${written}, (SELECT count(*) FROM recorded))
+                                = (SELECT count(*) ${ifFull('FILTER (WHERE is_last)')}, count(*) FROM judged WHERE holds)`,
+    keyed: `${written} = (SELECT count(DISTINCT pet_id) FROM recorded)`,
+  };
+  const allAsAsked = ofKind[kind === 'plain' && !isSingle ? 'full' : kind];
   return `
   WITH settings AS MATERIALIZED (
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
