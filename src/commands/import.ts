@@ -8,8 +8,9 @@ import { createGunzip, createGzip } from 'node:zlib';
 import type { Client } from 'pg';
 import { Failure } from '../errors/error-text.js';
 import { ITEM, MEMBERS } from '../inventory/stock-item.js';
+import { isSafeName, SAFE_NAME_RULE } from '../inventory/stock.limits.js';
 import { whileCommitting, whileInterruptible, withNewestSchema } from './connection.js';
-import { lineReader } from './option-values.js';
+import { lineReader, reader } from './option-values.js';
 import { withoutControls } from './output.js';
 import { END_MARK, type Format, FORMATS, formatOf, readStockFile } from './stock-file.js';
 import {
@@ -31,9 +32,12 @@ import { EXPORTED } from './stock-values.js';
 const SHOWN_EVERY_MS = 2_000;
 const UNSURE = 'interrupted during the commit: "inventory history" tells whether it happened';
 
+const readReason = reader(`be ${SAFE_NAME_RULE}`, isSafeName, String);
+
 export interface ImportOptions extends Rules {
   readonly format?: Format;
   readonly by?: string;
+  readonly reason?: string;
   readonly dryRun?: true;
   readonly quiet?: true;
   readonly json?: true;
@@ -62,6 +66,7 @@ export function addImport(program: Command): void {
         .default('refuse'),
     )
     .option('--by <who>', 'the author in the history (default: user@host and the name of the file)', lineReader(200))
+    .option('--reason <reason>', 'why, for the history: new-arrival, return, adjustment or another word', readReason)
     .option('--dry-run', 'check the file and show the changes, but write nothing')
     .option('--quiet', 'show only errors')
     .option('--json', 'write the summary to standard output as JSON, with all pets')
@@ -172,7 +177,8 @@ export async function importStock(name: string, options: ImportOptions): Promise
     if (!dryRun) await awaitTurn(client);
     const { tellsTime, ...summary } = await planMerge(client, options, facts, unit, !dryRun);
     // A file's name may be longer than what may be stored.
-    if (!dryRun) await writePlanned(client, `command:import ${withoutControls(by).slice(0, 200)}`, unit);
+    const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
+    if (!dryRun) await writePlanned(client, { changedBy, reason: options.reason }, unit);
     const present = OUTCOMES.filter((outcome) => summary[outcome] > 0);
     const told: Partial<Record<Outcome, readonly string[]>> = {};
     for (const outcome of present) told[outcome] = await tellPlanned(client, outcome, unit);

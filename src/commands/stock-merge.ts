@@ -317,14 +317,23 @@ async function findRounded(client: Client, unit: Unit): Promise<number> {
   return rowCount ?? 0;
 }
 
+/** What the history says of an import. */
+interface Author {
+  readonly changedBy: string;
+  readonly reason: string | undefined;
+}
+
 /**
  * Writes what is planned, with a history row for each pet. Readers never wait; a writer waits only for a pet that changes. Adds
  * pets by id, so that lists find them on disk in that order.
  *
  * @throws Failure when a trigger changed a row or kept it back
  */
-export async function writePlanned(client: Client, changedBy: string, unit: Unit): Promise<void> {
-  const { rows } = await client.query<{ place: string | null; pet_id: string; total: number }>(write, [changedBy]);
+export async function writePlanned(client: Client, author: Author, unit: Unit): Promise<void> {
+  const { rows } = await client.query<{ place: string | null; pet_id: string; total: number }>(write, [
+    author.changedBy,
+    author.reason,
+  ]);
   const [first] = rows;
   if (!first) return;
   const told = rows.map(
@@ -348,8 +357,8 @@ const write = `
     DELETE FROM inventory_item i USING planned WHERE planned.outcome = 'removed' AND i.pet_id = planned.pet_id
     RETURNING i.pet_id),
   recorded AS (
-    INSERT INTO stock_change (pet_id, ${stateList('#_before')}, ${stateList('#_after')}, changed_at, changed_by)
-    SELECT pet_id, ${stateList('#_before')}, ${stateList('#_after')}, statement_timestamp(), $1
+    INSERT INTO stock_change (pet_id, ${stateList('#_before')}, ${stateList('#_after')}, changed_at, changed_by, reason)
+    SELECT pet_id, ${stateList('#_before')}, ${stateList('#_after')}, statement_timestamp(), $1, $2
       FROM planned WHERE outcome IN ('changed', 'added', 'removed')),
   written AS (TABLE changed UNION ALL TABLE added UNION ALL SELECT pet_id, ${stateList('NULL')} FROM removed)
   SELECT place, pet_id, (count(*) OVER ())::integer AS total

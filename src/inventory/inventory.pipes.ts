@@ -1,8 +1,7 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
-import { holdsKey } from '../auth/api-key.format.js';
 import { ITEM_TAG } from './inventory.dto.js';
-import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock.limits.js';
+import { isPetId, isSafeName, MAX_PET_ID, MIN_PET_ID, SAFE_NAME_RULE } from './stock.limits.js';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
 @Injectable()
@@ -62,13 +61,6 @@ export class IfMatchPipe implements PipeTransform<string | undefined, IfMatch | 
     return { tags: comparable, mismatch: areOfItems ? undefined : NO_ITEM_TAG };
   }
 }
-
-/** The form of what a client adds to the history. */
-export const SAFE_NAME = /^[A-Za-z0-9_-]{1,64}$/;
-
-/** One that looks like an API key would go into the history. */
-export const isSafeName = (text: string) => SAFE_NAME.test(text) && !holdsKey(text);
-export const SAFE_NAME_RULE = '1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key';
 
 /** Bare or quoted as a string of RFC 9651 section 3.3.3. */
 @Injectable()

@@ -1,3 +1,5 @@
+import { holdsKey } from '../auth/api-key.format.js';
+
 /** The largest quantity: what PostgreSQL's `integer` holds. */
 export const MAX_QUANTITY = 2_147_483_647;
 
@@ -11,3 +13,10 @@ export function isPetId(text: string): boolean {
   const petId = BigInt(text);
   return petId >= MIN_PET_ID && petId <= MAX_PET_ID;
 }
+
+/** The form of what a client adds to the history. */
+export const SAFE_NAME = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** One that looks like an API key would go into the history. */
+export const isSafeName = (text: string) => SAFE_NAME.test(text) && !holdsKey(text);
+export const SAFE_NAME_RULE = '1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key';

@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { makeKey } from '../../src/auth/api-key.format.ts';
 import { type ImportOptions, importStock } from '../../src/commands/import.ts';
 import { awaitTurn, loadRows, planMerge, writePlanned } from '../../src/commands/stock-merge.ts';
 import { ITEM } from '../../src/inventory/stock-item.ts';
@@ -272,6 +273,31 @@ describe('inventory import', () => {
     }
   });
 
+  it('records --reason with each change, and refuses one that an update could not have', async () => {
+    await store.sql(
+      `INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 2, 'sold'); SET inventory.reason = 'theirs'`,
+    );
+    onTestFinished(() => store.sql('RESET inventory.reason').then(() => undefined));
+    const options = ['--new', 'add', '--missing', 'remove', '--reason', 'new-arrival'];
+    expect((await importCsv('1,5,sold\n3,3,sold', ...options)).code).toBe(0);
+    expect((await importCsv('1,6,sold')).code).toBe(0);
+    const reasons = await store.sql(
+      `SELECT pet_id, reason FROM stock_change WHERE changed_by LIKE 'command:%' AND pet_id IN (1, 2, 3)
+        ORDER BY quantity_after, id`,
+    );
+    expect(reasons).toEqual([
+      { pet_id: '3', reason: 'new-arrival' },
+      { pet_id: '1', reason: 'new-arrival' },
+      { pet_id: '1', reason: null },
+      { pet_id: '2', reason: 'new-arrival' }, // removed
+    ]);
+    for (const wrong of ['', 'two words', 'x'.repeat(65), makeKey()]) {
+      const { code, stderr } = await importCsv('1,7,sold', '--reason', wrong);
+      expect(code).toBe(2);
+      expect(stderr).toContain('It must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.');
+    }
+  });
+
   it('changes nothing after Ctrl-C, and prints so', async () => {
     const child = startInventory(store.url, IMPORT_CSV);
     child.stdin.write(`${CSV_HEADER}8,1,sold\n`);
@@ -345,7 +371,7 @@ describe('inventory import', () => {
       ]);
       await awaitTurn(client);
       await planMerge(client, RULES, {}, 'line', true);
-      await writePlanned(client, 'command:import', 'line');
+      await writePlanned(client, { changedBy: 'command:import', reason: undefined }, 'line');
       await client.query('COMMIT');
       expect((await client.query<object>(shown)).rows).toEqual(before);
     }
