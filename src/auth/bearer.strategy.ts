@@ -31,9 +31,12 @@ export class BearerStrategy {
     const bootstrapDigest = bootstrapKey && hash('sha256', bootstrapKey);
     this.#strategy = new Strategy({ passReqToCallback: true }, (presented, token, done) => {
       const { context, needed } = presented as Presented;
-      const check = needed === 'metrics:read' ? 'checkReader' : 'check';
       const digest = hash('sha256', token);
-      keyCheck[check](digest, context.deadline).then((key) => {
+      const checked =
+        needed === 'metrics:read'
+          ? keyCheck.checkReader(digest, context.deadline)
+          : keyCheck.check(digest, context.deadline, needed === 'inventory:write');
+      checked.then((key) => {
         if (key.failure === 'unknown_key' && digest === bootstrapDigest && !keyCheck.isPrepared) {
           done(new ApiError('service_unavailable', 'The key is not stored yet.'));
           return;

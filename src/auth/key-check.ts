@@ -26,19 +26,30 @@ const READER_SERVES_MS = 3_600_000;
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MS = 600_000;
 
-const CHECK_KEYS = `
-  SELECT ${SNAPSHOT},
+const checkKeys = (snapshot: string) => `
+  SELECT ${snapshot},
          encode(key_sha256, 'hex'), id, array_to_string(scopes, ' '), nullif(${KEY_STATE} || '_key', 'live_key')
     FROM (VALUES (1)) AS always LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
+const CHECK_KEYS = checkKeys('NULL, NULL');
+const CHECK_KEYS_AND_SNAPSHOT = checkKeys(SNAPSHOT);
 
 type KeyRow = readonly [
   life: string | null,
-  transactions: string,
+  transactions: string | null,
   digest: string | null,
   keyId: string,
   scopes: string,
   failure: 'expired_key' | 'revoked_key' | null,
 ];
+
+/** Under which no list may be used again. */
+const NO_SNAPSHOT: Snapshot = { life: null, transactions: '' };
+
+interface Call {
+  /** The SHA-256 of a key in lower-case hexadecimal. */
+  readonly digest: string;
+  readonly isUpdate: boolean;
+}
 
 /** Every request's one round trip. Only {@link KeyCheck.checkReader} remembers keys: a revocation holds at once everywhere. */
 @Injectable()
@@ -46,7 +57,7 @@ export class KeyCheck implements OnApplicationShutdown {
   /** Whether the database has all migrations and the bootstrap key. */
   isPrepared = false;
   readonly #connection: StatementConnection;
-  readonly #batcher: Batcher<string, CheckedKey>;
+  readonly #batcher: Batcher<Call, CheckedKey>;
   readonly #readers = new Map<string, { readonly key: CheckedKey; readonly until: number }>();
   readonly #notedAt = new Map<string, number>();
 
@@ -56,14 +67,24 @@ export class KeyCheck implements OnApplicationShutdown {
   ) {
     this.#connection = new StatementConnection(settings, 'key check');
     const limits = { maxCalls: 1_000, maxWaiting: settings.MAX_WAITING_REQUESTS };
-    this.#batcher = new Batcher((digests) => this.#checkAll(digests), { name: 'key_check', ...limits });
+    this.#batcher = new Batcher((calls) => this.#checkAll(calls), { name: 'key_check', ...limits });
   }
 
-  /** The digest is the SHA-256 of a key in lower-case hexadecimal. @throws NotApplied when the database does not say */
-  check(digest: string, deadline: number): Promise<CheckedKey> {
-    return untilDeadline(deadline, mayReadAgain, () => this.#batcher.call(digest, deadline)).catch((error: unknown) => {
+  /**
+   * @param digest the SHA-256 of a key in lower-case hexadecimal
+   * @param isUpdate needs no snapshot, and gets none unless another call does
+   * @throws NotApplied when the database does not say
+   */
+  check(digest: string, deadline: number, isUpdate = false): Promise<CheckedKey> {
+    const call = { digest, isUpdate };
+    return untilDeadline(deadline, mayReadAgain, () => this.#batcher.call(call, deadline)).catch((error: unknown) => {
       throw readFailure(error);
     });
+  }
+
+  /** The first check of an update that is under way or waits; undefined if there is none. */
+  nextUpdate(): Promise<CheckedKey> | undefined {
+    return this.#batcher.first(({ isUpdate }) => isUpdate);
   }
 
   /** For a reader of metrics, who must see an outage: without an answer, a key that was good within the last hour serves. */
@@ -80,18 +101,19 @@ export class KeyCheck implements OnApplicationShutdown {
 
   /** Asks the database, however many requests wait. */
   async isAnswered(deadline: number): Promise<void> {
-    await this.#batcher.call('00'.repeat(32), deadline, true); // no key has this SHA-256
+    await this.#batcher.call({ digest: '00'.repeat(32), isUpdate: false }, deadline, true); // no key has this SHA-256
   }
 
   async onApplicationShutdown(): Promise<void> {
     await this.#connection.close();
   }
 
-  async #checkAll(digests: readonly string[]): Promise<CheckedKey[]> {
-    const values = [arrayLiteral(Array.from(new Set(digests), (digest) => `\\x${digest}`))];
-    const rows = await this.#connection.run<KeyRow>({ sql: CHECK_KEYS, values });
-    const [[life, transactions] = [null, '']] = rows;
-    const snapshot = { life, transactions };
+  async #checkAll(calls: readonly Call[]): Promise<CheckedKey[]> {
+    const values = [arrayLiteral(Array.from(new Set(calls.map(({ digest }) => digest)), (digest) => `\\x${digest}`))];
+    const sql = calls.every(({ isUpdate }) => isUpdate) ? CHECK_KEYS : CHECK_KEYS_AND_SNAPSHOT;
+    const rows = await this.#connection.run<KeyRow>({ sql, values });
+    const [[life, transactions] = [null, null]] = rows;
+    const snapshot = transactions === null ? NO_SNAPSHOT : { life, transactions };
     const unknown: CheckedKey = { failure: 'unknown_key', keyId: undefined, scopes: [], snapshot };
     const known = new Map<string, CheckedKey>();
     for (const [, , digest, keyId, scopes, failure] of rows) {
@@ -99,7 +121,7 @@ export class KeyCheck implements OnApplicationShutdown {
       known.set(digest, { failure: failure ?? undefined, keyId, scopes: scopes.split(' '), snapshot });
       if (failure === null) this.#noteUse(keyId);
     }
-    return digests.map((digest) => known.get(digest) ?? unknown);
+    return calls.map(({ digest }) => known.get(digest) ?? unknown);
   }
 
   /** Best effort and beside the request, so it waits neither for the disk nor for a standby. */

@@ -7,9 +7,9 @@ import { DeadlinePassed } from './deadline.js';
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** Waits two turns of the event loop: the results of a batch are passed on, and the next batch is sent. */
+/** Waits some turns of the event loop: the results of a batch are passed on, and the next batch is sent. */
 async function settled(): Promise<void> {
-  for (let turn = 0; turn < 2; turn++) await new Promise(setImmediate);
+  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
 }
 
 /** Runs batches, each until the test ends it. */
@@ -32,6 +32,10 @@ class Stage {
 
   get isBusy(): boolean {
     return this.#end !== undefined;
+  }
+
+  succeed(): void {
+    this.#end?.(false);
   }
 
   async end(fails = false): Promise<void> {
@@ -61,15 +65,82 @@ describe('Batcher', () => {
     expect(await batchesAtResult).toBe(2);
   });
 
-  it('with inHalves, sends up to four calls at once, otherwise half of those that wait or were in the last batch', async () => {
+  it('waits for calls that are about to join, once, and leaves a turn after they are here', async () => {
     const stage = new Stage();
-    const batcher = new Batcher(stage.run, { maxCalls: 100, maxWaiting: 100, inHalves: true });
-    for (const calls of [5, 20, 5]) {
-      for (let call = 0; call < calls; call++) void batcher.call(call, NEVER);
+    const arrivals: PromiseWithResolvers<undefined>[] = [];
+    const joining = vi.fn(() => {
+      const arrival = Promise.withResolvers<undefined>();
+      arrivals.push(arrival);
+      return arrival.promise;
+    });
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, joining });
+    void batcher.call(1, NEVER);
+    for (let turn = 0; turn < 5; turn++) await settled();
+    expect(stage.batches).toEqual([]);
+    void arrivals[0]?.promise.then(() => batcher.call(2, NEVER));
+    arrivals[0]?.resolve(undefined);
+    await settled();
+    expect(stage.batches).toEqual([[1, 2]]);
+    expect(joining).toHaveBeenCalledTimes(1);
+  });
+
+  it('does not wait if nobody is about to join', async () => {
+    const stage = new Stage();
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, joining: () => undefined });
+    void batcher.call(1, NEVER);
+    await new Promise(setImmediate);
+    expect(stage.batches).toEqual([[1]]);
+  });
+
+  it.each(['fails', 'hangs'])('sends a batch although what it waits for %s', async (how) => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const stage = new Stage();
+    const joining = () => (how === 'fails' ? Promise.reject(new Error()) : new Promise<void>(() => undefined));
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, joining });
+    void batcher.call(1, NEVER);
+    await settled();
+    if (how === 'hangs') {
+      vi.advanceTimersByTime(49);
       await settled();
-      while (stage.isBusy) await stage.end();
+      expect(stage.batches).toEqual([]);
+      vi.advanceTimersByTime(1);
+      await settled();
     }
-    expect(stage.batches.map((calls) => calls.length)).toEqual([4, 1, 11, 9, 5]);
+    expect(stage.batches).toEqual([[1]]);
+  });
+
+  it('passes on results before the next batch, which leaves two turns later, if calls may be about to join', async () => {
+    const stage = new Stage();
+    const joining = vi.fn(() => undefined);
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, joining });
+    const result = batcher.call(1, NEVER);
+    await new Promise(setImmediate);
+    void batcher.call(2, NEVER);
+    stage.succeed();
+    expect(await result).toBe('1@0');
+    await new Promise(setImmediate);
+    void batcher.call(3, NEVER);
+    expect(stage.batches).toEqual([[1]]);
+    await new Promise(setImmediate);
+    expect(stage.batches).toEqual([[1], [2, 3]]);
+  });
+
+  it('tells the first call under way or waiting that is meant, until it has its result', async () => {
+    const stage = new Stage();
+    const batcher = new Batcher(stage.run, { maxCalls: 1, maxWaiting: 10 });
+    for (const call of [1, 2, 4]) void batcher.call(call, NEVER);
+    await settled();
+    const isEven = (call: number) => call % 2 === 0;
+    const [underWay, waiting] = [batcher.first(() => true), batcher.first(isEven)];
+    expect(batcher.first((call) => call > 9)).toBeUndefined();
+    await stage.end();
+    await stage.end();
+    expect([await underWay, await waiting]).toEqual(['1@0', '2@1']);
+    const last = batcher.first(isEven);
+    await stage.end();
+    expect(await last).toBe('4@2');
+    expect(batcher.first(isEven)).toBeUndefined();
   });
 
   it('sends every call once, in a later batch, and fails only the calls of a failed batch', async () => {
@@ -80,11 +151,15 @@ describe('Batcher', () => {
     const property = fc.asyncProperty(
       fc.array(step, { maxLength: 60 }),
       fc.integer({ min: 1, max: 5 }),
-      fc.boolean(),
-      async (steps, maxCalls, inHalves) => {
+      fc.constantFrom(
+        undefined,
+        () => undefined,
+        () => Promise.resolve(),
+      ),
+      async (steps, maxCalls, joining) => {
         const stage = new Stage();
         const order = (call: number) => ({ key: queueOf(call), exclusive: isExclusive(call) });
-        const batcher = new Batcher(stage.run, { maxCalls, maxWaiting: NEVER, inHalves, order });
+        const batcher = new Batcher(stage.run, { maxCalls, maxWaiting: NEVER, order, ...(joining && { joining }) });
         const calls: { call: number; batchesBefore: number; outcome: Promise<string> }[] = [];
         for (const each of steps) {
           if (typeof each === 'number') {

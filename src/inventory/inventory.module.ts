@@ -1,4 +1,6 @@
 import { Module } from '@nestjs/common';
+import { AuthModule } from '../auth/auth.module.js';
+import { KeyCheck } from '../auth/key-check.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { Settings } from '../settings.js';
 import { FastInventoryService } from './fast/fast-inventory.service.js';
@@ -7,14 +9,17 @@ import { InventoryService } from './inventory.service.js';
 import { ListResponses } from './list-responses.js';
 
 @Module({
+  imports: [AuthModule],
   controllers: [InventoryController],
   providers: [
     ListResponses,
     {
       provide: InventoryService,
-      inject: [PrismaService, Settings],
-      useFactory: (prisma: PrismaService, settings: Settings) =>
-        settings.FAST === 'on' ? new FastInventoryService(prisma, settings) : new InventoryService(prisma),
+      inject: [PrismaService, Settings, KeyCheck],
+      useFactory: (prisma: PrismaService, settings: Settings, keyCheck: KeyCheck) =>
+        settings.FAST === 'on'
+          ? new FastInventoryService(prisma, settings, () => keyCheck.nextUpdate())
+          : new InventoryService(prisma),
     },
   ],
   exports: [InventoryService],

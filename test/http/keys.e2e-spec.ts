@@ -205,6 +205,25 @@ describe('a stored key', () => {
     expect(run.mock.calls.map(([{ values }]) => values)).toEqual(Array(2).fill([String.raw`{"\\x00"}`]));
   });
 
+  it('is checked without a snapshot if all the requests are updates, whether it is known or not', async () => {
+    const run = vi.spyOn(StatementConnection.prototype, 'run');
+    onTestFinished(() => run.mockRestore());
+    const keyCheck = service.app.get(KeyCheck);
+    const deadline = performance.now() + 20_000;
+    const check = (key: string, isUpdate: boolean) => keyCheck.check(hash('sha256', key), deadline, isUpdate);
+    const snapshot = { life: null, transactions: '' };
+    expect(await Promise.all([check(KEY, true), check('other', true)])).toMatchObject([
+      { failure: undefined, snapshot },
+      { failure: 'unknown_key', keyId: undefined, scopes: [], snapshot },
+    ]);
+    const taken = { life: expect.any(String) as unknown, transactions: expect.stringMatching(/^\d+:/) as unknown };
+    expect(await Promise.all([check('other', true), check(KEY, false)])).toMatchObject([
+      { failure: 'unknown_key', snapshot: taken },
+      { failure: undefined, snapshot: taken },
+    ]);
+    expect(run.mock.calls.map(([{ sql }]) => sql.includes('pg_current_snapshot'))).toEqual([false, true]);
+  });
+
   it('is not known, and nothing was written, when its check is under way at the deadline', async () => {
     await service.database.session('LOCK TABLE api_key');
     const checked = service.app.get(KeyCheck).check('00', performance.now() + 300);

@@ -12,10 +12,10 @@ export class FastInventoryService extends InventoryService implements OnApplicat
   readonly #lists: ListCache;
   readonly #updates: QuantityUpdates;
 
-  constructor(prisma: PrismaService, settings: Settings) {
+  constructor(prisma: PrismaService, settings: Settings, joining?: () => Promise<unknown> | undefined) {
     super(prisma);
     this.#lists = new ListCache(settings, prisma, this.counts);
-    this.#updates = new QuantityUpdates(settings, this.counts);
+    this.#updates = new QuantityUpdates(settings, this.counts, joining);
   }
 
   protected override async readList(snapshot: Snapshot, deadline: number): Promise<StockList> {

@@ -38,10 +38,14 @@ export class QuantityUpdates {
   /** What the database's clock is ahead of `performance.now()`, as of the session's beginning. */
   #clockAheadMs = 0;
 
-  /** @param counts of which `heldCommits` is what it was when a session of updates last began */
+  /**
+   * @param counts of which `heldCommits` is what it was when a session of updates last began
+   * @param joining settles when those are here who are about to update
+   */
   constructor(
     settings: Settings,
     private readonly counts: InventoryService['counts'],
+    joining: () => Promise<unknown> | undefined = () => undefined,
   ) {
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#connection = new StatementConnection(settings, 'updates', (client) => this.#prepare(client));
@@ -51,7 +55,7 @@ export class QuantityUpdates {
       maxWaiting: settings.MAX_WAITING_REQUESTS,
       open: () => this.#connection.open(),
       notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
-      inHalves: true,
+      joining,
       // Of several updates of a pet each is recorded after the one before, as if that took place for sure. One that has a
       // precondition or a key may not, so it is the only one of its pet.
       order: ({ petId, ifMatch, idempotencyKey }) => ({
