@@ -171,11 +171,11 @@ export async function importStock(name: string, options: ImportOptions): Promise
     }
   };
   async function work(client: Client): Promise<Import> {
-    await loadRows(client, csv());
+    const rows = await loadRows(client, csv());
     await refuseProblems(client, unit, adviceFor);
     stage = dryRun ? 'comparing' : 'writing';
     if (!dryRun) await awaitTurn(client);
-    const { tellsTime, ...summary } = await planMerge(client, options, facts, unit, !dryRun);
+    const { tellsTime, ...summary } = await planMerge(client, options, { ...facts, rows }, unit, !dryRun);
     // A file's name may be longer than what may be stored.
     const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
     if (!dryRun) await writePlanned(client, { changedBy, reason: options.reason }, unit);

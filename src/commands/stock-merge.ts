@@ -28,8 +28,8 @@ export type Unit = 'line' | 'item';
 
 const TOLD = 20;
 
-/** Begins the transaction and sends a file's rows, in CSV, into a temporary table. Nothing of the stock is locked. */
-export async function loadRows(client: Client, csv: AsyncIterable<string>): Promise<void> {
+/** Begins the transaction and sends a file's rows, in CSV, into a temporary table. Nothing of the stock is locked. @returns their count */
+export async function loadRows(client: Client, csv: AsyncIterable<string>): Promise<number> {
   await client.query(`
     SET temp_buffers = '64MB';
     BEGIN ISOLATION LEVEL READ COMMITTED;
@@ -40,8 +40,10 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
     CREATE TEMP TABLE incoming (place bigint, fault text COLLATE "C",
       ${MEMBERS.map(({ column, type }) => `${column} ${type}`).join(', ')}, made text COLLATE "C")
       ON COMMIT DROP`);
-  await pipeline(csv, client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
-  await client.query(`SET LOCAL statement_timeout = '30min'; ANALYZE incoming`);
+  const copy = client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)'));
+  await pipeline(csv, copy);
+  await client.query(`SET LOCAL statement_timeout = '30min'; ANALYZE incoming (fault, pet_id)`);
+  return copy.rowCount;
 }
 
 /**
@@ -102,14 +104,14 @@ export async function awaitTurn(client: Client): Promise<void> {
 export async function planMerge(
   client: Client,
   rules: Rules,
-  facts: FileFacts,
+  file: FileFacts & { readonly rows: number },
   unit: Unit,
   locks: boolean,
 ): Promise<Summary & { tellsTime: boolean }> {
   const rule = await findRuleAgainst('imports', async (sql) => (await client.query<object>(sql)).rows);
   if (rule !== undefined) throw new Failure(rule);
   const locking = (lock: string) => (locks ? `FOR ${lock} OF i` : '');
-  if (facts.hasExported) await client.query(`UPDATE incoming SET made = '${MADE.new}' WHERE made IS NULL`);
+  if (file.hasExported) await client.query(`UPDATE incoming SET made = '${MADE.new}' WHERE made IS NULL`);
   await client.query(`
     CREATE TEMP TABLE planned ON COMMIT DROP AS
     SELECT file.place, i.pet_id, ${stateList('i.# AS #_before')}, ${AFTER.map((sql, at) => `${sql} AS ${STATE[at]?.column}_after`).join()}, file.made,
@@ -125,14 +127,14 @@ export async function planMerge(
            CASE WHEN made = '${MADE.unedited}' THEN 'gone' WHEN made IS NULL OR made = '${MADE.new}' THEN 'added' ELSE 'stale' END
       FROM incoming file
      WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) ORDER BY pet_id`);
-  const tellsTime = rules.missing === 'remove' && (await planRemoval(client, facts, locking('UPDATE')));
-  await client.query('ANALYZE planned');
+  const tellsTime = rules.missing === 'remove' && (await planRemoval(client, file, locking('UPDATE')));
+  await client.query('ANALYZE planned (pet_id, outcome)');
   const counts = await countPlanned(client);
-  await refusePlanned(client, rules, facts, unit, counts);
+  await refusePlanned(client, rules, file, unit, counts);
   if (rules.stale === 'skip' && counts['stale'])
     await client.query(`UPDATE planned SET outcome = 'skipped' WHERE outcome = 'stale'`);
-  const { added = 0, changed = 0, removed = 0, stale: skipped = 0, kept = 0, gone = 0, rows = 0 } = counts;
-  const unchanged = rows - added - changed - skipped - gone;
+  const { added = 0, changed = 0, removed = 0, stale: skipped = 0, kept = 0, gone = 0 } = counts;
+  const unchanged = file.rows - added - changed - skipped - gone;
   return { added, changed, unchanged, removed, skipped, kept, gone, tellsTime };
 }
 
@@ -164,8 +166,7 @@ type Counts = Readonly<Record<string, number>>;
 async function countPlanned(client: Client): Promise<Counts> {
   const { rows } = await client.query<{ outcome: string; count: number; incomplete: number }>(`
     SELECT outcome, count(*)::integer AS count, (count(*) FILTER (WHERE ${IS_INCOMPLETE}))::integer AS incomplete
-      FROM planned GROUP BY outcome
-     UNION ALL SELECT 'rows', count(*)::integer, 0 FROM incoming`);
+      FROM planned GROUP BY outcome`);
   const incomplete = rows.find(({ outcome }) => outcome === 'added')?.incomplete ?? 0;
   return { incomplete, ...Object.fromEntries(rows.map(({ outcome, count }) => [outcome, count])) };
 }
@@ -174,15 +175,15 @@ async function countPlanned(client: Client): Promise<Counts> {
 async function refusePlanned(
   client: Client,
   rules: Rules,
-  facts: FileFacts,
+  { hasExported, rows: inFile }: FileFacts & { readonly rows: number },
   unit: Unit,
   counts: Counts,
 ): Promise<void> {
-  const { added = 0, present = 0, stale = 0, incomplete = 0, rows: inFile = 0 } = counts;
+  const { added = 0, present = 0, stale = 0, incomplete = 0 } = counts;
   if (inFile === 0 && rules.missing === 'remove') throw new Failure('the file has no pet; it would remove them all');
   const { rows: pets } = await client.query('SELECT FROM inventory_item LIMIT 1');
   const isEmpty = pets.length === 0;
-  if (isEmpty && facts.hasExported)
+  if (isEmpty && hasExported)
     throw new Failure(
       `the store has no pets, so the file was made from another one; remove the column "${EXPORTED}" to add them`,
     );
@@ -364,13 +365,16 @@ const write = `
   SELECT place, pet_id, (count(*) OVER ())::integer AS total
     FROM planned LEFT JOIN (SELECT true AS is_written, * FROM written) AS written USING (pet_id)
    WHERE outcome IN ('changed', 'added', 'removed')
+     -- Without such a trigger, the rows are not compared.
+     AND EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgtype & 3 = 3 AND tgenabled IN ('O', 'A'))
      AND (is_written IS NULL OR (${stateList()}) IS DISTINCT FROM (${stateList('#_after')}))
    ORDER BY place, pet_id LIMIT ${TOLD}`;
 
 /** Some pets of an outcome, in words. */
 export async function tellPlanned(client: Client, outcome: Outcome, unit: Unit): Promise<string[]> {
   const { rows } = await client.query<Record<string, string | number | null>>(
-    `SELECT *, ${STATE_TAG} AS tag FROM planned WHERE outcome = $1 ORDER BY pet_id LIMIT ${TOLD}`,
+    // They are in the order of their ids.
+    `SELECT *, ${STATE_TAG} AS tag FROM planned WHERE outcome = $1 LIMIT ${TOLD}`,
     [outcome],
   );
   return rows.map((row) => {

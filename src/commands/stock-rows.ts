@@ -281,11 +281,13 @@ function textOf(value: unknown, isString: boolean): string {
  */
 function petOf(written: readonly string[], leftOut: readonly boolean[], exported?: string, point = '.'): Entry {
   if (MEMBERS.every(({ holds }, at) => holds(written[at] ?? ''))) {
+    // Nearly all rows are like these.
+    if (exported === undefined) return { pet: `${written.map(csvField).join()},`, faults: NONE };
     const [petId = '', quantity = '', status = ''] = written;
     const isUnedited = exported === `${petId}:${itemTag({ quantity, status })}:`;
-    // Nearly all rows are like these.
-    if (isUnedited || exported === undefined)
-      return { pet: `${written.map(csvField).join()},${isUnedited ? MADE.unedited : ''}`, faults: NONE };
+    const origin = isUnedited ? undefined : readExported(exported);
+    if (isUnedited || origin?.petId === petId)
+      return { pet: `${written.map(csvField).join()},${origin?.tag ?? MADE.unedited}`, faults: NONE };
   }
   const bare = written.map((text, at) => bareText(text, MEMBERS[at]?.json.isString ? '.' : point));
   const texts = bare.map((text, at) => (MEMBERS[at]?.json.isString || hasThousands(text) ? text : plainDigits(text)));

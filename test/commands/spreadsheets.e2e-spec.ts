@@ -363,7 +363,9 @@ describe('--missing remove', () => {
     const url = Object.assign(new URL(store.url), { username: role, password: 'secret' });
     const { code, stdout, stderr } = await inventory(url.href, ['export', '--end-mark']);
     expect([code, stdout.endsWith('\n# end\n')]).toEqual([0, true]);
-    expect(stderr).toMatch(/^the end mark does not tell when the export was made: permission denied .+ \(42501\)\n$/);
+    expect(stderr).toMatch(
+      /^the end mark does not tell when the export was made: .*permission denied for table stock_change/,
+    );
   });
 });
 
