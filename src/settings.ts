@@ -1,5 +1,6 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { readText, tlsOptions } from './database/tls.ts';
+import { PASSWORD_FILE, passwordReader } from './database/connection-config.ts';
+import { postgresUrl } from './database/database-url.ts';
 import { Failure } from './errors/error-text.ts';
 import { LIMITS } from './http/limits.ts';
 
@@ -24,30 +25,10 @@ function oneOf<const T extends string>(...choices: readonly T[]) {
   };
 }
 
-/** No @ comes after the host, or a password that was not encoded has ended too early. */
-const ADDRESS = /^postgres(ql)?:\/\/([^/?#]*@)?([^/?#@,]*?)(?::(\d+))?([/?#][^@]*)?$/i;
-
-function postgresUrl(text: string): string {
-  const [, , , , port] = ADDRESS.exec(text) ?? [];
-  if (Number(port) > 65_535) throw new Error('must name a port up to 65535');
-  try {
-    decodeURIComponent(text);
-    if (!ADDRESS.test(text) || !URL.canParse(text)) throw new URIError();
-  } catch {
-    throw new Error(
-      'must be a postgresql:// address of one host, with these percent-encoded in its user and password: @ is %40, : %3A, / %2F, ? %3F, # %23, % %25',
-    );
-  }
-  tlsOptions(text);
-  return text;
-}
-
-/** Most editors and secret stores add a line break. */
-function passwordFrom(file: string): string | undefined {
+function passwordFile(file: string): string | undefined {
   if (file === '') return undefined;
-  const password = readText(file, 'names a file that cannot be read').replace(/\r?\n$/, '');
-  if (password === '') throw new Error('names a file that is empty');
-  return password;
+  passwordReader(file); // throws when there is none
+  return file;
 }
 
 function bearerToken(text: string): string | undefined {
@@ -73,7 +54,7 @@ function entry<T>(meaning: string, fallback: string | undefined, read: (text: st
 /** Every setting, in the order of the README's table, which is checked against this one. */
 export const SETTINGS = {
   DATABASE_URL: entry('PostgreSQL connection string (required)', undefined, postgresUrl),
-  DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', passwordFrom),
+  DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', passwordFile),
   PORT: entry('TCP port to listen on; 0 picks a free one', '3000', integer(0, 65_535)),
   HOST: entry('Address to listen on', '0.0.0.0', (text) => text),
   BOOTSTRAP_API_KEY: entry('A key with every scope; 32 to 256 of A-Za-z0-9._~+/-', '', bearerToken),
@@ -122,25 +103,47 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
   }
   if (faults.length > 0) throw new Failure(faults.join('\n'));
   const settings = values as Settings;
-  const { DATABASE_URL, DATABASE_PASSWORD_FILE: password } = settings;
-  return password === undefined ? settings : { ...settings, DATABASE_URL: withPassword(DATABASE_URL, password) };
+  const { DATABASE_URL, DATABASE_PASSWORD_FILE: file } = settings;
+  return file === undefined ? settings : { ...settings, DATABASE_URL: withPasswordFile(DATABASE_URL, file) };
 }
 
-/** As libpq has it, PGHOST and PGSSLMODE count where the address has no host and no mode. An empty one counts as none. */
+/** libpq's own settings, by the parameter that they stand for. An empty one counts as none. */
+const PARAMETERS = {
+  PGHOST: 'host',
+  PGSSLMODE: 'sslmode',
+  PGSSLROOTCERT: 'sslrootcert',
+  PGSSLCERT: 'sslcert',
+  PGSSLKEY: 'sslkey',
+  PGSSLCRL: 'sslcrl',
+  PGCHANNELBINDING: 'channel_binding',
+  PGREQUIREAUTH: 'require_auth',
+  PGREQUIREPEER: 'requirepeer',
+  PGHOSTADDR: 'hostaddr',
+};
+
+/** As libpq has it, the environment counts where the address says nothing, and TLS files count only with an sslmode. */
 function withEnvironment(source: Readonly<Record<string, string | undefined>>): string | undefined {
-  const { DATABASE_URL: address, PGHOST: host, PGSSLMODE: mode } = source;
-  if (address === undefined || !URL.canParse(address)) return address;
-  const { hostname, searchParams } = new URL(address);
+  const { DATABASE_URL: address, PGSSLMODE: mode } = source;
+  const url = /^postgres(ql)?:\/\/([^@]*@)?(:\d*)?(\/|\?|$)/i.test(address ?? '')
+    ? (address ?? '').replace(/\/\/([^@]*@)?(:\d*)?/, '//')
+    : address;
+  if (address === undefined || url === undefined || !URL.canParse(url)) return address;
+  const { hostname, searchParams } = new URL(url);
   const given = new URLSearchParams();
-  if (host && !hostname && !searchParams.get('host')) given.set('host', host);
-  if (mode && !searchParams.has('sslmode')) given.set('sslmode', mode);
+  for (const [name, parameter] of Object.entries(PARAMETERS)) {
+    const value = source[name];
+    if (/^ssl(?!mode)/.test(parameter) && !searchParams.has('sslmode') && !mode) continue;
+    const isSet = parameter === 'host' ? hostname || searchParams.get('host') : searchParams.has(parameter);
+    if (value && !isSet) given.set(parameter, value);
+  }
   return given.size === 0 ? address : `${address}${address.includes('?') ? '&' : '?'}${given.toString()}`;
 }
 
-function withPassword(databaseUrl: string, password: string): string {
+/** The path and not the password: each new connection reads the file. */
+function withPasswordFile(databaseUrl: string, file: string): string {
   const url = new URL(databaseUrl);
   if (url.password || url.searchParams.has('password'))
     throw new Failure('DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password');
-  url.searchParams.set('password', password); // not url.password: an address without a host cannot have one
+  url.searchParams.set(PASSWORD_FILE, file);
   return url.href;
 }

@@ -103,6 +103,26 @@ describe.concurrent('the password of the database', () => {
     await service.terminate();
   });
 
+  it('may be changed in the role and in DATABASE_PASSWORD_FILE while the service runs', async () => {
+    const rotating = join(folder, 'rotating-password');
+    const set = (text: string) => postgres.database.sql(`ALTER ROLE rotated PASSWORD ${escapeLiteral(text)}`);
+    await postgres.database.sql('CREATE ROLE rotated SUPERUSER LOGIN');
+    await set('first');
+    writeFileSync(rotating, 'first\n');
+    const service = await startServe(withoutPassword('rotated'), { DATABASE_PASSWORD_FILE: rotating });
+    await expectTold(service, 'ready');
+    const probe = async () => {
+      await postgres.database.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotated'`);
+      return (await fetch(`${service.url}/health/ready`)).status;
+    };
+    await set('second');
+    await expect.poll(probe).toBe(503);
+    writeFileSync(rotating, 'second\n');
+    await expect.poll(probe).toBe(200);
+    await expectConnects(withoutPassword('rotated'), { DATABASE_PASSWORD_FILE: rotating });
+    await service.terminate();
+  });
+
   it('is reported missing in one line by commands, readiness and requests, and the service leaks no connection', async () => {
     const line = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
     for (const args of EACH_LAYER) expect(await inventory(withoutPassword(), args)).toEqual(failedIn(args, line));
@@ -136,6 +156,29 @@ const noTls = (why: string) =>
   `no TLS with the database of DATABASE_URL: ${why}; check its host, sslmode, sslrootcert, sslcert and sslkey`;
 const UNTRUSTED = noTls('unable to verify the first certificate');
 const WRONG_HOST = noTls("Hostname/IP does not match certificate's altnames: IP: 127.0.0.1 is not in the cert's list");
+
+describe('an engine that is not PostgreSQL', () => {
+  it.each([
+    ['CockroachDB CCL v25.2.1 (x86_64-pc-linux-gnu, built 2025/06/02)', 'CockroachDB'],
+    ['PostgreSQL 15.12-YB-2025.1.0.0-b168 on x86_64-pc-linux-gnu', 'YugabyteDB'],
+    ['PostgreSQL 14.19 on x86_64-pc-linux-gnu', 'PostgreSQL 14'],
+  ])('is refused by commands and readiness when version() is %s', async (version, engine) => {
+    const database = await createDatabase({ migrated: true });
+    await database.sql('CREATE SCHEMA vendor');
+    await database.sql(
+      `CREATE FUNCTION vendor.version() RETURNS text LANGUAGE sql AS $$ SELECT ${escapeLiteral(version)} $$`,
+    );
+    await database.sql(
+      `ALTER DATABASE ${new URL(database.url).pathname.slice(1)} SET search_path = vendor, pg_catalog, public`,
+    );
+    const line = `${engine} is not supported: docs/deployment.md#which-postgresql`;
+    for (const args of EACH_LAYER) expect(await inventory(database.url, args)).toEqual(failedIn(args, line));
+    const service = await startServe(database.url);
+    await expectTold(service, `not ready: ${line}`);
+    expect((await fetch(`${service.url}/health/ready`)).status).toBe(503);
+    await service.terminate();
+  });
+});
 
 describe('TLS with PostgreSQL', () => {
   it.concurrent.each([
@@ -206,6 +249,31 @@ describe('TLS with PostgreSQL', () => {
     expect(service.log).not.toContain('uncaught');
     expect(await service.terminate()).toBe(0);
   });
+
+  it.each(['scram-sha-256', 'md5', 'password', 'trust'])(
+    'with channel_binding=require and %s in pg_hba.conf, connects by SCRAM-SHA-256-PLUS or not at all',
+    async (method) => {
+      await postgres.database.sql('DROP ROLE IF EXISTS bound');
+      await postgres.database.sql(
+        `DO $$ BEGIN ${method === 'md5' ? `SET LOCAL password_encryption = 'md5';` : ''}
+         CREATE ROLE bound SUPERUSER LOGIN PASSWORD 'secret'; END $$`,
+      );
+      onTestFinished(async () => {
+        await postgres.wantTls('off');
+        await postgres.database.setSystem('SET ssl = on');
+      });
+      await postgres.wantTls('hostssl', method);
+      const url = new URL(address('sslmode=require'));
+      [url.username, url.password] = ['bound', 'secret'];
+      await expectConnects(url.href, {}); // the control
+      for (const binding of ['prefer', 'disable']) await expectConnects(`${url.href}&channel_binding=${binding}`, {});
+      if (method === 'scram-sha-256') return expectConnects(`${url.href}&channel_binding=require`, {});
+      const line =
+        'the database did not use SCRAM-SHA-256-PLUS, which channel_binding=require demands; let pg_hba.conf and the role use scram-sha-256, connect without a pooler, or remove channel_binding';
+      for (const args of EACH_LAYER)
+        expect(await inventory(`${url.href}&channel_binding=require`, args)).toEqual(failedIn(args, line));
+    },
+  );
 
   it('is reported as missing when the server demands it, and as unsupported when the server has none', async () => {
     onTestFinished(async () => {

@@ -6,10 +6,12 @@ import { connectionConfig, openConnection, schemaOf } from './connection-config.
 
 const bounds = { statement_timeout: 1_500, lock_timeout: 900 };
 
-/** What a session of the address is told first. */
+const POSTGRES = Promise.resolve({ rows: [{ version: 'PostgreSQL 18.4' }] });
+
+/** What a session of the address is told first, after it is asked for its version. */
 async function firstStatement(url: string): Promise<string> {
   let told = '';
-  const client = { query: (sql: string) => Promise.resolve((told = sql)) };
+  const client = { query: (sql: string) => (told = sql) && POSTGRES };
   await connectionConfig(url, 'list', bounds).onConnect(client as unknown as ClientBase);
   return told;
 }
@@ -53,7 +55,7 @@ describe('connectionConfig', () => {
 
   it.each([
     ['whose first statement fails', refuse, () => undefined],
-    ['that cannot be prepared', () => Promise.resolve(), refuse],
+    ['that cannot be prepared', () => POSTGRES, refuse],
   ])('cuts a connection %s, because its orderly end could wait for ever', async (_, query, prepare) => {
     const destroy = vi.fn();
     const client = { query, connection: { stream: { destroy } } };

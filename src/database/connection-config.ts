@@ -1,6 +1,8 @@
 import pg from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
+import { Failure } from '../errors/error-text.ts';
+import { refuseOtherEngine } from './engine.ts';
+import { lastText, readText, TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /** The statements rely on these. docs/decisions/session-settings.md says why, and what holds behind a pooler. */
 const SESSION_SETTINGS = {
@@ -35,11 +37,49 @@ export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 /** Makes a new connection ready before its first use. */
 export type Prepare = (client: pg.ClientBase) => unknown;
 
-/** The driver itself leaves a connection open after an error of its own, such as a missing password. */
+/** The parameter by which `readSettings` passes on DATABASE_PASSWORD_FILE. */
+export const PASSWORD_FILE = 'DATABASE_PASSWORD_FILE';
+
+const WITHOUT_BINDING =
+  'the database did not use SCRAM-SHA-256-PLUS, which channel_binding=require demands; let pg_hba.conf and the role use scram-sha-256, connect without a pooler, or remove channel_binding';
+
+/** @returns what reads the file anew, for each connection. Most editors and secret stores add a line break. */
+export function passwordReader(file: string): () => string {
+  const failure = 'names a file that cannot be read';
+  const read = () => readText(file, failure).replace(/\r?\n$/, '');
+  if (read() === '') throw new Error('names a file that is empty');
+  return lastText(read);
+}
+
+interface OwnConfig extends pg.ClientConfig {
+  readonly passwordFrom?: (() => string) | undefined;
+  readonly isBound?: boolean;
+}
+
 class Client extends pg.Client {
-  constructor(config?: string | pg.ClientConfig) {
+  /** Whether the server has proved by the last exchange that it is the one which this TLS connection leads to. */
+  isBound = false;
+
+  constructor(config?: string | OwnConfig) {
     super(config);
-    this.connection.once('error', () => cut(this));
+    const { connection } = this;
+    connection.once('error', () => cut(this)); // the driver leaves a connection open after an error of its own
+    const { passwordFrom, isBound: mustBeBound } = (config ?? {}) as OwnConfig;
+    const own = this as unknown as { password: unknown };
+    const password = own.password;
+    let isOffered = false;
+    // These come before the driver's own listeners, which only `connect` adds.
+    connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: string[] }) => {
+      isOffered = mechanisms.includes('SCRAM-SHA-256-PLUS');
+      this.isBound = false;
+    });
+    connection.on('authenticationSASLFinal', () => (this.isBound = isOffered));
+    if (!passwordFrom && !mustBeBound) return;
+    // The driver asks for the password only when it is about to answer the server's demand.
+    own.password = () => {
+      if (mustBeBound && !isOffered) throw new Failure(WITHOUT_BINDING);
+      return passwordFrom?.() ?? password ?? undefined;
+    };
   }
 }
 
@@ -59,7 +99,20 @@ export function connectionConfig(
   // The driver would send these two as startup parameters, which a pooler refuses.
   const { statement_timeout, lock_timeout, ...boundsOfDriver } = bounds;
   const identity = { application_name: `inventory ${name}`, ssl };
-  const own = { ...identity, keepAlive: true, keepAliveInitialDelayMillis: 10_000, ...boundsOfDriver };
+  const file = url.searchParams.get(PASSWORD_FILE);
+  const binding = url.searchParams.get('channel_binding');
+  const authentication = {
+    ...(file !== null && { passwordFrom: passwordReader(file) }),
+    ...(ssl !== false && { enableChannelBinding: binding === 'require' || binding === 'prefer' }),
+    ...(binding === 'require' && { isBound: true }),
+  };
+  const own = {
+    ...identity,
+    ...authentication,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    ...boundsOfDriver,
+  };
   const all = {
     statement_timeout: String(Number(statement_timeout ?? 0)), // first of all, because the one of the role holds until then
     lock_timeout: String(lock_timeout ?? 0),
@@ -68,13 +121,22 @@ export function connectionConfig(
     ...settings,
   };
   // The driver prefers what it finds in the URL.
-  for (const option of [...Object.keys(own), 'statement_timeout', 'lock_timeout', ...TLS_PARAMETERS]) {
+  for (const option of [
+    ...Object.keys(own),
+    'statement_timeout',
+    'lock_timeout',
+    'channel_binding',
+    PASSWORD_FILE,
+    ...TLS_PARAMETERS,
+  ]) {
     url.searchParams.delete(option);
   }
   const sets = Object.entries(all).map(([setting, value]) => `SET ${setting} = ${pg.escapeLiteral(value)}`);
   const firstStatement = [...sets, CONDITIONAL_SETTINGS].join(';');
   const onConnect = async (client: pg.ClientBase): Promise<void> => {
     try {
+      if (binding === 'require' && !(client as Client).isBound) throw new Failure(WITHOUT_BINDING);
+      await refuseOtherEngine(client);
       await client.query(firstStatement);
       await prepare?.(client);
     } catch (error) {

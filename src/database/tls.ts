@@ -29,6 +29,8 @@ export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
   const isSocket = host.startsWith('/'); // without TLS, so libpq also takes the modes that may do without it
   if (mode !== undefined && ![...MODES, ...(isSocket ? ['allow', 'prefer'] : [])].includes(mode))
     throw new Error(`must have one of these as sslmode: ${MODES.join(', ')}`);
+  if (parameters.get('channel_binding') === 'require' && (isSocket || mode === undefined || mode === 'disable'))
+    throw new Error('must have an sslmode and no socket beside channel_binding=require; or remove channel_binding');
   if (isSocket || mode === 'disable') return false;
   const hasPair = parameters.has('sslcert');
   const isSystems = root === 'system'; // the authorities that Node.js trusts by itself
@@ -59,16 +61,21 @@ export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
   return options;
 }
 
-/** A renewed file counts for the next connection. While a file is being replaced, its last content counts. */
+/** A renewed file counts for the next connection. */
 function readAnew(options: ConnectionOptions, option: 'ca' | 'cert' | 'key', path: string, name: string): void {
-  let last = readText(path, `has an ${name} that cannot be read`);
-  const get = () => {
+  const get = lastText(() => readText(path, `has an ${name} that cannot be read`));
+  Object.defineProperty(options, option, { get, enumerable: true, configurable: true });
+}
+
+/** Reads at once, and again at each call. While a file is being replaced, its last content counts. */
+export function lastText(read: () => string): () => string {
+  let last = read();
+  return () => {
     try {
-      last = readFileSync(path, 'utf8') || last;
+      last = read() || last;
     } catch {} // it is being replaced
     return last;
   };
-  Object.defineProperty(options, option, { get, enumerable: true, configurable: true });
 }
 
 /** @throws with `failure` and why, but not with the path, which may be a secret in the wrong place */

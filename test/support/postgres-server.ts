@@ -143,9 +143,9 @@ export async function startFaultyPostgres(start = startTestServer) {
       return authority;
     },
     /** Disables TLS, or requires it of every client. */
-    async wantTls(wanted: 'off' | 'hostssl'): Promise<void> {
+    async wantTls(wanted: 'off' | 'hostssl', method = 'scram-sha-256'): Promise<void> {
       const type = wanted === 'off' ? 'host' : wanted;
-      writeFileSync(join(folder, 'data/pg_hba.conf'), `${type} all all 127.0.0.1/32 scram-sha-256\n`);
+      writeFileSync(join(folder, 'data/pg_hba.conf'), `${type} all all 127.0.0.1/32 ${method}\n`);
       if (wanted === 'off') writeFileSync(join(folder, 'data/postgresql.auto.conf'), 'ssl = off\n');
       await reload();
     },
