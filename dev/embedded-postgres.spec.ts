@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -82,5 +82,16 @@ describe('the embedded PostgreSQL', () => {
     await expect(start()).rejects.toThrow(line);
     rmSync(note);
     await (await start()).stop();
+  });
+
+  it('says in one line that the programs of its package are for another system', async () => {
+    const binaries = join(parent, 'foreign');
+    mkdirSync(join(binaries, 'bin'), { recursive: true });
+    for (const name of ['initdb', 'postgres'])
+      writeFileSync(join(binaries, 'bin', name), '#!/lib/ld-of-another-c-library\n', { mode: 0o755 });
+    const line = /^PostgreSQL does not start here: .+\. Set DATABASE_URL to another PostgreSQL$/;
+    for (const data of [join(parent, 'never'), folder])
+      await expect(startPostgres(data, { binaries })).rejects.toThrow(line);
+    expect(existsSync(join(parent, 'never'))).toBe(false);
   });
 });

@@ -104,14 +104,22 @@ function createCluster(binaries: string, folder: string): void {
   const initdb = (...args: string[]) =>
     spawnSync(join(binaries, 'bin/initdb'), args, { ...inside(folder), encoding: 'utf8' });
   const builtin = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
-  const locale = / 1[56]\./.test(initdb('--version').stdout) ? [] : builtin;
+  const version = initdb('--version');
+  if (version.error) throw spawnFailure(version.error);
+  const locale = / 1[56]\./.test(version.stdout) ? [] : builtin;
   const access = ['-U', 'postgres', '-A', 'scram-sha-256', `--pwfile=${here}/../password`];
   const told = initdb('-D', here, '--no-sync', '-E', 'UTF8', '--locale=C', ...locale, ...access);
   if (told.status === 0) return;
 
-  const reason = told.error?.message ?? told.stderr.trim().split('\n').at(-1) ?? '';
+  const reason = told.stderr.trim().split('\n').at(-1) ?? '';
   const advice = '; name that user in /etc/passwd, start as another user, or set DATABASE_URL';
   throw new Error(`initdb failed: ${reason}${reason.includes('effective user ID') ? advice : ''}`);
+}
+
+/** A program of another C library cannot be started: the system then says that it does not exist. */
+function spawnFailure({ code, message }: NodeJS.ErrnoException): Error {
+  const cause = code === 'ENOENT' && process.platform === 'linux' ? 'its package needs Linux with glibc' : message;
+  return new Error(`PostgreSQL does not start here: ${cause}. Set DATABASE_URL to another PostgreSQL`);
 }
 
 async function launch(binaries: string, folder: string, port: number, { fsync, throwaway }: PostgresOptions) {
@@ -123,7 +131,11 @@ async function launch(binaries: string, folder: string, port: number, { fsync, t
   writeFileSync(join(folder, 'log'), '');
   const log = openSync(join(folder, 'log'), 'a'); // a server that already runs on the folder goes on writing at the end
   const stdio = ['ignore' as const, 'ignore' as const, log];
-  const child = await startChild(command, 'INT', { ...inside(folder), stdio }, throwaway ? folder : '');
+  const child = await startChild(command, 'INT', { ...inside(folder), stdio }, throwaway ? folder : '').catch(
+    (error: unknown) => {
+      throw spawnFailure(error as NodeJS.ErrnoException);
+    },
+  );
   closeSync(log);
   child.process.unref();
   return child;

