@@ -4,6 +4,7 @@ import { runInNewContext } from 'node:vm';
 import type { Client, ClientBase } from 'pg';
 import { type MockInstance, expect, it, onTestFinished, vi } from 'vitest';
 import { type Prepare, cut } from '../src/database/connection-config.ts';
+import { ConnectionPool } from '../src/database/connection-pool.ts';
 import { NotApplied } from '../src/database/database-failure.ts';
 import { StatementConnection } from '../src/database/statement-connection.ts';
 import { readSettings } from '../src/settings.ts';
@@ -35,6 +36,25 @@ it('a connection is open before its first statement, and keeps its session unles
     new NotApplied('the database read the statement after its deadline'),
   );
   expect(await session()).not.toEqual(second);
+});
+
+it('a session stays checked out for a minute, unless another statement waits for it, and is renewed after half an hour', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const checkOut = vi.spyOn(ConnectionPool.prototype, 'connect');
+  onTestFinished(() => checkOut.mockRestore());
+  const connection = await openTo();
+  const session = async () => (await run(connection, 'SELECT pg_backend_pid()'))[0]?.[0];
+  const first = await session();
+  vi.advanceTimersByTime(59_999);
+  expect(await session()).toBe(first);
+  expect(checkOut).toHaveBeenCalledTimes(1);
+  vi.advanceTimersByTime(1);
+  expect(await session()).toBe(first);
+  expect(checkOut).toHaveBeenCalledTimes(2);
+  expect(await Promise.all([session(), session(), session()])).toEqual([first, first, first]);
+  vi.advanceTimersByTime(1_800_000);
+  expect(await session()).not.toBe(first);
 });
 
 it('a statement is not applied whose session ends before it is sent', async () => {

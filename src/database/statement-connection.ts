@@ -66,17 +66,28 @@ class StatementRun<Row extends TextRow> implements Submittable {
   }
 }
 
+/** How long a session stays checked out: the pool renews its sessions only when they come back. */
+const CHECKED_OUT_MS = 60_000;
+
 /** One database connection for one hot statement at a time. It connects when first used, and again after a failure. */
 export class StatementConnection {
   readonly #pool: ConnectionPool;
+  /** The session, checked out and idle: to take it from the pool for each statement would cost more. */
+  #idle: PoolClient | undefined;
+  #isDue = false;
+  #due: NodeJS.Timeout | undefined;
 
   constructor(settings: Settings, name: string, prepare?: Prepare) {
     this.#pool = new ConnectionPool(settings, name, 1, prepare);
+    this.#pool.on('connect', (client) => {
+      client.on('error', () => this.#drop(client));
+      client.on('end', () => this.#drop(client));
+    });
   }
 
   /** Connects if needed, so that the next statement is sent at once. */
   open(): Promise<void> | undefined {
-    return this.#pool.idleCount > 0 ? undefined : this.#connect().then((client) => client.release());
+    return this.#idle ? undefined : this.#connect().then((client) => this.#putBack(client));
   }
 
   /**
@@ -84,7 +95,8 @@ export class StatementConnection {
    * @throws NotApplied when it was not sent or read too late, else what the driver failed with
    */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
-    const client = await this.#connect();
+    const client = this.#idle ?? (await this.#connect());
+    this.#idle = undefined;
     const unconfirmedBefore = this.#pool.unconfirmedCommits;
     const run = new StatementRun<Row>(statement);
     try {
@@ -97,22 +109,48 @@ export class StatementConnection {
       throw run.isSent ? error : notSent(error);
     }
     const isTooLate = run.rows.length === 0;
-    client.release(isTooLate); // by a clock that may have been set: a new session looks at it anew
+    if (isTooLate)
+      client.release(true); // by a clock that may have been set: a new session looks at it anew
+    else this.#putBack(client);
     if (isTooLate) throw new NotApplied('the database read the statement after its deadline');
     if (this.#pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return run.rows;
   }
 
+  async close(): Promise<void> {
+    clearTimeout(this.#due);
+    if (this.#idle) this.#drop(this.#idle);
+    await this.#pool.end();
+  }
+
   async #connect(): Promise<PoolClient> {
     try {
-      return await this.#pool.connect();
+      const client = await this.#pool.connect();
+      this.#isDue = false;
+      clearTimeout(this.#due);
+      this.#due = setTimeout(() => this.#callBack(), CHECKED_OUT_MS).unref();
+      return client;
     } catch (error) {
       throw notSent(error);
     }
   }
 
-  async close(): Promise<void> {
-    await this.#pool.end();
+  #callBack(): void {
+    this.#isDue = true;
+    if (this.#idle) this.#putBack(this.#idle);
+  }
+
+  #drop(client: PoolClient): void {
+    if (client !== this.#idle) return;
+    this.#idle = undefined;
+    client.release(true);
+  }
+
+  /** Another statement may wait for the session in the pool. */
+  #putBack(client: PoolClient): void {
+    const isWanted = this.#isDue || this.#pool.waitingCount > 0 || this.#pool.ending;
+    this.#idle = isWanted ? undefined : client;
+    if (isWanted) client.release();
   }
 }
 
