@@ -62,8 +62,13 @@ describe('GET /openapi.yaml', () => {
 });
 
 describe('GET /docs', () => {
-  it.each(['/', '/docs/'])('is where %s redirects to', async (target) => {
-    expect(await get(target)).toMatchObject({ status: 302, headers: { location: '/docs', 'content-length': '0' } });
+  it.each([
+    ['/', 'docs'],
+    ['/docs/', '../docs'],
+  ])('is where %s redirects to, also behind a prefix', async (target, location) => {
+    expect(await get(target)).toMatchObject({ status: 302, headers: { location, 'content-length': '0' } });
+    for (const prefix of ['', '/shop', '/a/b'])
+      expect(new URL(location, `http://a${prefix}${target}`).pathname).toBe(`${prefix}/docs`);
   });
 
   it.each([
@@ -97,9 +102,9 @@ describe('GET /docs', () => {
   it('has a page whose parts are all there, in this order', async () => {
     const { text } = await get('/docs');
     const links = [...text.matchAll(/(?:href|src)="(.+?)"/g)].map(([, link = '']) => link);
-    const scripts = ['/openapi.json', '/docs/swagger-ui-bundle.js', '/docs/docs.js'];
-    expect(links).toEqual(['/docs/favicon-32x32.png', '/docs/swagger-ui.css', '/docs/docs.css', ...scripts]);
-    for (const link of links) expect((await get(link)).status).toBe(200);
+    const scripts = ['openapi.json', 'docs/swagger-ui-bundle.js', 'docs/docs.js'];
+    expect(links).toEqual(['docs/favicon-32x32.png', 'docs/swagger-ui.css', 'docs/docs.css', ...scripts]);
+    for (const link of links) expect((await get(new URL(link, 'http://a/docs').pathname)).status).toBe(200);
     expect(text).toMatch(
       /^<!doctype html>\n<html lang="en">.+<meta charset="utf-8".+ name="viewport" content="width=device-width, initial-scale=1"/s,
     );

@@ -39,7 +39,7 @@ function open() {
 }
 
 it('the page asks its own service alone, forgets the key, and shows all that the document has', () => {
-  const settings = { domNode: '#docs', url: '/openapi.json', validatorUrl: null, persistAuthorization: false };
+  const settings = { domNode: '#docs', url: 'openapi.json', validatorUrl: null, persistAuthorization: false };
   const shown = { deepLinking: true, docExpansion: 'list', displayRequestDuration: true, showExtensions: true };
   expect(open().page).toMatchObject({ ...settings, ...shown, tryItOutEnabled: true, presets: ['apis'] });
 });

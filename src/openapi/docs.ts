@@ -38,9 +38,13 @@ export function serveDocs(app: NestExpressApplication): void {
       send(request, response);
     });
   }
-  for (const path of ['/', '/docs/']) {
+  // A proxy may put a prefix in front of all paths, so addresses are relative.
+  for (const [path, location] of [
+    ['/', 'docs'],
+    ['/docs/', '../docs'],
+  ] as const) {
     router.get(path, (_request, response: Response) => {
-      writeHead(response, 302, { Location: '/docs', 'Content-Length': 0 }).end();
+      writeHead(response, 302, { Location: location, 'Content-Length': 0 }).end();
     });
   }
   for (const [path, [file, mediaType]] of Object.entries(FILES)) {

@@ -25,7 +25,8 @@ const ABOUT: Omit<OpenAPIObject, 'paths'> = {
     contact: { name: 'The operators of the store' },
     license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
   },
-  servers: [{ url: `/${API_PREFIX}`, description: 'The service that sent this document' }],
+  // Relative to the document's address: a proxy may put a prefix in front of both.
+  servers: [{ url: `./${API_PREFIX}`, description: 'The service that sent this document' }],
   tags: [{ name: 'Inventory', description: 'The stock of the store.' }],
   components: {
     securitySchemes: {

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { type Browser, type Page, chromium } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { isInstalled, startProxy } from '../proxies/proxy.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 const BROWSERS = [
@@ -175,10 +176,32 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
     await page.close();
   });
 
+  it.skipIf(!isInstalled('nginx'))('works behind a proxy that puts a prefix in front of all paths', async () => {
+    const { port } = await startProxy('nginx', service.port, [
+      ['location / {', 'location /shop/ {'],
+      ['proxy_pass http://inventory;', 'proxy_pass http://inventory/;'],
+    ]);
+    for (const path of ['/shop/', '/shop/docs/']) {
+      const response = await fetch(`http://127.0.0.1:${port}${path}`);
+      expect([response.status, new URL(response.url).pathname]).toEqual([200, '/shop/docs']);
+    }
+    const page = await browser.newPage();
+    const complaints = watch(page, port);
+    await page.goto(`http://${HOST}:${port}/shop/`);
+    expect(new URL(page.url()).pathname).toBe('/shop/docs');
+    await authorize(page, service.key);
+    const listed = page.waitForRequest((request) => request.method() === 'GET' && request.url().endsWith('/inventory'));
+    expect((await list(page)).status).toBe('200');
+    expect(new URL((await listed).url()).pathname).toBe('/shop/v1/inventory');
+    expect((await update(page, '1', 13)).status).toBe('200');
+    expect(complaints).toEqual([]);
+    await page.close();
+  });
+
   /** Collects requests to other hosts, failed requests, errors and warnings of the page. */
-  function watch(page: Page): string[] {
+  function watch(page: Page, port = service.port): string[] {
     const complaints: string[] = [];
-    const origin = `http://${HOST}:${service.port}`;
+    const origin = `http://${HOST}:${port}`;
     page.on('request', (request) => {
       if (!request.url().startsWith(`${origin}/`) && !request.url().startsWith('data:')) complaints.push(request.url());
     });

@@ -30,7 +30,7 @@ interface Answer {
 }
 
 const document = JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8')) as Document;
-const [{ url: base }] = document.servers;
+const base = new URL(document.servers[0].url, 'http://a/openapi.json').pathname;
 // The document leaves answers open, for they may get more members in a later release. Today they have none.
 for (const schema of Object.values(document.components.schemas)) {
   if (schema.type === 'object') schema.additionalProperties = false;

@@ -128,7 +128,7 @@ function InventoryPages({ React: { createElement: h, Fragment, useMemo } }) {
 
 SwaggerUIBundle({
   domNode: document.getElementById('docs'),
-  url: '/openapi.json',
+  url: 'openapi.json',
   presets: [SwaggerUIBundle.presets.apis],
   plugins: [InventoryPages],
   deepLinking: true,
