@@ -83,7 +83,7 @@ describe.runIf(IS_FAST)('the list cache', () => {
     service = await startService();
     await service.stock([1, 1]);
     kept = service.app.get(InventoryService);
-    life = String((await service.sql('SELECT server_life() AS life'))[0]?.['life']);
+    life = String((await service.sql('SELECT present_server_life() AS life'))[0]?.['life']);
   });
 
   const presentTransactions = async () =>
@@ -266,7 +266,7 @@ describe('GET /v1/inventory while another session locks a table of changes', () 
   it.runIf(IS_FAST)('ends at its deadline although the database has told of the lock in time', async () => {
     const service = await startService();
     await service.list();
-    const life = String((await service.sql('SELECT server_life() AS life'))[0]?.['life']);
+    const life = String((await service.sql('SELECT present_server_life() AS life'))[0]?.['life']);
     await service.database.session('LOCK TABLE stock_change; LOCK TABLE inventory_item');
     // A statement waits 500 ms for a lock.
     const list = service.app.get(InventoryService).list({ life, transactions: '' }, performance.now() + 800);
