@@ -142,11 +142,11 @@ describe.concurrent('the password of the database', () => {
 
 it.each(['on', 'off'])('commands, and the service with FAST=%s, use the schema of the address', async (FAST) => {
   const database = await createDatabase({ migrated: false });
-  await database.sql('CREATE SCHEMA "Pet shop"');
-  const databaseUrl = `${database.url}?schema=Pet%20shop`;
+  await database.sql('CREATE SCHEMA "Pet ""shop"""');
+  const databaseUrl = `${database.url}?schema=Pet%20%22shop%22`;
   await applyMigrations(databaseUrl);
   const service = await startService({ databaseUrl, settings: { FAST } });
-  await service.sql(`SET search_path = "Pet shop"; INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
+  await service.sql(`SET search_path = "Pet ""shop"""; INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
   expect((await service.update(1, 2)).text).toBe(itemText(1, 2, 'sold'));
   expect((await service.list()).text).toBe(listText([1, 2, 'sold']));
   expect((await inventory(databaseUrl, ['history', '1'])).stdout).toContain('1 sold  2 sold');

@@ -4,7 +4,7 @@ import {
   connectionConfig,
   cut,
   openConnection,
-  schemaOf,
+  schemaForPrisma,
   UNCONFIRMED_COMMIT,
 } from '../database/connection-config.js';
 import { pendingMigrations } from '../database/migrations.js';
@@ -73,7 +73,7 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
   const { DATABASE_URL } = readSettings();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
   const config = connectionConfig(DATABASE_URL, command, { ...bounds, query_timeout, max: 1 }, listen, ALL_ROWS);
-  const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaOf(DATABASE_URL) }) });
+  const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaForPrisma(DATABASE_URL) }) });
   try {
     return await work(prisma);
   } finally {

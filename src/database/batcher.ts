@@ -20,6 +20,11 @@ interface Pending<Call, Result> {
 
 const nextTurn = () => new Promise(setImmediate);
 
+/** Stands for the result of one failed call in a batch that otherwise succeeded. */
+export class FailedCall {
+  constructor(readonly reason: unknown) {}
+}
+
 /** A deadline is kept to within this. No batch waits longer for calls that are about to join. */
 const SWEEP_INTERVAL_MS = 50;
 
@@ -37,7 +42,7 @@ export class Batcher<Call, Result> {
   #sweeper: NodeJS.Timeout | undefined;
 
   /**
-   * @param run sends one statement for all calls, until the first of their deadlines; resolves to the results in their order
+   * @param run sends one statement for all calls, until the first of their deadlines; resolves to the results in their order, or a {@link FailedCall} in the place of one
    * @param options.open connects if needed, before any call counts as sent
    * @param options.notSentWithinMs a call with less time left is not sent, because its outcome could become unknown
    * @param options.joining settles when a call that is about to come may be here; undefined if none is. A batch waits for it once,
@@ -45,7 +50,7 @@ export class Batcher<Call, Result> {
    * @param options.order calls with the same key keep their order; an exclusive one is the only one of its key in its batch
    */
   constructor(
-    private readonly run: (calls: readonly Call[], deadline: number) => Promise<readonly Result[]>,
+    private readonly run: (calls: readonly Call[], deadline: number) => Promise<readonly (Result | FailedCall)[]>,
     private readonly options: {
       readonly maxCalls: number;
       readonly maxWaiting: number;
@@ -83,7 +88,7 @@ export class Batcher<Call, Result> {
     if (joining) await this.#untilJoined(joining);
     const beganAt = performance.now();
     let batch: readonly Pending<Call, Result>[] | undefined;
-    let results: readonly Result[] | undefined;
+    let results: readonly (Result | FailedCall)[] | undefined;
     let failure: unknown;
     try {
       const opening = this.options.open?.();
@@ -100,7 +105,8 @@ export class Batcher<Call, Result> {
     this.#inFlight = [];
     if (batch.length > 0 && batchEnds.hasSubscribers) {
       const durationMs = performance.now() - beganAt;
-      const end: BatchEnd = { name: this.options.name, calls: batch.length, durationMs, failed: !results };
+      const failed = results?.every((result) => result instanceof FailedCall) ?? true;
+      const end: BatchEnd = { name: this.options.name, calls: batch.length, durationMs, failed };
       batchEnds.publish(end);
     }
     // Sent at once, unless the next calls come of these results: the turn between reads what they provoke.
@@ -110,8 +116,9 @@ export class Batcher<Call, Result> {
         .then(() => this.#flush());
     else void this.#flush();
     batch.forEach((each, at) => {
-      if (results) each.resolve(results[at] as Result);
-      else each.reject(failure);
+      const result = results ? results[at] : new FailedCall(failure);
+      if (result instanceof FailedCall) each.reject(result.reason);
+      else each.resolve(result as Result);
     });
   }
 

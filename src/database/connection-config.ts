@@ -152,6 +152,11 @@ export function schemaOf(databaseUrl: string): string {
   return schema === '' ? 'public' : schema;
 }
 
+/** The schema for Prisma, which puts it between double quotes as it is. */
+export function schemaForPrisma(databaseUrl: string): string {
+  return schemaOf(databaseUrl).replaceAll('"', '""');
+}
+
 /** A connection outside of any pool. */
 export async function openConnection(config: ConnectionConfig): Promise<pg.Client> {
   const client = new Client(config);

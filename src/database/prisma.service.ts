@@ -2,7 +2,7 @@ import { Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/
 import { PrismaPg } from '@prisma/adapter-pg';
 import { Settings } from '../settings.js';
 import { PrismaClient } from '../generated/prisma/client.js';
-import { schemaOf } from './connection-config.js';
+import { schemaForPrisma } from './connection-config.js';
 import { ConnectionPool } from './connection-pool.js';
 import { statementName } from './statement-connection.js';
 
@@ -13,7 +13,7 @@ export class PrismaService extends PrismaClient implements OnApplicationShutdown
   constructor(settings: Settings) {
     const pool = new ConnectionPool(settings, 'pool', settings.DATABASE_POOL_SIZE);
     const options = { disposeExternalPool: true, statementNameGenerator: statementName };
-    super({ adapter: new PrismaPg(pool, { ...options, schema: schemaOf(settings.DATABASE_URL) }) });
+    super({ adapter: new PrismaPg(pool, { ...options, schema: schemaForPrisma(settings.DATABASE_URL) }) });
     this.pool = pool;
   }
 

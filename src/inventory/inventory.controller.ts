@@ -24,7 +24,7 @@ export class InventoryController {
   @RequireScope('inventory:read')
   @ListInventoryDocs()
   async listInventory(@Req() request: ApiRequest, @Res() response: Response): Promise<void> {
-    const list = await this.inventory.list(request.snapshot, request.deadline);
+    const list = await this.inventory.list(request);
     await this.lists.send(request, response, list);
   }
 

@@ -19,7 +19,7 @@ import { ListResponses } from './list-responses.js';
       useFactory: (prisma: PrismaService, settings: Settings, keyCheck: KeyCheck) =>
         settings.FAST === 'on'
           ? new FastInventoryService(prisma, settings, () => keyCheck.nextUpdate())
-          : new InventoryService(prisma),
+          : new InventoryService(prisma, settings),
     },
   ],
   exports: [InventoryService],

@@ -1,112 +1,123 @@
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
-import {
-  NotApplied,
-  RefusedValue,
-  RuleInTheWay,
-  UnconfirmedCommit,
-  mayReadAgain,
-  mayWriteAgain,
-  outcomeOf,
-  readFailure,
-  writeFailure,
-} from '../database/database-failure.js';
-import { DeadlinePassed, byDeadline, untilDeadline } from '../database/deadline.js';
+import { Batcher, FailedCall } from '../database/batcher.js';
+import { NotApplied, RefusedValue, RuleInTheWay, UnconfirmedCommit, outcomeOf } from '../database/database-failure.js';
+import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend } from '../database/deadline.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { RULES_AGAINST, ruleAgainst } from '../database/rewrite-rules.js';
-import type { Snapshot } from '../database/snapshot.js';
-import { ApiError } from '../errors/api-error.js';
 import { NOT_AS_ASKED } from '../errors/error-text.js';
 import { Prisma } from '../generated/prisma/client.js';
+import { exactIntegers } from '../http/exact-integers.js';
+import { Settings } from '../settings.js';
+import { HeldCommits, MOST_HELD } from './bounds/held-commits.js';
+import { InventoryCounts } from './bounds/inventory-counts.js';
+import { type Page, StockReadings } from './bounds/stock-readings.js';
+import { type UpdateOutcome, untilApplied } from './bounds/update-attempts.js';
+import type { InventoryContract, ListRequest, QuantityUpdate, Updated } from './inventory.contract.js';
 import { type InventoryItem, itemTag } from './inventory.dto.js';
 import { ITEM_COLUMNS } from './stock-item.js';
-import { StockList } from './stock-list.js';
+import type { StockList } from './stock-list.js';
+import { MAX_PET_ID } from './stock.limits.js';
 
-export interface QuantityUpdate {
-  readonly petId: bigint;
-  readonly quantity: number;
-  /** The item must have one of these tags; null when the client asks for none. */
-  readonly ifMatch: readonly string[] | null;
-  /** What a 412 says; undefined for the message of its code. */
-  readonly mismatch?: string | undefined;
-  /** The author of the change in the history. */
-  readonly changedBy: string;
-  /** The update takes place once under this key of its author. */
-  readonly idempotencyKey: string | null;
-  readonly requestId: string;
-  /** Why, in the client's words; for the history. */
-  readonly reason: string | null;
-}
+/** What one statement brings holds the event loop while it is read, and each statement of an update waits for that. */
+export const PETS_PER_PAGE = 1_024;
 
-/** Only `done` has written. The item is the update's result, or the present one where the precondition failed. */
-export type UpdateOutcome =
-  | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
-  | { readonly outcome: 'key_reused' }
-  | { readonly outcome: 'absent' };
-
-/** The stock by Prisma alone: read as a whole, set pet by pet. `fast/` gives the same answers with less work. */
+/** The contract by Prisma alone: the stock is read page by page, and each update is a transaction of its own. */
 @Injectable()
-export class InventoryService {
-  /** For the metrics. */
-  readonly counts = { readings: 0, patches: 0, reuses: 0, listBytes: 0, heldCommits: 0 };
+export class InventoryService implements InventoryContract {
+  readonly counts = new InventoryCounts();
+  readonly #readings: StockReadings;
+  readonly #updates: Batcher<QuantityUpdate, UpdateOutcome>;
+  readonly #heldCommits: HeldCommits;
+  readonly #timeoutMs: number;
+  /** Whether commits may be held: at the start, and after a commit whose outcome is unknown. */
+  #mayBeHeld = true;
+  /** How many commits of the next batch may come to be held. */
+  #room = MOST_HELD;
+  /** Those of a batch; and between two batches, those that were given up and still have their connections. */
+  readonly #transactions = new Set<Promise<unknown>>();
 
-  constructor(protected readonly prisma: PrismaService) {}
+  constructor(
+    private readonly prisma: PrismaService,
+    settings: Settings,
+  ) {
+    this.#readings = new StockReadings(settings, prisma, this.counts, async (_requests, onResponse) => {
+      return (await this.#readings.whole(nextPage, onResponse)).list;
+    });
+    this.#heldCommits = new HeldCommits(settings, this.counts);
+    this.#timeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
+    this.#updates = new Batcher((updates, deadline) => this.#apply(updates, deadline), {
+      name: 'updates',
+      // Each has a connection of the pool, and one is left for a list.
+      maxCalls: Math.max(1, Math.min(settings.DATABASE_POOL_SIZE - 1, MOST_HELD)),
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
+      notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
+      open: () => (this.#mayBeHeld || this.#transactions.size > 0 ? this.#getReady() : undefined),
+      order: ({ petId }) => ({ key: petId, exclusive: true }),
+    });
+  }
 
-  /**
-   * The complete stock in ascending `petId`, of the given snapshot or a later one.
-   *
-   * @param deadline on the clock of `performance.now()`; by then the database has to have begun to respond
-   * @throws NotApplied when the database does not answer
-   */
-  async list(snapshot: Snapshot, deadline: number): Promise<StockList> {
+  async list(request: ListRequest): Promise<StockList> {
+    const list = await this.#readings.next(request);
+    this.counts.listBytes = list.plain.length;
+    return list;
+  }
+
+  setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated> {
+    return untilApplied(update, deadline, () => this.#updates.call(update, deadline));
+  }
+
+  /** Each in a transaction of its own, all at the same time. */
+  async #apply(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdateOutcome | FailedCall)[]> {
+    const room = this.#room;
+    this.#room = MOST_HELD;
+    return Promise.all(
+      updates.map(async (update, at) => {
+        if (at >= room)
+          return new FailedCall(new NotApplied('as many commits as may wait for the synchronous standby'));
+        try {
+          return await this.#attempt(update, deadline);
+        } catch (error) {
+          this.#mayBeHeld ||= outcomeOf(error) === 'unknown';
+          return new FailedCall(error);
+        }
+      }),
+    );
+  }
+
+  async #getReady(): Promise<void> {
+    await Promise.allSettled(this.#transactions);
+    if (!this.#mayBeHeld) return;
     try {
-      const list = await this.readList(snapshot, deadline);
-      this.counts.listBytes = list.plain.length;
-      return list;
+      this.#room = await this.#heldCommits.room((sql, ...values) => this.prisma.$queryRawUnsafe(sql, ...values));
     } catch (error) {
-      throw readFailure(error);
+      throw new NotApplied('no session could be used; nothing was sent', { cause: error });
     }
+    this.#mayBeHeld = false;
   }
 
-  /**
-   * Sets one pet's quantity; its status stays. Resolves when the change is committed and durable.
-   *
-   * @throws ApiError `not_found`, `idempotency_key_reused` or `precondition_failed`; NotApplied, OutcomeUnknown
-   */
-  async setQuantity(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome & { item: InventoryItem }> {
-    // An update that may have been committed is never repeated.
-    const attempts = untilDeadline(deadline, mayWriteAgain, () => this.attempt(update, deadline));
-    const result = await attempts.catch((error: unknown) => Promise.reject(writeFailure(error) as Error));
-    if (result.outcome === 'key_reused') throw new ApiError('idempotency_key_reused');
-    if (result.outcome === 'absent') throw new ApiError('not_found');
-    if (result.outcome === 'precondition_failed')
-      throw new ApiError('precondition_failed', update.mismatch, { ETag: `"${itemTag(result.item)}"` });
-    return result;
-  }
-
-  protected async readList(_snapshot: Snapshot, deadline: number): Promise<StockList> {
-    const read = () => byDeadline(deadline, this.prisma.inventoryItem.findMany({ orderBy: { petId: 'asc' } }));
-    this.counts.readings++;
-    return StockList.of(await untilDeadline(deadline, mayReadAgain, read));
-  }
-
-  protected async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+  async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+    const { pool } = this.prisma;
+    const unconfirmedBefore = pool.unconfirmedCommits;
     const leftMs = Math.max(1, deadline - performance.now());
-    const bounds = { maxWait: leftMs, timeout: leftMs };
     let isCommitting = false as boolean;
     let isGivenUp = false as boolean;
-    const unconfirmedBefore = this.prisma.pool.unconfirmedCommits;
-    const transaction = this.prisma.$transaction(async (tx) => {
-      const outcome = await applyIn(tx, update);
-      if (isGivenUp) throw new DeadlinePassed(true); // and so it is rolled back
-      isCommitting = true;
-      return outcome;
-    }, bounds);
+    const transaction = this.prisma.$transaction(
+      async (tx) => {
+        const outcome = await applyIn(tx, update, this.#timeoutMs);
+        if (isGivenUp) throw new DeadlinePassed(true); // and so it is rolled back
+        isCommitting = true;
+        return outcome;
+      },
+      { maxWait: leftMs, timeout: leftMs },
+    );
+    this.#transactions.add(transaction);
+    void transaction.catch(() => undefined).finally(() => this.#transactions.delete(transaction));
     try {
       const outcome = await byDeadline(deadline, transaction);
       // Perhaps another transaction's: then nobody is sure of this one either.
-      if (this.prisma.pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
+      if (pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
       return outcome;
     } catch (error) {
       isGivenUp = true;
@@ -117,33 +128,63 @@ export class InventoryService {
   }
 }
 
+/** The items of one page, by Prisma. */
+async function nextPage(transaction: Prisma.TransactionClient, from: bigint): Promise<Page> {
+  const items: readonly InventoryItem[] = await transaction.inventoryItem.findMany({
+    where: { petId: { gte: from } },
+    orderBy: { petId: 'asc' },
+    take: PETS_PER_PAGE,
+  });
+  const last = items.length === PETS_PER_PAGE ? items.at(-1) : undefined;
+  const text = items.length === 0 ? '' : `,${JSON.stringify(items, exactIntegers).slice(1, -1)}`;
+  return { items: text, next: last === undefined || last.petId === MAX_PET_ID ? null : last.petId + 1n };
+}
+
+/** How Prisma tells that no row was updated. */
+const NO_ROW = 'P2025';
+
 /** All that a history row says of the item: the compiler finds a member that is left out. */
 type StateChange = Required<
   Pick<Prisma.StockChangeCreateManyInput, `${Exclude<keyof InventoryItem, 'petId'>}${'Before' | 'After'}`>
 >;
 
-async function applyIn(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<UpdateOutcome> {
+/** @param timeoutMs how long the transaction may last before it is committed */
+async function applyIn(
+  tx: Prisma.TransactionClient,
+  update: QuantityUpdate,
+  timeoutMs: number,
+): Promise<UpdateOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
   // The history row that is written here names the key and the request: the table's trigger writes none. The table is named, and
   // so locked: nobody can give it a rule before the end.
   const [settings] = await tx.$queryRaw<[{ rules: string | null }]>`
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
+           CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
            CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+           CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+                THEN set_config('transaction_timeout', ${String(timeoutMs)}, true) END,
            ${Prisma.raw(RULES_AGAINST.updates)} AS rules
       FROM (VALUES (1)) AS always LEFT JOIN inventory_item ON false`;
   if (settings.rules !== null) throw new RuleInTheWay(ruleAgainst('updates', settings.rules));
   const known = await firstUse(tx, update);
   if (known) return known;
-  // A wait would hold a connection: the service tries a locked row again instead.
+  // A wait would hold a connection: the service tries a locked pet again instead.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
-    SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE NOWAIT`;
-  if (!item) return (await firstUse(tx, update)) ?? { outcome: 'absent' };
+    SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
+  if (!item) {
+    // Without a lock, a transaction that replaces the pet shows the old one or the new one.
+    const isThere = await tx.inventoryItem.findUnique({ where: { petId } });
+    return (await firstUse(tx, update)) ?? { outcome: isThere ? 'busy' : 'absent' };
+  }
   if (ifMatch && !ifMatch.includes(itemTag(item)))
     return (await firstUse(tx, update)) ?? { outcome: 'precondition_failed', item };
   const { status, quantity: quantityBefore } = item;
   const asked: InventoryItem = { petId, quantity, status };
-  const written = await tx.inventoryItem.updateManyAndReturn({ where: { petId }, data: { quantity } });
-  if (!isDeepStrictEqual(written, [asked])) throw new RefusedValue(NOT_AS_ASKED);
+  const written = await tx.inventoryItem.update({ where: { petId }, data: { quantity } }).catch((error: unknown) => {
+    if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back
+    throw error;
+  });
+  if (!isDeepStrictEqual(written, asked)) throw new RefusedValue(NOT_AS_ASKED);
   const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
   const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
   const { count } = await tx.stockChange.createMany({

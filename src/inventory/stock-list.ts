@@ -1,8 +1,6 @@
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { exactIntegers } from '../http/exact-integers.js';
-import type { InventoryItem } from './inventory.dto.js';
 import { constants, crc32, deflateRaw, deflateRawSync } from 'node:zlib';
 
 /** On average. */
@@ -14,12 +12,6 @@ const PIECES_PER_TURN = 64;
 /** Content codings of the list; the first is for a client that takes any. */
 export const CODINGS = ['gzip', 'identity'] as const;
 export type Coding = (typeof CODINGS)[number];
-
-/** A pet that has changed, with its item as JSON; null when the pet is gone. */
-export interface ChangedPet {
-  readonly petId: string;
-  readonly item: string | null;
-}
 
 /** The content of a response in chunks that other responses share. */
 export interface Body {
@@ -44,7 +36,7 @@ const DEFLATED_COMMA = deflateRawSync(COMMA, deflatePart);
 const LAST_BLOCK = deflateRawSync(CLOSE);
 
 /** An item begins so, and nothing else: in the text of a member the quotes are escaped. */
-const ITEM_START = '{"petId":';
+export const ITEM_START = '{"petId":';
 const deflateAsync = promisify(deflateRaw);
 
 /**
@@ -52,7 +44,7 @@ const deflateAsync = promisify(deflateRaw);
  * a pet that comes or goes changes one piece, or splits or joins two. All digits count, by the finaliser of murmur3, so that
  * regular ids spread.
  */
-function beginsPiece(petId: string): boolean {
+export function beginsPiece(petId: string): boolean {
   return ((mixed(Number(petId.slice(-9))) ^ mixed(Number(petId.slice(0, -9)))) & (PETS_PER_PIECE - 1)) === 0;
 }
 
@@ -62,6 +54,12 @@ function mixed(number: number): number {
   return bits ^ (bits >>> 16);
 }
 
+/** The pet of the item that has its comma there. */
+export function petAt(items: Buffer, at: number): bigint {
+  const digits = at + 1 + ITEM_START.length;
+  return BigInt(items.toString('latin1', digits, items.indexOf(',', digits)));
+}
+
 /** Consecutive items, each with a comma before it. Lists share the pieces that they have in common. */
 export class Piece {
   readonly firstPet: bigint;
@@ -69,7 +67,7 @@ export class Piece {
   #deflated: Promise<Buffer> | undefined;
 
   constructor(readonly bytes: Buffer) {
-    this.firstPet = this.#petAt(0);
+    this.firstPet = petAt(bytes, 0);
     this.hash = hash('sha256', bytes, 'buffer');
   }
 
@@ -85,41 +83,6 @@ export class Piece {
     }
     if (items !== '') pieces.push(new Piece(Buffer.from(items.slice(from))));
     return pieces;
-  }
-
-  /** Its items after changes in ascending order of their pets. */
-  with(changes: readonly ChangedPet[]): Buffer {
-    const parts: Buffer[] = [];
-    let from = 0;
-    for (const { petId, item } of changes) {
-      const at = this.#placeOf(BigInt(petId));
-      parts.push(this.bytes.subarray(from, at));
-      if (item !== null) parts.push(COMMA, Buffer.from(item));
-      from = this.#placeOf(BigInt(petId) + 1n);
-    }
-    return Buffer.concat([...parts, this.bytes.subarray(from)]);
-  }
-
-  /** Where the first item begins that is not of an earlier pet. */
-  #placeOf(petId: bigint): number {
-    let low = 0;
-    for (let high = this.bytes.length; low < high;) {
-      const middle = (low + high) >>> 1;
-      const at = this.#nextItem(middle);
-      if (at < high && this.#petAt(at) < petId) low = at + 1;
-      else high = middle;
-    }
-    return this.#nextItem(low);
-  }
-
-  #nextItem(from: number): number {
-    const start = this.bytes.indexOf(ITEM_START, from + 1, 'latin1');
-    return start === -1 ? this.bytes.length : start - 1;
-  }
-
-  #petAt(item: number): bigint {
-    const digits = item + 1 + ITEM_START.length;
-    return BigInt(this.bytes.toString('latin1', digits, this.bytes.indexOf(',', digits)));
   }
 
   get isDeflated(): boolean {
@@ -161,30 +124,12 @@ export class StockList {
     this.#hash = hash('sha256', Buffer.concat(this.pieces.map((piece) => piece.hash)), 'base64url').slice(0, 27);
   }
 
-  /** The list of these items, which are in ascending order of their pets. */
-  static of(items: readonly InventoryItem[]): StockList {
-    const text = JSON.stringify(items, exactIntegers).slice(1, -1);
-    return new StockList(items.length === 0 ? [] : Piece.cut(`,${text}`));
-  }
-
-  /**
-   * The list after changes; the pieces that they do not touch are shared.
-   *
-   * @param changes in ascending order of their pets
-   */
-  with(changes: readonly ChangedPet[]): StockList {
-    if (changes.length === 0) return this;
-    const changesOfPieces = Map.groupBy(changes, ({ petId }) => this.#pieceOf(BigInt(petId)));
-    const pieces: Piece[] = [];
-    for (const [at, piece] of this.pieces.entries()) {
-      const changesOfPiece = changesOfPieces.get(at);
-      const items = changesOfPiece ? piece.with(changesOfPiece) : piece.bytes;
-      // A pet that begins a piece may have come or gone, or is no longer the first of the list.
-      if (changesOfPiece?.some(({ petId }) => beginsPiece(petId) || BigInt(petId) < piece.firstPet)) {
-        pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + items.toString()));
-      } else if (items.length > 0) pieces.push(changesOfPiece ? new Piece(items) : piece);
-    }
-    return new StockList(pieces);
+  /** This list with the pieces that another has, too. That one itself where they are equal. */
+  sharedWith(other: StockList | undefined): StockList {
+    if (other === undefined) return this;
+    if (this.#hash === other.#hash) return other;
+    const known = new Map(other.pieces.map((piece) => [piece.hash.toString('latin1'), piece]));
+    return new StockList(this.pieces.map((piece) => known.get(piece.hash.toString('latin1')) ?? piece));
   }
 
   bytesNotIn(other: StockList): number {
@@ -230,17 +175,6 @@ export class StockList {
     trailer.writeUInt32LE(crc32(CLOSE, checksum));
     trailer.writeUInt32LE(this.plain.length % 2 ** 32, 4);
     return bodyOf([...chunks, LAST_BLOCK, trailer]);
-  }
-
-  /** Where a pet is, or would be. */
-  #pieceOf(petId: bigint): number {
-    let low = 0;
-    for (let high = this.pieces.length; high - low > 1;) {
-      const middle = (low + high) >>> 1;
-      if ((this.pieces[middle]?.firstPet ?? petId) <= petId) low = middle;
-      else high = middle;
-    }
-    return low;
   }
 }
 

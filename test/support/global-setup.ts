@@ -7,6 +7,7 @@ import type { TestProject } from 'vitest/node';
 import { buildIfStale } from '../../dev/build.ts';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { createDatabaseOn } from './database.ts';
+import { hasPooler } from './pooler.ts';
 import { startStore } from './postgres-server.ts';
 
 declare module 'vitest' {
@@ -39,6 +40,8 @@ export default async function prepareRun({ provide }: TestProject): Promise<() =
   const version = String(shown?.['server_version']);
   if (!version.startsWith(wantedVersion)) throw new Error(`${server.kind} is ${version}, not ${wantedVersion}`);
   console.log(`Tests run on ${server.kind}, ${version}${wantedTls && `, over TLS with ${wantedTls}`}.`);
+  if (!hasPooler())
+    console.log('Left out: tests behind PgBouncer. Install 1.21 or later, or name its command in PGBOUNCER.');
   provide('postgresUrl', server.url);
   provide('postgresMajor', Number.parseInt(version));
   provide('templateDatabase', new URL(template.url).pathname.slice(1));

@@ -5,14 +5,14 @@ import { freePort } from '../../dev/free-port.ts';
 import { serverAccount } from '../../dev/postgres-binaries.ts';
 import { atTestEnd } from './test-end.ts';
 
-/** Debian 13 has a PgBouncer that is new enough. PGBOUNCER can name another one. */
-const PROGRAM = process.env['PGBOUNCER'] ?? 'pgbouncer';
+/** Debian 13 has a PgBouncer that is new enough. PGBOUNCER can name another one, with arguments before our own. */
+const [PROGRAM = 'pgbouncer', ...ARGUMENTS] = (process.env['PGBOUNCER'] ?? 'pgbouncer').split(' ');
 
 /** Whether this machine has PgBouncer 1.21 or later, which takes named statements in transaction mode. */
 export function hasPooler(): boolean {
   try {
     const [, minor = '0'] =
-      /^PgBouncer 1\.(\d+)/.exec(execFileSync(PROGRAM, ['--version'], { encoding: 'utf8' })) ?? [];
+      /^PgBouncer 1\.(\d+)/.exec(execFileSync(PROGRAM, [...ARGUMENTS, '--version'], { encoding: 'utf8' })) ?? [];
     return Number(minor) >= 21;
   } catch {
     return false;
@@ -35,7 +35,7 @@ export async function startPooler(databaseUrl: string, poolSize: number) {
   ];
   writeFileSync(`${folder}/pgbouncer.ini`, lines.join('\n'));
   const account = serverAccount && { uid: serverAccount.uid, gid: serverAccount.gid };
-  const pooler = spawn(PROGRAM, ['-q', `${folder}/pgbouncer.ini`], { ...account, stdio: 'ignore' });
+  const pooler = spawn(PROGRAM, [...ARGUMENTS, '-q', `${folder}/pgbouncer.ini`], { ...account, stdio: 'ignore' });
   const url = new URL(databaseUrl);
   Object.assign(url, { hostname: '127.0.0.1', port: String(own), search: '' });
   function stop(): void {

@@ -20,7 +20,7 @@ process.removeAllListeners('warning').on('warning', (warning) => {
 /** False in the project `plain`, which tests the plain service. */
 export const IS_FAST = process.env['FAST'] !== 'off';
 
-interface Options {
+export interface ServiceOptions {
   /** Settings that differ from their defaults. Otherwise the log is silent, and requests wait 9 s for the database. */
   readonly settings?: Partial<Record<SettingName, string>>;
   /** Limits of connections that differ from those of the service. */
@@ -40,7 +40,7 @@ export type TestService = Awaited<ReturnType<typeof startService>>;
  * Starts the service and waits until it is ready, some 300 ms. It stops at the end of the test,
  * or of the file whose hook starts it.
  */
-export async function startService(options: Options = {}) {
+export async function startService(options: ServiceOptions = {}) {
   const { settings = {}, limits = {}, databaseUrl, key = randomBytes(32).toString('hex'), prepare } = options;
   const database = databaseUrl === undefined ? await createDatabase() : new Database(databaseUrl);
   const app = await createApp(

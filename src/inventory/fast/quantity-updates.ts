@@ -1,52 +1,42 @@
 import type { ClientBase } from 'pg';
-import { Batcher } from '../../database/batcher.js';
-import { NotApplied, RuleInTheWay, isRefusedValue, sqlstateOf } from '../../database/database-failure.js';
+import { Batcher, FailedCall } from '../../database/batcher.js';
+import { RuleInTheWay, isRefusedValue, sqlstateOf } from '../../database/database-failure.js';
 import { boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
 import { RULES_AGAINST, ruleAgainst } from '../../database/rewrite-rules.js';
 import { StatementConnection } from '../../database/statement-connection.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryItem } from '../inventory.dto.js';
-import type { InventoryService, QuantityUpdate, UpdateOutcome } from '../inventory.service.js';
+import { HeldCommits } from '../bounds/held-commits.js';
+import type { InventoryCounts } from '../bounds/inventory-counts.js';
+import type { UpdateOutcome } from '../bounds/update-attempts.js';
+import type { QuantityUpdate } from '../inventory.contract.js';
 import { KEPT } from '../stock-item.js';
 import { type UpdatedRow, updateStatement } from './update-statement.js';
 
 const MOST_PER_STATEMENT = 500;
 
-/** With so many held commits updates are refused: each more would pin another of PostgreSQL's connections. */
-const MOST_HELD = 4;
-
-/** Sessions of updates that wait for a standby, long after the service has given them up; and the database's clock. */
-const HELD_AND_NOW = `
-  SELECT count(*)::int AS held, extract(epoch FROM clock_timestamp()) * 1000 AS now FROM pg_stat_activity
-   WHERE application_name = 'inventory updates' AND usename = session_user AND datname = current_database()
-     AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
+const CLOCK = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now`;
 
 const RULES = { sql: `SELECT ${RULES_AGAINST.updates}`, values: [] };
 /** How PostgreSQL refuses to plan the statement where the tables have a rule. It does not translate its internal errors. */
 const MAY_BE_A_RULE = /^(0A|42P17|XX000 could not find replacement targetlist entry)/;
 
-/** In the place of a result, where an update of a batch fails and others do not. */
-class Failure {
-  constructor(readonly reason: unknown) {}
-}
-
 /** Sets quantities, the updates that arrive during a database round trip together in the next. */
 export class QuantityUpdates {
   readonly #connection: StatementConnection;
-  readonly #batcher: Batcher<QuantityUpdate, UpdatedRow | Failure>;
+  readonly #batcher: Batcher<QuantityUpdate, UpdatedRow>;
+  readonly #heldCommits: HeldCommits;
   readonly #queryTimeoutMs: number;
   /** What the database's clock is ahead of `performance.now()`, as of the session's beginning. */
   #clockAheadMs = 0;
 
-  /**
-   * @param counts of which `heldCommits` is what it was when a session of updates last began
-   * @param joining settles when those are here who are about to update
-   */
+  /** @param joining settles when those are here who are about to update */
   constructor(
     settings: Settings,
-    private readonly counts: InventoryService['counts'],
+    counts: InventoryCounts,
     joining: () => Promise<unknown> | undefined = () => undefined,
   ) {
+    this.#heldCommits = new HeldCommits(settings, counts);
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#connection = new StatementConnection(settings, 'updates', (client) => this.#prepare(client));
     this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
@@ -78,30 +68,25 @@ export class QuantityUpdates {
   }
 
   async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
-    const result = await this.#batcher.call(update, deadline);
-    if (result instanceof Failure) throw result.reason;
-    const [, outcome, present, ...texts] = result;
-    if (outcome === 'busy') throw new NotApplied('someone else holds the row, or took the key a moment ago');
-    if (outcome === 'absent' || outcome === 'key_reused') return { outcome };
+    const [, outcome, present, ...texts] = await this.#batcher.call(update, deadline);
+    if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy') return { outcome };
     const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
     const kept = Object.fromEntries(KEPT.map(({ name }, at) => [name, texts[at]]));
     return { outcome, item: { petId: update.petId, quantity, ...kept } as InventoryItem };
   }
 
-  /** Looks at the database's clock, and refuses while commits are held: PostgreSQL keeps their processes without a client. */
+  /** Looks at the database's clock. No session is opened while commits are held. */
   async #prepare(client: ClientBase): Promise<void> {
-    const { rows } = await client.query<{ held: number; now: string }>(HELD_AND_NOW, [this.#queryTimeoutMs]);
-    const [{ held, now } = { held: 0, now: '0' }] = rows;
-    this.counts.heldCommits = held;
-    this.#clockAheadMs = Number(now) - performance.now();
-    if (held >= MOST_HELD) throw new Error('sessions that were given up still wait for the synchronous standby');
+    await this.#heldCommits.room(async (sql, ...values) => (await client.query<{ held: number }>(sql, values)).rows);
+    const { rows } = await client.query<{ now: string }>(CLOCK);
+    this.#clockAheadMs = Number(rows[0]?.now) - performance.now();
   }
 
   /**
    * A value that a rule of the database refuses fails the whole statement, which is then surely rolled back. So the updates
    * go again in halves, and in the end it fails alone.
    */
-  async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdatedRow | Failure)[]> {
+  async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdatedRow | FailedCall)[]> {
     const givenUpAt = Math.min(deadline, performance.now() + this.#queryTimeoutMs);
     const lastMs = givenUpAt + this.#clockAheadMs;
     try {
@@ -110,9 +95,9 @@ export class QuantityUpdates {
       if (!isRefusedValue(error) || updates.length === 1) throw await this.#named(error);
     }
     const middle = Math.ceil(updates.length / 2);
-    const results: (UpdatedRow | Failure)[] = [];
+    const results: (UpdatedRow | FailedCall)[] = [];
     for (const half of [updates.slice(0, middle), updates.slice(middle)]) {
-      const allFail = (reason: unknown) => half.map(() => new Failure(reason));
+      const allFail = (reason: unknown) => half.map(() => new FailedCall(reason));
       results.push(...(await this.#run(half, deadline).catch(allFail)));
     }
     return results;

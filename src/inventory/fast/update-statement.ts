@@ -1,6 +1,6 @@
 import { type Statement, arrayLiteral } from '../../database/statement-connection.js';
 import { NOT_AS_ASKED } from '../../errors/error-text.js';
-import type { QuantityUpdate } from '../inventory.service.js';
+import type { QuantityUpdate } from '../inventory.contract.js';
 import { KEPT, stateList } from '../stock-item.js';
 import { type ChainedUpdate, chainUpdates } from './update-chain.js';
 

@@ -1,0 +1,37 @@
+import { boundsOfRequest } from '../../database/deadline.js';
+import type { Settings } from '../../settings.js';
+import type { InventoryCounts } from './inventory-counts.js';
+
+/** With so many held commits updates are refused: each more would pin another of PostgreSQL's connections. */
+export const MOST_HELD = 4;
+
+/** Commits that wait for a standby, long after the service has given them up: PostgreSQL keeps their sessions without a client. */
+const HELD = `
+  SELECT count(*)::int AS held FROM pg_stat_activity
+   WHERE application_name IN ('inventory updates', 'inventory pool') AND usename = session_user AND datname = current_database()
+     AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
+
+/** Bounds the commits of all processes of this store and role that a lost synchronous standby holds. */
+export class HeldCommits {
+  readonly #givenUpAfterMs: number;
+
+  constructor(
+    settings: Settings,
+    private readonly counts: InventoryCounts,
+  ) {
+    this.#givenUpAfterMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
+  }
+
+  /**
+   * How many commits may wait besides.
+   *
+   * @param query runs a statement in any session of the service
+   * @throws Error when there are as many as may be
+   */
+  async room(query: (sql: string, givenUpAfterMs: number) => Promise<readonly { held: number }[]>): Promise<number> {
+    const [{ held } = { held: 0 }] = await query(HELD, this.#givenUpAfterMs);
+    this.counts.heldCommits = held;
+    if (held >= MOST_HELD) throw new Error('sessions that were given up still wait for the synchronous standby');
+    return MOST_HELD - held;
+  }
+}

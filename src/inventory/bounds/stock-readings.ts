@@ -1,0 +1,110 @@
+import { Batcher } from '../../database/batcher.js';
+import { mayReadAgain, NotApplied, readFailure, sqlstateOf } from '../../database/database-failure.js';
+import { untilDeadline } from '../../database/deadline.js';
+import type { PrismaService } from '../../database/prisma.service.js';
+import type { Prisma } from '../../generated/prisma/client.js';
+import type { Settings } from '../../settings.js';
+import type { ListRequest } from '../inventory.contract.js';
+import { Piece, StockList } from '../stock-list.js';
+import { MIN_PET_ID } from '../stock.limits.js';
+import type { InventoryCounts } from './inventory-counts.js';
+
+/** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
+const LONGEST_READING_MS = 25_000;
+
+/** A request whose key check took long still gives the database so long to begin to respond. */
+const LEAST_PATIENCE_MS = 400;
+
+const WRONG_OBJECT_TYPE = '42809';
+
+/** Lock first: a snapshot taken before waiting for TRUNCATE or a swap would see an empty table. LOCK itself takes no snapshot. */
+const LOCK = 'LOCK TABLE inventory_item IN ACCESS SHARE MODE';
+
+/** The next items of the stock as JSON, each with a comma before it, and the pet to go on with; null at the end. */
+export interface Page {
+  readonly items: string;
+  readonly next: bigint | null;
+}
+
+/** Called when the database begins to respond. */
+export type OnResponse = () => void;
+
+/** One reading of the stock at a time: requests that come during it share the next one. */
+export class StockReadings {
+  readonly #batcher: Batcher<ListRequest, StockList>;
+  /** The newest list, as long as a response or the service has it. */
+  #last: WeakRef<StockList> | undefined;
+
+  /** @param read gives the list that all these requests share */
+  constructor(
+    settings: Settings,
+    private readonly prisma: PrismaService,
+    private readonly counts: InventoryCounts,
+    private readonly read: (requests: readonly ListRequest[], onResponse: OnResponse) => Promise<StockList>,
+  ) {
+    this.#batcher = new Batcher((requests) => this.#share(requests), {
+      name: 'list',
+      maxCalls: settings.MAX_WAITING_REQUESTS,
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
+    });
+  }
+
+  /** A reading that fails is tried again while the request's deadline allows. @throws NotApplied */
+  async next(request: ListRequest): Promise<StockList> {
+    const longest = performance.now() + LONGEST_READING_MS;
+    const call = () => this.#batcher.call(request, longest);
+    try {
+      return await untilDeadline(request.deadline - LEAST_PATIENCE_MS, mayReadAgain, call);
+    } catch (error) {
+      throw readFailure(error);
+    }
+  }
+
+  async #share(requests: readonly ListRequest[]): Promise<StockList[]> {
+    const leftMs = Math.min(...requests.map(({ deadline }) => deadline)) - performance.now();
+    // A million pets take their time to read, but a database that is down or frozen may not.
+    const { promise: silence, reject } = Promise.withResolvers<never>();
+    const giveUp = () => reject(new NotApplied('the database did not begin to respond in time'));
+    const patience = setTimeout(giveUp, Math.max(leftMs, LEAST_PATIENCE_MS));
+    try {
+      const list = await Promise.race([this.read(requests, () => clearTimeout(patience)), silence]);
+      this.#last = new WeakRef(list);
+      return requests.map(() => list);
+    } finally {
+      clearTimeout(patience);
+    }
+  }
+
+  /**
+   * The whole stock of one moment, page by page, and the last page. What equals the list before is shared with it, so that
+   * its readers do not hold it twice.
+   */
+  async whole<Read extends Page>(
+    nextPage: (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>,
+    onResponse: OnResponse,
+    isLocked = true,
+  ): Promise<{ list: StockList; lastPage: Read }> {
+    const last = this.#last?.deref();
+    const pieces: Piece[] = [];
+    const reading = this.prisma.$transaction(
+      async (transaction) => {
+        if (isLocked) await transaction.$executeRawUnsafe(LOCK);
+        for (let from = MIN_PET_ID; ;) {
+          const page = await nextPage(transaction, from);
+          onResponse();
+          pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + page.items));
+          if (page.next === null) return page;
+          from = page.next;
+        }
+      },
+      { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
+    );
+    const lastPage = await reading.catch((error: unknown) => {
+      if (isLocked && sqlstateOf(error) === WRONG_OBJECT_TYPE) return undefined;
+      throw error;
+    });
+    if (!lastPage) return this.whole(nextPage, onResponse, false); // PostgreSQL does not lock a foreign table
+    this.counts.readings++;
+    return { list: new StockList(pieces).sharedWith(last), lastPage };
+  }
+}

@@ -1,0 +1,42 @@
+import { mayWriteAgain, NotApplied, writeFailure } from '../../database/database-failure.js';
+import { untilDeadline } from '../../database/deadline.js';
+import { ApiError } from '../../errors/api-error.js';
+import type { QuantityUpdate, Updated } from '../inventory.contract.js';
+import { type InventoryItem, itemTag } from '../inventory.dto.js';
+
+/**
+ * Only `done` has written. The item is the update's result, or the present one where the precondition failed. `busy`: someone
+ * else holds the pet's row, or took the key a moment ago.
+ */
+export type UpdateOutcome =
+  | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
+  | { readonly outcome: 'key_reused' }
+  | { readonly outcome: 'absent' }
+  | { readonly outcome: 'busy' };
+
+/** Repeats an update that surely was not applied until its deadline, and makes an Error of what refuses it. */
+export async function untilApplied(
+  { mismatch }: Pick<QuantityUpdate, 'mismatch'>,
+  deadline: number,
+  attempt: () => Promise<UpdateOutcome>,
+): Promise<Updated> {
+  const unlessBusy = async () => {
+    const result = await attempt();
+    if (result.outcome === 'busy') throw new NotApplied('someone else holds the row, or took the key a moment ago');
+    return result;
+  };
+  const result = await untilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {
+    throw writeFailure(error);
+  });
+  switch (result.outcome) {
+    case 'done':
+    case 'replayed':
+      return { outcome: result.outcome, item: result.item };
+    case 'key_reused':
+      throw new ApiError('idempotency_key_reused');
+    case 'absent':
+      throw new ApiError('not_found');
+    case 'precondition_failed':
+      throw new ApiError('precondition_failed', mismatch, { ETag: `"${itemTag(result.item)}"` });
+  }
+}

@@ -1,0 +1,70 @@
+import type { Snapshot } from '../database/snapshot.js';
+import type { InventoryCounts } from './bounds/inventory-counts.js';
+import type { InventoryItem } from './inventory.dto.js';
+import type { StockList } from './stock-list.js';
+
+/**
+ * What the stock promises. `InventoryService` keeps it by Prisma alone, and is the one to read first. `FastInventoryService` in
+ * `fast/` keeps it with less work: it shares and remembers. Setting FAST chooses. `test/inventory-service/` has a test for each
+ * sentence and runs it with both.
+ *
+ * Lists:
+ * - A list is complete, in ascending `petId`, and of one moment after its request's key check.
+ * - Equal lists are one list, whoever reads them, and have the same tags in every process.
+ * - The stock is read once at a time. Requests that come during a reading share the next one.
+ * - The database begins to respond by the request's deadline. A reading ends within 25 s, however long the list is.
+ *
+ * Updates:
+ * - An update that resolves is committed and durable. Every list that is requested later shows it, or a later update.
+ * - The stock and its history change in one transaction, to what was asked. The status stays.
+ * - A repetition with the same `idempotencyKey` writes nothing, and resolves as the first update did.
+ * - `not_found` means that there is no such pet. An update waits for a session that holds or replaces its pet.
+ * - By its deadline an update resolves or fails. A failure tells whether nothing was written, or whether that is unknown.
+ * - An update whose outcome is unknown is never repeated.
+ *
+ * Both:
+ * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once.
+ * - A lost synchronous standby holds five commits at most, and no list. The metrics tell how many.
+ */
+export interface InventoryContract {
+  readonly counts: InventoryCounts;
+
+  /** @throws NotApplied */
+  list(request: ListRequest): Promise<StockList>;
+
+  /**
+   * @param deadline on the clock of `performance.now()`
+   * @throws ApiError `not_found`, `idempotency_key_reused` or `precondition_failed`; RefusedValue; NotApplied; OutcomeUnknown
+   */
+  setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated>;
+}
+
+/** What a service may need to know of a request for the list. */
+export interface ListRequest {
+  /** What had been committed when the key was checked. */
+  readonly snapshot: Snapshot;
+  /** On the clock of `performance.now()`. */
+  readonly deadline: number;
+}
+
+export interface QuantityUpdate {
+  readonly petId: bigint;
+  readonly quantity: number;
+  /** The item must have one of these tags; null when the client asks for none. */
+  readonly ifMatch: readonly string[] | null;
+  /** What a 412 says; undefined for the message of its code. */
+  readonly mismatch?: string | undefined;
+  /** The author of the change in the history. */
+  readonly changedBy: string;
+  /** The update takes place once under this key of its author. */
+  readonly idempotencyKey: string | null;
+  readonly requestId: string;
+  /** Why, in the client's words; for the history. */
+  readonly reason: string | null;
+}
+
+/** An update that was made, or a repetition of one. */
+export interface Updated {
+  readonly outcome: 'done' | 'replayed';
+  readonly item: InventoryItem;
+}

@@ -1,0 +1,156 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { asApiError } from '../../src/http/error.filter.ts';
+import { InventoryService } from '../../src/inventory/inventory.service.ts';
+import { laterThan } from '../support/later-than.ts';
+import type { TestService } from '../support/service.ts';
+import { listText } from '../support/stock.ts';
+import { eachService } from './services.ts';
+
+/** How long each of many updates took to be settled, and its outcome, or the code of its Error. */
+function updateAll(service: TestService, petIds: readonly number[], patienceMs: number) {
+  const inventory = service.app.get(InventoryService);
+  const made = {
+    quantity: 5,
+    ifMatch: null,
+    changedBy: 'key:test',
+    idempotencyKey: null,
+    requestId: 'request',
+    reason: null,
+  };
+  const from = performance.now();
+  return petIds.map(async (petId) => {
+    const update = inventory.setQuantity({ ...made, petId: BigInt(petId) }, from + patienceMs);
+    const outcome = await update.then(
+      (updated) => updated.outcome as string,
+      (error: unknown) => asApiError(error).code,
+    );
+    return { outcome, tookMs: performance.now() - from };
+  });
+}
+
+const pets = (count: number) => Array.from({ length: count }, (_, at) => at + 1);
+
+eachService(({ start }) => {
+  describe('at most MAX_WAITING_REQUESTS updates wait', () => {
+    it('and more are refused at once', async () => {
+      const service = await start({ settings: { MAX_WAITING_REQUESTS: '3' } });
+      await service.stock(...pets(20).map((pet) => [pet, 0] as const));
+      expect((await service.update(1, 1)).status).toBe(200);
+      const holder = await service.database.session('LOCK TABLE inventory_item');
+      const refused: number[] = [];
+      const outcomes = updateAll(service, pets(20), 9_000).map(async (update) => {
+        const { outcome, tookMs } = await update;
+        if (outcome === 'service_unavailable') refused.push(tookMs);
+        return outcome;
+      });
+      await expect.poll(() => refused.length).toBeGreaterThanOrEqual(13); // three wait, and four at most are under way
+      await holder.end();
+      expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['service_unavailable', 'done']));
+    });
+  });
+
+  describe('an overloaded service', () => {
+    it('tells the outcome of each update by its deadline', async () => {
+      const service = await start({ settings: { REQUEST_DEADLINE_MS: '2500' } });
+      await service.stock(...pets(2_000).map((pet) => [pet, 0] as const));
+      await service.sql(
+        `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END';
+         CREATE TRIGGER slow BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION slow()`,
+      );
+      const patienceMs = 2_500;
+      const late = updateAll(service, pets(2_000), patienceMs).map((update) =>
+        Promise.race([update.then(({ outcome }) => outcome), laterThan(patienceMs, 'nothing')]),
+      );
+      const outcomes = new Set(await Promise.all(late));
+      expect([...outcomes]).not.toContain('nothing');
+      expect([...outcomes]).toContain('service_unavailable');
+    });
+  });
+
+  describe('the metrics', () => {
+    it('have all series of the dashboard and the alerts', async () => {
+      const service = await start();
+      await service.stock([1, 1]);
+      await Promise.all([service.list(), service.update(1, 2)]);
+      const headers = { Authorization: `Bearer ${service.key}` };
+      const text = await (await fetch(`${service.url}/metrics`, { headers })).text();
+      for (const name of ['batch_size', 'duration_seconds'])
+        for (const trip of ['key_check', 'updates', 'list'])
+          expect(text).toMatch(new RegExp(`^inventory_round_trip_${name}_count{trip="${trip}"} [1-9]`, 'm'));
+      for (const trip of ['key_check', 'updates', 'list'])
+        expect(text).toContain(`inventory_round_trip_failures_total{trip="${trip}"} 0\n`);
+      expect(text).toContain('\ninventory_held_commits 0\n');
+      expect(text).toContain(`\ninventory_list_bytes ${listText([1, 2]).length}\n`);
+      expect(text).toMatch(/^inventory_list_readings_total [1-9]/m);
+    });
+  });
+
+  describe('not_found', () => {
+    it('is for a pet that is not there, and for none that transactions replace', async () => {
+      const service = await start();
+      await service.stock([1, 1], [2, 2]);
+      let isReplacing = true as boolean;
+      const replacer = await service.database.session();
+      const replacing = (async () => {
+        while (isReplacing)
+          await replacer.query(
+            `BEGIN; DELETE FROM inventory_item; INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 2, 'sold'); COMMIT`,
+          );
+      })();
+      onTestFinished(() => void (isReplacing = false));
+      const statuses: number[] = [];
+      const update = async (pet: number) => {
+        while (statuses.length < 200) statuses.push((await service.update(pet, 7)).status);
+      };
+      await Promise.all([1, 2, 1, 2].map(update));
+      isReplacing = false;
+      await replacing;
+      expect(new Set(statuses)).toEqual(new Set([200]));
+      expect((await service.update(3, 7)).status).toBe(404);
+    });
+  });
+
+  describe('equal lists', () => {
+    it.each([
+      ['of an ordinary table', ''],
+      [
+        'of a table with row security, whose list the service does not keep',
+        'ALTER TABLE inventory_item ENABLE ROW LEVEL SECURITY',
+      ],
+    ])('are one list, %s', async (_, prepare) => {
+      const service = await start();
+      await service.stock(...pets(3_000).map((pet) => [pet, 0] as const));
+      if (prepare) await service.sql(prepare);
+      const inventory = service.app.get(InventoryService);
+      const list = () =>
+        inventory.list({ snapshot: { life: null, transactions: '' }, deadline: performance.now() + 9_000 });
+      const first = await list();
+      expect(await list()).toBe(first);
+      await service.stock([1_500, 1]);
+      const changed = await list();
+      expect(changed.tag('identity')).not.toBe(first.tag('identity'));
+      expect(changed.bytesNotIn(first)).toBeLessThan(changed.plain.length); // what did not change is shared
+    });
+  });
+
+  it('a slow reader gets its list whole, however many equal lists others read', async () => {
+    const service = await start();
+    await service.sql(`ALTER TABLE inventory_item DISABLE TRIGGER USER;
+      INSERT INTO inventory_item SELECT n * 9000000000000, n, 'pending' FROM generate_series(1, 50000) n`);
+    const { length } = (await service.list()).text;
+    const read = async () => {
+      const response = await fetch(`${service.url}/v1/inventory`, {
+        headers: { Authorization: `Bearer ${service.key}` },
+      });
+      await pause(1_500);
+      return (await response.text().catch(() => '')).length;
+    };
+    const lengths: Promise<number>[] = [];
+    for (let n = 0; n < 25; n++) {
+      lengths.push(read());
+      await pause(20);
+    }
+    expect(new Set(await Promise.all(lengths))).toEqual(new Set([length]));
+  });
+});

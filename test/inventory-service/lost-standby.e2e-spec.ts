@@ -1,0 +1,88 @@
+import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
+import { startReplicated } from '../support/postgres-server.ts';
+import type { TestService } from '../support/service.ts';
+import { eachService } from './services.ts';
+
+let replicated: Awaited<ReturnType<typeof startReplicated>>;
+
+beforeAll(async () => {
+  replicated = await startReplicated();
+  await onPrimary(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 100) n`);
+  // The service needs the warning of an unconfirmed commit, and must set its level by itself.
+  await onPrimary(`ALTER DATABASE postgres SET client_min_messages = error`);
+  await replicated.primary.setSystem(`SET synchronous_standby_names = '*'`);
+  await findStandby();
+});
+
+const onPrimary = (statement: string) => replicated.primary.sql(statement);
+const held = () =>
+  onPrimary(`SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name LIKE 'inventory %'`);
+
+async function loseStandby(): Promise<void> {
+  onTestFinished(findStandby);
+  await replicated.standby.setSystem(`SET primary_conninfo = ''`);
+  await expect.poll(() => onPrimary('SELECT FROM pg_stat_replication')).toHaveLength(0);
+}
+
+async function findStandby(): Promise<void> {
+  await replicated.standby.setSystem(`SET primary_conninfo = '${replicated.primary.url}'`);
+  const synchronous = () => onPrimary(`SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
+  await vi.waitUntil(async () => (await synchronous()).length === 1, { timeout: 15_000 });
+}
+
+/** A commit whose wait is cancelled is in the database, but a failover may lose it. */
+async function cancelWait(): Promise<void> {
+  await expect.poll(held).toHaveLength(1);
+  await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+}
+
+const codeOf = async (update: ReturnType<TestService['update']>) => {
+  const { status, text } = await update;
+  return (JSON.parse(text) as { code?: string }).code ?? String(status);
+};
+
+eachService(({ start }) => {
+  it('an unconfirmed commit is outcome_unknown, and so is its repetition', async () => {
+    const service = await start({ databaseUrl: replicated.primary.url });
+    const update = (name: string, quantity: number) =>
+      codeOf(service.update(1, quantity, [['Idempotency-Key', `${name}-${service.port}`]]));
+    expect(await update('first', 1)).toBe('200');
+    await loseStandby();
+    const unconfirmed = update('second', 2);
+    await cancelWait();
+    expect(await unconfirmed).toBe('outcome_unknown');
+    const repeated = update('first', 1); // perhaps of a commit that is not confirmed
+    await cancelWait();
+    expect(await repeated).toBe('outcome_unknown');
+    await findStandby();
+    await expect.poll(() => update('third', 3)).toBe('200');
+  });
+
+  it(
+    'a lost synchronous standby holds five commits at most, lists go on, and the metrics tell',
+    { timeout: 120_000 },
+    async () => {
+      const service = await start({ databaseUrl: replicated.primary.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
+      expect(await codeOf(service.update(100, 1))).toBe('200');
+      await loseStandby();
+      const codes: string[] = [];
+      let most = 0;
+      for (let pet = 1; codes.slice(-8).filter((code) => code === 'service_unavailable').length < 8; pet += 2) {
+        const updates = [pet, pet + 1].map((each) => codeOf(service.update((each % 99) + 1, 5)));
+        const lists = await Promise.all([service.list(), service.list()]);
+        expect(lists.map(({ status }) => status)).toEqual([200, 200]);
+        codes.push(...(await Promise.all(updates)));
+        most = Math.max(most, (await held()).length);
+        expect(codes.length).toBeLessThan(100);
+      }
+      expect([4, 5]).toContain(most);
+      expect(new Set(codes)).toEqual(new Set(['outcome_unknown', 'service_unavailable']));
+      const headers = { Authorization: `Bearer ${service.key}` };
+      const metrics = await (await fetch(`${service.url}/metrics`, { headers })).text();
+      expect(metrics).toMatch(/^inventory_held_commits [45]$/m);
+      await findStandby();
+      await expect.poll(() => codeOf(service.update(100, 2))).toBe('200');
+      expect(await held()).toEqual([]);
+    },
+  );
+});
