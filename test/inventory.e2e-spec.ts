@@ -60,6 +60,7 @@ function error(status: number, code: string) {
 
 describe.each([
   ['the plain service', 'off', undefined],
+  ['the plain service on the adapter of production', 'off', new InventoryExpressAdapter(LIMITS)],
   ['the fast service', 'on', undefined],
   ['the fast service on the adapter of production', 'on', new InventoryExpressAdapter(LIMITS)],
 ])('%s', (_, fast, adapter) => {

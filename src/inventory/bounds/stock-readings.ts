@@ -15,6 +15,9 @@ const LONGEST_READING_MS = 25_000;
 /** A request whose key check took long still gives the database so long to begin to respond. */
 const LEAST_PATIENCE_MS = 400;
 
+/** Each cut makes the last piece before it anew. */
+const CUT_AT_LENGTH = 2 ** 18;
+
 const WRONG_OBJECT_TYPE = '42809';
 
 /** Lock first: a snapshot taken before waiting for TRUNCATE or a swap would see an empty table. LOCK itself takes no snapshot. */
@@ -89,10 +92,15 @@ export class StockReadings {
     const reading = this.prisma.$transaction(
       async (transaction) => {
         if (isLocked) await transaction.$executeRawUnsafe(LOCK);
+        let text = '';
         for (let from = MIN_PET_ID; ;) {
           const page = await nextPage(transaction, from);
           onResponse();
-          pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + page.items));
+          text += page.items;
+          if (page.next === null || text.length > CUT_AT_LENGTH) {
+            pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + text));
+            text = '';
+          }
           if (page.next === null) return page;
           from = page.next;
         }
