@@ -7,12 +7,6 @@ export const SEMI_SPACE = '--max-semi-space-size=64';
 
 export const projectFolder = join(import.meta.dirname, '..');
 
-/** Takes settings from `.env`, which Docker Compose reads, too. The environment's own count more. */
-export function loadEnvFile(): void {
-  const file = join(projectFolder, '.env');
-  if (existsSync(file)) process.loadEnvFile(file);
-}
-
 /**
  * What `npm run build` does, in a tenth of a second when nothing has changed. It tells on stderr, for stdout may be data.
  *

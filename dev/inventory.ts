@@ -2,19 +2,21 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { applyMigrations } from '../src/database/migrations.ts';
-import { buildIfStale, loadEnvFile, projectFolder } from './build.ts';
+import { buildIfStale, projectFolder } from './build.ts';
+import { loadEnvFile } from './env-file.ts';
 import { runningProjectDatabase, startProjectDatabase } from './project-database.ts';
 
 /* `npm run inventory -- …` on DATABASE_URL, or else on the database of `npm start`, which need not be running. */
-loadEnvFile();
 let interrupt = (): void => process.exit(130);
 process.on('SIGINT', () => interrupt());
 try {
+  loadEnvFile();
   buildIfStale();
   const { DATABASE_URL = '' } = process.env;
   const present = DATABASE_URL || runningProjectDatabase();
   const database = present ? undefined : await startProjectDatabase();
   if (database) await applyMigrations(database.url);
+  if (!DATABASE_URL) console.error('This works on the demo database in .data/. Set DATABASE_URL for another one.');
 
   interrupt = () => undefined; // from here on a Ctrl-C reaches the command by itself, which is only waited for
   const command = spawn(process.execPath, [join(projectFolder, 'dist/cli.js'), ...process.argv.slice(2)], {

@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { API_PREFIX } from '../src/settings.ts';
-import { SEMI_SPACE, buildIfStale, loadEnvFile, projectFolder } from './build.ts';
+import { SEMI_SPACE, buildIfStale, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
+import { loadEnvFile } from './env-file.ts';
 import { freePort } from './free-port.ts';
 import { demoKey, firstPet, noteAddress, startProjectDatabase } from './project-database.ts';
 
@@ -14,7 +16,12 @@ import { demoKey, firstPet, noteAddress, startProjectDatabase } from './project-
  * `--watch` builds and restarts on every change.
  */
 const { BOOTSTRAP_API_KEY: keyOfShell } = process.env;
-loadEnvFile();
+try {
+  loadEnvFile();
+} catch (error) {
+  console.error((error as Error).message);
+  process.exit(1);
+}
 const { DATABASE_URL, BOOTSTRAP_API_KEY = '', PORT = '3000', HOST = '0.0.0.0' } = process.env;
 const isWatched = process.argv.includes('--watch');
 const nest = ['node_modules/@nestjs/cli/bin/nest.js', 'start', '--watch', '--watchAssets', '--preserveWatchOutput'];
@@ -96,14 +103,14 @@ async function announce(address: string, key: string, pet = '<petId>'): Promise<
   Make a key, with the same DATABASE_URL:
     KEY=$(npm run --silent inventory -- keys create --name me)
 `;
-  const takeKey = `
+  const takeKey = () => `
   Take the key from .env:
-    . ./.env
+    ${isKeyForShell() ? '. ./.env' : "BOOTSTRAP_API_KEY='…'"}
 `;
   console.log(`
   API         ${address}/${API_PREFIX}
   Swagger UI  ${address}/docs
-${key ? '' : makeKey}${key === '$BOOTSTRAP_API_KEY' && !keyOfShell ? takeKey : ''}
+${key ? '' : makeKey}${key === '$BOOTSTRAP_API_KEY' && !keyOfShell ? takeKey() : ''}
   List the stock:
     curl -H "Authorization: Bearer ${key || '$KEY'}" ${list}
 
@@ -111,6 +118,12 @@ ${key ? '' : makeKey}${key === '$BOOTSTRAP_API_KEY' && !keyOfShell ? takeKey : '
     curl -X PATCH -H "Authorization: Bearer ${key || '$KEY'}" -H "Content-Type: application/json" \\
       -d '{"quantity": 5}' ${list}/${pet}
 `);
+}
+
+/** Whether a shell reads the key of `.env` as we do. */
+function isKeyForShell(): boolean {
+  const text = readFileSync(join(projectFolder, '.env'), 'latin1');
+  return /^(export )?BOOTSTRAP_API_KEY=\S+$(?!\r)/m.test(text);
 }
 
 function ancestors(): string {

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from './app.js';
-import { readSettings } from './settings.js';
+import { misspelledSettings, readSettings } from './settings.js';
 import { Drain } from './http/drain.js';
 import { Log } from './operations/log.js';
 import { Metrics } from './operations/metrics.js';
@@ -14,6 +14,7 @@ export async function serve(): Promise<Stop> {
   try {
     const settings = readSettings();
     const app = await createApp(settings);
+    for (const line of misspelledSettings()) app.get(Log).warn(line);
     await app.listen(settings.PORT, settings.HOST);
     const { address, port } = app.getHttpServer().address() as AddressInfo;
     app.get(Log).info({ address, port }, 'listening');

@@ -6,7 +6,7 @@ import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createCertificate } from '../test/support/certificate.js';
 import { connectionConfig, passwordReader } from './database/connection-config.js';
-import { readSettings, SETTINGS } from './settings.js';
+import { misspelledSettings, readSettings, SETTINGS } from './settings.js';
 import { Failure } from './errors/error-text.js';
 
 const DATABASE_URL = 'postgresql://user:secret@db.example/inventory';
@@ -305,6 +305,43 @@ describe('TLS for an address and each sslmode', () => {
     const query = (mode: string) => (mode === '' ? '' : `${address.includes('?') ? '&' : '?'}sslmode=${mode}`);
     expect(modes.map((mode) => judge({ DATABASE_URL: address + query(mode) }))).toEqual(expected);
     expect(modes.map((PGSSLMODE) => judge({ DATABASE_URL: address, PGSSLMODE }))).toEqual(expected);
+  });
+});
+
+describe('misspelledSettings', () => {
+  it.each([
+    ['DATABASE_POOLSIZE', 'DATABASE_POOL_SIZE'],
+    ['database_url', 'DATABASE_URL'],
+    ['DATABSE_URL', 'DATABASE_URL'],
+    ['DATABSAE_URL', 'DATABASE_URL'],
+    ['DATABASE_URI', 'DATABASE_URL'],
+    ['LOGLEVEL', 'LOG_LEVEL'],
+    ['CORS_ORIGIN', 'CORS_ORIGINS'],
+    ['DRAIN_TIMEOUT', 'DRAIN_TIMEOUT_MS'],
+    ['BOOTSTRAP_API_KEYS', 'BOOTSTRAP_API_KEY'],
+    ['MAX_WAITNG_REQUEST', 'MAX_WAITING_REQUESTS'],
+  ])('knows that %s is meant as %s', (name, intended) => {
+    expect(misspelledSettings({ [name]: 'x', PATH: '/bin' })).toEqual([`${name} is not a setting; ${intended} is`]);
+  });
+
+  it('leaves to others what is theirs', () => {
+    const names = [
+      ...Object.keys(SETTINGS),
+      'host',
+      'HOSTS',
+      'port',
+      'FASTER',
+      'DATABASE',
+      'DATABASE_USER',
+      'LOG_FILE',
+    ];
+    const others = ['INVENTORY_PORT', 'DATABASE_URL_FILE', 'TEST_DATABASE_URL', 'BACKUP_DATABASE_URL', ''];
+    expect(misspelledSettings(Object.fromEntries([...names, ...others].map((name) => [name, 'x'])))).toEqual([]);
+  });
+
+  it('is told when no service starts', () => {
+    const told = 'DATABASE_URL is required\nDATABASE_URI is not a setting; DATABASE_URL is';
+    expect(() => readSettings({ DATABASE_URI: 'x' })).toThrow(new Failure(told));
   });
 });
 

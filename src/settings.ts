@@ -3,6 +3,7 @@ import { PASSWORD_FILE, passwordReader } from './database/connection-config.ts';
 import { postgresUrl } from './database/database-url.ts';
 import { Failure } from './errors/error-text.ts';
 import { LIMITS } from './http/limits.ts';
+import { isNear } from './setting-names.ts';
 
 /** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';
@@ -101,14 +102,27 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
       faults.push(`${name} ${(error as Error).message}`);
     }
   }
-  if (faults.length > 0) throw new Failure(faults.join('\n'));
+  if (faults.length > 0) throw new Failure([...faults, ...misspelledSettings(source)].join('\n'));
   const settings = values as Settings;
   const { DATABASE_URL, DATABASE_PASSWORD_FILE: file } = settings;
   return file === undefined ? settings : { ...settings, DATABASE_URL: withPasswordFile(DATABASE_URL, file) };
 }
 
+/** In the environment, a name that is near a short one, such as HOST, may belong to another program. */
+const SHORTEST_UNMISTAKABLE = 'LOG_LEVEL'.length;
+
+/** @returns a line for each name that is nearly one of a setting, which it does not set */
+export function misspelledSettings(source: Readonly<Record<string, string | undefined>> = process.env): string[] {
+  const known = Object.keys(SETTINGS);
+  const long = known.filter(({ length }) => length >= SHORTEST_UNMISTAKABLE);
+  return Object.keys(source).flatMap((name) => {
+    const intended = known.includes(name) ? undefined : long.find((each) => isNear(name, each));
+    return intended === undefined ? [] : [`${name} is not a setting; ${intended} is`];
+  });
+}
+
 /** libpq's own settings, by the parameter that they stand for. An empty one counts as none. */
-const PARAMETERS = {
+export const PARAMETERS = {
   PGHOST: 'host',
   PGSSLMODE: 'sslmode',
   PGSSLROOTCERT: 'sslrootcert',

@@ -24,6 +24,7 @@ import { createDatabase } from './support/database.ts';
 import { ServiceProcess } from './support/service-process.ts';
 
 const sources = ['src', 'dev', 'prisma', 'nest-cli.json', 'package-lock.json', 'package.json', 'prisma.config.ts'];
+const settingNames = 'docker-compose.yml';
 const compilerSettings = ['tsconfig.build.json', 'tsconfig.json'];
 
 const printedCommands = new RegExp(
@@ -42,7 +43,7 @@ describe('npm start', { timeout: 120_000 }, () => {
   beforeEach(() => {
     project = mkdtempSync(join(tmpdir(), "inventory at Zoë's "));
     onTestFinished(() => rmSync(project, { recursive: true, force: true }));
-    for (const part of [...sources, ...compilerSettings, 'dist'])
+    for (const part of [...sources, ...compilerSettings, settingNames, 'dist'])
       cpSync(part, join(project, part), { recursive: true, preserveTimestamps: true });
     symlinkSync(resolve('node_modules'), join(project, 'node_modules'));
   });
@@ -150,13 +151,13 @@ describe('npm start', { timeout: 120_000 }, () => {
 
   it('prints a new key when the last one is revoked, and reads an empty setting as unset', async () => {
     const unset = { DATABASE_URL: '', BOOTSTRAP_API_KEY: '' };
-    const keys = (...args: string[]) =>
-      execFileSync(process.execPath, ['dev/inventory.ts', 'keys', ...args], {
-        cwd: project,
-        env: { ...process.env, ...unset },
-        stdio: ['ignore', 'pipe', 'ignore'],
-        encoding: 'utf8',
-      });
+    const keys = (...args: string[]) => {
+      const env = { ...process.env, ...unset };
+      const program = ['dev/inventory.ts', 'keys', ...args];
+      const { stdout, stderr } = spawnSync(process.execPath, program, { cwd: project, env, encoding: 'utf8' });
+      expect(stderr).toContain('This works on the demo database in .data/. Set DATABASE_URL for another one.\n');
+      return stdout;
+    };
     const first = start(unset);
     await ready(first);
     const [key] = JSON.parse(keys('list', '--json')) as { id: string }[];
@@ -172,8 +173,9 @@ describe('npm start', { timeout: 120_000 }, () => {
     const BOOTSTRAP_API_KEY = 'a-bootstrap-key-of-enough-characters';
     const settings = { DATABASE_URL: database.url, BOOTSTRAP_API_KEY, HOST: 'the.environment.counts.more' };
     const lines = Object.entries(settings).map(([name, value]) => `${name}='${value}'\n`);
-    writeFileSync(join(project, '.env'), lines.join(''));
-    const started = start();
+    const typingErrors = `DATABASE_POOLSIZE=9\nNAME=x\nPORT=1\nPORT=2\nBALANCER_PORT=8080\nPGSSLMODE=\n`;
+    writeFileSync(join(project, '.env'), lines.join('') + typingErrors);
+    const started = start({ REQUEST_DEADLINEMS: '9' });
     await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 110_000);
     expect(started.output()).toContain('\n    . ./.env\n');
     const address = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
@@ -181,6 +183,13 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await answer.text()).toBe('[]');
     expect(await applyMigrations(database.url)).toEqual([]);
     await end(started);
+    const warnings = started.output().match(/^\.env, .+|(?<="level":"warn",.*"msg":")[^"]+/gm);
+    expect(warnings).toEqual([
+      '.env, line 4: DATABASE_POOLSIZE is not known; DATABASE_POOL_SIZE is',
+      '.env, line 5: NAME is not known to the service or to docker-compose.yml',
+      '.env, line 7: PORT replaces the one of line 6',
+      'REQUEST_DEADLINEMS is not a setting; REQUEST_DEADLINE_MS is',
+    ]);
   });
 
   it('ends with one line when a setting is wrong', async () => {
@@ -205,6 +214,25 @@ describe('npm start', { timeout: 120_000 }, () => {
       expect((await service.ended).code).toBe(1);
       expect(service.log).toMatch(new RegExp(`^inventory: (listen|getaddrinfo) E.+; set ${setting} to another\n$`));
     }
+  });
+
+  it('reads a .env of PowerShell, and ends with one line for each that it does not understand', async () => {
+    const file = join(project, '.env');
+    const { url } = await createDatabase();
+    writeFileSync(file, `\ufeff$env:DATABASE_URL = "${url}"\r\n$env:PORT = 'x'\r\n`, 'utf16le');
+    expect(await refusal({ PORT: undefined })).toBe('error: PORT must be an integer from 0 to 65535\n');
+    writeFileSync(file, 'PORT 4000\nHOST="x\n');
+    const lines =
+      '.env, line 1: is not NAME=value\n.env, line 2: needs one closing quote, with nothing but a comment after it\n';
+    expect(await refusal()).toBe(lines);
+    const command = spawnSync(process.execPath, ['dev/inventory.ts', 'keys', 'list'], {
+      cwd: project,
+      encoding: 'utf8',
+    });
+    expect([command.status, command.stdout, command.stderr]).toEqual([1, '', lines]);
+    rmSync(file);
+    mkdirSync(file);
+    expect(await refusal()).toMatch(/^\.env cannot be read: .+\n$/);
   });
 
   it('ends with one line when its .data is damaged', async () => {
