@@ -19,7 +19,7 @@ const PET_ID_RULE = `petId must be ${ITEM.petId.rule}`;
 const QUANTITY_RULE = `quantity must be ${ITEM.quantity.rule}`;
 const STATUS_RULE = `status must be ${ITEM.status.rule}`;
 const HEADER_RULE = 'the header must be petId,quantity,status, in any order';
-const QUOTE_RULE = 'has a quote that does not stand around a whole field';
+const QUOTE_RULE = 'has a quote that does not stand around a whole field, or a line break between quotes; remove it';
 const NOT_JSON = 'is not valid JSON';
 const TWICE = 'has a member twice';
 
@@ -36,7 +36,7 @@ const CSV_FAULTS: Fault[] = [
   ['quantity is missing', { quantity: '' }],
   ['status is missing', { status: '' }],
   ['must have 3 fields', '5,5,sold,5', '5,5', '5;5;sold'],
-  [QUOTE_RULE, '"5"5,5,sold', '5"5,5,sold', '"5,5,sold', '5,"5"",sold'],
+  [QUOTE_RULE, '"5"5,5,sold', '5"5,5,sold', '"5,5,sold', '5,"5"",sold', '5,"5\n",sold', '"5\n","5\n",sold'],
   [QUANTITY_RULE, '5,"5""",sold', '5,"5"",5",sold'],
 ];
 

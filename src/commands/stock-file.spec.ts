@@ -37,6 +37,17 @@ it('reads UTF-8 with and without a byte order mark, and unpacks a file named *.g
   expect(await read(Buffer.from(`\ufeff\ufeff${TEXT}`), 'stock.gz.csv')).toBe(TEXT);
   expect(await read(gzipSync(TEXT), 'stock.csv.GZ')).toBe(TEXT);
   expect(await read(Buffer.from(`${TEXT}\u00c3`, 'latin1'))).toBe(`${TEXT}\ufffd`); // half a character
+  // The mark of a file that was read as Windows-1252 and saved as UTF-8.
+  expect(await read(Buffer.from(`\ufeff\u00ef\u00bb\u00bf${TEXT}`))).toBe(TEXT);
+});
+
+it('reads UTF-16, as Excel writes "Unicode Text", also without a mark, and half a character of it', async () => {
+  for (const mark of ['\ufeff', '']) {
+    const sheet = utf16(`${mark}${TEXT}`);
+    expect(await read(sheet)).toBe(TEXT);
+    expect(await read(gzipSync(Buffer.from(sheet).swap16()), 'stock.csv.gz')).toBe(TEXT);
+    expect(await read(sheet.subarray(0, -1))).toBe(`${TEXT.slice(0, -1)}\ufffd`);
+  }
 });
 
 it.each(['é', 'x\0\0'])(
@@ -52,13 +63,13 @@ const WORKBOOK = 'it is an Excel workbook; save the sheet as CSV UTF-8 and impor
 const utf16 = (text: string) => Buffer.from(text, 'utf16le');
 
 it.each([
-  ['UTF-16, little-endian', utf16(TEXT), 'it seems to be UTF-16; save it as UTF-8'],
-  ['UTF-16, big-endian', utf16(TEXT).swap16(), 'it seems to be UTF-16; save it as UTF-8'],
-  ['UTF-16, little-endian with a mark', utf16(`\ufeff${TEXT}`), 'it seems to be UTF-16; save it as UTF-8'],
-  ['UTF-16, big-endian with a mark', utf16(`\ufeff${TEXT}`).swap16(), 'it seems to be UTF-16; save it as UTF-8'],
+  ['a web page in UTF-16', utf16('\ufeff<html>'), 'it is a web page, perhaps one to sign in'],
   ['gzip', gzipSync(TEXT), 'it seems to be packed by gzip; unpack it, or give it a name that ends in .gz'],
-  ['UTF-16 within gzip', gzipSync(utf16(TEXT)), 'it seems to be UTF-16; save it as UTF-8', 'stock.csv.gz'],
   ['UTF-32', Buffer.from([0xff, 0xfe, 0, 0, 0x70, 0, 0, 0]), 'it seems to be UTF-32; save it as UTF-8'],
+  ['UTF-32 without a mark', Buffer.from('p\0\0\0e\0\0\0'), 'it seems to be UTF-32; save it as UTF-8'],
+  ['UTF-32, big-endian', Buffer.from('\0\0\0p\0\0\0e'), 'it seems to be UTF-32; save it as UTF-8'],
+  ['gzip that is cut', gzipSync(TEXT).subarray(0, -9), 'it is damaged or not whole; copy it again', 'stock.csv.gz'],
+  ['an old workbook without a folder', Buffer.from('0900040007001000', 'hex'), 'it is an Excel workbook (.xls)'],
   ['a workbook', zip('[Content_Types].xml', 'xl/workbook.xml'), WORKBOOK],
   ['a workbook within gzip', gzipSync(zip('_rels/.rels', 'xl/workbook.xml')), WORKBOOK, 'stock.csv.gz'],
   ['a workbook that is named as gzip', zip('xl/workbook.xml'), WORKBOOK, 'stock.csv.gz'],

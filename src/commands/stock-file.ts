@@ -27,21 +27,32 @@ export const FAILED_MARK = '# failed';
 /** The text of a file, or of standard input if the name is `-`; unpacks `*.gz`. @throws Failure when it cannot be read */
 export async function* readStockFile(name: string): AsyncGenerator<string> {
   const source: AsyncIterable<Buffer> = name === '-' ? process.stdin : createReadStream(name);
-  const decoder = new TextDecoder(); // takes a byte order mark away
-  let isFirst = true;
+  let decoder: TextDecoder | undefined; // takes a byte order mark away
   try {
     const isPacked = name.toLowerCase().endsWith('.gz');
     const packed = () => Readable.from(judged(source, refuseUnpacked));
     const content = isPacked ? pipeline(packed(), createGunzip(), () => undefined) : source;
     for await (const chunk of judged(content as AsyncIterable<Buffer>, refuseForeign)) {
-      const text = decoder.decode(chunk, { stream: true });
-      yield isFirst ? text.replace(/^\ufeff+/, '') : text; // an editor may have added a second mark
-      isFirst = false;
+      if (decoder) {
+        yield decoder.decode(chunk, { stream: true });
+      } else {
+        decoder = new TextDecoder(encodingOf(chunk.toString('latin1', 0, 4)));
+        // An editor may have added a second mark, or one that it read as Windows-1252.
+        yield decoder.decode(chunk, { stream: true }).replace(/^(\ufeff|\u00ef\u00bb\u00bf)+/, '');
+      }
     }
   } catch (error) {
-    throw new Failure(`${name === '-' ? 'standard input' : name} cannot be read: ${(error as Error).message}`);
+    const { message, code = '' } = error as NodeJS.ErrnoException;
+    const reason = code.startsWith('Z_') ? 'it is damaged or not whole; copy it again' : message;
+    throw new Failure(`${name === '-' ? 'standard input' : name} cannot be read: ${reason}`);
   }
-  yield decoder.decode();
+  if (decoder) yield decoder.decode();
+}
+
+/** @param start four bytes, as characters. Spreadsheets write UTF-16 ("Unicode Text") with a mark, other programs also without. */
+function encodingOf(start: string): 'utf-8' | 'utf-16le' | 'utf-16be' {
+  if (/^(\xff\xfe(?!\0\0)|([\t-\r -~]\0){2})/.test(start)) return 'utf-16le';
+  return /^(\xfe\xff|(\0[\t-\r -~]){2})/.test(start) ? 'utf-16be' : 'utf-8';
 }
 
 /** Shows the first bytes to `judge`, which refuses the whole content by one line instead of a problem for each row. */
@@ -71,8 +82,7 @@ const GZIP = '\x1f\x8b';
 
 /** What files begin with that people take for stock, one character for each byte; what each is, and what to do. */
 const FOREIGN: readonly (readonly [RegExp, string])[] = [
-  [/^(\xff\xfe\0\0|\0\0\xfe\xff)/, 'it seems to be UTF-32; save it as UTF-8'],
-  [/^(\xff\xfe|\xfe\xff|[^\0]\0([^\0]\0|$)|\0[^\0](\0[^\0]|$))/, 'it seems to be UTF-16; save it as UTF-8'],
+  [/^(\xff\xfe\0\0|\0\0\xfe\xff|([ -~]\0{3}){2}|(\0{3}[ -~]){2})/, 'it seems to be UTF-32; save it as UTF-8'],
   [/^\x1f\x8b/, 'it seems to be packed by gzip; unpack it, or give it a name that ends in .gz'],
   [/^PK\x03\x04[^]*?mimetypeapplication\/vnd\.oasis/, `it is an OpenDocument spreadsheet; ${SAVE_AS_CSV}`],
   [/^PK\x03\x04[^]*?(Index\/|\.iwa)/, 'it is a Numbers spreadsheet; export it as CSV and import that file'],
@@ -92,7 +102,9 @@ const FOREIGN: readonly (readonly [RegExp, string])[] = [
 ];
 
 function refuseForeign(head: string): void {
-  for (const [start, told] of FOREIGN) if (start.test(head)) throw new Error(told);
+  const encoding = encodingOf(head);
+  const text = encoding === 'utf-8' ? head : new TextDecoder(encoding).decode(Buffer.from(head, 'latin1'));
+  for (const [start, told] of FOREIGN) if (start.test(text)) throw new Error(told);
 }
 
 /** For a file whose name says that it is packed. */

@@ -52,7 +52,7 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
  */
 const findProblems = `
   WITH problem AS (
-    SELECT place, fault, regexp_replace(fault, ', not .*| \\(pet -?[0-9]+\\)', '', 'g') AS kind FROM incoming WHERE fault IS NOT NULL
+    SELECT place, fault, regexp_replace(fault, ', not .*|^petId "[^"]+"|(is|pet) -?[0-9]+', '', 'g') AS kind FROM incoming WHERE fault IS NOT NULL
     UNION ALL
     SELECT place, 'petId is the same as in ' || $1 || ' ' || first_place, 'same'
       FROM (SELECT place, min(place) OVER (PARTITION BY pet_id) AS first_place FROM incoming WHERE pet_id IS NOT NULL) AS pet
@@ -345,6 +345,8 @@ export async function writePlanned(client: Client, author: Author, unit: Unit): 
   );
 }
 
+const historyOf = (row: string) => `${row}.pet_id, ${stateList(`${row}.#_before, ${row}.#_after`)}`;
+
 const write = `
   WITH changed AS (
     UPDATE inventory_item i SET ${stateList('# = planned.#_after')} FROM planned
@@ -360,14 +362,18 @@ const write = `
   recorded AS (
     INSERT INTO stock_change (pet_id, ${stateList('#_before')}, ${stateList('#_after')}, changed_at, changed_by, reason)
     SELECT pet_id, ${stateList('#_before')}, ${stateList('#_after')}, statement_timestamp(), $1, $2
-      FROM planned WHERE outcome IN ('changed', 'added', 'removed')),
+      FROM planned WHERE outcome IN ('changed', 'added', 'removed')
+    RETURNING pet_id, ${stateList('#_before, #_after')}),
   written AS (TABLE changed UNION ALL TABLE added UNION ALL SELECT pet_id, ${stateList('NULL')} FROM removed)
   SELECT place, pet_id, (count(*) OVER ())::integer AS total
     FROM planned LEFT JOIN (SELECT true AS is_written, * FROM written) AS written USING (pet_id)
+         LEFT JOIN recorded USING (pet_id)
    WHERE outcome IN ('changed', 'added', 'removed')
-     -- Without such a trigger, the rows are not compared.
-     AND EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgtype & 3 = 3 AND tgenabled IN ('O', 'A'))
-     AND (is_written IS NULL OR (${stateList()}) IS DISTINCT FROM (${stateList('#_after')}))
+     -- Without a trigger that could have changed them, the rows are not compared.
+     AND EXISTS (SELECT FROM pg_trigger WHERE tgenabled <> 'D' AND (tgrelid = 'inventory_item'::regclass AND tgtype & 3 = 3
+                                                                   OR tgrelid = 'stock_change'::regclass AND tgtype & 7 = 7))
+     AND (is_written IS NULL OR (${stateList()}) IS DISTINCT FROM (${stateList('planned.#_after')})
+          OR (${historyOf('recorded')}) IS DISTINCT FROM (${historyOf('planned')}))
    ORDER BY place, pet_id LIMIT ${TOLD}`;
 
 /** Some pets of an outcome, in words. */
@@ -389,6 +395,9 @@ export async function tellPlanned(client: Client, outcome: Outcome, unit: Unit):
   });
 }
 
+/** Other states than both: the import writes none of a pet that it keeps, and one that is gone has none. */
+const TIMES: Readonly<Partial<Record<Outcome, readonly string[]>>> = { kept: ['before'], gone: [] };
+
 /** All pets of an outcome as members of a JSON array, a line each. PostgreSQL writes them. */
 export function streamPlanned(client: Client, outcome: Outcome, unit: Unit): Readable {
   const members = [
@@ -396,7 +405,9 @@ export function streamPlanned(client: Client, outcome: Outcome, unit: Unit): Rea
     ...(outcome === 'removed' || outcome === 'kept' ? [] : [`place AS "${unit}"`]),
     ...(outcome === 'skipped' ? [`made AS "${EXPORTED}"`] : []),
     ...STATE.flatMap(({ name, column }) =>
-      ['before', 'after'].map((when) => `${column}_${when} AS "${name}${when === 'before' ? 'Before' : 'After'}"`),
+      (TIMES[outcome] ?? ['before', 'after']).map(
+        (when) => `${column}_${when} AS "${name}${when === 'before' ? 'Before' : 'After'}"`,
+      ),
     ),
   ];
   return client.query(

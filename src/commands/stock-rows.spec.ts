@@ -132,7 +132,7 @@ describe('what spreadsheets and editors do to text', () => {
     ['="…" between quotes', file(',', '\n').replace('9912140633506421', '"=""9912140633506421"""')],
     ['fractions of zero', file(',', '\n').replace('1,13,', '1.0,13.00,').replace(',7,', ',7.,')],
     ['fractions of zero after a comma', file(';', '\n').replace('1;13;', '1,0;13,00;')],
-    ['exponents', file(',', '\n').replace('13', '1.3E+1').replace(',7,', ',7e0,')],
+    ['exponents', file(',', '\n').replace('13', '1.3E+001').replace(',7,', ',7e0,')],
     ['the end of a file in DOS', `${file(',', '\n')}\u001a`],
     ['empty columns behind the end mark', `${file(',', '\n')}# end,,\n`],
   ])('is taken: %s', async (_, text) => {
@@ -154,6 +154,11 @@ describe('what spreadsheets and editors do to text', () => {
   ])('is refused where its meaning is in doubt: %j', async (fields, fault) => {
     const [told = ''] = await faultsOf('csv', `petId,quantity,status,\n5,${fields}\n`);
     expect(told.replace(/^2,"?|",?$|,$/g, '')).toBe(fault);
+  });
+
+  it('is told as it is written, with its comma', async () => {
+    const faults = await faultsOf('csv', 'petId;quantity;status\n5;12,5;sold\n9,91214E+15;5;sold\n');
+    expect(faults.map((fault) => /'.*?'/.exec(fault)?.[0])).toEqual(["'12,5'", "'9,91214E+15'"]);
   });
 
   it.each(['9.91214063350642E+15', '9912140633506421.0', '9.91214e15'])('calls %s rounded', async (petId) => {
@@ -304,10 +309,19 @@ it('tells the wrong value and its pet, shortened and without control characters'
   ]);
 });
 
+const HEADER = 'the header must be petId,quantity,status, in any order';
+const FIRST = 'it must be the first line: remove what stands above it';
+const QUOTE_FAULT = 'has a quote that does not stand around a whole field, or a line break between quotes; remove it';
+
 it.each([
-  ['csv', 'petId,quantity,name\n', 'the header must be petId,quantity,status, in any order, not "petId,quantity,name"'],
-  ['csv', 'petId,quantity;a\n', `the header must be petId,quantity,status, in any order, not "petId,quantity;a"`],
-  ['csv', 'a"b\n', String.raw`the header must be petId,quantity,status, in any order, not "a\"b"`],
+  ['csv', 'petId,quantity,name\n', `${HEADER}, not "petId,quantity,name"; remove the column "name"`],
+  ['csv', 'petId,quantity;a\n', `${HEADER}, not "petId,quantity;a"; add the column "quantity"`],
+  ['csv', 'petId,status,name\n', `${HEADER}, not "petId,status,name"; add the column "quantity"`],
+  ['csv', 'petId,quantity,petId\n', `${HEADER}, not "petId,quantity,petId"; remove one of the columns "petId"`],
+  ['csv', 'Stock of May,,\npetId,quantity,status\n', `${HEADER}, not "Stock of May,,"; ${FIRST}`],
+  ['csv', '5,5,sold\n', `${HEADER}, not "5,5,sold"; ${FIRST}`],
+  ['csv', '"petId\n",quantity\n', `the header ${QUOTE_FAULT}`],
+  ['csv', 'a"b\n', `the header ${QUOTE_FAULT}`],
 ] as const)('tells what is wrong with a whole file of %s: %j', async (format, text, told) => {
   await expect(faultsOf(format, text)).rejects.toThrow(new Failure(told));
 });

@@ -30,6 +30,8 @@ const LONGEST_ARRAY = 100_000_000;
 const SLICE = 10_000;
 
 const HEADER_RULE = `the header must be ${NAMES.join()}, in any order`;
+const MISPLACED_QUOTE =
+  'has a quote that does not stand around a whole field, or a line break between quotes; remove it';
 const MEMBER_TWICE = 'has a member twice';
 const NO_END_MARK = `the end mark is missing: pets that were lost on the way would be removed; nothing was written
 Write the data with "inventory export --end-mark", or add "${END_MARK}" as its last line once it is complete`;
@@ -102,7 +104,8 @@ class Columns {
 
   constructor(header: string, separator?: string) {
     this.separator = separator ?? separatorOf(header);
-    const names = (fieldsOf(header, this.separator) ?? [header]).map(trimBlanks);
+    const found = fieldsOf(header, this.separator);
+    const names = (found ?? [header]).map(trimBlanks);
     this.names = names.map(
       (name) => [...NAMES, EXPORTED].find((own) => own.toLowerCase() === name.toLowerCase()) ?? name,
     );
@@ -111,18 +114,29 @@ class Columns {
     this.exportedAt = this.names.indexOf(EXPORTED);
     this.hasExported = this.exportedAt >= 0;
     this.isPlain = this.separator === ',' && this.names.join() === NAMES.join();
-    const isMissing = MEMBERS.some((member, index) => this.at[index] === -1 && !MAY_BE_LEFT_OUT.has(member));
-    const isKnown = this.names.every((name) => [...NAMES, EXPORTED, ''].includes(name));
-    const twice = this.names.find((name, index) => name !== '' && this.names.indexOf(name) !== index);
-    if (!isMissing && isKnown && twice === undefined) return;
+    const advice = this.headerAdvice();
+    if (advice === undefined) return;
     refuseOtherFormat(header);
-    throw new Failure(`${HEADER_RULE}, not ${quote(this.names.join())}`);
+    if (!found) throw new Failure(`the header ${MISPLACED_QUOTE}`);
+    throw new Failure(`${HEADER_RULE}, not ${quote(this.names.join())}; ${advice}`);
+  }
+
+  /** What to do about the header; undefined if it is sound. */
+  private headerAdvice(): string | undefined {
+    const unknown = this.names.find((name) => ![...NAMES, EXPORTED, ''].includes(name));
+    const missing = MEMBERS.find((member, index) => this.at[index] === -1 && !MAY_BE_LEFT_OUT.has(member));
+    const twice = this.names.find((name, index) => name !== '' && this.names.indexOf(name) !== index);
+    if (this.names.every((name) => !NAMES.includes(name)))
+      return 'it must be the first line: remove what stands above it';
+    if (missing) return `add the column ${quote(missing.name)}`;
+    if (unknown !== undefined) return `remove the column ${quote(unknown)}`;
+    return twice === undefined ? undefined : `remove one of the columns ${quote(twice)}`;
   }
 
   /** @returns undefined for an empty row, and for the header once more, as in files that were joined */
   read(line: string, isEnded: boolean): Entry | undefined {
     const found = fieldsOf(line, this.separator);
-    if (!found) return faulty('has a quote that does not stand around a whole field');
+    if (!found) return faulty(MISPLACED_QUOTE);
     const { length } = this.names;
     if (this.isPlain && found.length === length && MEMBERS.every(({ holds }, at) => holds(found[at] ?? '')))
       return { pet: `${line.includes('"') ? found.join() : line},`, faults: NONE };
@@ -278,6 +292,7 @@ function textOf(value: unknown, isString: boolean): string {
 /**
  * @param written in the order of the members; empty where one is missing
  * @param exported undefined where the row has no such column or member
+ * @param point what a fraction begins with
  */
 function petOf(written: readonly string[], leftOut: readonly boolean[], exported?: string, point = '.'): Entry {
   if (MEMBERS.every(({ holds }, at) => holds(written[at] ?? ''))) {
@@ -289,12 +304,15 @@ function petOf(written: readonly string[], leftOut: readonly boolean[], exported
     if (isUnedited || origin?.petId === petId)
       return { pet: `${written.map(csvField).join()},${origin?.tag ?? MADE.unedited}`, faults: NONE };
   }
-  const bare = written.map((text, at) => bareText(text, MEMBERS[at]?.json.isString ? '.' : point));
-  const texts = bare.map((text, at) => (MEMBERS[at]?.json.isString || hasThousands(text) ? text : plainDigits(text)));
+  const bare = written.map(trimBlanks);
+  const numbers = bare.map((text) => (point === '.' ? text : text.replace(/^(-?\d+),(\d*)(?=e|$)/i, '$1.$2')));
+  const texts = bare.map((text, at) =>
+    MEMBERS[at]?.json.isString || hasThousands(text) ? text : plainDigits(numbers[at] ?? ''),
+  );
   const [petId = '', quantity = '', status = ''] = texts;
   const text = trimBlanks(exported ?? '');
   const origin = readExported(text);
-  const isOwn = origin && (petId === origin.petId || isRoundedFrom(bare[0] ?? '', origin.petId));
+  const isOwn = origin && (petId === origin.petId || isRoundedFrom(numbers[0] ?? '', origin.petId));
   if (isOwn) texts[0] = origin.petId;
   const isSound = MEMBERS.map(
     (member, at) => member.holds(texts[at] ?? '') || (leftOut[at] && MAY_BE_LEFT_OUT.has(member)),
@@ -321,12 +339,6 @@ function petOf(written: readonly string[], leftOut: readonly boolean[], exported
           ? MADE.unedited
           : origin.tag;
   return { pet: `${sound.join()},${made}`, faults };
-}
-
-/** @param point what a fraction begins with */
-function bareText(written: string, point: string): string {
-  const text = trimBlanks(written);
-  return point === '.' ? text : text.replace(/^(-?\d+),(\d*)(?=e|$)/i, '$1.$2');
 }
 
 function faultOf({ name, rule, json }: (typeof MEMBERS)[number], text: string): string {

@@ -13,7 +13,7 @@ export const isEmptyRow = (line: string) => EMPTY_ROW.test(line);
 
 /** A whole number that is written with a fraction of zero or an exponent, in plain digits. Any other text stays as it is. */
 export function plainDigits(text: string): string {
-  const [, sign, whole, fraction, exponent] = /^(-?)(0|[1-9]\d*)(?:\.(\d*))?(?:e([+-]?\d\d?))?$/i.exec(text) ?? [];
+  const [, sign, whole, fraction, exponent] = /^(-?)(0|[1-9]\d*)(?:\.(\d*))?(?:e([+-]?\d{1,3}))?$/i.exec(text) ?? [];
   if (whole === undefined || (fraction === undefined && exponent === undefined)) return text;
   const digits = `${whole}${fraction ?? ''}`;
   const point = Math.max(0, whole.length + Number(exponent ?? 0));

@@ -221,7 +221,7 @@ describe('inventory import', () => {
   it('prints in one line why a file cannot be read', async () => {
     const csv = CSV_HEADER + OLD;
     for (const [name, content, reason] of [
-      ['cut.csv.gz', gzipSync(csv).subarray(0, 40), 'unexpected end of file'],
+      ['cut.csv.gz', gzipSync(csv).subarray(0, 40), 'it is damaged or not whole; copy it again'],
       ['plain.csv.gz', csv, 'it is not packed by gzip, although its name ends in .gz; take .gz away from its name'],
     ] as const) {
       const path = await file(name, content);
@@ -232,8 +232,9 @@ describe('inventory import', () => {
     await expect(importFile(loop)).rejects.toThrow(`${loop} cannot be read: ELOOP: too many symbolic links`);
     for (const none of [join(folder, 'none.csv'), join(folder, 'none.csv.gz')])
       await expect(importFile(none)).rejects.toThrow(`${none} cannot be read: ENOENT: no such file or directory`);
-    const utf16 = 'standard input cannot be read: it seems to be UTF-16; save it as UTF-8';
-    expect(await store.inventoryReading(Buffer.from(csv, 'utf16le'), ...IMPORT_CSV)).toEqual(failed(utf16));
+    const page =
+      'standard input cannot be read: it is a web page, perhaps one to sign in; download the stock again as CSV';
+    expect(await store.inventoryReading('<html>', ...IMPORT_CSV)).toEqual(failed(page));
     const nameless = 'the name does not tell the format; add --format csv, --format ndjson, --format json';
     expect(await store.inventory('import', 'stock.xlsx')).toEqual(failed(nameless));
     expect(await store.stock()).toBe(OLD);

@@ -146,6 +146,19 @@ describe('problems of a file', () => {
     ]);
   });
 
+  it.each([
+    [
+      'rounded',
+      (at: number) => `9.9${at + 10}E+15,1,sold,`,
+      /^line 2: petId "9.910E\+15" is rounded: .*; the same in every/,
+    ],
+    ['sorted', (at: number) => `${at},1,sold,${at + 1}:sold-1:`, /^line 2: petId is 0, but .*; the same in every/],
+  ])('are of one kind although each has its own pets: %s', async (_, row, told) => {
+    const rows = Array.from({ length: 25 }, (_, at) => row(at));
+    await expect(importText(edited(...rows))).rejects.toThrow(told);
+    await expect(importText(edited(...rows, '100,-5,sold,'))).rejects.toThrow('line 27: quantity must be');
+  });
+
   it('are told with one of each kind, although twenty others come first', async () => {
     const rows = Array.from({ length: 40 }, (_, at) => `${at},${at === 35 ? 'x' : 5},${at < 30 ? 'gone' : 'sold'}`);
     await expect(importText(csv(...rows))).rejects.toThrow('\nline 37: quantity must be an integer');
@@ -326,6 +339,25 @@ describe('--missing remove', () => {
     expect(await store.stock()).toBe('1,12,available\n2,6,available\n88,1,sold\n');
   });
 
+  it('gives programs the state that stays of a pet that is kept, and none of a pet that is gone', async () => {
+    const { stdout } = await store.inventory('export', '--editable', '--end-mark');
+    await store.sql(
+      `UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2; DELETE FROM inventory_item WHERE pet_id = 1`,
+    );
+    const outcome = await store.inventoryReading(
+      stdout.replace(/\n2,.*/, ''),
+      ...IMPORT_CSV,
+      '--missing',
+      'remove',
+      '--json',
+      '--quiet',
+    );
+    expect(JSON.parse(outcome.stdout)).toMatchObject({
+      pets: { kept: [{ petId: 2, quantityBefore: 6, statusBefore: 'available' }], gone: [{ petId: 1, line: 2 }] },
+    });
+    expect(outcome.stdout).not.toContain('After');
+  });
+
   it.each(['# end', '# end 1 2026-01-01T00:00:00.000Z', '# end 999999999999999999 2026-01-01T00:00:00.000Z', ''])(
     'removes all that the file lacks, and says so, if the store does not know its time: %j',
     async (mark) => {
@@ -370,9 +402,9 @@ describe('--missing remove', () => {
 });
 
 describe('a rule of the operator', () => {
-  async function trigger(event: string, body: string): Promise<void> {
+  async function trigger(event: string, body: string, table = 'inventory_item'): Promise<void> {
     await store.sql(`CREATE FUNCTION own() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN ${body} END $$;
-      CREATE TRIGGER own BEFORE ${event} ON inventory_item FOR EACH ROW EXECUTE FUNCTION own()`);
+      CREATE TRIGGER own BEFORE ${event} ON ${table} FOR EACH ROW EXECUTE FUNCTION own()`);
     onTestFinished(() => store.sql('DROP FUNCTION own CASCADE').then(() => undefined));
   }
 
@@ -399,6 +431,17 @@ describe('a rule of the operator', () => {
       );
       const count = `pets that a trigger concerns, all together: ${told.length}; nothing was written`;
       expect(refusal).toBe([...told, count].join('\n'));
+      expect([await store.stock(), await store.changes()]).toEqual([OLD, before]);
+    },
+  );
+
+  it.each(['RETURN NULL;', 'NEW.quantity_after := 0; RETURN NEW;'])(
+    'that changes rows of the history or keeps them back is told, and nothing is written: %s',
+    async (body) => {
+      const before = await store.changes();
+      await trigger('INSERT', body, 'stock_change');
+      const refusal = importText(csv('1,13,available'));
+      await expect(refusal).rejects.toThrow(`line 2: pet 1: ${NOT_AS_ASKED}`);
       expect([await store.stock(), await store.changes()]).toEqual([OLD, before]);
     },
   );

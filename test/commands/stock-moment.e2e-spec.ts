@@ -39,6 +39,11 @@ describe('inventory export --at', () => {
   });
 
   const at = (moment: string, ...more: string[]) => store.inventory('export', '--at', moment, ...more);
+  it.each(['--editable', '--end-mark'])('is refused with %s, which is about the present stock', async (option) => {
+    const stderr = `error: option '--at <moment>' cannot be used with option '${option}'\n`;
+    expect(await at('1', option)).toEqual({ code: 2, stdout: '', stderr });
+  });
+
   const stockAt = async (moment: string) => (await at(moment)).stdout.replace(CSV_HEADER, '');
 
   /** Gives the changes so far these times, in milliseconds and microseconds after midnight. */
