@@ -180,17 +180,18 @@ async function applyIn(
     return (await firstUse(tx, update)) ?? { outcome: 'precondition_failed', item };
   const { status, quantity: quantityBefore } = item;
   const asked: InventoryItem = { petId, quantity, status };
+  const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
+  const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
+  // First the history, because a trigger may change the pet again after the update, and has its own history row written.
+  const [row] = await tx.stockChange.createManyAndReturn({
+    data: { petId, ...change, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
+  });
   const written = await tx.inventoryItem.update({ where: { petId }, data: { quantity } }).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back
     throw error;
   });
-  if (!isDeepStrictEqual(written, asked)) throw new RefusedValue(NOT_AS_ASKED);
-  const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
-  const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
-  const { count } = await tx.stockChange.createMany({
-    data: { petId, ...change, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
-  });
-  if (count !== 1) throw new RefusedValue(NOT_AS_ASKED);
+  if (!isDeepStrictEqual({ ...row, petId, ...change }, row) || !isDeepStrictEqual(written, asked))
+    throw new RefusedValue(NOT_AS_ASKED);
   return { outcome: 'done', item: asked };
 }
 

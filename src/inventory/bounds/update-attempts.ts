@@ -6,7 +6,7 @@ import { type InventoryItem, itemTag } from '../inventory.dto.js';
 
 /**
  * Only `done` has written. The item is the update's result, or the present one where the precondition failed. `busy`: someone
- * else holds the pet's row, or took the key a moment ago.
+ * else holds the pet's row.
  */
 export type UpdateOutcome =
   | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
@@ -22,7 +22,7 @@ export async function untilApplied(
 ): Promise<Updated> {
   const unlessBusy = async () => {
     const result = await attempt();
-    if (result.outcome === 'busy') throw new NotApplied('someone else holds the row, or took the key a moment ago');
+    if (result.outcome === 'busy') throw new NotApplied('someone else holds the row');
     return result;
   };
   const result = await untilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {

@@ -1,9 +1,10 @@
 import type { ClientBase } from 'pg';
 import { Batcher, FailedCall } from '../../database/batcher.js';
-import { RuleInTheWay, isRefusedValue, sqlstateOf } from '../../database/database-failure.js';
+import { RefusedValue, RuleInTheWay, isRefusedValue, sqlstateOf } from '../../database/database-failure.js';
 import { boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
 import { RULES_AGAINST, ruleAgainst } from '../../database/rewrite-rules.js';
 import { StatementConnection } from '../../database/statement-connection.js';
+import { NOT_AS_ASKED } from '../../errors/error-text.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryItem } from '../inventory.dto.js';
 import { HeldCommits } from '../bounds/held-commits.js';
@@ -20,6 +21,11 @@ const CLOCK = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now`;
 const RULES = { sql: `SELECT ${RULES_AGAINST.updates}`, values: [] };
 /** How PostgreSQL refuses to plan the statement where the tables have a rule. It does not translate its internal errors. */
 const MAY_BE_A_RULE = /^(0A|42P17|XX000 could not find replacement targetlist entry)/;
+
+/** See {@link UpdatedRow}. */
+interface Unrecorded {
+  readonly outcome: 'unrecorded';
+}
 
 /** Sets quantities, the updates that arrive during a database round trip together in the next. */
 export class QuantityUpdates {
@@ -57,19 +63,22 @@ export class QuantityUpdates {
 
   /** Resolves after the commit. */
   async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
-    const outcome = await this.#apply(update, deadline);
-    // The refusal may come of this key's first use, committed after the statement's snapshot: the next statement sees it.
-    const mayBeKnown = outcome.outcome === 'precondition_failed' && update.idempotencyKey !== null;
-    return mayBeKnown ? this.#apply(update, deadline) : outcome;
+    let result = await this.#apply(update, deadline);
+    // Either may come of this key's first use, committed after the statement's snapshot: the next statement sees it.
+    const mayBeKnown = result.outcome === 'precondition_failed' && update.idempotencyKey !== null;
+    if (mayBeKnown || result.outcome === 'unrecorded') result = await this.#apply(update, deadline);
+    if (result.outcome === 'unrecorded') throw new RefusedValue(NOT_AS_ASKED);
+    return result;
   }
 
   close(): Promise<void> {
     return this.#connection.close();
   }
 
-  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | Unrecorded> {
     const [, outcome, present, ...texts] = await this.#batcher.call(update, deadline);
-    if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy') return { outcome };
+    if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy' || outcome === 'unrecorded')
+      return { outcome };
     const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
     const kept = Object.fromEntries(KEPT.map(({ name }, at) => [name, texts[at]]));
     return { outcome, item: { petId: update.petId, quantity, ...kept } as InventoryItem };

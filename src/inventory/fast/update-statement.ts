@@ -4,10 +4,13 @@ import type { QuantityUpdate } from '../inventory.contract.js';
 import { KEPT, stateList } from '../stock-item.js';
 import { type ChainedUpdate, chainUpdates } from './update-chain.js';
 
-/** What the statement says of an update. `busy`: someone else holds the pet's row or took the key a moment ago. */
+/**
+ * What the statement says of an update. `busy`: someone else holds the pet's row. `unrecorded`: its history row was not written,
+ * because someone else took the key a moment ago, or a trigger kept the row back.
+ */
 export type UpdatedRow = readonly [
   n: string,
-  outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused' | 'absent' | 'busy',
+  outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused' | 'absent' | 'busy' | 'unrecorded',
   present: string,
   ...kept: (string | null)[],
 ];
@@ -114,7 +117,7 @@ function sqlOf(kind: Kind, isSingle: boolean): string {
     RETURNING ${AS_ASKED} AS as_asked
   )
   SELECT n, CASE WHEN holds AND NOT (${allAsAsked}) THEN ${REFUSAL}
-                 ${ifKeyed(`WHEN holds AND pet_id NOT IN (SELECT pet_id FROM recorded) THEN 'busy'`)}
+                 ${ifKeyed(`WHEN holds AND pet_id NOT IN (SELECT pet_id FROM recorded) THEN 'unrecorded'`)}
                  WHEN holds THEN 'done'
                  WHEN present IS NOT NULL THEN 'precondition_failed'
                  WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
