@@ -5,8 +5,8 @@ import type { StockList } from './stock-list.js';
 
 /**
  * What the stock promises. `InventoryService` keeps it by Prisma alone, and is the one to read first. `FastInventoryService` in
- * `fast/` keeps it with less work: it shares and remembers. Setting FAST chooses. `test/inventory-service/` has a test for each
- * sentence and runs it with both.
+ * `fast/` keeps it with less work: it shares and remembers. Setting FAST chooses. `test/inventory-service/` tries the bounds with
+ * both; the other promises have their files in `test/`.
  *
  * Lists:
  * - A list is complete, in ascending `petId`, and of one moment after its request's key check.
