@@ -1,7 +1,8 @@
 import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { LIBPQ_VARIABLES } from '../src/database/database-url.ts';
 import { isNear } from '../src/setting-names.ts';
-import { PARAMETERS, SETTINGS } from '../src/settings.ts';
+import { SETTINGS } from '../src/settings.ts';
 import { projectFolder } from './build.ts';
 
 /** What Compose itself, Node.js, npm and PostgreSQL's driver know. */
@@ -32,7 +33,7 @@ export function loadEnvFile(): void {
   } catch (error) {
     throw new Error(`.env cannot be read: ${(error as Error).message}`);
   }
-  const names = [...Object.keys(SETTINGS), ...composeNames(), ...Object.keys(PARAMETERS)];
+  const names = [...Object.keys(SETTINGS), ...composeNames(), ...LIBPQ_VARIABLES];
   const set = new Map<string, Line>();
   for (const line of parseEnvFile(bytes)) {
     const { name, value } = line;

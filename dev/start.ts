@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { API_PREFIX } from '../src/settings.ts';
+import { API_PREFIX, readSettings } from '../src/settings.ts';
 import { SEMI_SPACE, buildIfStale, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { loadEnvFile } from './env-file.ts';
@@ -72,7 +72,7 @@ async function start(): Promise<number> {
   const address = `http://${host}:${port}`;
   if (database) noteAddress(address);
   const shownKey = database ? key : key && '$BOOTSTRAP_API_KEY';
-  void announce(address, shownKey, await firstPet(url));
+  void announce(address, shownKey, await firstPet(readSettings(settings).DATABASE_URL));
 
   const lost = database?.ended.then(() => {
     throw new Error('The embedded PostgreSQL ended by itself; .data/postgres/log may say why. Start again to recover.');

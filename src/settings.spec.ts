@@ -101,8 +101,8 @@ describe('readSettings', () => {
     [`'postgresql://u:secret@db/x'`, 'has quotes round it; remove them'],
     ['“postgresql://u:secret@db/x”', 'has quotes round it; remove them'],
     [' postgresql://u:secret@db/x', 'has a blank or a line break'],
-    ['postgresql://u:secret@db/x ', 'has a blank or a line break'],
-    ['postgresql://u:secret@db/x\r', 'has a blank or a line break'],
+    ['\npostgresql://u:secret@db/x', 'has a blank or a line break'],
+    ['postgresql://u:secret@2001:db8::1/x', 'has a port that is not a number, an address of IPv6'],
     ['\uFEFFpostgresql://u:secret@db/x', 'begins with a byte order mark'],
     ['postgresql://u:secret@db\n/x', 'has a line break, a tab or an invisible character'],
     ['postgresql://u:secret@db\u200b/x', 'has a line break, a tab or an invisible character'],
@@ -129,7 +129,21 @@ describe('readSettings', () => {
     ['postgresql://u:secret@db/x#sslmode=require', ENCODE],
     ['postgresql://u:secret@db/x?channel_binding=require', 'must have an sslmode and no socket beside channel_binding'],
     ['postgresql://u:secret@db/x?channel_binding=on', 'must have one of these as channel_binding'],
+    [
+      'postgresql://u:secret@db/x?channel_binding=disable&channel_binding=require',
+      'must have an sslmode and no socket',
+    ],
+    [
+      'postgresql://u:secret@db/x?sslnegotiation=direct',
+      'must have an sslmode other than disable beside sslnegotiation',
+    ],
+    ['postgresql://u:secret@db/x?sslmode=disable&sslnegotiation=direct', 'must have an sslmode other than disable'],
+    ['postgresql://u:secret@db/x?sslmode=require&sslnegotiation=x', 'must have one of these as sslnegotiation'],
+    ...['sslcrl', 'sslcrldir', 'ssl_min_protocol_version', 'sslcertmode', 'sslpassword', 'ssl_mode', 'sslaccept'].map(
+      (name) => [`postgresql://u:secret@db/x?${name}=secret`, 'must ask for TLS by sslmode, '],
+    ),
     ...[
+      ...['requiressl', 'min_protocol_version', 'SSLMODE', 'useSSL', 'tls', 'rejectUnauthorized', 'ca', 'encrypt'],
       ...['require_auth', 'requirepeer', 'gssencmode', 'channelbinding', 'Channel_Binding', 'channel-binding'],
       ...['hostaddr', 'passfile', 'service', 'dbname', 'krbsrvname', 'enableChannelBinding', 'DATABASE_PASSWORD_FILE'],
     ].map((name) => [`postgresql://u:secret@db/x?${name}=secret`, `has the parameter ${name}, which`]),
@@ -155,13 +169,62 @@ describe('readSettings', () => {
     expect(new pg.Client(connectionConfig(withHost.DATABASE_URL, 'test', {}))).toMatchObject(expected);
   });
 
-  it('keeps or refuses what the environment of libpq promises about security', () => {
-    const read = (source: object) => readSettings({ DATABASE_URL: `${DATABASE_URL}?sslmode=require`, ...source });
-    expect(read({ PGCHANNELBINDING: 'require' }).DATABASE_URL).toContain('channel_binding=require');
-    expect(() => read({ PGREQUIREAUTH: 'scram-sha-256' })).toThrow('has the parameter require_auth');
-    expect(() => read({ PGSSLROOTCERT: '/missing' })).toThrow('has an sslrootcert that cannot be read');
-    const files = { PGSSLROOTCERT: '/missing', PGSSLCERT: '/missing', PGSSLKEY: '/missing', PGSSLCRL: '/missing' };
-    expect(readSettings({ DATABASE_URL, ...files })).toEqual(readSettings({ DATABASE_URL })); // libpq would verify nothing
+  it.each(['postgresql://u:p@ss@db/x', 'postgresql://u:p;a=b&c=d@db/x', 'postgresql://u:p{}$<>:@db/x'])(
+    'takes the password of %s, which has no other reading',
+    (address) => expect(readSettings({ DATABASE_URL: address }).DATABASE_URL).toBe(address),
+  );
+
+  it.each(['\n', '\r\n', ' '])('takes an address that ends with %j, because files and secret stores add it', (end) => {
+    const read = (address: string) => readSettings({ DATABASE_URL: address, PGSSLMODE: 'require' });
+    expect(read(`${DATABASE_URL}${end}`)).toEqual(read(DATABASE_URL));
+  });
+
+  it.each(
+    [
+      ['gssencmode=disable', 'gssencmode=prefer', 'sslcertmode=allow', 'sslsni=1', 'sslcompression=0'],
+      ['ssl_min_protocol_version=TLSv1.2', 'min_protocol_version=3.0', 'sslnegotiation=postgres'],
+    ].flat(),
+  )('takes %s, which promises nothing more than what holds', (parameter) => {
+    const address = `${DATABASE_URL}?${parameter}`;
+    expect(readSettings({ DATABASE_URL: address }).DATABASE_URL).toBe(address);
+  });
+
+  const TCP = DATABASE_URL;
+  const TLS = `${DATABASE_URL}?sslmode=require`;
+  const SOCKET = 'postgresql:///db?host=/run/sql';
+  it.each([
+    ['PGREQUIREAUTH', 'scram-sha-256', [TCP, TLS, SOCKET], []],
+    ['PGGSSENCMODE', 'require', [TCP, TLS], [SOCKET]],
+    ['PGGSSENCMODE', 'prefer', [], [TCP, TLS, SOCKET]],
+    ['PGSSLCERTMODE', 'require', [TCP, TLS], [SOCKET]],
+    ['PGSSLCRL', '/crl', [TLS], [TCP, SOCKET, `${TCP}?sslmode=disable`]],
+    ['PGSSLCRLDIR', '/crl', [TLS], [TCP, SOCKET, `${TCP}?sslmode=disable`]],
+    ['PGSSLMINPROTOCOLVERSION', 'TLSv1.3', [TLS], [TCP, SOCKET]],
+    ['PGSSLMINPROTOCOLVERSION', 'TLSv1.2', [], [TCP, TLS, SOCKET]],
+    ['PGREQUIREPEER', 'postgres', [SOCKET], [TCP, TLS]],
+    ['PGHOSTADDR', '10.0.0.1', [TCP, TLS, SOCKET], []],
+    ['PGSERVICE', 'shop', [TCP, TLS, SOCKET], []],
+    ['PGMINPROTOCOLVERSION', '3.2', [TCP, TLS, SOCKET], []],
+  ])('refuses %s=%s by its name where libpq would keep it, and only there', (name, value, refused, taken) => {
+    const read = (address: string) => readSettings({ DATABASE_URL: address, [name]: value });
+    for (const address of refused)
+      expect(() => read(address)).toThrow(new Failure(`${name} demands what this service cannot keep; unset it`));
+    for (const address of taken) expect(read(address)).toEqual(readSettings({ DATABASE_URL: address }));
+  });
+
+  it('keeps what the environment of libpq says about TLS where libpq would', () => {
+    const read = (address: string, source: object) => readSettings({ DATABASE_URL: address, ...source }).DATABASE_URL;
+    expect(read(TLS, { PGCHANNELBINDING: 'require' })).toBe(`${TLS}&channel_binding=require`);
+    expect(() => read(TCP, { PGCHANNELBINDING: 'require' })).toThrow('must have an sslmode');
+    expect(read(TCP, { PGREQUIRESSL: '1' })).toBe(TLS);
+    expect(read(TCP, { PGREQUIRESSL: '1', PGSSLMODE: 'disable' })).toBe(`${TCP}?sslmode=disable`);
+    expect(() => read(TCP, { PGSSLROOTCERT: 'system' })).toThrow('verify-full for sslrootcert=system');
+    expect(() => read(TLS, { PGSSLROOTCERT: '/missing' })).toThrow('has an sslrootcert that cannot be read');
+    expect(() => read(TCP, { PGSSLNEGOTIATION: 'direct' })).toThrow('must have an sslmode');
+    const direct = read(TLS, { PGSSLNEGOTIATION: 'direct' });
+    expect(new pg.Client(connectionConfig(direct, 'test', {}))).toMatchObject({ sslNegotiation: 'direct' });
+    const files = { PGSSLROOTCERT: '/missing', PGSSLCERT: '/missing', PGSSLKEY: '/missing' };
+    for (const address of [TCP, SOCKET, `${TCP}?sslmode=disable`]) expect(read(address, files)).toBe(address);
   });
 
   it.each('secret/@ secret/ secret@/ 1/secret secret? secret@? secret# secret% secret%ff'.split(' '))(
@@ -194,8 +257,11 @@ describe('readSettings', () => {
     ['sslmode=verify-ca&sslrootcert=system', TLS_RULE],
     ['sslmode=require&sslrootcert=', 'has an sslrootcert that cannot be read: no such file or directory'],
     ['sslrootcert=/dev/null', TLS_RULE],
-    ['ssl=true', 'must ask for TLS by sslmode, sslrootcert, sslcert, sslkey, not by ssl'],
-    ['sslmode=disable&sslcrl=x', 'must ask for TLS by sslmode, sslrootcert, sslcert, sslkey, not by sslcrl'],
+    ['ssl=true', 'must ask for TLS by sslmode, sslrootcert, sslcert, sslkey, sslnegotiation, not by ssl'],
+    [
+      'sslmode=disable&sslcrl=x',
+      'must ask for TLS by sslmode, sslrootcert, sslcert, sslkey, sslnegotiation, not by sslcrl',
+    ],
   ])('refuses the TLS parameters %s', (parameters, rule) => {
     const source = { DATABASE_URL: `${DATABASE_URL}?${parameters}` };
     expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_URL ${rule}`));

@@ -1,6 +1,6 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { PASSWORD_FILE, passwordReader } from './database/connection-config.ts';
-import { postgresUrl } from './database/database-url.ts';
+import { postgresUrl, withEnvironment } from './database/database-url.ts';
 import { Failure } from './errors/error-text.ts';
 import { LIMITS } from './http/limits.ts';
 import { isNear } from './setting-names.ts';
@@ -91,7 +91,11 @@ export const Settings = class Settings {};
 /** Nothing else reads `process.env`. @throws Failure with a line for each missing or malformed setting, without its value */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
-  const texts: typeof source = { ...source, DATABASE_URL: withEnvironment(source) };
+  const { DATABASE_URL: address } = source;
+  const texts = { ...source };
+  // A secret store or a file may have added the line break.
+  if (address !== undefined)
+    texts['DATABASE_URL'] = withEnvironment(address.trimEnd(), source, (fault) => faults.push(fault));
   const values: Record<string, unknown> = {};
   for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
     const text = texts[name] ?? fallback;
@@ -119,38 +123,6 @@ export function misspelledSettings(source: Readonly<Record<string, string | unde
     const intended = known.includes(name) ? undefined : long.find((each) => isNear(name, each));
     return intended === undefined ? [] : [`${name} is not a setting; ${intended} is`];
   });
-}
-
-/** libpq's own settings, by the parameter that they stand for. An empty one counts as none. */
-export const PARAMETERS = {
-  PGHOST: 'host',
-  PGSSLMODE: 'sslmode',
-  PGSSLROOTCERT: 'sslrootcert',
-  PGSSLCERT: 'sslcert',
-  PGSSLKEY: 'sslkey',
-  PGSSLCRL: 'sslcrl',
-  PGCHANNELBINDING: 'channel_binding',
-  PGREQUIREAUTH: 'require_auth',
-  PGREQUIREPEER: 'requirepeer',
-  PGHOSTADDR: 'hostaddr',
-};
-
-/** As libpq has it, the environment counts where the address says nothing, and TLS files count only with an sslmode. */
-function withEnvironment(source: Readonly<Record<string, string | undefined>>): string | undefined {
-  const { DATABASE_URL: address, PGSSLMODE: mode } = source;
-  const url = /^postgres(ql)?:\/\/([^@]*@)?(:\d*)?(\/|\?|$)/i.test(address ?? '')
-    ? (address ?? '').replace(/\/\/([^@]*@)?(:\d*)?/, '//')
-    : address;
-  if (address === undefined || url === undefined || !URL.canParse(url)) return address;
-  const { hostname, searchParams } = new URL(url);
-  const given = new URLSearchParams();
-  for (const [name, parameter] of Object.entries(PARAMETERS)) {
-    const value = source[name];
-    if (/^ssl(?!mode)/.test(parameter) && !searchParams.has('sslmode') && !mode) continue;
-    const isSet = parameter === 'host' ? hostname || searchParams.get('host') : searchParams.has(parameter);
-    if (value && !isSet) given.set(parameter, value);
-  }
-  return given.size === 0 ? address : `${address}${address.includes('?') ? '&' : '?'}${given.toString()}`;
 }
 
 /** The path and not the password: each new connection reads the file. */

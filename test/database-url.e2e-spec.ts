@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -152,6 +154,27 @@ it.each(['on', 'off'])('commands, and the service with FAST=%s, use the schema o
   expect((await inventory(databaseUrl, ['history', '1'])).stdout).toContain('1 sold  2 sold');
 });
 
+describe('a Unix socket', () => {
+  it('is reached by postgresql://user:password@/database?host=/folder, and by PGHOST', async () => {
+    const sockets = mkdtempSync('/tmp/inventory-'); // the path of a socket has 107 bytes at most
+    const server = createServer((client) => {
+      const connection = connect(postgres.port, '127.0.0.1').on('error', () => client.destroy());
+      client
+        .on('error', () => connection.destroy())
+        .pipe(connection)
+        .pipe(client);
+    }).listen(join(sockets, '.s.PGSQL.5432'));
+    onTestFinished(() => {
+      server.close();
+      rmSync(sockets, { recursive: true, force: true });
+    });
+    await once(server, 'listening');
+    const { password, pathname } = new URL(postgres.url);
+    await expectConnects(`postgresql://postgres:${password}@${pathname}?host=${sockets}`, {});
+    await expectConnects(`postgresql://postgres:${password}@:5432${pathname}`, { PGHOST: sockets }, [['export']]);
+  });
+});
+
 const noTls = (why: string) =>
   `no TLS with the database of DATABASE_URL: ${why}; check its host, sslmode, sslrootcert, sslcert and sslkey`;
 const UNTRUSTED = noTls('unable to verify the first certificate');
@@ -202,6 +225,15 @@ describe('TLS with PostgreSQL', () => {
       expect(await inventory(url, args)).toEqual(failedIn(args, line));
     }
   });
+
+  it.skipIf(['15', '16'].includes(process.env['POSTGRES_VERSION'] ?? ''))(
+    'works with sslnegotiation=direct',
+    async () => {
+      const parameters = 'sslmode=verify-full&sslrootcert=$/authority.pem';
+      await expectConnects(address(`${parameters}&sslnegotiation=direct`), {}, EACH_LAYER.slice(0, 2));
+      await expectConnects(address(parameters), { PGSSLNEGOTIATION: 'direct' }, EACH_LAYER.slice(2));
+    },
+  );
 
   it('stops the service at its start when sslrootcert cannot be read', async () => {
     const url = address('sslmode=verify-full&sslrootcert=$/missing.pem');

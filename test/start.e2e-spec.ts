@@ -171,15 +171,19 @@ describe('npm start', { timeout: 120_000 }, () => {
   it('reads .env, and migrates the database of DATABASE_URL without adding demo stock or a key', async () => {
     const database = await createDatabase({ migrated: false });
     const BOOTSTRAP_API_KEY = 'a-bootstrap-key-of-enough-characters';
-    const settings = { DATABASE_URL: database.url, BOOTSTRAP_API_KEY, HOST: 'the.environment.counts.more' };
+    const DATABASE_PASSWORD_FILE = join(project, 'password');
+    const { password, hostname, href } = new URL(database.url);
+    writeFileSync(DATABASE_PASSWORD_FILE, decodeURIComponent(password));
+    const DATABASE_URL = href.replace(`:${password}@${hostname}`, '@');
+    const settings = { DATABASE_URL, BOOTSTRAP_API_KEY, HOST: 'the.environment.counts.more' };
     const lines = Object.entries(settings).map(([name, value]) => `${name}='${value}'\n`);
     const typingErrors = `DATABASE_POOLSIZE=9\nNAME=x\nPORT=1\nPORT=2\nBALANCER_PORT=8080\nPGSSLMODE=\n`;
     writeFileSync(join(project, '.env'), lines.join('') + typingErrors);
-    const started = start({ REQUEST_DEADLINEMS: '9' });
+    const started = start({ DATABASE_PASSWORD_FILE, PGHOST: hostname, REQUEST_DEADLINEMS: '9' });
     await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 110_000);
     expect(started.output()).toContain('\n    . ./.env\n');
-    const address = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
-    const answer = await fetch(address, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
+    const list = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
+    const answer = await fetch(list, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
     expect(await answer.text()).toBe('[]');
     expect(await applyMigrations(database.url)).toEqual([]);
     await end(started);

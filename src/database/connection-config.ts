@@ -95,14 +95,18 @@ export function connectionConfig(
   settings: Readonly<Record<string, string>> = {},
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
-  const ssl = tlsOptions(databaseUrl); // without a value the driver would read the environment
+  const parameters = new Map(url.searchParams); // of several, the last counts, as with libpq
+  // Without values for these two, the driver would read the environment.
+  const ssl = tlsOptions(databaseUrl);
+  const sslnegotiation =
+    ssl && parameters.get('sslnegotiation') === 'direct' ? ('direct' as const) : ('postgres' as const);
   // The driver would send these two as startup parameters, which a pooler refuses.
   const { statement_timeout, lock_timeout, ...boundsOfDriver } = bounds;
-  const identity = { application_name: `inventory ${name}`, ssl };
-  const file = url.searchParams.get(PASSWORD_FILE);
-  const binding = url.searchParams.get('channel_binding');
+  const identity = { application_name: `inventory ${name}`, ssl, sslnegotiation };
+  const file = parameters.get(PASSWORD_FILE);
+  const binding = parameters.get('channel_binding');
   const authentication = {
-    ...(file !== null && { passwordFrom: passwordReader(file) }),
+    ...(file !== undefined && { passwordFrom: passwordReader(file) }),
     ...(ssl !== false && { enableChannelBinding: binding === 'require' || binding === 'prefer' }),
     ...(binding === 'require' && { isBound: true }),
   };

@@ -1,17 +1,18 @@
+// `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 const EXAMPLE = 'postgresql://user:password@host:5432/database';
 const ENCODE =
   'must have these percent-encoded in its user and password: @ is %40, : is %3A, / is %2F, ? is %3F, # is %23, % is %25';
 
-/** A host, with or without a port; before it user and password; after it database and parameters. */
-const ADDRESS = /^postgres(?:ql)?:\/\/(?:([^:/?#@]*)(?::([^/?#@]*))?@)?([^/?#@]*?)(?::(\d*))?([/?][^@#]*)?$/i;
+/** User and password, up to the last @; a host; a port; database and parameters. */
+const ADDRESS = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*?)(?::(\d*))?([/?][^@#]*)?$/i;
 
 /** What people write instead, and what to do. The first that matches is told. */
 const MISTAKES: readonly (readonly [RegExp, string])[] = [
   [/^$/, `is empty; write an address such as ${EXAMPLE}`],
   [/^(?:\uFEFF|ï»¿)/, 'begins with a byte order mark; save its file as UTF-8 without one'],
-  [/^\s|\s$/, 'has a blank or a line break before or after the address; remove it'],
+  [/^\s/, 'has a blank or a line break before the address; remove it'],
   [/^["'`“”‘’«]|["'`“”‘’»]$/, 'has quotes round it; remove them (--env-file of docker keeps quotes)'],
   [
     /^(?:(?:export|set|setx|env|-e|--env)\s+)?\$?(?:env:)?DATABASE_URL\s*[=:\s]/i,
@@ -29,14 +30,86 @@ const MISTAKES: readonly (readonly [RegExp, string])[] = [
   [/^(?!postgres(?:ql)?:)/i, `must begin with "postgresql://": ${EXAMPLE}`],
   [
     /\$\{\w+\}|\$\(\w+\)|\{\{.*\}\}|\[YOUR-PASSWORD\]|<(?:your[-_ ]?)?(?:password|user(?:name)?|host(?:name)?|database|db|port)>/i,
-    'has a placeholder in it, such as ${NAME} or <password>; put the value there',
+    'has a placeholder in it, such as ${NAME} or <password>; put the value there (a password has %24 for $, %3C for <, %7B for {)',
   ],
 ];
 
 /** Names that promise something about security, or another server, and that neither the driver nor this service keeps. */
 const PROMISES =
-  /ssl|tls|auth|gss|krb|channel|binding|peer|cert|crl|scram|encrypt|secur|passfile|password|service|hostaddr|dbname/;
+  /ssl|tls|auth|gss|krb|kerberos|sspi|channel|binding|peer|cert|crl|scram|encrypt|secur|verify|trust|passfile|password|service|hostaddr|dbname|minprotocol|^ca$/;
 const KEPT: readonly string[] = [...TLS_PARAMETERS, 'channel_binding', 'password'];
+/** Values that promise nothing, or what holds anyway: Node.js speaks TLS 1.2 or later, and the driver speaks no GSSAPI. */
+const HARMLESS: Readonly<Record<string, RegExp>> = {
+  gssencmode: /^(?:disable|prefer)$/,
+  min_protocol_version: /^3\.0$/,
+  sslcertmode: /^allow$/,
+  sslcompression: /^0$/,
+  sslsni: /^1$/,
+  ssl_min_protocol_version: /^TLSv1(?:\.[12])?$/,
+};
+const isHarmless = (name: string, value: string) => HARMLESS[name]?.test(value) ?? false;
+
+/** By variable of libpq: its parameter, and for which connections libpq reads it. It never verifies TLS without an sslmode. */
+const ENVIRONMENT: Readonly<Record<string, readonly [string, 'all' | 'TLS' | 'TCP' | 'socket']>> = {
+  PGSSLROOTCERT: ['sslrootcert', 'TLS'],
+  PGSSLCERT: ['sslcert', 'TLS'],
+  PGSSLKEY: ['sslkey', 'TLS'],
+  PGSSLCRL: ['sslcrl', 'TLS'],
+  PGSSLCRLDIR: ['sslcrldir', 'TLS'],
+  PGSSLMINPROTOCOLVERSION: ['ssl_min_protocol_version', 'TLS'],
+  PGSSLCERTMODE: ['sslcertmode', 'TCP'],
+  PGSSLNEGOTIATION: ['sslnegotiation', 'TCP'],
+  PGGSSENCMODE: ['gssencmode', 'TCP'],
+  PGREQUIREPEER: ['requirepeer', 'socket'],
+  PGCHANNELBINDING: ['channel_binding', 'all'],
+  PGREQUIREAUTH: ['require_auth', 'all'],
+  PGMINPROTOCOLVERSION: ['min_protocol_version', 'all'],
+  PGHOSTADDR: ['hostaddr', 'all'],
+  PGSERVICE: ['service', 'all'],
+};
+
+/** All that {@link withEnvironment} reads. */
+export const LIBPQ_VARIABLES: readonly string[] = ['PGHOST', 'PGSSLMODE', 'PGREQUIRESSL', ...Object.keys(ENVIRONMENT)];
+
+/**
+ * As libpq has it, its environment counts where the address says nothing. An empty variable counts as none.
+ *
+ * @param refuse is given a message for each variable that cannot be kept
+ */
+export function withEnvironment(
+  address: string,
+  source: Readonly<Record<string, string | undefined>>,
+  refuse: (message: string) => void,
+): string {
+  const [, , host, , rest = ''] = ADDRESS.exec(address) ?? [];
+  const url = host === '' ? `postgresql://${rest}` : address;
+  if (!URL.canParse(url)) return address;
+  const { hostname, searchParams } = new URL(url);
+  const parameters = new Map(searchParams);
+  const given = new URLSearchParams();
+  const { PGHOST, PGSSLMODE, PGREQUIRESSL } = source;
+  if (PGHOST && !hostname && !parameters.get('host')) given.set('host', PGHOST);
+  const defaultMode = [PGSSLMODE, PGREQUIRESSL?.startsWith('1') && 'require'].find(Boolean);
+  if (defaultMode && !parameters.has('sslmode')) given.set('sslmode', defaultMode);
+
+  const mode = parameters.get('sslmode') ?? given.get('sslmode');
+  const hostRead = [parameters.get('host'), hostname, given.get('host')].find(Boolean) ?? '';
+  const isSocket = /^(?:\/|%2f)/i.test(hostRead);
+  const isRead = {
+    all: true,
+    TLS: !isSocket && mode !== null && mode !== 'disable',
+    TCP: !isSocket,
+    socket: isSocket,
+  };
+  for (const [name, [parameter, connections]] of Object.entries(ENVIRONMENT)) {
+    const value = source[name];
+    const demandsMode = !isSocket && mode === null && parameter === 'sslrootcert' && value === 'system';
+    if (!value || parameters.has(parameter) || !(isRead[connections] || demandsMode)) continue;
+    if (KEPT.includes(parameter)) given.set(parameter, value);
+    else if (!isHarmless(parameter, value)) refuse(`${name} demands what this service cannot keep; unset it`);
+  }
+  return given.size === 0 ? address : `${address}${address.includes('?') ? '&' : '?'}${given.toString()}`;
+}
 
 /**
  * @returns the text itself, or for `postgresql://user:password@/database`, which only libpq takes, one that means the same
@@ -45,19 +118,21 @@ const KEPT: readonly string[] = [...TLS_PARAMETERS, 'channel_binding', 'password
 export function postgresUrl(text: string): string {
   const mistake = MISTAKES.find(([pattern]) => pattern.test(text))?.[1];
   if (mistake) throw new Error(mistake);
-  const [head = '', ...parameters] = text.split('?');
-  const [, user, password, host = '', port, rest = ''] = ADDRESS.exec(text) ?? [];
+  const [, identity, host = '', port, rest = ''] = ADDRESS.exec(text) ?? [];
   if (text.includes('#') || !ADDRESS.test(text)) throw new Error(ENCODE);
   if (host.includes(',')) throw new Error('must name one host; put a proxy or a DNS name before several');
-  if (/^[^[]*:/.test(host)) throw new Error('has a port that is not a number, or a password without @ and a host');
+  if (/^[^[]*:/.test(host))
+    throw new Error(
+      'has a port that is not a number, an address of IPv6 without brackets, or a password without @ and a host',
+    );
   if (Number(port) > 65_535) throw new Error('must name a port up to 65535');
-  if (/[&;]\s*\w+=/.test(head)) throw new Error('must have ? before its first parameter, and & between them');
+  const [path = '', ...parameters] = rest.split('?');
+  if (/[&;]\s*\w+=/.test(path + host)) throw new Error('must have ? before its first parameter, and & between them');
   if (parameters.some((part) => /;\s*\w+=|&amp;/.test(part))) throw new Error('must have & between its parameters');
   let address = text;
   try {
     decodeURIComponent(text);
-    const isForLibpq = host === '' && (user !== undefined || port !== undefined);
-    if (isForLibpq) address = withoutEmptyHost(rest, { user, password, port });
+    if (host === '' && (identity !== undefined || port !== undefined)) address = withoutEmptyHost(rest, identity, port);
     new URL(address);
   } catch {
     throw new Error(/\[|\]/.test(host) ? 'has a host that is no address of IPv6 in brackets' : ENCODE);
@@ -67,18 +142,19 @@ export function postgresUrl(text: string): string {
   return address;
 }
 
-function withoutEmptyHost(rest: string, parts: Record<string, string | undefined>): string {
+function withoutEmptyHost(rest: string, identity = '', port = ''): string {
   const url = new URL(`postgresql://${rest.startsWith('/') ? '' : '/'}${rest}`);
-  for (const [name, value] of Object.entries(parts)) {
+  const [user, ...password] = identity.split(':');
+  for (const [name, value] of Object.entries({ user, password: password.join(':'), port })) {
     if (value && !url.searchParams.has(name)) url.searchParams.set(name, decodeURIComponent(value));
   }
   return url.href;
 }
 
 function refuseParameters({ searchParams }: URL): void {
-  for (const name of searchParams.keys()) {
+  for (const [name, value] of searchParams) {
     const plain = name.toLowerCase();
-    if (KEPT.includes(name) || !PROMISES.test(plain.replaceAll(/[^a-z]/g, ''))) continue;
+    if (KEPT.includes(name) || isHarmless(name, value) || !PROMISES.test(plain.replaceAll(/[^a-z]/g, ''))) continue;
     const isTls = plain.startsWith('ssl');
     throw new Error(
       isTls && !KEPT.includes(plain)
@@ -86,7 +162,7 @@ function refuseParameters({ searchParams }: URL): void {
         : `has the parameter ${name}, which this service cannot keep; remove it`,
     );
   }
-  const binding = searchParams.get('channel_binding');
-  if (binding !== null && !['disable', 'prefer', 'require'].includes(binding))
+  const binding = new Map(searchParams).get('channel_binding'); // of several, the last counts, as with libpq
+  if (binding !== undefined && !['disable', 'prefer', 'require'].includes(binding))
     throw new Error('must have one of these as channel_binding: disable, prefer, require');
 }

@@ -6,7 +6,7 @@ const MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
 const FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
 
 /** The parameters of a connection string that {@link tlsOptions} reads. */
-export const TLS_PARAMETERS: readonly string[] = ['sslmode', ...Object.keys(FILES)];
+export const TLS_PARAMETERS: readonly string[] = ['sslmode', ...Object.keys(FILES), 'sslnegotiation'];
 
 const RULE =
   'must combine its TLS parameters as libpq does: an sslmode beside files, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
@@ -20,9 +20,6 @@ const RULE =
 export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
   const { hostname, searchParams } = new URL(databaseUrl);
   const parameters = new Map(searchParams);
-  const foreign = [...parameters.keys()].find((name) => name.startsWith('ssl') && !TLS_PARAMETERS.includes(name));
-  if (foreign) throw new Error(`must ask for TLS by ${TLS_PARAMETERS.join(', ')}, not by ${foreign}`);
-
   const mode = parameters.get('sslmode');
   const root = parameters.get('sslrootcert');
   const host = [parameters.get('host'), decodeURIComponent(hostname)].find(Boolean) ?? '';
@@ -31,6 +28,11 @@ export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
     throw new Error(`must have one of these as sslmode: ${MODES.join(', ')}`);
   if (parameters.get('channel_binding') === 'require' && (isSocket || mode === undefined || mode === 'disable'))
     throw new Error('must have an sslmode and no socket beside channel_binding=require; or remove channel_binding');
+  const negotiation = parameters.get('sslnegotiation') ?? 'postgres';
+  if (!['postgres', 'direct'].includes(negotiation))
+    throw new Error('must have one of these as sslnegotiation: postgres, direct');
+  if (negotiation === 'direct' && !isSocket && (mode === undefined || mode === 'disable'))
+    throw new Error('must have an sslmode other than disable beside sslnegotiation=direct');
   if (isSocket || mode === 'disable') return false;
   const hasPair = parameters.has('sslcert');
   const isSystems = root === 'system'; // the authorities that Node.js trusts by itself
