@@ -130,6 +130,7 @@ export async function planMerge(
   const tellsTime = rules.missing === 'remove' && (await planRemoval(client, file, locking('UPDATE')));
   await client.query('ANALYZE planned (pet_id, outcome)');
   const counts = await countPlanned(client);
+  if (file.hasExported) await refuseMissed(client, counts);
   await refusePlanned(client, rules, file, unit, counts);
   if (rules.stale === 'skip' && counts['stale'])
     await client.query(`UPDATE planned SET outcome = 'skipped' WHERE outcome = 'stale'`);
@@ -169,6 +170,20 @@ async function countPlanned(client: Client): Promise<Counts> {
       FROM planned GROUP BY outcome`);
   const incomplete = rows.find(({ outcome }) => outcome === 'added')?.incomplete ?? 0;
   return { incomplete, ...Object.fromEntries(rows.map(({ outcome, count }) => [outcome, count])) };
+}
+
+/**
+ * A writer may remove a pet and add it anew while its lock is waited for: the first statement then sees it no more, the second
+ * sees it again.
+ *
+ * @throws Failure when this befell the pet of an edited row
+ */
+async function refuseMissed(client: Client, { changed = 0, stale = 0, present = 0, added = 0 }: Counts): Promise<void> {
+  const { rows } = await client.query<{ edited: number }>(
+    `SELECT count(*)::integer AS edited FROM incoming WHERE made <> '${MADE.unedited}'`,
+  );
+  if (rows[0]?.edited !== changed + stale + present + added)
+    throw new Failure('another transaction was in the way; nothing was written, try again');
 }
 
 /** @throws Failure with the rows whose pets are not what the file takes them for */

@@ -246,6 +246,18 @@ describe('a file of export --editable', () => {
     expect(await outcome).toContain('the file was made from available-7, the stock is available-6');
   });
 
+  it('is refused if a writer that it waited for has put the pet of an edited row in anew', async () => {
+    const writer = await store.database.session('DELETE FROM inventory_item WHERE pet_id = 2');
+    await writer.query(`INSERT INTO inventory_item VALUES (2, 7, 'available')`);
+    const outcome = importText(edited('2,9,available,2:available-7:', '77,1,sold,'), { new: 'add' }).catch(
+      (error: unknown) => (error as Error).message,
+    );
+    await untilLockWait();
+    await writer.query('COMMIT');
+    expect(await outcome).toBe('another transaction was in the way; nothing was written, try again');
+    expect(await store.stock()).toBe(OLD);
+  });
+
   it('is refused by a store without pets', async () => {
     await store.sql('DELETE FROM inventory_item');
     await expect(importText(edited('1,9,sold,'))).rejects.toThrow('remove the column "exported" to add them');
