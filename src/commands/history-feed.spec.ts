@@ -45,12 +45,12 @@ describe('the newest change', () => {
     expect(pauses()).toEqual([]);
   });
 
-  it('waits for what is prepared when the session of a writer is gone, also beside a prepared one', async () => {
+  it('waits for what a restart of PostgreSQL renamed when the name of a writer is gone, also beside a prepared one', async () => {
     await writers.settled(feed.queryOf(database([5, '-1/1', '3/1'], [5, '-1/1', '-1/2'], [5, '-1/2'], [5])));
     expect(pauses()).toEqual([2, 4, 8]);
   });
 
-  it('waits for nothing that is prepared after it when what was prepared before is resolved', async () => {
+  it('waits for nothing else that a restart renamed when what it renamed before is resolved', async () => {
     await writers.settled(feed.queryOf(database([5, '-1/1'], [5, '-1/2'])));
     expect(pauses()).toEqual([2]);
   });

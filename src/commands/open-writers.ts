@@ -10,7 +10,7 @@ export interface View {
   readonly pruned: bigint;
 }
 
-/** As pg_locks names transactions; those that are prepared are `-1/…`. */
+/** As pg_locks names transactions. A prepared one keeps its name until PostgreSQL restarts, and is `-1/…` then. */
 type Writers = readonly string[];
 
 /**
@@ -96,14 +96,14 @@ async function onPrimary<Row>(query: Query, sql: string): Promise<Row> {
   return row;
 }
 
-/** PREPARE TRANSACTION hands a session's locks on: when a session is gone, every prepared transaction may be its own. */
+/** PostgreSQL may restart meanwhile: when a name is gone, every transaction that was prepared before may be the one that had it. */
 async function untilEnded(first: Writers, writers: () => Promise<Writers>): Promise<void> {
-  const isPrepared = (writer: string) => writer.startsWith('-1/');
+  const wasPrepared = (writer: string) => writer.startsWith('-1/');
   let open = first;
   for (let pauseMs = 2; open.length > 0; pauseMs = Math.min(2 * pauseMs, 200)) {
     await pause(pauseMs);
     const present = await writers();
-    const handsOn = open.some((writer) => !isPrepared(writer) && !present.includes(writer));
-    open = present.filter((writer) => open.includes(writer) || (handsOn && isPrepared(writer)));
+    const isRenamed = open.some((writer) => !wasPrepared(writer) && !present.includes(writer));
+    open = present.filter((writer) => open.includes(writer) || (isRenamed && wasPrepared(writer)));
   }
 }
