@@ -1,10 +1,21 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { isAlive, runningPostgres, startPostgres } from './embedded-postgres.ts';
+import { serverAccount } from './postgres-binaries.ts';
 import { Database } from '../test/support/database.ts';
 
 describe('the embedded PostgreSQL', () => {
@@ -93,5 +104,55 @@ describe('the embedded PostgreSQL', () => {
     for (const data of [join(parent, 'never'), folder])
       await expect(startPostgres(data, { binaries })).rejects.toThrow(line);
     expect(existsSync(join(parent, 'never'))).toBe(false);
+  });
+
+  const data = (name: string) => join(folder, 'data', name);
+
+  it.each([
+    ['postgresql.auto.conf', "lc_messages='xx_XX'\n", 'invalid value for parameter "lc_messages": "xx_XX"'],
+    ['pg_hba.conf', 'rubbish\n', /invalid connection type "rubbish"/],
+    ['PG_VERSION', '14\n', /^database files are incompatible .+ version 14, .+ or remove .+ to start afresh$/],
+  ])('tells the reason that is in %s', async (name, text, reason) => {
+    const former = readFileSync(data(name));
+    writeFileSync(data(name), text);
+    onTestFinished(() => writeFileSync(data(name), former));
+    const { message } = await start().then(
+      () => new Error('it started'),
+      (error: unknown) => error as Error,
+    );
+    const [, told] = /^PostgreSQL did not start in \S+: (.+)$/.exec(message) ?? [message, message];
+    if (typeof reason === 'string') expect(told).toBe(reason);
+    else expect(told).toMatch(reason);
+  });
+
+  it('knows a lock file that a killed server left, whose number another program has now', async () => {
+    const other = spawn('sleep', ['60'], { ...serverAccount, stdio: 'ignore' });
+    onTestFinished(() => void other.kill());
+    await once(other, 'spawn');
+    const note = [other.pid, data(''), 0, 1, '', '', '', 'ready'].join('\n');
+    writeFileSync(data('postmaster.pid'), `${note}\n`);
+    if (serverAccount) chownSync(data('postmaster.pid'), serverAccount.uid, serverAccount.gid);
+    expect(runningPostgres(folder)).toBeUndefined();
+    const cause = `is left over: process ${other.pid} is not this PostgreSQL. If no other container uses the folder,`;
+    await expect(start()).rejects.toThrow(`${data('postmaster.pid')} ${cause} remove that file`);
+    rmSync(data('postmaster.pid'));
+  });
+
+  it.runIf(serverAccount)('names the user who made the folder', async () => {
+    chownSync(folder, 1000, 1000);
+    onTestFinished(() => chownSync(folder, serverAccount?.uid ?? 0, serverAccount?.gid ?? 0));
+    const line = `${folder} was made by user 1000; start as user 1000, or remove ${folder} to start afresh`;
+    await expect(start()).rejects.toThrow(new Error(line));
+  });
+
+  const disk = mkdtempSync(join(tmpdir(), 'inventory-disk-'));
+  const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,mode=755', 'none', disk]).status === 0;
+  afterAll(() => {
+    if (isMounted) spawnSync('umount', ['-l', disk]);
+    rmSync(disk, { recursive: true, force: true });
+  });
+  it.runIf(isMounted)('says that the disk is full', async () => {
+    await expect(start(join(disk, 'new'))).rejects.toThrow(/^initdb failed: .+No space left on device$/);
+    expect(readdirSync(disk)).toEqual([]);
   });
 });

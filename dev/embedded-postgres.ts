@@ -1,11 +1,24 @@
 import { spawnSync, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chownSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statfsSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';
 import { makeFolder, postgresBinaries, serverAccount } from './postgres-binaries.ts';
+import { reasonIn } from './postgres-reason.ts';
 
 const startTimeoutMs = 30_000;
 const stopTimeoutMs = 10_000;
@@ -44,6 +57,12 @@ export type EmbeddedPostgres = Awaited<ReturnType<typeof startPostgres>>;
 export async function startPostgres(folder: string, options: PostgresOptions = {}) {
   const { binaries = postgresBinaries() } = options;
   makeFolder(folder, (unfinished) => createCluster(binaries, unfinished));
+  const { uid } = statSync(folder);
+  const account = serverAccount?.uid ?? process.getuid?.() ?? uid;
+  if (uid !== account) {
+    const owner = uid === 65534 ? 'root' : `user ${uid}`;
+    throw new Error(`${folder} was made by ${owner}; start as ${owner}, or remove ${folder} to start afresh`);
+  }
   if (!existsSync(join(folder, 'data'))) {
     throw new Error(`${folder} has lost its folder "data"; put it back, or remove ${folder} to start afresh`);
   }
@@ -71,7 +90,7 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
     }
     const log = readFileSync(join(folder, 'log'), 'utf8');
     const mayPass = /lock file .* already exists|shared memory block|could not bind/.test(log);
-    if (!mayPass || Date.now() > deadline) throw new Error(startFailure(folder, log));
+    if (!mayPass || Date.now() > deadline) throw new Error(startFailure(folder, log, server));
     await sleep(100);
   }
 }
@@ -79,7 +98,7 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
 /** URL of the server that runs on the folder now, whoever started it. */
 export function runningPostgres(folder: string): string | undefined {
   const { pid, port, isReady } = readNote(folder);
-  return isReady && isAlive(pid) ? serverUrl(folder, port) : undefined;
+  return isReady && isServer(pid, folder) ? serverUrl(folder, port) : undefined;
 }
 
 /** Whether there is such a process, of whatever account. */
@@ -98,7 +117,11 @@ function createCluster(binaries: string, folder: string): void {
   mkdirSync(data, { mode: 0o700 });
   writeFileSync(password, randomBytes(24).toString('hex'), { mode: 0o600 });
   for (const path of [folder, data, password]) {
-    if (serverAccount) chownSync(path, serverAccount.uid, serverAccount.gid);
+    try {
+      if (serverAccount) chownSync(path, serverAccount.uid, serverAccount.gid);
+    } catch (error) {
+      throw spawnFailure(error as NodeJS.ErrnoException);
+    }
   }
 
   const initdb = (...args: string[]) =>
@@ -111,13 +134,17 @@ function createCluster(binaries: string, folder: string): void {
   const told = initdb('-D', here, '--no-sync', '-E', 'UTF8', '--locale=C', ...locale, ...access);
   if (told.status === 0) return;
 
-  const reason = told.stderr.trim().split('\n').at(-1) ?? '';
+  const reason = reasonIn(told.stderr);
   const advice = '; name that user in /etc/passwd, start as another user, or set DATABASE_URL';
   throw new Error(`initdb failed: ${reason}${reason.includes('effective user ID') ? advice : ''}`);
 }
 
 /** A program of another C library cannot be started: the system then says that it does not exist. */
-function spawnFailure({ code, message }: NodeJS.ErrnoException): Error {
+function spawnFailure({ code, message, syscall = '' }: NodeJS.ErrnoException): Error {
+  if (serverAccount && (syscall === 'chown' || code === 'EPERM' || code === 'EINVAL')) {
+    const cause = `PostgreSQL does not run as root, and root may not act as user ${serverAccount.uid} here: ${message}`;
+    return new Error(`${cause}. Start as another user, or set DATABASE_URL`);
+  }
   const cause = code === 'ENOENT' && process.platform === 'linux' ? 'its package needs Linux with glibc' : message;
   return new Error(`PostgreSQL does not start here: ${cause}. Set DATABASE_URL to another PostgreSQL`);
 }
@@ -152,11 +179,38 @@ async function becomesReady(folder: string, server: ChildProcess): Promise<boole
   return false;
 }
 
-function startFailure(folder: string, log: string): string {
+function startFailure(folder: string, log: string, { exitCode, signalCode }: ChildProcess): string {
   const [, occupant] = /another postmaster \(PID (\d+)\)/.exec(log) ?? [];
+  if (occupant && !isServer(Number(occupant), folder)) {
+    const note = join(folder, 'data/postmaster.pid');
+    return `${note} is left over: process ${occupant} is not this PostgreSQL. If no other container uses the folder, remove that file`;
+  }
   if (occupant) return `another process is already using the database in ${folder} (PostgreSQL is process ${occupant})`;
-  const reason = /FATAL: +(.*)/.exec(log)?.[1] ?? log.trim().split('\n').at(-1);
-  return `PostgreSQL did not start in ${folder}: ${reason}`;
+  const reason =
+    reasonIn(log) || (isFull(folder) ? 'No space left on device' : `it ended by ${signalCode ?? exitCode}`);
+  const advice = reason.includes('shared memory segment')
+    ? '. It needs a /dev/shm that it can write to'
+    : reason.includes('incompatible with server')
+      ? `. Start the earlier version of this project, or remove ${folder} to start afresh`
+      : '';
+  return `PostgreSQL did not start in ${folder}: ${reason}${advice}`;
+}
+
+/** The log is on the same disk, so that it may have no room for the reason. */
+function isFull(folder: string): boolean {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize < 65_536;
+}
+
+/** Whether the process is the server of this folder. After a crash, its number may be another program's. */
+function isServer(pid: number, folder: string): boolean {
+  if (!isAlive(pid)) return false;
+  if (process.platform !== 'linux') return true;
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(join(folder, 'data'));
+  } catch {
+    return readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'postgres'; // it belongs to another user
+  }
 }
 
 /** What the server on this folder says about itself: nothing when it was stopped, and the past when it was killed. */

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { projectFolder } from './build.ts';
 import { isAlive, runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
@@ -23,16 +24,36 @@ export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
   }
   const server = await startPostgres(serverFolder).catch((error: unknown) => {
     const { code = '', syscall = '', message, path, dest = path } = error as NodeJS.ErrnoException & { dest?: string };
-    const isReadOnly = ['EACCES', 'EPERM', 'EROFS'].includes(code) && !syscall.startsWith('spawn');
-    if (isReadOnly) throw new Error(`${dest} cannot be written: ${message}`);
+    const isUnwritable =
+      ['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT'].includes(code) && !syscall.startsWith('spawn');
+    if (isUnwritable) throw new Error(`${dest ?? serverFolder} cannot be written: ${message}`);
     const [pid, address] = existsSync(addressFile) ? readFileSync(addressFile, 'utf8').split(' ') : [];
     const isRunning = runningPostgres(serverFolder) && isAlive(Number(pid));
     throw isRunning ? new Error(`npm start is already running at ${address} (process ${pid})`) : error;
   });
   const administration = urlWithoutTls(server.url, 'postgres');
-  const found = await query(administration, `SELECT FROM pg_database WHERE datname = 'inventory'`);
-  if (found.length === 0) await query(administration, 'CREATE DATABASE inventory');
+  await whileItRuns(server, async () => {
+    const found = await query(administration, `SELECT FROM pg_database WHERE datname = 'inventory'`);
+    if (found.length === 0) await query(administration, 'CREATE DATABASE inventory');
+  });
   return { ...server, url: urlWithoutTls(server.url) };
+}
+
+/** @throws what ended the server, if it ended meanwhile: the work itself only knows that a connection was lost */
+export async function whileItRuns(server: EmbeddedPostgres, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const hasEnded = await Promise.race([server.ended.then(() => true), sleep(500, false)]);
+    throw hasEnded ? serverLost() : error;
+  }
+}
+
+export function serverLost(): Error {
+  const log = readFileSync(join(serverFolder, 'log'), 'utf8');
+  const panic = /(?:PANIC: +|: )(.+: No space left on device)/.exec(log)?.[1] ?? /PANIC: +(.+)/.exec(log)?.[1];
+  const cause = panic ? `: ${panic}` : '; .data/postgres/log may say why';
+  return new Error(`The embedded PostgreSQL ended by itself${cause}. Start again to recover.`);
 }
 
 /** The URL of the project's database, when `npm start` is running in another terminal. */

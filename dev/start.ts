@@ -8,7 +8,7 @@ import { SEMI_SPACE, buildIfStale, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { loadEnvFile } from './env-file.ts';
 import { freePort } from './free-port.ts';
-import { demoKey, firstPet, noteAddress, startProjectDatabase } from './project-database.ts';
+import { demoKey, firstPet, noteAddress, serverLost, startProjectDatabase, whileItRuns } from './project-database.ts';
 
 /*
  * `npm start`: all that a fresh clone needs in order to serve. With DATABASE_URL it is that database, brought to the newest
@@ -49,10 +49,17 @@ async function start(): Promise<number> {
   const database = DATABASE_URL ? undefined : await startProjectDatabase();
   const url = database?.url ?? DATABASE_URL ?? '';
   const settings: NodeJS.ProcessEnv = { ...process.env, DATABASE_URL: url };
-  await runInventory(settings, 'migrate');
-  const key = BOOTSTRAP_API_KEY || (database ? await demoKey(url) : '');
+  let key = BOOTSTRAP_API_KEY;
+  if (database) {
+    await whileItRuns(database, async () => {
+      await runInventory(settings, 'migrate');
+      key ||= await demoKey(url);
+      if (!(await firstPet(url))) await runInventory(settings, 'import', 'prisma/demo-stock.csv');
+    });
+  } else {
+    await runInventory(settings, 'migrate');
+  }
   settings['BOOTSTRAP_API_KEY'] = key;
-  if (database && !(await firstPet(url))) await runInventory(settings, 'import', 'prisma/demo-stock.csv');
 
   const port = await freePort(Number(PORT), HOST).catch((error: unknown) => {
     const { code = '', message } = error as NodeJS.ErrnoException;
@@ -75,7 +82,7 @@ async function start(): Promise<number> {
   void announce(address, shownKey, await firstPet(readSettings(settings).DATABASE_URL));
 
   const lost = database?.ended.then(() => {
-    throw new Error('The embedded PostgreSQL ended by itself; .data/postgres/log may say why. Start again to recover.');
+    throw serverLost();
   });
   const code = await Promise.race(lost ? [service.ended, lost] : [service.ended]);
   const { signalCode } = service.process;
