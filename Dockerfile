@@ -42,7 +42,7 @@ USER 1000:1000
 EXPOSE 3000
 # Alive, not ready: whoever acts on this replaces the container, and that never mends a database that is away.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
-  CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+  CMD ["node", "dist/health-check.js", "/health/live"]
 # No shell in front: node is process 1 and gets SIGTERM itself.
 ENTRYPOINT []
 CMD ["node", "--max-semi-space-size=64", "dist/main.js"]

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { API_PREFIX, readSettings } from '../src/settings.ts';
+import { answersOk } from '../src/operations/own-address.ts';
 import { SEMI_SPACE, buildIfStale, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { loadEnvFile } from './env-file.ts';
@@ -101,10 +102,7 @@ async function runInventory(env: NodeJS.ProcessEnv, ...args: string[]): Promise<
 
 /** Says what to try first, ready to paste, as soon as the service is ready. */
 async function announce(address: string, key: string, pet = '<petId>'): Promise<void> {
-  // A connection that stays open would hold up the drain of the first reload.
-  const options = () => ({ headers: { Connection: 'close' }, signal: AbortSignal.timeout(2_000) });
-  const probe = () => fetch(`${address}/health/ready`, options()).catch(() => undefined);
-  while (!(await probe())?.ok) await sleep(200);
+  while (!(await answersOk(HOST, Number(new URL(address).port || 80), '/health/ready', 2_000))) await sleep(200);
   const list = `${address}/${API_PREFIX}/inventory`;
   const makeKey = `
   Make a key, with the same DATABASE_URL:

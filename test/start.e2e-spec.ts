@@ -179,7 +179,9 @@ describe('npm start', { timeout: 120_000 }, () => {
     const lines = Object.entries(settings).map(([name, value]) => `${name}='${value}'\n`);
     const typingErrors = `DATABASE_POOLSIZE=9\nNAME=x\nPORT=1\nPORT=2\nBALANCER_PORT=8080\nPGSSLMODE=\n`;
     writeFileSync(join(project, '.env'), lines.join('') + typingErrors);
-    const started = start({ DATABASE_PASSWORD_FILE, PGHOST: hostname, REQUEST_DEADLINEMS: '9' });
+    // Nothing listens there: the project asks its own address without a proxy.
+    const proxy = { NODE_USE_ENV_PROXY: '1', HTTP_PROXY: 'http://127.0.0.1:9', NO_PROXY: '' };
+    const started = start({ DATABASE_PASSWORD_FILE, PGHOST: hostname, REQUEST_DEADLINEMS: '9', ...proxy });
     await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 110_000);
     expect(started.output()).toContain('\n    . ./.env\n');
     const list = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
