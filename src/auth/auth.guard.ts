@@ -42,14 +42,16 @@ export class AuthGuard implements CanActivate {
     throw new ApiError('forbidden', lacksScope(needed), challenge(`${INSUFFICIENT}, scope="${needed}"`));
   }
 
-  /** Meanwhile, and afterwards if the key is good, the connection does not yield to others. */
+  /** With a good key, the connection does not yield to others. */
   async #checkKey(request: ApiRequest, needed: Scope | undefined): Promise<CheckedKey> {
     const socket: Connection = request.socket;
-    socket.openConnections?.protect(socket);
+    socket.openConnections?.checking(socket);
     try {
-      return await this.bearer.authenticate(request, needed);
+      const key = await this.bearer.authenticate(request, needed);
+      socket.openConnections?.checked(socket, true);
+      return key;
     } catch (error) {
-      socket.openConnections?.unprotect(socket);
+      socket.openConnections?.checked(socket, false);
       throw error;
     }
   }

@@ -28,7 +28,7 @@ describe('connectionConfig', () => {
       application_name: 'inventory list',
     });
     for (const startupParameter of Object.keys(bounds)) expect(config).not.toHaveProperty(startupParameter); // a pooler refuses it
-    expect(await firstStatement(url)).toMatch(/^SET statement_timeout = '1500';/);
+    expect(await firstStatement(url)).toMatch(/^SELECT version\(\) AS version;SET statement_timeout = '1500';/);
   });
 
   it('looks for the tables where the URL says, or in public', async () => {

@@ -1,7 +1,7 @@
 import pg from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { Failure } from '../errors/error-text.ts';
-import { refuseOtherEngine } from './engine.ts';
+import { begin } from './engine.ts';
 import { lastText, readText, TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /** The statements rely on these. docs/decisions/session-settings.md says why, and what holds behind a pooler. */
@@ -140,8 +140,7 @@ export function connectionConfig(
   const onConnect = async (client: pg.ClientBase): Promise<void> => {
     try {
       if (binding === 'require' && !(client as Client).isBound) throw new Failure(WITHOUT_BINDING);
-      await refuseOtherEngine(client);
-      await client.query(firstStatement);
+      await begin(client, firstStatement);
       await prepare?.(client);
     } catch (error) {
       cut(client); // an orderly end could wait for ever

@@ -1,4 +1,4 @@
-import type pg from 'pg';
+import pg from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { Failure } from '../errors/error-text.ts';
 
@@ -29,10 +29,31 @@ const OTHER_ENGINES: readonly (readonly [RegExp, string])[] = [
 const OLDEST = 15;
 const WHICH = 'docs/deployment.md#which-postgresql';
 
-/** @throws Failure for another engine or an old PostgreSQL. Their settings differ, so this comes before any setting. */
-export async function refuseOtherEngine(client: Pick<pg.ClientBase, 'query'>): Promise<void> {
-  const { rows } = await client.query<{ version: string }>('SELECT version() AS version');
-  const fault = engineFault(rows[0]?.version ?? '');
+const VERSION = 'SELECT version() AS version';
+
+/**
+ * Runs the first statement of a connection. The version comes first: settings differ between engines. Both are one round trip,
+ * because a session that waits for its client could be ended as idle.
+ *
+ * @throws Failure for another engine or an old PostgreSQL
+ */
+export async function begin(client: Pick<pg.ClientBase, 'query'>, firstStatement: string): Promise<void> {
+  try {
+    const results = (await client.query(`${VERSION};${firstStatement}`)) as unknown as pg.QueryResult<Version>[];
+    refuseOtherEngine(results[0]);
+  } catch (error) {
+    if (error instanceof pg.DatabaseError)
+      refuseOtherEngine(await client.query<Version>(VERSION).catch(() => undefined));
+    throw error;
+  }
+}
+
+interface Version {
+  readonly version: string;
+}
+
+function refuseOtherEngine(result: pg.QueryResult<Version> | undefined): void {
+  const fault = result && engineFault(result.rows[0]?.version ?? '');
   if (fault !== undefined) throw new Failure(`${fault} is not supported: ${WHICH}`);
 }
 

@@ -3,11 +3,13 @@ import type { Connection } from './request-turns.js';
 /**
  * Bounds the number of connections. At the bound, a new one replaces the connection that has shown no good key and that
  * got its last response longest ago, or none since it came. Bytes that a client sends do not count: slow ones would hold it.
- * A connection with a good key never yields: while there are no others, new connections are closed as they come.
+ * Those whose first key is being checked yield last. A connection with a good key never yields: while there are no others, new
+ * connections are closed as they come.
  */
 export class OpenConnections {
   /** In the order in which they yield. */
   readonly #withoutKey = new Set<Connection>();
+  readonly #inCheck = new Set<Connection>();
   readonly #withKey = new Set<Connection>();
 
   constructor(private readonly most: number) {}
@@ -15,21 +17,24 @@ export class OpenConnections {
   admit(socket: Connection): void {
     socket.openConnections = this;
     this.#withoutKey.add(socket);
-    socket.once('close', () => this.#withoutKey.delete(socket) || this.#withKey.delete(socket));
-    if (this.#withoutKey.size + this.#withKey.size <= this.most) return;
-    const [longest = socket] = this.#withoutKey;
-    this.#withoutKey.delete(longest);
-    longest.destroy();
+    const all = [this.#withoutKey, this.#inCheck, this.#withKey];
+    socket.once('close', () => all.some((some) => some.delete(socket)));
+    if (all.reduce((sum, { size }) => sum + size, 0) <= this.most) return;
+    const [longest] = this.#withoutKey;
+    const [inCheck = socket] = this.#inCheck;
+    const yielding = longest === undefined || longest === socket ? inCheck : longest;
+    for (const some of all) some.delete(yielding);
+    yielding.destroy();
   }
 
-  /** Its key is good, or being checked. */
-  protect(socket: Connection): void {
-    if (this.#withoutKey.delete(socket)) this.#withKey.add(socket);
+  checking(socket: Connection): void {
+    if (this.#withoutKey.delete(socket)) this.#inCheck.add(socket);
   }
 
-  /** Its key is not good. */
-  unprotect(socket: Connection): void {
-    if (this.#withKey.delete(socket)) this.#withoutKey.add(socket);
+  checked(socket: Connection, isGood: boolean): void {
+    if (isGood) {
+      if (this.#inCheck.delete(socket)) this.#withKey.add(socket);
+    } else if (this.#inCheck.delete(socket) || this.#withKey.delete(socket)) this.#withoutKey.add(socket);
   }
 
   responded(socket: Connection): void {

@@ -125,7 +125,10 @@ describe('inventory', () => {
     [nobody.username, nobody.password] = ['nobody', 'hunter2'];
     const cases: [string, RegExp][] = [
       ['', /^error: DATABASE_URL .+\n$/], // "." matches no line break
-      ['mysql://a:hunter2@b/c', /^error: DATABASE_URL must be a postgresql:\/\/ address .+\n$/],
+      [
+        'mysql://a:hunter2@b/c',
+        /^error: DATABASE_URL is the address of something else; it must begin with "postgresql:\/\/"\n$/,
+      ],
       ['postgresql://a:hunter2@127.0.0.1:1/x', /^error: the database cannot be reached: .+\n$/],
       [silentUrl, /^error: the database did not answer in time; .+\n$/],
       [nobody.href, /^error: .*nobody.*\n$/],
