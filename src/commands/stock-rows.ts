@@ -1,6 +1,5 @@
 import { Failure } from '../errors/error-text.js';
-import { itemTag } from '../inventory/inventory.dto.js';
-import { KEPT, MEMBERS } from '../inventory/stock-item.js';
+import { KEPT, MEMBERS, itemTag } from '../inventory/stock-item.js';
 import { quote } from './output.js';
 import { END_MARK, FAILED_MARK } from './stock-file.js';
 import {

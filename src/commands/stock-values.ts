@@ -1,5 +1,4 @@
-import { itemTag } from '../inventory/inventory.dto.js';
-import { ITEM } from '../inventory/stock-item.js';
+import { ITEM, itemTag } from '../inventory/stock-item.js';
 import { isPetId } from '../inventory/stock.limits.js';
 
 /** Of every kind, also the invisible ones of web pages and word processors. \x1a ended a file in DOS. */

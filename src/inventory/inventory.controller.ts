@@ -5,11 +5,12 @@ import { RequireScope } from '../auth/auth.guard.js';
 import { type ApiRequest, RequestHeader } from '../http/api-request.js';
 import { JsonBody } from '../http/json-body.js';
 import { API_PREFIX } from '../settings.js';
-import { type InventoryItem, InventoryUpdate, itemTag } from './inventory.dto.js';
+import { type InventoryItem, InventoryUpdate } from './inventory.dto.js';
 import { ChangeReasonPipe, IdempotencyKeyPipe, type IfMatch, IfMatchPipe, PetIdPipe } from './inventory.pipes.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
 import { InventoryService } from './inventory.service.js';
 import { ListResponses } from './list-responses.js';
+import { itemTag } from './stock-item.js';
 
 @ApiTags('Inventory')
 @Controller(`${API_PREFIX}/inventory`)

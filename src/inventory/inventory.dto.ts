@@ -32,11 +32,6 @@ export class InventoryItem {
   status!: PetStatus;
 }
 
-/** The entity tag of an item, unquoted. It is made of what the list shows, so a client can write it by itself. */
-export function itemTag({ quantity, status }: { quantity: number | string; status: string }): string {
-  return `${status}-${quantity}`;
-}
-
 export const ITEM_TAG = new RegExp(`^(?:${Object.values(PetStatus).join('|')})-(?:0|[1-9]\\d*)$`);
 
 /** One message for every way to break the rule. */

@@ -15,8 +15,8 @@ import { InventoryCounts } from './bounds/inventory-counts.js';
 import { type Page, StockReadings } from './bounds/stock-readings.js';
 import { type UpdateOutcome, untilApplied } from './bounds/update-attempts.js';
 import type { InventoryContract, ListRequest, QuantityUpdate, Updated } from './inventory.contract.js';
-import { type InventoryItem, itemTag } from './inventory.dto.js';
-import { ITEM_COLUMNS } from './stock-item.js';
+import type { InventoryItem } from './inventory.dto.js';
+import { ITEM_COLUMNS, itemTag } from './stock-item.js';
 import type { StockList } from './stock-list.js';
 import { MAX_PET_ID } from './stock.limits.js';
 

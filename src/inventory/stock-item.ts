@@ -74,3 +74,8 @@ export function itemJson(row: string): string {
   const members = MEMBERS.map(({ name, column, json }) => `"${name}":${json.write(`${row}.${column}`)}`);
   return `'{${members.join(',')}}'`;
 }
+
+/** The entity tag of an item, unquoted. It is made of what the list shows, so a client can write it by itself. */
+export function itemTag({ quantity, status }: { quantity: number | string; status: string }): string {
+  return `${status}-${quantity}`;
+}

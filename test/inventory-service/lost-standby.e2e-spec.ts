@@ -62,7 +62,7 @@ eachService(({ start }) => {
     'a lost synchronous standby holds five commits at most, lists go on, and the metrics tell',
     { timeout: 120_000 },
     async () => {
-      const service = await start({ databaseUrl: replicated.primary.url, settings: { REQUEST_DEADLINE_MS: '1000' } });
+      const service = await start({ databaseUrl: replicated.primary.url, settings: { REQUEST_DEADLINE_MS: '2000' } });
       expect(await codeOf(service.update(100, 1))).toBe('200');
       await loseStandby();
       const codes: string[] = [];

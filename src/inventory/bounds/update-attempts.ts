@@ -2,7 +2,8 @@ import { mayWriteAgain, NotApplied, writeFailure } from '../../database/database
 import { untilDeadline } from '../../database/deadline.js';
 import { ApiError } from '../../errors/api-error.js';
 import type { QuantityUpdate, Updated } from '../inventory.contract.js';
-import { type InventoryItem, itemTag } from '../inventory.dto.js';
+import type { InventoryItem } from '../inventory.dto.js';
+import { itemTag } from '../stock-item.js';
 
 /**
  * Only `done` has written. The item is the update's result, or the present one where the precondition failed. `busy`: someone
