@@ -187,7 +187,7 @@ describe('inventory import', () => {
     expect(await store.stock()).toBe(OLD);
   });
 
-  it('removes nothing when the export was cut by PostgreSQL or by a signal', async () => {
+  it('removes nothing when the export was cut by PostgreSQL or by a signal', { timeout: 180_000 }, async () => {
     // More than all buffers between PostgreSQL and the reader hold.
     await store.sql(`SET session_replication_role = replica; -- faster: without a history
       INSERT INTO inventory_item SELECT 9000000000000000000 + n, 2147000000 + n, 'available' FROM generate_series(1, 400000) n;

@@ -72,5 +72,5 @@ export function sessionsOf(command: string, database: Pick<Database, 'sql'>, con
 }
 
 export function untilSessionOf(command: string, database: Database, condition: string): Promise<void> {
-  return expect.poll(() => sessionsOf(command, database, condition)).toHaveLength(1);
+  return expect.poll(() => sessionsOf(command, database, condition), { timeout: 40_000 }).toHaveLength(1);
 }
