@@ -105,7 +105,7 @@ describe.concurrent('the password of the database', () => {
     await service.terminate();
   });
 
-  it('may be changed in the role and in DATABASE_PASSWORD_FILE while the service runs', async () => {
+  it('may be changed in the role and in DATABASE_PASSWORD_FILE while the service runs', async ({ expect }) => {
     const rotating = join(folder, 'rotating-password');
     const set = (text: string) => postgres.database.sql(`ALTER ROLE rotated PASSWORD ${escapeLiteral(text)}`);
     await postgres.database.sql('CREATE ROLE rotated SUPERUSER LOGIN');
