@@ -5,17 +5,28 @@ import tseslint from 'typescript-eslint';
 /** What each folder of src/ may import from the others; there is no way back. The programs beside them may import all. */
 const IMPORTS = {
   errors: [],
-  database: ['errors'],
+  address: ['errors'],
+  database: ['address', 'errors'],
   http: ['database', 'errors'],
+  server: ['http', 'errors'],
   auth: ['http', 'database', 'errors'],
   openapi: ['auth', 'http', 'errors'],
   inventory: ['openapi', 'auth', 'http', 'database', 'errors'],
-  operations: ['inventory', 'auth', 'http', 'database', 'errors'],
-  commands: ['inventory', 'auth', 'http', 'database', 'errors'],
+  history: ['inventory', 'database', 'errors'],
+  migrations: ['history', 'database', 'errors'],
+  operations: ['migrations', 'inventory', 'auth', 'http', 'database', 'errors'],
+  commands: ['migrations', 'history', 'inventory', 'auth', 'http', 'database', 'errors'],
 };
 const FOLDERS = Object.keys(IMPORTS);
-/** Imports nothing itself. Every folder that writes something down must know a key when it sees one. */
-const KEY_FORM = '../auth/api-key.format.js';
+/** Files of src/ with an order of their own. They read from `address` and `errors` only, and all other folders read them. */
+const SETTINGS = ['settings', 'setting-names'];
+const READ_BY_SETTINGS = ['address', 'errors'];
+
+const noImportFrom = (folders, message) => ({
+  group: folders.flatMap((folder) => [`./${folder}/**`, `../${folder}/**`, `../../${folder}/**`]),
+  message,
+});
+const restrict = (...patterns) => ({ 'no-restricted-imports': ['error', { patterns }] });
 
 export default defineConfig(
   globalIgnores([
@@ -42,23 +53,32 @@ export default defineConfig(
       '@typescript-eslint/switch-exhaustiveness-check': 'error',
     },
   },
-  { files: [`src/${KEY_FORM.slice(3, -3)}.ts`], rules: { 'no-restricted-imports': ['error', { patterns: ['..*'] }] } },
   ...FOLDERS.map((folder) => ({
     files: [`src/${folder}/**/*.ts`],
     ignores: ['src/inventory/inventory.module.ts', '**/*.spec.ts'],
-    rules: {
-      'no-restricted-imports': [
-        'error',
-        {
-          patterns: [
-            ...FOLDERS.filter((other) => other !== folder && !IMPORTS[folder].includes(other)).map((other) => ({
-              group: [`../${other}/**`, `../../${other}/**`, `!${KEY_FORM}`],
-              message: `src/${folder} may import from ${IMPORTS[folder].join(', ') || 'no other folder'} only.`,
-            })),
-            { group: ['**/fast/**'], message: 'Only inventory.module.ts imports the fast service.' },
-          ],
-        },
-      ],
-    },
+    rules: restrict(
+      noImportFrom(
+        FOLDERS.filter((other) => other !== folder && !IMPORTS[folder].includes(other)),
+        `src/${folder} may import from ${IMPORTS[folder].join(', ') || 'no other folder'} only.`,
+      ),
+      ...(READ_BY_SETTINGS.includes(folder)
+        ? [{ group: SETTINGS.map((file) => `../${file}.*`), message: `The settings import from src/${folder}.` }]
+        : []),
+      { group: ['**/fast/**'], message: 'Only inventory.module.ts imports the fast service.' },
+    ),
   })),
+  {
+    files: SETTINGS.map((file) => `src/${file}.ts`),
+    rules: restrict(
+      noImportFrom(
+        FOLDERS.filter((folder) => !READ_BY_SETTINGS.includes(folder)),
+        `The settings may import from ${READ_BY_SETTINGS.join(', ')} only.`,
+      ),
+    ),
+  },
+  {
+    files: ['src/*.ts'],
+    ignores: ['src/app.ts', 'src/serve.ts', ...SETTINGS.map((file) => `src/${file}.ts`), '**/*.spec.ts'],
+    rules: restrict(noImportFrom(['server'], 'Only app.ts and serve.ts import from src/server.')),
+  },
 );

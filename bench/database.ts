@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { startPostgres } from '../dev/embedded-postgres.ts';
-import { applyMigrations } from '../src/database/migrations.ts';
+import { applyMigrations } from '../src/migrations/migrations.ts';
 
 /** Keys of the benchmark's own database, which lives as long as the benchmark does. */
 export const keys = {

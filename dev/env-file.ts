@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { LIBPQ_VARIABLES } from '../src/database/database-url.ts';
+import { LIBPQ_VARIABLES } from '../src/address/database-url.ts';
 import { isNear } from '../src/setting-names.ts';
 import { SETTINGS } from '../src/settings.ts';
 import { projectFolder } from './build.ts';

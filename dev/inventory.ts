@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { applyMigrations } from '../src/database/migrations.ts';
+import { applyMigrations } from '../src/migrations/migrations.ts';
 import { buildIfStale, projectFolder } from './build.ts';
 import { loadEnvFile } from './env-file.ts';
 import { runningProjectDatabase, startProjectDatabase } from './project-database.ts';

@@ -1,13 +1,13 @@
 import { type DynamicModule, Global, Module, type OnModuleInit } from '@nestjs/common';
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
-import type { Response } from 'express';
+import type { Application } from 'express';
 import { AuthModule } from './auth/auth.module.js';
 import { DatabaseModule } from './database/prisma.service.js';
-import { Settings } from './settings.js';
 import { ErrorFilter } from './http/error.filter.js';
-import { replyByWriteHead } from './http/responses.js';
+import { exactIntegers } from './http/exact-integers.js';
 import { InventoryModule } from './inventory/inventory.module.js';
 import { OperationsModule } from './operations/operations.module.js';
+import { Settings } from './settings.js';
 
 @Global()
 @Module({
@@ -22,7 +22,8 @@ export class AppModule implements OnModuleInit {
     return { module: AppModule, providers: [{ provide: Settings, useValue: settings }] };
   }
 
+  /** On Nest's own adapter: all digits of a petId. */
   onModuleInit(): void {
-    replyByWriteHead(this.host.httpAdapter.getInstance<{ response: Response }>());
+    this.host.httpAdapter.getInstance<Application>().set('json replacer', exactIntegers);
   }
 }

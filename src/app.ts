@@ -1,13 +1,14 @@
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from './app.module.js';
-import type { Settings } from './settings.js';
-import { Drain } from './http/drain.js';
-import { InventoryExpressAdapter } from './http/express.adapter.js';
-import { LIMITS, type Limits } from './http/limits.js';
 import { serveDocs } from './openapi/docs.js';
 import { Log } from './operations/log.js';
+import { Readiness } from './operations/readiness.js';
 import { RequestLog } from './operations/request-log.js';
+import { InventoryExpressAdapter } from './server/express.adapter.js';
+import { LIMITS, type Limits } from './server/limits.js';
+import { REFUSED, type Refused } from './server/parser-errors.js';
+import type { Settings } from './settings.js';
 
 /** Pages of an allowed origin may send and read these; our own route answers `OPTIONS`. */
 const CORS = {
@@ -34,8 +35,10 @@ export async function createApp(settings: Settings, limits: Limits = LIMITS): Pr
   const app = await NestFactory.create<NestExpressApplication>(AppModule.with(settings), adapter, NEST_OPTIONS);
   app.useLogger(app.get(Log));
   app.flushLogs();
-  app.get(RequestLog).attach(app.getHttpServer());
-  adapter.drain = app.get(Drain);
+  const requestLog = app.get(RequestLog);
+  requestLog.attach(app.getHttpServer());
+  app.getHttpServer().on(REFUSED, (refused: Refused) => requestLog.refused(refused));
+  app.get(Readiness).drain = adapter.drain;
   if (settings.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: settings.CORS_ORIGINS });
   if (settings.DOCS === 'on') adapter.addLastRoutes = () => serveDocs(app);
   return app;

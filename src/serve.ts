@@ -2,10 +2,10 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from './app.js';
-import { misspelledSettings, readSettings } from './settings.js';
-import { Drain } from './http/drain.js';
 import { Log } from './operations/log.js';
 import { Metrics } from './operations/metrics.js';
+import type { InventoryExpressAdapter } from './server/express.adapter.js';
+import { Settings, misspelledSettings, readSettings } from './settings.js';
 
 export type Stop = (reason: string, exitCode: number) => void;
 
@@ -38,10 +38,12 @@ export async function serve(): Promise<Stop> {
 /** Answers the requests under way. A second call changes only the exit code, and only for a crash. */
 async function drain(app: NestExpressApplication, reason: string, exitCode: number): Promise<void> {
   if (exitCode > 0) process.exitCode = exitCode;
-  if (app.get(Drain).isDraining) return;
+  const { drain: server } = app.getHttpAdapter() as InventoryExpressAdapter;
+  if (server.isDraining) return;
   const log = app.get(Log);
   log.info({ reason }, 'draining');
-  const emptied = await app.get(Drain).empty(app.getHttpServer(), () => app.get(Metrics).activeRequests > 0);
+  const isAnswering = () => app.get(Metrics).activeRequests > 0;
+  const emptied = await server.empty(app.getHttpServer(), app.get(Settings), isAnswering);
   const closed = app.close().catch((error: unknown) => log.error({ err: error }, 'closing'));
   await Promise.race([closed, pause(2_000)]);
   log.info(emptied ? 'stopped' : 'stopped with requests unanswered');

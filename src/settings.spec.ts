@@ -5,7 +5,8 @@ import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createCertificate } from '../test/support/certificate.js';
-import { connectionConfig, passwordReader } from './database/connection-config.js';
+import { passwordReader } from './address/password-file.js';
+import { connectionConfig } from './database/connection-config.js';
 import { misspelledSettings, readSettings, SETTINGS } from './settings.js';
 import { Failure } from './errors/error-text.js';
 

@@ -1,12 +1,14 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { PASSWORD_FILE, passwordReader } from './database/connection-config.ts';
-import { postgresUrl, withEnvironment } from './database/database-url.ts';
+import { postgresUrl, withEnvironment } from './address/database-url.ts';
+import { PASSWORD_FILE, passwordReader } from './address/password-file.ts';
 import { Failure } from './errors/error-text.ts';
-import { LIMITS } from './http/limits.ts';
 import { isNear } from './setting-names.ts';
 
 /** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';
+
+/** The most that REQUEST_DEADLINE_MS may be. */
+export const LONGEST_DEADLINE_MS = 9_000;
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
@@ -66,11 +68,10 @@ export const SETTINGS = {
   DOCS: entry('Serve Swagger UI and the OpenAPI document: on, off', 'on', oneOf('on', 'off')),
   FAST: entry('Keep the list in memory and batch updates: on, off', 'on', oneOf('on', 'off')),
   DATABASE_POOL_SIZE: entry('Connections, plus one for key checks and one for updates', '4', integer(1, 100)),
-  // Less than a whole request may take to arrive, so that a slow database is never taken for a slow client.
   REQUEST_DEADLINE_MS: entry(
     'Longest time that a request waits for the database',
     '2500',
-    integer(100, LIMITS.requestMs - 1_000),
+    integer(100, LONGEST_DEADLINE_MS),
   ),
   MAX_WAITING_REQUESTS: entry('Most requests that wait for the database; others get 503', '2000', integer(1, 100_000)),
   DRAIN_DELAY_MS: entry(

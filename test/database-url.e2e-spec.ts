@@ -9,7 +9,7 @@ import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startPostgres } from '../dev/embedded-postgres.ts';
 import { createApp } from '../src/app.ts';
-import { applyMigrations } from '../src/database/migrations.ts';
+import { applyMigrations } from '../src/migrations/migrations.ts';
 import { readSettings } from '../src/settings.ts';
 import { EXPORT_FAILED, failed, inventory } from './commands/inventory-command.ts';
 import { createCertificate } from './support/certificate.ts';

@@ -5,16 +5,19 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { KeyCheck } from '../src/auth/key-check.ts';
-import { Drain } from '../src/http/drain.ts';
 import { Metrics } from '../src/operations/metrics.ts';
-import { SETTINGS } from '../src/settings.ts';
+import type { InventoryExpressAdapter } from '../src/server/express.adapter.ts';
+import { SETTINGS, Settings } from '../src/settings.ts';
 import { FIVE, LENGTH, listBytes, updateBytes } from './http/raw-requests.ts';
 import { createDatabase } from './support/database.ts';
 import { Connection, ask } from './support/http-client.ts';
 import { ServiceProcess } from './support/service-process.ts';
 import { type TestService, startService } from './support/service.ts';
 
-const drain = ({ app, server }: TestService) => app.get(Drain).empty(server, () => app.get(Metrics).activeRequests > 0);
+function drain({ app, server }: TestService): Promise<boolean> {
+  const adapter = app.getHttpAdapter() as InventoryExpressAdapter;
+  return adapter.drain.empty(server, app.get(Settings), () => app.get(Metrics).activeRequests > 0);
+}
 
 describe('the drain', () => {
   it('lets a slow reader read the whole list', async () => {

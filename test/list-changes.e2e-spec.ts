@@ -2,7 +2,7 @@ import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { applyMigrations } from '../src/database/migrations.ts';
+import { applyMigrations } from '../src/migrations/migrations.ts';
 import { PrismaService } from '../src/database/prisma.service.ts';
 import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { PETS_PER_PIECE, Piece, StockList } from '../src/inventory/stock-list.ts';

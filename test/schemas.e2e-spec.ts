@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { applyMigrations } from '../src/database/migrations.ts';
+import { applyMigrations } from '../src/migrations/migrations.ts';
 import { failed, IMPORT_CSV, inventory } from './commands/inventory-command.ts';
 import { createDatabase, type Database } from './support/database.ts';
 import { ask } from './support/http-client.ts';

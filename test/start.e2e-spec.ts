@@ -19,7 +19,7 @@ import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { endWithUs } from '../dev/child.ts';
 import { isAlive } from '../dev/embedded-postgres.ts';
 import { serverAccount } from '../dev/postgres-binaries.ts';
-import { applyMigrations } from '../src/database/migrations.ts';
+import { applyMigrations } from '../src/migrations/migrations.ts';
 import { createDatabase } from './support/database.ts';
 import { ServiceProcess } from './support/service-process.ts';
 

@@ -1,7 +1,7 @@
 import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import { KEY_PREFIX } from '../errors/secrets.js';
 
-const KEY_PREFIX = 'psk_';
 const SECRET_LENGTH = 42; // 250 bits: each base62 character carries 5.95
 const CHECKSUM_LENGTH = 6; // 62^6 is more than 2^32
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -14,11 +14,6 @@ export function makeKey(): string {
   const body = KEY_PREFIX + randomText(BASE62, SECRET_LENGTH);
   return body + checksum(body);
 }
-
-const MOST_OF_A_KEY = new RegExp(`${KEY_PREFIX}[0-9A-Za-z]{32}`);
-
-/** A text that holds most of an API key is never written down. */
-export const holdsKey = (text: string) => MOST_OF_A_KEY.test(text);
 
 export const sha256OfKey = (key: string) => hash('sha256', key, 'buffer');
 

@@ -4,8 +4,7 @@ import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Settings } from '../settings.js';
 import { ApiError } from '../errors/api-error.js';
-import { type ApiRequest, inContext } from '../http/api-request.js';
-import type { Connection } from '../http/request-turns.js';
+import { type ApiRequest, inContext } from '../http/request-context.js';
 import { BearerStrategy, challenge } from './bearer.strategy.js';
 import type { CheckedKey } from './key-check.js';
 import { RateLimit } from './rate-limit.js';
@@ -44,7 +43,7 @@ export class AuthGuard implements CanActivate {
 
   /** With a good key, the connection does not yield to others. */
   async #checkKey(request: ApiRequest, needed: Scope | undefined): Promise<CheckedKey> {
-    const socket: Connection = request.socket;
+    const { socket } = request;
     socket.openConnections?.checking(socket);
     try {
       const key = await this.bearer.authenticate(request, needed);

@@ -7,7 +7,7 @@ import { untilDeadline } from '../database/deadline.js';
 import { SNAPSHOT, type Snapshot } from '../database/snapshot.js';
 import { StatementConnection, arrayLiteral } from '../database/statement-connection.js';
 import { Settings } from '../settings.js';
-import type { AuthFailure } from '../http/api-request.js';
+import type { AuthFailure } from '../http/request-context.js';
 import { KEY_STATE } from './api-key.store.js';
 
 export interface CheckedKey {

@@ -7,7 +7,7 @@ import {
   schemaForPrisma,
   UNCONFIRMED_COMMIT,
 } from '../database/connection-config.js';
-import { pendingMigrations } from '../database/migrations.js';
+import { pendingMigrations } from '../migrations/migrations.js';
 import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';

@@ -3,12 +3,13 @@ import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { describeFailure, Failure } from '../errors/error-text.js';
+import { settled } from '../history/open-writers.js';
+import { type At, settledMoment, stockAt, utc } from '../history/stock-moment.js';
 import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
 import { whileInterruptible, withConnection } from './connection.js';
-import { settled } from './open-writers.js';
+import { AT_FORM, readAt } from './option-values.js';
 import { refuseClosedOutput } from './output.js';
 import { END_MARK, FAILED_MARK, type Format, FORMATS } from './stock-file.js';
-import { type At, AT_FORM, readAt, settledMoment, stockAt, utc } from './stock-moment.js';
 import { EXPORTED, exportedOf } from './stock-values.js';
 
 const LONGEST_WAIT_MS = 10_000;

@@ -4,9 +4,9 @@ import { STATE } from '../inventory/stock-item.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withNewestSchema, withPrisma } from './connection.js';
 import { Failure } from '../errors/error-text.js';
-import { TWICE, verifyHistory, pruneBefore } from './history-chain.js';
-import { type Change, queryOf, readChanges, UNTOLD } from './history-feed.js';
-import { settled } from './open-writers.js';
+import { TWICE, verifyHistory, pruneBefore } from '../history/history-chain.js';
+import { type Change, queryOf, readChanges, UNTOLD } from '../history/history-feed.js';
+import { settled } from '../history/open-writers.js';
 import { DATE_TIME_FORM, reader, readPast } from './option-values.js';
 import { printJson, printTable, withoutControls } from './output.js';
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { applyMigrations } from '../database/migrations.js';
+import { applyMigrations } from '../migrations/migrations.js';
 import { findRuleAgainst } from '../database/rewrite-rules.js';
 import { readSettings } from '../settings.js';
 import { withConnection } from './connection.js';

@@ -1,4 +1,6 @@
 import { InvalidArgumentError } from 'commander';
+import type { At } from '../history/stock-moment.js';
+import { isPetId } from '../inventory/stock.limits.js';
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1e3, m: 60e3, h: 3_600e3, d: 86_400e3, w: 7 * 86_400e3 };
 const LONGEST_MS = 10_000 * 86_400e3;
@@ -39,8 +41,17 @@ export function readDateTime(text: string, direction: 1 | -1, now = new Date()):
   throw new InvalidArgumentError(`It must lie in the ${direction === 1 ? 'future' : 'past'}.`);
 }
 
+export const AT_FORM = `the id of a change, ${DATE_TIME_FORM}`;
+
+export function readAt(text: string): At {
+  if (isPetId(text) && !text.startsWith('-')) return BigInt(text);
+  const moment = momentOf(text);
+  if (moment === undefined) throw new InvalidArgumentError(`It must be ${AT_FORM}.`);
+  return moment;
+}
+
 /** A date or time, or the milliseconds of a duration. Digits beyond the millisecond are cut. */
-export function momentOf(text: string): Date | number | undefined {
+function momentOf(text: string): Date | number | undefined {
   if (/^\d+[a-z]$/.test(text)) return readDuration(text);
   const [, date] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
   const dateTime = new Date(text);

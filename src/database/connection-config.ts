@@ -1,8 +1,9 @@
 import pg from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
+import { PASSWORD_FILE, passwordReader } from '../address/password-file.ts';
+import { TLS_PARAMETERS, tlsOptions } from '../address/tls.ts';
 import { Failure } from '../errors/error-text.ts';
 import { begin } from './engine.ts';
-import { lastText, readText, TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /** The statements rely on these. docs/decisions/session-settings.md says why, and what holds behind a pooler. */
 const SESSION_SETTINGS = {
@@ -37,19 +38,8 @@ export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 /** Makes a new connection ready before its first use. */
 export type Prepare = (client: pg.ClientBase) => unknown;
 
-/** The parameter by which `readSettings` passes on DATABASE_PASSWORD_FILE. */
-export const PASSWORD_FILE = 'DATABASE_PASSWORD_FILE';
-
 const WITHOUT_BINDING =
   'the database did not use SCRAM-SHA-256-PLUS, which channel_binding=require demands; let pg_hba.conf and the role use scram-sha-256, connect without a pooler, or remove channel_binding';
-
-/** @returns what reads the file anew, for each connection. Most editors and secret stores add a line break. */
-export function passwordReader(file: string): () => string {
-  const failure = 'names a file that cannot be read';
-  const read = () => readText(file, failure).replace(/\r?\n$/, '');
-  if (read() === '') throw new Error('names a file that is empty');
-  return lastText(read);
-}
 
 interface OwnConfig extends pg.ClientConfig {
   readonly passwordFrom?: (() => string) | undefined;

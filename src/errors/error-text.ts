@@ -1,19 +1,10 @@
 import { inspect } from 'node:util';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { ApiError } from './api-error.ts';
+import { withoutSecrets } from './secrets.ts';
 
 /** The message is written for the operator, a line for each thing to know. */
 export class Failure extends Error {}
-
-const SECRETS: readonly (readonly [RegExp, string])[] = [
-  [/psk_[0-9A-Za-z]+/g, '[key]'],
-  [/(bearer\s+)[^\s"']+/gi, '$1[key]'],
-  [/(:\/\/[^:/\s]*:)[^@\s]*@/g, '$1[password]@'],
-];
-
-function withoutSecrets(text: string): string {
-  return SECRETS.reduce((clean, [secret, instead]) => clean.replace(secret, instead), text);
-}
 
 export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
 

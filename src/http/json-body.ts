@@ -1,7 +1,8 @@
 import { type ExecutionContext, createParamDecorator } from '@nestjs/common';
 import type { Response } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { type ApiRequest, headerValues, inContext } from './api-request.js';
+import { type ApiRequest, inContext } from './request-context.js';
+import { headerValues } from './request-headers.js';
 import { bodyValidation, safeName } from './validation.pipe.js';
 
 const ReadBody = createParamDecorator((_: unknown, context: ExecutionContext): Promise<unknown> => {

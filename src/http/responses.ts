@@ -1,8 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { Response } from 'express';
 import type { ApiError } from '../errors/api-error.js';
-import { inContext } from './api-request.js';
 import { exactIntegers } from './exact-integers.js';
+import { inContext } from './request-context.js';
 
 /** Headers of every response. */
 export const SECURITY_HEADERS = {
@@ -23,6 +22,20 @@ export function writeHead(response: ServerResponse, status: number, own: Outgoin
   const vary = response.getHeader('Vary'); // of CORS
   if (vary !== undefined && own['Vary'] !== undefined) headers['Vary'] = `${String(vary)}, ${String(own['Vary'])}`;
   return response.writeHead(status, headers);
+}
+
+/** Adds what {@link writeHead} writes to a response whose head Express writes. */
+export function addCommonHeaders(response: ServerResponse): void {
+  closeBehindBody(response);
+  const headers = { 'X-Request-Id': inContext(response.req).id, ...SECURITY_HEADERS };
+  for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+}
+
+export function sendJson(response: ServerResponse, status: number, value: unknown): void {
+  const text = JSON.stringify(value, exactIntegers);
+  const length = Buffer.byteLength(text);
+  writeHead(response, status, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': length });
+  response.end(text, length === text.length ? 'latin1' : 'utf8');
 }
 
 export function errorHeaders(error: ApiError, body: string): Record<string, string | number> {
@@ -49,19 +62,4 @@ function closeBehindBody(response: ServerResponse): void {
   if (request.complete) return;
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
   if (coding !== undefined || Number(length ?? 0) > DROPPED_BODY_BYTES) response.shouldKeepAlive = false;
-}
-
-/** Makes Express add the common headers to what handlers return, and write an object as JSON in one call. */
-export function replyByWriteHead({ response }: { response: Response }): void {
-  const { send } = response;
-  response.json = function (body) {
-    const text = JSON.stringify(body, exactIntegers);
-    const length = Buffer.byteLength(text);
-    writeHead(this, this.statusCode, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': length });
-    return this.end(text, length === text.length ? 'latin1' : 'utf8');
-  };
-  response.send = function (body) {
-    closeBehindBody(this);
-    return Reflect.apply(send, this.set({ 'X-Request-Id': inContext(this.req).id, ...SECURITY_HEADERS }), [body]);
-  };
 }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Response } from 'express';
 import { describe, expect, it } from 'vitest';
 import { InventoryUpdate } from './inventory.dto.js';
-import type { ApiRequest } from '../http/api-request.js';
+import type { ApiRequest } from '../http/request-context.js';
 import { readJson } from '../http/json-body.js';
 import { bodyValidation } from '../http/validation.pipe.js';
 

@@ -1,8 +1,7 @@
 import { ApiProperty, ApiSchema, type ApiSchemaOptions } from '@nestjs/swagger';
 import { IsInt, Max, Min } from 'class-validator';
 import { PetStatus } from '../generated/prisma/enums.js';
-import { ITEM } from './stock-item.js';
-import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from './stock.limits.js';
+import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID, QUANTITY_FORM } from './stock.limits.js';
 
 /** The bounds are bigints, so that the document can give every digit of them. */
 export const PET_ID_SCHEMA = {
@@ -35,7 +34,7 @@ export class InventoryItem {
 export const ITEM_TAG = new RegExp(`^(?:${Object.values(PetStatus).join('|')})-(?:0|[1-9]\\d*)$`);
 
 /** One message for every way to break the rule. */
-export const QUANTITY_RULE = `quantity must be ${ITEM.quantity.rule}`;
+export const QUANTITY_RULE = `quantity must be ${QUANTITY_FORM}`;
 const RULE = { message: QUANTITY_RULE };
 
 /** The body of an update (docs/interface.md, section 2). */

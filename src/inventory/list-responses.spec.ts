@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import type { ApiRequest } from '../http/api-request.js';
+import type { ApiRequest } from '../http/request-context.js';
 import { ListResponses } from './list-responses.js';
 import { PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
 

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
-import type { ApiRequest } from '../http/api-request.js';
+import type { ApiRequest } from '../http/request-context.js';
 import { entityTags } from './inventory.pipes.js';
 import { writeHead } from '../http/responses.js';
 import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js';

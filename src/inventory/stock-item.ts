@@ -1,6 +1,6 @@
 import { PetStatus } from '../generated/prisma/enums.js';
 import type { InventoryItem } from './inventory.dto.js';
-import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from './stock.limits.js';
+import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID, QUANTITY_FORM } from './stock.limits.js';
 
 /** How JSON has a value: whether as a string, and how SQL writes it between two parts of a text literal. */
 interface Notation {
@@ -38,7 +38,7 @@ export const ITEM = {
     column: 'quantity',
     type: 'integer',
     json: NUMBER,
-    rule: `an integer from 0 to ${MAX_QUANTITY}`,
+    rule: QUANTITY_FORM,
     holds: (text) => /^(0|[1-9]\d{0,9})$/.test(text) && Number(text) <= MAX_QUANTITY,
   },
   status: {

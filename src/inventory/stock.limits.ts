@@ -1,7 +1,8 @@
-import { holdsKey } from '../auth/api-key.format.js';
+import { holdsKey } from '../errors/secrets.js';
 
 /** The largest quantity: what PostgreSQL's `integer` holds. */
 export const MAX_QUANTITY = 2_147_483_647;
+export const QUANTITY_FORM = `an integer from 0 to ${MAX_QUANTITY}`;
 
 export const MIN_PET_ID = -(2n ** 63n);
 export const MAX_PET_ID = 2n ** 63n - 1n;

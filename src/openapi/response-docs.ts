@@ -2,7 +2,7 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiResponse, type ApiResponseOptions } from '@nestjs/swagger';
 import { ErrorBody } from '../errors/error.dto.js';
 import { ERRORS, type ErrorCode, type ErrorKind } from '../errors/error-code.js';
-import { REQUEST_ID as REQUEST_ID_FORM } from '../http/api-request.js';
+import { REQUEST_ID as REQUEST_ID_FORM } from '../http/request-context.js';
 
 type HeaderDocs = NonNullable<ApiResponseOptions['headers']>;
 

@@ -4,7 +4,7 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import { type BatchEnd, batchEnds } from '../database/batcher.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { ERRORS, type ErrorCode } from '../errors/error-code.js';
-import { AUTH_FAILURES, type ApiRequest } from '../http/api-request.js';
+import { AUTH_FAILURES, type ApiRequest } from '../http/request-context.js';
 import { InventoryService } from '../inventory/inventory.service.js';
 import { Log } from './log.js';
 

@@ -1,6 +1,5 @@
 import { Module } from '@nestjs/common';
 import { AuthModule } from '../auth/auth.module.js';
-import { Drain } from '../http/drain.js';
 import { InventoryModule } from '../inventory/inventory.module.js';
 import { Log } from './log.js';
 import { Metrics } from './metrics.js';
@@ -11,6 +10,6 @@ import { RequestLog } from './request-log.js';
 @Module({
   imports: [AuthModule, InventoryModule],
   controllers: [OperationsController],
-  providers: [Drain, Log, Metrics, Readiness, RequestLog],
+  providers: [Log, Metrics, Readiness, RequestLog],
 })
 export class OperationsModule {}

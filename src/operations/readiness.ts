@@ -4,11 +4,10 @@ import { bootstrapKey } from '../auth/api-key.store.js';
 import { KeyCheck } from '../auth/key-check.js';
 import { sqlstateOf } from '../database/database-failure.js';
 import { byDeadline } from '../database/deadline.js';
-import { functionFault, pendingMigrations } from '../database/migrations.js';
+import { functionFault, pendingMigrations } from '../migrations/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { findRuleAgainst } from '../database/rewrite-rules.js';
 import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
-import { Drain } from '../http/drain.js';
 import { Settings } from '../settings.js';
 import { Log } from './log.js';
 
@@ -19,6 +18,8 @@ const CHECKED_WITHIN_MS = 1_000;
 
 @Injectable()
 export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown {
+  /** Whether the server is about to end; undefined where Nest's own server runs. */
+  drain?: { readonly isDraining: boolean };
   /** The failure that was logged last; `null` before the first check. */
   #logged: string | null | undefined = null;
   /** What keeps updates from being made while lists go on, as of the last check. */
@@ -31,7 +32,6 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     private readonly settings: Settings,
     private readonly prisma: PrismaService,
     private readonly keyCheck: KeyCheck,
-    private readonly drain: Drain,
     private readonly log: Log,
   ) {}
 
@@ -46,7 +46,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
 
   /** @returns why not, or undefined when ready */
   async obstacle(): Promise<string | undefined> {
-    if (this.drain.isDraining) return 'The service is shutting down.';
+    if (this.drain?.isDraining) return 'The service is shutting down.';
     if (!this.keyCheck.isPrepared) return 'The service has not found its database, with all migrations, yet.';
     if ((await this.#findFailure()) === undefined) return undefined;
     void this.#watch();

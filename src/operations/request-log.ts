@@ -1,8 +1,8 @@
 import type { Server, ServerResponse } from 'node:http';
 import { type Socket, isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
-import { type ApiRequest, inContext } from '../http/api-request.js';
-import { REFUSED, type Refused } from '../http/parser-errors.js';
+import type { ApiError } from '../errors/api-error.js';
+import { type ApiRequest, inContext } from '../http/request-context.js';
 import { Settings } from '../settings.js';
 import { type Level, Log } from './log.js';
 import { Metrics } from './metrics.js';
@@ -28,10 +28,12 @@ export class RequestLog {
       this.metrics.activeRequests++;
       response.on('close', () => this.#ended(inContext(request), response));
     });
-    server.on(REFUSED, ({ id, address, error: { code, status } }: Refused) => {
-      this.metrics.malformed.inc({ code });
-      this.log.warn({ requestId: id, address, status, code }, 'malformed request');
-    });
+  }
+
+  /** For what the parser refused: there is no request. */
+  refused({ id, address, error: { code, status } }: { id: string; address: string | undefined; error: ApiError }): void {
+    this.metrics.malformed.inc({ code });
+    this.log.warn({ requestId: id, address, status, code }, 'malformed request');
   }
 
   #ended(request: ApiRequest, response: ServerResponse): void {

@@ -12,7 +12,7 @@ import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SeededRandom } from '../../faults/seeded-random.ts';
 import { withPrisma } from '../../src/commands/connection.ts';
-import { type Change, readChanges } from '../../src/commands/history-feed.ts';
+import { type Change, readChanges } from '../../src/history/history-feed.ts';
 import { createDatabase } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';

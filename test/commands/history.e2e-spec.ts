@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { pruneBefore, verifyHistory } from '../../src/commands/history-chain.ts';
-import { HISTORY_LOCK } from '../../src/database/history-mending.ts';
+import { pruneBefore, verifyHistory } from '../../src/history/history-chain.ts';
+import { HISTORY_LOCK } from '../../src/history/history-mending.ts';
 import { failed, printed, untilSessionOf } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 

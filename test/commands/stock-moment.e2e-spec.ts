@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { applyMigrations } from '../../src/database/migrations.ts';
+import { applyMigrations } from '../../src/migrations/migrations.ts';
 import type { Database } from '../support/database.ts';
 import { hasPooler, startPooler } from '../support/pooler.ts';
 import { startFaultyPostgres, startReplicated } from '../support/postgres-server.ts';

@@ -8,7 +8,7 @@ import { NotApplied } from '../../src/database/database-failure.ts';
 import { DeadlinePassed } from '../../src/database/deadline.ts';
 import { PrismaService } from '../../src/database/prisma.service.ts';
 import { StatementConnection } from '../../src/database/statement-connection.ts';
-import { inContext } from '../../src/http/api-request.ts';
+import { inContext } from '../../src/http/request-context.ts';
 import { InventoryController } from '../../src/inventory/inventory.controller.ts';
 import { listed, refusal, refused, updated, whole } from '../support/answers.ts';
 import { watchBatches } from '../support/batches.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
-import { applyMigrations } from '../../src/database/migrations.ts';
+import { applyMigrations } from '../../src/migrations/migrations.ts';
 import { watchBatches } from '../support/batches.ts';
 import { createDatabase } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';

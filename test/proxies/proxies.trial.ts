@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { startChild } from '../../dev/child.ts';
 import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
-import { LIMITS } from '../../src/http/limits.ts';
+import { LIMITS } from '../../src/server/limits.ts';
 import * as raw from '../http/raw-requests.ts';
 import { createDatabase, type Database } from '../support/database.ts';
 import { type Answer, Connection, ask } from '../support/http-client.ts';

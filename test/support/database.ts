@@ -1,6 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
 import { Client } from 'pg';
-import { applyMigrations } from '../../src/database/migrations.ts';
+import { applyMigrations } from '../../src/migrations/migrations.ts';
 import { type Pet, stockStatement } from './stock.ts';
 import { atTestEnd } from './test-end.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isAlive, startPostgres, type EmbeddedPostgres, type PostgresOptions } from '../../dev/embedded-postgres.ts';
 import { serverAccount } from '../../dev/postgres-binaries.ts';
-import { applyMigrations } from '../../src/database/migrations.ts';
+import { applyMigrations } from '../../src/migrations/migrations.ts';
 import { createCertificate } from './certificate.ts';
 import { Database } from './database.ts';
 import { atTestEnd } from './test-end.ts';

@@ -5,7 +5,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { expect, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { readSettings, type SettingName } from '../../src/settings.ts';
-import { LIMITS, type Limits } from '../../src/http/limits.ts';
+import { LIMITS, type Limits } from '../../src/server/limits.ts';
 import { watchContract } from './contract.ts';
 import { Database, createDatabase } from './database.ts';
 import { type HeaderLines, ask } from './http-client.ts';

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { postgresBinaries, serverAccount } from '../../dev/postgres-binaries.ts';
-import { applyMigrations } from '../../src/database/migrations.ts';
+import { applyMigrations } from '../../src/migrations/migrations.ts';
 import { startJudgedLoad } from '../containers/judged-load.ts';
 import { Database } from '../support/database.ts';
 import { ServiceProcess } from '../support/service-process.ts';

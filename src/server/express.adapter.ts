@@ -1,20 +1,22 @@
 import { IncomingMessage, ServerResponse, createServer } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { StreamableFile } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Application, type Express, type Request, type Response } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { inContext, validateHead } from './api-request.js';
-import type { Drain } from './drain.js';
+import { inContext } from '../http/request-context.js';
+import { addCommonHeaders, sendError, sendJson, writeHead } from '../http/responses.js';
+import { Drain } from './drain.js';
 import type { Limits } from './limits.js';
-import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { OpenConnections } from './open-connections.js';
+import { answerExpectations, answerParserErrors } from './parser-errors.js';
+import { validateHead } from './request-head.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
-import { sendError, writeHead } from './responses.js';
 import { UnknownMethodConnection } from './unknown-method.js';
 
 export class InventoryExpressAdapter extends ExpressAdapter {
-  drain?: Drain;
+  readonly drain = new Drain();
   /** Express tries routes in order: rarely used ones come last. */
   addLastRoutes?: () => void;
 
@@ -52,7 +54,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         connectionsCheckingInterval: 1_000,
       },
       inTurn((request, response) => {
-        if (request.method === 'CONNECT' || (this.drain?.isDraining && !othersWait(request)))
+        if (request.method === 'CONNECT' || (this.drain.isDraining && !othersWait(request)))
           response.shouldKeepAlive = false;
         if ((request.socket as Duplex) instanceof UnknownMethodConnection) {
           request.method = '_OTHER';
@@ -75,6 +77,14 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     answerParserErrors(server);
     answerExpectations(server);
     this.setHttpServer(server);
+  }
+
+  /** Writes what a handler returns: an object as JSON, in one call. */
+  override reply(response: Response, body: unknown, status = response.statusCode): unknown {
+    if (typeof body === 'object' && body !== null && !(body instanceof StreamableFile))
+      return sendJson(response, status, body);
+    addCommonHeaders(response);
+    return super.reply(response, body, status) as unknown;
   }
 
   override setNotFoundHandler(): this {

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
 import { ApiError } from '../errors/api-error.js';
-import { type ApiRequest, HTTP_VERSIONS, MAX_TARGET_LENGTH, targetTooLong } from './api-request.js';
-import { BODY_TOO_LARGE } from './json-body.js';
+import { BODY_TOO_LARGE } from '../http/json-body.js';
+import type { ApiRequest } from '../http/request-context.js';
+import { errorHeaders, SECURITY_HEADERS } from '../http/responses.js';
+import { HTTP_VERSIONS, MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
 import type { Connection } from './request-turns.js';
-import { errorHeaders, SECURITY_HEADERS } from './responses.js';
 import { type ParserError, UnknownMethodConnection, requestOfUnknownMethod } from './unknown-method.js';
 
 /** The server emits this event for each request that it refuses before the application sees one. */
@@ -15,9 +16,16 @@ export interface Refused {
   readonly error: ApiError;
 }
 
+interface FailedConnection extends Connection {
+  /** `bytesRead` when the parser last refused something on it. */
+  failedAt?: number;
+  /** Serves what follows, if the parser refused a method. */
+  unknownMethod?: UnknownMethodConnection;
+}
+
 /** Answers with an Error what Node.js refuses before there is a request. */
 export function answerParserErrors(server: Server): void {
-  server.on('clientError', (error: ParserError, socket: Connection | (Connection & UnknownMethodConnection)) => {
+  server.on('clientError', (error: ParserError, socket: FailedConnection | (FailedConnection & UnknownMethodConnection)) => {
     // Each further packet fails anew.
     if (socket.failedAt !== undefined) {
       if (error.rawPacket && socket.bytesRead > socket.failedAt) socket.unknownMethod?.receive(error.rawPacket);

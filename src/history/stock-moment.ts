@@ -1,22 +1,10 @@
-import { InvalidArgumentError } from 'commander';
 import type { Client } from 'pg';
 import { Failure } from '../errors/error-text.js';
 import { ITEM, stateList } from '../inventory/stock-item.js';
-import { isPetId } from '../inventory/stock.limits.js';
 import { type Query, refuseUnknown, settled, settledAt } from './open-writers.js';
-import { DATE_TIME_FORM, momentOf } from './option-values.js';
 
 /** The id of a change, a time, or the milliseconds from a time until now. */
 export type At = bigint | Date | number;
-
-export const AT_FORM = `the id of a change, ${DATE_TIME_FORM}`;
-
-export function readAt(text: string): At {
-  if (isPetId(text) && !text.startsWith('-')) return BigInt(text);
-  const moment = momentOf(text);
-  if (moment === undefined) throw new InvalidArgumentError(`It must be ${AT_FORM}.`);
-  return moment;
-}
 
 /** What SQL says of a moment. */
 export interface Moment {

@@ -1,6 +1,6 @@
+import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import { MAX_TARGET_LENGTH } from './api-request.js';
-import type { Connection } from './request-turns.js';
+import { MAX_TARGET_LENGTH } from './request-head.js';
 
 /** Known to Node.js, and taken by no path. */
 const STAND_IN = Buffer.from('UNLINK');
@@ -45,7 +45,7 @@ export class UnknownMethodConnection extends Duplex {
   #isInMethod = true;
   #pushedBytes = 0;
 
-  constructor(private readonly connection: Connection) {
+  constructor(private readonly connection: Socket) {
     super({ allowHalfOpen: true, read: () => undefined }); // the bytes come as the client sends them
     this.remoteAddress = connection.remoteAddress;
     connection.removeAllListeners('end'); // Node.js would end a connection on which it knows of no request

@@ -3,8 +3,9 @@ import { type AddressInfo, Socket, connect } from 'node:net';
 import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import type { Settings } from '../settings.js';
 import { Drain } from './drain.js';
+
+const SIX_SECONDS = { DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 6_000 };
 
 function setClock(): { now: number } {
   const clock = { now: 0 };
@@ -28,8 +29,7 @@ it('lets a client that is idle send one more request for a second, and then clos
   let received = '';
   client.on('data', (bytes) => (received += bytes.toString()));
   const clock = setClock();
-  const drain = new Drain({ DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 6_000 } as Settings);
-  const isEmpty = drain.empty(server, () => false);
+  const isEmpty = new Drain().empty(server, SIX_SECONDS, () => false);
   expect(server.listenerCount('connection')).toBe(1); // only after the delay does it watch for connections
   while (server.listening) await pause(1);
   clock.now = 999;
@@ -47,9 +47,8 @@ it('lets a client that has sent half a head send the rest after that second', as
   const answered = Promise.race([once(client, 'data'), once(client, 'close')]);
   await expect.poll(() => accepted.bytesRead).toBeGreaterThan(0);
   const clock = setClock();
-  const drain = new Drain({ DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 6_000 } as Settings);
   const isAnswering = vi.fn(() => false);
-  const isEmpty = drain.empty(server, isAnswering);
+  const isEmpty = new Drain().empty(server, SIX_SECONDS, isAnswering);
   while (server.listening) await pause(1);
   clock.now = 1_000;
   while (isAnswering.mock.calls.length < 2) await pause(1);
@@ -68,9 +67,10 @@ it('stops listening after a second even if connections keep coming', async () =>
     setImmediate(comeOn);
   });
   // DRAIN_TIMEOUT_MS begins after that second.
-  const drain = new Drain({ DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 500 } as Settings);
-  expect(await drain.empty(server, () => false)).toBe(true);
+  const drain = new Drain();
+  const settings = { DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 500 };
+  expect(await drain.empty(server, settings, () => false)).toBe(true);
   expect(clock.now).toBeGreaterThan(900);
   expect(clock.now).toBeLessThan(1_500);
-  expect(await drain.empty(server, () => false)).toBe(true); // nobody comes, and the clock stands still
+  expect(await drain.empty(server, settings, () => false)).toBe(true); // nobody comes, and the clock stands still
 });

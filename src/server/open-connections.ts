@@ -1,4 +1,4 @@
-import type { Connection } from './request-turns.js';
+import type { ClientSocket } from '../http/request-context.js';
 
 /**
  * Bounds the number of connections. At the bound, a new one replaces the connection that has shown no good key and that
@@ -8,13 +8,13 @@ import type { Connection } from './request-turns.js';
  */
 export class OpenConnections {
   /** In the order in which they yield. */
-  readonly #withoutKey = new Set<Connection>();
-  readonly #inCheck = new Set<Connection>();
-  readonly #withKey = new Set<Connection>();
+  readonly #withoutKey = new Set<ClientSocket>();
+  readonly #inCheck = new Set<ClientSocket>();
+  readonly #withKey = new Set<ClientSocket>();
 
   constructor(private readonly most: number) {}
 
-  admit(socket: Connection): void {
+  admit(socket: ClientSocket): void {
     socket.openConnections = this;
     this.#withoutKey.add(socket);
     const all = [this.#withoutKey, this.#inCheck, this.#withKey];
@@ -27,17 +27,17 @@ export class OpenConnections {
     yielding.destroy();
   }
 
-  checking(socket: Connection): void {
+  checking(socket: ClientSocket): void {
     if (this.#withoutKey.delete(socket)) this.#inCheck.add(socket);
   }
 
-  checked(socket: Connection, isGood: boolean): void {
+  checked(socket: ClientSocket, isGood: boolean): void {
     if (isGood) {
       if (this.#inCheck.delete(socket)) this.#withKey.add(socket);
     } else if (this.#inCheck.delete(socket) || this.#withKey.delete(socket)) this.#withoutKey.add(socket);
   }
 
-  responded(socket: Connection): void {
+  responded(socket: ClientSocket): void {
     if (this.#withoutKey.delete(socket)) this.#withoutKey.add(socket);
   }
 }

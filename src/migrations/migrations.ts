@@ -2,13 +2,13 @@ import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 // With their own extensions: what a developer's machine runs has this file from its source.
-import { ALL_ROWS, connectionConfig, openConnection } from './connection-config.ts';
+import { ALL_ROWS, connectionConfig, openConnection } from '../database/connection-config.ts';
 import { Failure } from '../errors/error-text.ts';
-import { untilDeadline } from './deadline.ts';
+import { untilDeadline } from '../database/deadline.ts';
 import { mendFunctions, misplacedFunctions } from './function-mending.ts';
-import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
+import { LOCK_WITHIN_MS, mendHistory } from '../history/history-mending.ts';
 
-// Two levels up from src/database and from dist/database alike.
+// Two levels up from src/migrations and from dist/migrations alike.
 const projectMigrations = new URL('../../prisma/migrations/', import.meta.url);
 
 const lockTimeoutMs = 60_000;

@@ -1,8 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { ApiRequest } from './api-request.js';
-import type { OpenConnections } from './open-connections.js';
-import type { UnknownMethodConnection } from './unknown-method.js';
+import type { ApiRequest, ClientSocket } from '../http/request-context.js';
 
 /** A client that is still sending has this long to read the response. */
 const LINGER_MS = 500;
@@ -10,18 +8,12 @@ const LINGER_MS = 500;
 /** Waiting requests of a connection: a request of 24 bytes takes some 2 KiB of memory. */
 export const MOST_WAITING = 8;
 
-export interface Connection extends Socket {
+export interface Connection extends ClientSocket {
   /** The request whose head came last, while it is under way. */
   lastRequest?: ApiRequest | undefined;
   waiting?: number;
   /** `bytesRead` when a request last began without waiting. */
   begunAt?: number;
-  /** `bytesRead` when the parser last refused something on it. */
-  failedAt?: number;
-  /** Serves what follows, if the parser refused a method. */
-  unknownMethod?: UnknownMethodConnection;
-  /** Undefined for those that do not count. */
-  openConnections?: OpenConnections;
   parser?: { onIncoming: () => number; getCurrentBuffer(): Buffer | undefined } | null;
 }
 

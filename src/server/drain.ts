@@ -1,8 +1,7 @@
 import type { Server } from 'node:http';
 import { Server as TcpServer } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
-import { Injectable } from '@nestjs/common';
-import { Settings } from '../settings.js';
+import type { Settings } from '../settings.js';
 
 /** A busy client sends its next request within this time, and the response tells it to close. */
 const IDLE_GRACE_MS = 1_000;
@@ -10,11 +9,8 @@ const POLL_MS = 100;
 const LET_IN_WITHIN_MS = 1_000;
 
 /** Ends the HTTP server without failing a request. */
-@Injectable()
 export class Drain {
   isDraining = false;
-
-  constructor(private readonly settings: Settings) {}
 
   /**
    * Stops listening and waits until every request under way is answered.
@@ -22,11 +18,15 @@ export class Drain {
    * @param isAnswering whether a client still lacks some of its response; Node.js counts only what it has to write
    * @returns whether all requests were answered in time
    */
-  async empty(server: Server, isAnswering: () => boolean): Promise<boolean> {
+  async empty(
+    server: Server,
+    { DRAIN_DELAY_MS, DRAIN_TIMEOUT_MS }: Pick<Settings, 'DRAIN_DELAY_MS' | 'DRAIN_TIMEOUT_MS'>,
+    isAnswering: () => boolean,
+  ): Promise<boolean> {
     this.isDraining = true;
-    await pause(this.settings.DRAIN_DELAY_MS);
+    await pause(DRAIN_DELAY_MS);
     await letIn(server);
-    const deadline = performance.now() + this.settings.DRAIN_TIMEOUT_MS;
+    const deadline = performance.now() + DRAIN_TIMEOUT_MS;
     let closed = false as boolean;
     // The close of http.Server would cut idle connections at once, and stop its time-outs.
     TcpServer.prototype.close.call(server, () => (closed = true));

@@ -1,0 +1,58 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, OutgoingHttpHeader } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Request } from 'express';
+import type { Snapshot } from '../database/snapshot.js';
+import type { ApiError } from '../errors/api-error.js';
+import { holdsKey } from '../errors/secrets.js';
+
+/** Why a request was not let in, for the log alone: the client must not learn it. */
+export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
+export type AuthFailure = (typeof AUTH_FAILURES)[number];
+
+/** A client's connection. */
+export interface ClientSocket extends Socket {
+  /** Decides which connections yield when there are too many. Undefined for those that do not count. */
+  openConnections?: {
+    checking(socket: ClientSocket): void;
+    checked(socket: ClientSocket, isGood: boolean): void;
+    responded(socket: ClientSocket): void;
+  };
+}
+
+/** A request with what the service knows of it. */
+export interface ApiRequest extends Request {
+  readonly socket: ClientSocket;
+  id: string;
+  /** When its turn came, on the clock of `performance.now()`, like {@link deadline}. */
+  arrivedAt: number;
+  /** Of a request with `Upgrade`: its last byte on the connection. Node.js loses what one read brings behind it. */
+  endsAt: number | undefined;
+  /** Until when it may wait for the database; the time that its body takes to come does not count. */
+  deadline: number;
+  keyId: string | undefined;
+  /** What had been committed when the guard let the request in. */
+  snapshot: Snapshot;
+  /** Why the body cannot be read: bad framing, or a time-out. */
+  bodyFault: ApiError | undefined;
+  awaitsContinue: boolean | undefined;
+  authFailure: AuthFailure | undefined;
+  /** `Content-Length` of the response, for the log. */
+  responseLength: OutgoingHttpHeader | undefined;
+  failure: ApiError | undefined;
+}
+
+export const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** Adds the context to a request; created on first use. */
+export function inContext(incoming: IncomingMessage): ApiRequest {
+  const request = incoming as ApiRequest;
+  if ((request.arrivedAt as number | undefined) === undefined) {
+    const given = request.headers['x-request-id'];
+    // Ids go into the log and the history, so an id that holds a key is replaced.
+    const isTaken = typeof given === 'string' && REQUEST_ID.test(given) && !holdsKey(given);
+    request.id = isTaken ? given : randomUUID();
+    request.arrivedAt = performance.now();
+  }
+  return request;
+}

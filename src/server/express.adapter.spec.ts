@@ -1,0 +1,24 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import express from 'express';
+import { expect, it, onTestFinished } from 'vitest';
+import { InventoryExpressAdapter } from './express.adapter.js';
+import { LIMITS } from './limits.js';
+
+it.each([
+  ['a text', 'x', 'x'],
+  ['an object', { petId: 2n ** 63n - 1n }, '{"petId":9223372036854775807}'],
+])('what a handler returns gets the id of its request and the security headers: %s', async (_, returned, text) => {
+  const adapter = new InventoryExpressAdapter(LIMITS);
+  const app = express().get('/', (_request, response) => void adapter.reply(response, returned, 201));
+  const server = app.listen(0);
+  onTestFinished(() => void server.close());
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const response = await fetch(url, { headers: { 'X-Request-Id': 'mine' } });
+  expect([response.status, await response.text()]).toEqual([201, text]);
+  expect(Object.fromEntries(response.headers)).toMatchObject({
+    'x-request-id': 'mine',
+    'x-content-type-options': 'nosniff',
+  });
+});

@@ -1,0 +1,49 @@
+import { ApiError } from '../errors/api-error.js';
+import type { ApiRequest } from '../http/request-context.js';
+import { headerValues } from '../http/request-headers.js';
+
+const MAX_HEADERS = 64;
+export const MAX_TARGET_LENGTH = 2_048;
+
+export const HTTP_VERSIONS = 'Only HTTP/1.1 and HTTP/1.0 are spoken here.';
+
+const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
+/** The part of `http://host/path` up to the slash, which may be missing. */
+const ORIGIN = /^https?:\/\/[^/?]+(?:\/|(?=\?)|$)/i;
+const ALLOW = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
+
+const badRequest = (message: string) => new ApiError('bad_request', message);
+export const targetTooLong = () =>
+  new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
+
+/** Refuses what Node.js lets pass: a missing or malformed Host (RFC 9112 section 3.2), unknown transfer codings (6.1). */
+export function validateHead(request: ApiRequest): ApiError | undefined {
+  const { rawHeaders, httpVersionMajor, httpVersionMinor } = request;
+  if (rawHeaders.length > 2 * MAX_HEADERS) {
+    return new ApiError('header_fields_too_large', `More than ${MAX_HEADERS} headers.`);
+  }
+  if (request.url.length > MAX_TARGET_LENGTH) return targetTooLong();
+  if (httpVersionMajor !== 1) return badRequest(HTTP_VERSIONS);
+
+  const hosts = headerValues(request, 'host');
+  if (!hosts.every((host) => HOST.test(host))) return badRequest('The Host header is malformed.');
+  const coding = request.headers['transfer-encoding'];
+  if (coding !== undefined && (coding.toLowerCase() !== 'chunked' || httpVersionMinor === 0)) {
+    if (request.res) request.res.shouldKeepAlive = false; // a proxy may see the end of the body elsewhere
+    return badRequest('The only transfer coding taken is chunked, in HTTP/1.1.');
+  }
+  const isHostMissing = hosts.length === 0 && httpVersionMinor > 0;
+  if (isHostMissing || hosts.length > 1) return badRequest('Exactly one Host header is required.');
+  return validateTarget(request);
+}
+
+/** Leaves the path in `request.url`. Express decodes it: encoding each `%` once more keeps the text as it was sent. */
+function validateTarget(request: ApiRequest): ApiError | undefined {
+  const { method, url } = request;
+  if (method === 'CONNECT') return new ApiError('method_not_allowed', 'This service is no proxy.', ALLOW);
+  const target = url.replace(ORIGIN, '/');
+  const isSound = target.startsWith('/') || (target === '*' && method === 'OPTIONS');
+  if (!isSound || target.includes('#')) return badRequest('The request target is malformed.');
+  request.url = target.replaceAll('%', '%25');
+  return undefined;
+}
