@@ -20,13 +20,13 @@ const program = new Command('inventory')
   .addHelpText('after', '\nExit codes: 0 done, 1 failed, 2 wrong use.');
 
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-  if (code === 'EPIPE') process.exit(0); // whoever reads has had enough, as "head" does
+  if (code === 'EPIPE') process.exit(0); // the reader has had enough, as "head" does
   console.error(`error: standard output cannot be written: ${message}`);
   process.exit(1);
 });
 process.stderr.on('error', () => undefined); // nobody has to read it
 
-// Process 1 of a container is not even ended by a signal that it does not listen for. The exit code is as shells count.
+// A signal ends process 1 of a container only if the process listens for it. The exit code is as shells count.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => process.exit(128 + constants.signals[signal]));
 }

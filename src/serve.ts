@@ -43,7 +43,7 @@ async function drain(app: NestExpressApplication, reason: string, exitCode: numb
   const log = app.get(Log);
   log.info({ reason }, 'draining');
   const isAnswering = () => app.get(Metrics).activeRequests > 0;
-  const emptied = await server.empty(app.getHttpServer(), app.get(Settings), isAnswering);
+  const emptied = await server.empty(app.getHttpServer(), app.get<Settings>(Settings), isAnswering);
   const closed = app.close().catch((error: unknown) => log.error({ err: error }, 'closing'));
   await Promise.race([closed, pause(2_000)]);
   log.info(emptied ? 'stopped' : 'stopped with requests unanswered');

@@ -86,7 +86,7 @@ export type SettingName = keyof typeof SETTINGS;
 
 export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
 
-/** By this NestJS knows what to inject as {@link Settings}. */
+/** The token by which NestJS injects {@link Settings}. */
 export const Settings = class Settings {};
 
 /** Nothing else reads `process.env`. @throws Failure with a line for each missing or malformed setting, without its value */
@@ -113,7 +113,7 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
   return file === undefined ? settings : { ...settings, DATABASE_URL: withPasswordFile(DATABASE_URL, file) };
 }
 
-/** In the environment, a name that is near a short one, such as HOST, may belong to another program. */
+/** A name that is near a shorter one, such as HOST, may belong to another program. */
 const SHORTEST_UNMISTAKABLE = 'LOG_LEVEL'.length;
 
 /** @returns a line for each name that is nearly one of a setting, which it does not set */

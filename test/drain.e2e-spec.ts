@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { KeyCheck } from '../src/auth/key-check.ts';
+import { PrismaService } from '../src/database/prisma.service.ts';
 import { Metrics } from '../src/operations/metrics.ts';
 import type { InventoryExpressAdapter } from '../src/server/express.adapter.ts';
 import { SETTINGS, Settings } from '../src/settings.ts';
@@ -16,7 +16,7 @@ import { type TestService, startService } from './support/service.ts';
 
 function drain({ app, server }: TestService): Promise<boolean> {
   const adapter = app.getHttpAdapter() as InventoryExpressAdapter;
-  return adapter.drain.empty(server, app.get(Settings), () => app.get(Metrics).activeRequests > 0);
+  return adapter.drain.empty(server, app.get<Settings>(Settings), () => app.get(Metrics).activeRequests > 0);
 }
 
 describe('the drain', () => {
@@ -128,7 +128,7 @@ describe('the drain', () => {
     await service.stock([1, 1]);
     const unlock = await service.database.lockRow(1);
     const drained = drain(service);
-    service.app.get(KeyCheck).isPrepared = false; // as before the database was found
+    service.app.get(PrismaService).isPrepared = false; // as before the database was found
     const probes = ['ready', 'live'].map((name) => fetch(`${service.url}/health/${name}`));
     const answers = await Promise.all(probes);
     expect(answers.map(({ status, headers }) => `${status} ${headers.get('connection')}`)).toEqual([

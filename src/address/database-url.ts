@@ -37,7 +37,7 @@ const MISTAKES: readonly (readonly [RegExp, string])[] = [
 /** Names that promise something about security, or another server, and that neither the driver nor this service keeps. */
 const PROMISES =
   /ssl|tls|auth|gss|krb|kerberos|sspi|channel|binding|peer|cert|crl|scram|encrypt|secur|verify|trust|passfile|password|service|hostaddr|dbname|minprotocol|^ca$/;
-const KEPT: readonly string[] = [...TLS_PARAMETERS, 'channel_binding', 'password'];
+const SUPPORTED: readonly string[] = [...TLS_PARAMETERS, 'channel_binding', 'password'];
 /** Values that promise nothing, or what holds anyway: Node.js speaks TLS 1.2 or later, and the driver speaks no GSSAPI. */
 const HARMLESS: Readonly<Record<string, RegExp>> = {
   gssencmode: /^(?:disable|prefer)$/,
@@ -105,7 +105,7 @@ export function withEnvironment(
     const value = source[name];
     const demandsMode = !isSocket && mode === null && parameter === 'sslrootcert' && value === 'system';
     if (!value || parameters.has(parameter) || !(isRead[connections] || demandsMode)) continue;
-    if (KEPT.includes(parameter)) given.set(parameter, value);
+    if (SUPPORTED.includes(parameter)) given.set(parameter, value);
     else if (!isHarmless(parameter, value)) refuse(`${name} demands what this service cannot keep; unset it`);
   }
   return given.size === 0 ? address : `${address}${address.includes('?') ? '&' : '?'}${given.toString()}`;
@@ -154,10 +154,11 @@ function withoutEmptyHost(rest: string, identity = '', port = ''): string {
 function refuseParameters({ searchParams }: URL): void {
   for (const [name, value] of searchParams) {
     const plain = name.toLowerCase();
-    if (KEPT.includes(name) || isHarmless(name, value) || !PROMISES.test(plain.replaceAll(/[^a-z]/g, ''))) continue;
+    if (SUPPORTED.includes(name) || isHarmless(name, value) || !PROMISES.test(plain.replaceAll(/[^a-z]/g, '')))
+      continue;
     const isTls = plain.startsWith('ssl');
     throw new Error(
-      isTls && !KEPT.includes(plain)
+      isTls && !SUPPORTED.includes(plain)
         ? `must ask for TLS by ${TLS_PARAMETERS.join(', ')}, not by ${name}`
         : `has the parameter ${name}, which this service cannot keep; remove it`,
     );

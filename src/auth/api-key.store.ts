@@ -54,7 +54,7 @@ export interface Rotation extends Pick<NewKey, 'id' | 'expiresAt'> {
  */
 export async function rotateKey(prisma: PrismaClient, { oldId, id, overlapMs, expiresAt }: Rotation) {
   const key = makeKey();
-  // A rotation that waits for another one sees the successor's id then, but not yet its row.
+  // A rotation that has waited for another one sees the successor's id, but not yet its row.
   const [record] = await prisma.$queryRawUnsafe<(KeyRecord & { oldExpiresAt: Date })[]>(
     `WITH old AS (
        UPDATE api_key SET expires_at = least(expires_at, clock_timestamp() + $2 * interval '1 millisecond'), successor_id = $3
@@ -77,7 +77,7 @@ export async function bootstrapKey(prisma: PrismaClient, token: string): Promise
     `SELECT id, ${KEY_STATE} AS state FROM api_key WHERE key_sha256 = $1 AND (revoked_at IS NOT NULL OR scopes @> $2)`,
     ...[keySha256, SCOPES],
   );
-  if (complete) return complete; // and nothing is written: a standby takes no writes
+  if (complete) return complete; // without a write, because a standby takes none
 
   // A release may know more scopes than the one that first stored the key.
   const [stored] = await prisma.$queryRawUnsafe<[KeyWithState]>(

@@ -41,7 +41,7 @@ export class AuthGuard implements CanActivate {
     throw new ApiError('forbidden', lacksScope(needed), challenge(`${INSUFFICIENT}, scope="${needed}"`));
   }
 
-  /** With a good key, the connection does not yield to others. */
+  /** A connection that has shown a good key does not yield to new ones. */
   async #checkKey(request: ApiRequest, needed: Scope | undefined): Promise<CheckedKey> {
     const { socket } = request;
     socket.openConnections?.checking(socket);

@@ -3,6 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { Request } from 'express';
 import type { StrategyCreated } from 'passport';
 import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
+import { PrismaService } from '../database/prisma.service.js';
 import { ApiError } from '../errors/api-error.js';
 import type { ApiRequest } from '../http/request-context.js';
 import { headerValues } from '../http/request-headers.js';
@@ -17,7 +18,7 @@ export const challenge = (error: string) => ({ 'WWW-Authenticate': `Bearer realm
 
 type Bearer = Strategy<VerifyFunctionWithRequest>;
 
-/** What the strategy is shown: the header alone, for it would take a token from the query or the body, too. */
+/** What the strategy sees: only the header, because it would also take a token from the query or the body. */
 interface Presented extends Request {
   readonly context: ApiRequest;
   readonly needed: Scope | undefined;
@@ -28,7 +29,7 @@ interface Presented extends Request {
 export class BearerStrategy {
   readonly #strategy: Bearer;
 
-  constructor(keyCheck: KeyCheck, { BOOTSTRAP_API_KEY: bootstrapKey }: Settings) {
+  constructor(keyCheck: KeyCheck, prisma: PrismaService, { BOOTSTRAP_API_KEY: bootstrapKey }: Settings) {
     const bootstrapDigest = bootstrapKey && hash('sha256', bootstrapKey);
     this.#strategy = new Strategy({ passReqToCallback: true }, (presented, token, done) => {
       const { context, needed } = presented as Presented;
@@ -38,7 +39,7 @@ export class BearerStrategy {
           ? keyCheck.checkReader(digest, context.deadline)
           : keyCheck.check(digest, context.deadline, needed === 'inventory:write');
       checked.then((key) => {
-        if (key.failure === 'unknown_key' && digest === bootstrapDigest && !keyCheck.isPrepared) {
+        if (key.failure === 'unknown_key' && digest === bootstrapDigest && !prisma.isPrepared) {
           done(new ApiError('service_unavailable', 'The key is not stored yet.'));
           return;
         }

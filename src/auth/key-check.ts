@@ -11,7 +11,7 @@ import type { AuthFailure } from '../http/request-context.js';
 import { KEY_STATE } from './api-key.store.js';
 
 export interface CheckedKey {
-  /** Why it lets nobody in; undefined when it is live. */
+  /** Why the key is refused; undefined for a live key. */
   readonly failure: Extract<AuthFailure, 'unknown_key' | 'expired_key' | 'revoked_key'> | undefined;
   /** Its public id; undefined when the database does not know the key. */
   readonly keyId: string | undefined;
@@ -42,7 +42,7 @@ type KeyRow = readonly [
   failure: 'expired_key' | 'revoked_key' | null,
 ];
 
-/** Under which no list may be used again. */
+/** With this one no list is reused. */
 const NO_SNAPSHOT: Snapshot = { life: null, transactions: '' };
 
 interface Call {
@@ -51,11 +51,9 @@ interface Call {
   readonly isUpdate: boolean;
 }
 
-/** Every request's one round trip. Only {@link KeyCheck.checkReader} remembers keys: a revocation holds at once everywhere. */
+/** The round trip of every request. Only {@link KeyCheck.checkReader} remembers keys: a revocation takes effect at once. */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
-  /** Whether the database has all migrations and the bootstrap key. */
-  isPrepared = false;
   readonly #connection: StatementConnection;
   readonly #batcher: Batcher<Call, CheckedKey>;
   readonly #readers = new Map<string, { readonly key: CheckedKey; readonly until: number }>();
@@ -72,8 +70,8 @@ export class KeyCheck implements OnApplicationShutdown {
 
   /**
    * @param digest the SHA-256 of a key in lower-case hexadecimal
-   * @param isUpdate needs no snapshot, and gets none unless another call does
-   * @throws NotApplied when the database does not say
+   * @param isUpdate whether it needs no snapshot; it gets one only if another call of its batch does
+   * @throws NotApplied when the database does not answer
    */
   check(digest: string, deadline: number, isUpdate = false): Promise<CheckedKey> {
     const call = { digest, isUpdate };
@@ -82,12 +80,12 @@ export class KeyCheck implements OnApplicationShutdown {
     });
   }
 
-  /** The first check of an update that is under way or waits; undefined if there is none. */
+  /** The first check for an update, of those that are under way or wait; undefined if there is none. */
   nextUpdate(): Promise<CheckedKey> | undefined {
     return this.#batcher.first(({ isUpdate }) => isUpdate);
   }
 
-  /** For a reader of metrics, who must see an outage: without an answer, a key that was good within the last hour serves. */
+  /** For metrics, which must show an outage: if the database does not answer, a key counts that was good within the last hour. */
   checkReader(digest: string, deadline: number): Promise<CheckedKey> {
     const known = this.#readers.get(digest);
     const checked = this.check(digest, deadline).then((key) => {
@@ -124,7 +122,7 @@ export class KeyCheck implements OnApplicationShutdown {
     return calls.map(({ digest }) => known.get(digest) ?? unknown);
   }
 
-  /** Best effort and beside the request, so it waits neither for the disk nor for a standby. */
+  /** Best effort: the request does not wait for it, and it waits neither for the disk nor for a standby. */
   #noteUse(keyId: string): void {
     const now = performance.now();
     if (now < (this.#notedAt.get(keyId) ?? -Infinity) + NOTE_USE_EVERY_MS) return;

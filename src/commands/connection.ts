@@ -45,7 +45,7 @@ export async function whileInterruptible<T>(tell: () => void, work: () => Promis
 /**
  * Runs what commits.
  *
- * @param unsure what is told when the answer is lost, for the commit may have taken place
+ * @param unsure what to tell if the database's answer is lost: the commit may have taken place
  */
 export async function whileCommitting<T>(unsure: string, commit: () => Promise<T>): Promise<T> {
   try {
@@ -57,7 +57,7 @@ export async function whileCommitting<T>(unsure: string, commit: () => Promise<T
   }
 }
 
-/** For what writes stock or history: on an older schema this would break the history. */
+/** For work that writes stock or history: on an older schema it would break the history. */
 export function withNewestSchema<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   return withConnection(command, async (client) => {
     const pending = await pendingMigrations(async (sql) => (await client.query<object>(sql)).rows);

@@ -65,7 +65,7 @@ export function addExport(program: Command): void {
     .action(exportStock);
 }
 
-/** Nobody must take a part of the stock for the whole, when this fails or a signal ends it. */
+/** Says so if it fails or a signal ends it, because nobody must take a part of the stock for the whole. */
 async function exportStock(options: ExportOptions): Promise<void> {
   refuseClosedOutput();
   const tellFailed = () => process.stdout.write(`\n${FAILED_MARK}\n`);
@@ -81,7 +81,7 @@ async function exportStock(options: ExportOptions): Promise<void> {
   }
 }
 
-/** COPY takes its snapshot before its lock, and would not see the rows that a TRUNCATE meanwhile puts in: the lock comes first. */
+/** Lock first: COPY takes its snapshot before its own lock, and a TRUNCATE in between would make the stock look empty. */
 async function writeStock(client: Client, options: ExportOptions): Promise<void> {
   const { format, endMark, at } = options;
   const mark = endMark && format !== 'json' ? await endMarkOf(client) : undefined;
@@ -98,7 +98,7 @@ async function writeStock(client: Client, options: ExportOptions): Promise<void>
   if (told) console.error(told);
 }
 
-/** The mark, with the newest change of which an export that begins now has all before it, if that can be known. */
+/** The end mark, with the newest change up to which an export that begins now has all changes, if that can be known. */
 async function endMarkOf(client: Client): Promise<string> {
   const giveUpAt = performance.now() + LONGEST_WAIT_MS;
   const query = async (sql: string) => {

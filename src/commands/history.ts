@@ -32,7 +32,7 @@ interface ShowOptions {
 export function addHistory(program: Command): void {
   const history = program.command('history').description('Shows, follows, checks and prunes the changes of the stock.');
   history
-    .command('show', { isDefault: true }) // so that a negative petId is taken for one: only a leaf command does
+    .command('show', { isDefault: true }) // only a command without subcommands takes -1 for an argument
     .description('Shows the changes, newest first, or follows or checks them. You can leave out the word "show".')
     .argument('[petId]', 'show the changes of this pet (default: all pets)', readPetId)
     .option('--since <when>', `only changes since then: ${DATE_TIME_FORM}`, readPast)

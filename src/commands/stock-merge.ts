@@ -9,7 +9,7 @@ import { CHANGED_AT, LINES } from './export.js';
 import type { FileFacts } from './stock-rows.js';
 import { EXPORTED, itemTagOf, MADE } from './stock-values.js';
 
-/** What became of pets. The file lacks the removed and the kept; it has an edited row of the skipped, another one of the gone. */
+/** What became of a pet. `removed`, `kept`: not in the file. `skipped`: its row is edited. `gone`: its row is not. */
 export const OUTCOMES = ['added', 'changed', 'removed', 'skipped', 'kept', 'gone'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 /** Counts of pets. */
@@ -159,7 +159,7 @@ async function planRemoval(client: Client, { newest }: FileFacts, locking: strin
   return true;
 }
 
-/** Of a pet to add. */
+/** Whether a pet to add lacks a member that is never null. */
 const IS_INCOMPLETE = [...NEVER_NULL].map(({ column }) => `${column}_after IS NULL`).join(' OR ');
 
 type Counts = Readonly<Record<string, number>>;
@@ -173,10 +173,10 @@ async function countPlanned(client: Client): Promise<Counts> {
 }
 
 /**
- * A writer may remove a pet and add it anew while its lock is waited for: the first statement then sees it no more, the second
- * sees it again.
+ * While the import waits for the lock of a pet, its holder may remove the pet and add it again. The first statement then misses
+ * the old row, and the second sees the new one.
  *
- * @throws Failure when this befell the pet of an edited row
+ * @throws Failure when this happened to the pet of an edited row
  */
 async function refuseMissed(client: Client, { changed = 0, stale = 0, present = 0, added = 0 }: Counts): Promise<void> {
   const { rows } = await client.query<{ edited: number }>(
@@ -287,7 +287,7 @@ function wordsOf(
 const staleWords = (made: string | null, tag: string | null) =>
   `the file was made from ${made}, ${tag === null ? 'and the pet is gone' : `the stock is ${tag}`}`;
 
-/** What programs do to a petId, best guess first: the digits that stay, or a double; and what to do about it. */
+/** What programs do to a petId (keep some digits, or make it a double), and what to do about it. */
 const WAYS = {
   digits: 'spreadsheets keep 15 digits: format the column as text',
   double: 'JSON.parse and jq 1.6 round: use a program that keeps 64-bit integers',
@@ -295,8 +295,8 @@ const WAYS = {
 };
 
 /**
- * Marks pets to add whose id rounding makes of a pet that the store has and the file lacks. Looks only where the id is a
- * possible result of rounding, so that each pet of the store is looked at a few times at most.
+ * Marks pets to add whose id may be the rounded id of a pet that the store has and the file lacks. It looks only at ids that
+ * rounding can give, so it reads each pet of the store a few times at most.
  */
 async function findRounded(client: Client, unit: Unit): Promise<number> {
   const cut = (digits: number) => `id IN (round(own, ${digits} - own_size), trunc(own, ${digits} - own_size))`;
@@ -410,7 +410,7 @@ export async function tellPlanned(client: Client, outcome: Outcome, unit: Unit):
   });
 }
 
-/** Other states than both: the import writes none of a pet that it keeps, and one that is gone has none. */
+/** Outcomes that do not have both states: a kept pet is not written, and a gone one is not there. */
 const TIMES: Readonly<Partial<Record<Outcome, readonly string[]>>> = { kept: ['before'], gone: [] };
 
 /** All pets of an outcome as members of a JSON array, a line each. PostgreSQL writes them. */

@@ -38,7 +38,7 @@ const NO_LINE_BREAK = 'ends without a line break, so the rest of it may be missi
 const ROUNDED =
   'a spreadsheet keeps 15 digits: format the column as text, or edit a file of "inventory export --editable"';
 
-/** What can be done about problems, for those that do not say it themselves. */
+/** What to do about problems whose own lines do not say it. */
 export function adviceFor(told: string): string {
   if (!told.includes(NO_LINE_BREAK)) return '';
   return `\nIf the file is whole: in a spreadsheet, write ${END_MARK} into the first cell below the last row, and save the file again`;
@@ -58,7 +58,7 @@ export interface FileFacts {
   newest?: { readonly id: string; readonly at: string };
 }
 
-/** A line or an item: what is sound of its pet, in CSV, and what is wrong with it. */
+/** A line or an item: the sound values of its pet in CSV, and its faults. */
 interface Entry {
   readonly pet: string;
   readonly faults: readonly string[];
@@ -236,7 +236,7 @@ async function* readJsonArray(
   if (!Array.isArray(items)) throw new Failure('the file must be one JSON array of objects');
   for (let at = 0; at < items.length; at += SLICE)
     yield items.slice(at, at + SLICE).flatMap((item, index) => rowsOf(at + index + 1, itemOf(item, facts)));
-  // Nobody knows any more which item it is.
+  // The text does not show which item it is.
   if (hasMemberTwice(text, items)) yield rowsOf(items.length, faulty(`or an item before ${MEMBER_TWICE}`));
 }
 

@@ -1,10 +1,10 @@
 import { ITEM, itemTag } from '../inventory/stock-item.js';
 import { isPetId } from '../inventory/stock.limits.js';
 
-/** Of every kind, also the invisible ones of web pages and word processors. \x1a ended a file in DOS. */
+/** A blank of any kind, also an invisible one of web pages and word processors. \x1a ended a file in DOS. */
 const BLANK = String.raw`[\s\x1a\x85\p{Z}\p{Cf}]`;
 const AROUND = new RegExp(`^${BLANK}+|${BLANK}+$`, 'gu');
-/** In CSV, of blanks, quotes and separators alone: an empty row of a sheet. */
+/** An empty row of a sheet: in CSV, it has only blanks, quotes and separators. */
 const EMPTY_ROW = new RegExp(`^(${BLANK}|[",;|])*$`, 'u');
 
 export const trimBlanks = (text: string) => text.replace(AROUND, '');
@@ -56,7 +56,7 @@ function cut(id: bigint, digits: number, tenths: bigint): bigint {
 
 /** The column or member of `export --editable`: which pet a row was made from, and from which state of it. */
 export const EXPORTED = 'exported';
-/** How a row of an import was made from `exported`: by hand, without an edit, or else from the item tag. */
+/** What `exported` tells of a row: it is new, or unedited. Otherwise it was made from the state that an item tag names. */
 export const MADE = { new: 'new', unedited: 'same' } as const;
 
 /** SQL for {@link EXPORTED}. Its last colon shows that it is whole; with it, it is text to every spreadsheet. */

@@ -47,7 +47,7 @@ interface OwnConfig extends pg.ClientConfig {
 }
 
 class Client extends pg.Client {
-  /** Whether the server has proved by the last exchange that it is the one which this TLS connection leads to. */
+  /** Whether the last exchange has proved that the server is the one at the end of this TLS connection. */
   isBound = false;
 
   constructor(config?: string | OwnConfig) {
@@ -108,7 +108,7 @@ export function connectionConfig(
     ...boundsOfDriver,
   };
   const all = {
-    statement_timeout: String(Number(statement_timeout ?? 0)), // first of all, because the one of the role holds until then
+    statement_timeout: String(Number(statement_timeout ?? 0)), // first, because the role's own holds until then
     lock_timeout: String(lock_timeout ?? 0),
     ...SESSION_SETTINGS,
     search_path: schemaOf(databaseUrl),

@@ -9,6 +9,8 @@ import { statementName } from './statement-connection.js';
 @Injectable()
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {
   readonly pool: ConnectionPool;
+  /** Whether the database has all migrations and the bootstrap key, as the readiness check found. */
+  isPrepared = false;
 
   constructor(settings: Settings) {
     const pool = new ConnectionPool(settings, 'pool', settings.DATABASE_POOL_SIZE);

@@ -1,3 +1,15 @@
+/*
+ * Who may know a status, and who reads which words.
+ *
+ * What refuses a request throws an ApiError: it names a code, and the code has its status. database/ knows no request. It throws
+ * what became of a statement (NotApplied, OutcomeUnknown, RefusedValue), and only http/error.filter.ts makes a code of that. Anything
+ * else that is thrown is 500, or the 4xx that NestJS gave it, without its words: a case that we forgot tells a stranger nothing.
+ *
+ * The client reads what to do next, and whether anything was written. It may be an attacker, so its words have no SQL, no path and
+ * no address. The operator reads the cause of the same error, in the log or on a terminal: error-text.ts says what broke and what to
+ * check. Keys and passwords are in neither.
+ */
+
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { ERRORS, type ErrorCode, type ErrorKind } from './error-code.ts';
 

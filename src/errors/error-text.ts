@@ -3,12 +3,12 @@ import { inspect } from 'node:util';
 import { ApiError } from './api-error.ts';
 import { withoutSecrets } from './secrets.ts';
 
-/** The message is written for the operator, a line for each thing to know. */
+/** An error whose message is written for the operator, a line for each thing to know. */
 export class Failure extends Error {}
 
 export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
 
-/** Of what an update or an import writes. */
+/** Why an update or an import is refused whose rows a trigger changed. */
 export const NOT_AS_ASKED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
 
 /** The unique indexes of the migrations. Any other unique rule is the operator's own. */
@@ -20,13 +20,13 @@ export const OWN_UNIQUE_INDEXES = [
   'stock_change_idempotency_key',
   'server_life_token_pkey',
 ];
-/** Of the code and the message of a unique violation, in any language. */
+/** Matches the code and the message of a violation of one of these indexes, in any language. */
 const OWN_CONFLICT = new RegExp(`^23505\n.*(?<!\\w)(${OWN_UNIQUE_INDEXES.join('|')})(?!\\w)`);
 
 const IN_THE_WAY =
   'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
 
-/** Words that tell what to do, by a line of the error: its code (a SQLSTATE, or Node.js' or Prisma's word) or its message. */
+/** What to tell the operator, by a line of the error: its code (of PostgreSQL, Node.js or Prisma) or its message. */
 const WORDS: readonly (readonly [RegExp, string])[] = [
   [
     /^(.*(?:certificate|SSL connections|no encryption|unknown ca)[^;\n]*?)[ :]*(?:;.*)?$/m,
@@ -94,7 +94,7 @@ interface ErrorFacts {
 
 /** The innermost error: Prisma and Node.js wrap what the driver said. */
 function rootOf({ code, message, meta, errors, cause }: ErrorFacts): ErrorFacts {
-  // Of this error the cause is only what the pool itself did to the connection.
+  // The cause of this error is only what the pool itself did to the connection.
   if (message.endsWith('due to connection timeout')) return { code, message };
   const inner = meta?.driverAdapterError ?? errors?.[0] ?? cause;
   if (inner instanceof Error) return rootOf(inner);

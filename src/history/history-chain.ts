@@ -3,7 +3,7 @@ import { HISTORY_LOCK } from './history-mending.js';
 import { stateList } from '../inventory/stock-item.js';
 import { MIN_PET_ID } from '../inventory/stock.limits.js';
 
-/** Where a change does not begin where the one before ended, and is older. */
+/** Told of a change that does not begin where the one before it ended, and is older. */
 export const TWICE = 'each change is there twice: the history was restored over an existing one';
 
 const findBrokenChains = `
@@ -30,7 +30,7 @@ const findBrokenChains = `
     FROM (VALUES (1)) AS always LEFT JOIN judged ON cardinality(faults) > 0
    ORDER BY pet_id LIMIT 1000`;
 
-/** Counts the pets, and tells the faults of a thousand. A history may begin with any stock: rows before may be pruned. */
+/** Counts the pets, and tells the faults of up to a thousand. A history may begin with any stock: older rows may be pruned. */
 export async function verifyHistory(client: Client) {
   await client.query(`SET statement_timeout = '30min'; SET work_mem = '96MB'`);
   const { rows } = await client.query<{ pets: number; broken: number; pet_id: string | null; faults: string[] }>(
@@ -61,8 +61,8 @@ const pruneSlice = `
   SELECT pet_id, id, (SELECT count(*)::integer FROM old) AS deleted FROM slice ORDER BY pet_id DESC, id DESC LIMIT 1`;
 
 /**
- * Deletes history rows older than a time, in short transactions. Of each pet it takes rows from the beginning of the chain
- * only, because a later row can have an earlier time, and never the newest. So the rest always links up.
+ * Deletes history rows older than a time, in short transactions. It takes a pet's rows from the beginning of the chain only,
+ * because a later row can have an earlier time. It never takes the newest one. So the rest always links up.
  */
 export async function pruneBefore(client: Client, before: Date): Promise<number> {
   let deleted = 0;

@@ -3,7 +3,7 @@ import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
 import { Failure, describeFailure } from '../errors/error-text.js';
 import { look, type Query, settled } from './open-writers.js';
 
-/** Only the service compares it. */
+/** Left out of the feed: only the service compares it. */
 export const UNTOLD = { ifMatchSha256: true } as const;
 export type Change = Omit<StockChange, keyof typeof UNTOLD>;
 

@@ -14,7 +14,7 @@ export interface View {
 type Writers = readonly string[];
 
 /**
- * Who has written history and has not ended. Each id that was given before is visible, or one of these has it:
+ * The open transactions that have written history. Each change whose id was given before is visible, or one of these has it:
  * docs/decisions/change-feed.md.
  */
 const WRITERS = `

@@ -74,7 +74,7 @@ async function readBytes(request: ApiRequest, response: Response): Promise<Buffe
       .once('end', resolve)
       .once('error', () => reject(request.bodyFault ?? badRequest('The body did not arrive whole.')));
   });
-  request.deadline += performance.now() - from; // the client's time is not what the request waits for the database
+  request.deadline += performance.now() - from; // the client took this time, not the database
   return body.subarray(0, length);
 }
 
@@ -106,7 +106,7 @@ const MISQUOTES = /['`\\\u2018-\u201f\u00ab\u00bb\uff02\uff07]|(?:^|[{,"])\s*[a-
 /** Whether a text that is not JSON looks like JSON whose double quotes a shell has removed, escaped or replaced. */
 const isMisquoted = (text: string) => MISQUOTES.test(text.replace(STRING, '""'));
 
-/** The first member that an object of this valid JSON text names twice. */
+/** The first member that is twice in an object of this valid JSON text. */
 function duplicateMember(text: string): string | undefined {
   if (text.indexOf(':') === text.lastIndexOf(':')) return undefined; // one member at most
   const open: Set<string>[] = [];

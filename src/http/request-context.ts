@@ -26,9 +26,9 @@ export interface ApiRequest extends Request {
   id: string;
   /** When its turn came, on the clock of `performance.now()`, like {@link deadline}. */
   arrivedAt: number;
-  /** Of a request with `Upgrade`: its last byte on the connection. Node.js loses what one read brings behind it. */
+  /** With `Upgrade`: where the request ends, in bytes of its connection. Node.js loses what the same read brings behind it. */
   endsAt: number | undefined;
-  /** Until when it may wait for the database; the time that its body takes to come does not count. */
+  /** Until when it may wait for the database. The time that its body takes to arrive does not count. */
   deadline: number;
   keyId: string | undefined;
   /** What had been committed when the guard let the request in. */

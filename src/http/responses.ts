@@ -55,7 +55,7 @@ export function sendError(response: ServerResponse, error: ApiError): void {
   else writeHead(response, error.status, errorHeaders(error, body)).end(body);
 }
 
-/** Closes the connection behind this response where a large body, or bytes that Node.js has lost, may follow. */
+/** Closes the connection after this response if a large body may follow, or bytes that Node.js has lost. */
 function closeBehindBody(response: ServerResponse): void {
   const request = inContext(response.req);
   if (request.endsAt !== undefined) response.shouldKeepAlive &&= request.socket.bytesRead === request.endsAt;

@@ -10,7 +10,7 @@ class BodyValidationPipe extends ValidationPipe {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       throw new ApiError('validation_failed', 'The body must be a JSON object.');
     }
-    // Nest's pipe drops members in silence whose names every object inherits.
+    // Nest's pipe silently drops members whose names every object inherits.
     const inherited = Object.keys(value).find((name) => name === 'prototype' || name in Object.prototype);
     if (inherited !== undefined) throw notAMember(inherited);
     return super.transform(value, metadata);
@@ -30,7 +30,7 @@ export const bodyValidation = new BodyValidationPipe({
   },
 });
 
-/** A member's name when it is an ordinary one; input is not echoed. */
+/** The name of a member, if it is an ordinary one: messages do not repeat the client's text. */
 export function safeName(name: string): string {
   return /^[A-Za-z_$][\w$.-]{0,30}$/.test(name) ? name : 'A member';
 }

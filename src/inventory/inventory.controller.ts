@@ -21,7 +21,10 @@ export class InventoryController {
     private readonly lists: ListResponses,
   ) {}
 
-  /** Sends bytes by itself: the list is kept as they go out, and need not be made from objects for each response. */
+  /**
+   * The guard has put the snapshot of its key check into the request: if nothing was committed since a list was made, that list is
+   * sent again. It goes out as bytes, by `@Res()`, so that no response makes it anew from objects.
+   */
   @Get()
   @RequireScope('inventory:read')
   @ListInventoryDocs()

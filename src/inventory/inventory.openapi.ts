@@ -8,9 +8,9 @@ import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './
 import { ENTITY_TAG_LIST, IF_MATCH_RULE } from './inventory.pipes.js';
 import { SAFE_NAME } from './stock.limits.js';
 
-const LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
-const ITEM: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };
-const ITEM_TAG = '"available-12"';
+const EXAMPLE_LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
+const EXAMPLE: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };
+const EXAMPLE_TAG = '"available-12"';
 
 /** What can happen to a request before the operation sees it. */
 const ANY_REQUEST = {
@@ -23,7 +23,7 @@ const ANY_REQUEST = {
 };
 
 export function ListInventoryDocs(): MethodDecorator {
-  const tag = entityTag('Names this state of the list. Send it in `If-None-Match`.', LIST_TAG);
+  const tag = entityTag('Names this state of the list. Send it in `If-None-Match`.', EXAMPLE_LIST_TAG);
   const headers = { ...REQUEST_ID, ...tag };
   return applyDecorators(
     ApiOperation({
@@ -36,7 +36,7 @@ An empty store is \`[]\`.`,
       name: 'If-None-Match',
       required: false,
       description: 'The `ETag` of an earlier list. If the list has not changed, the response is 304 without a body.',
-      example: LIST_TAG,
+      example: EXAMPLE_LIST_TAG,
     }),
     ApiResponse({
       status: 200,
@@ -44,7 +44,7 @@ An empty store is \`[]\`.`,
       headers,
       type: InventoryItem,
       isArray: true,
-      example: [ITEM, { ...ITEM, petId: 3, quantity: 0, status: 'sold' }],
+      example: [EXAMPLE, { ...EXAMPLE, petId: 3, quantity: 0, status: 'sold' }],
     }),
     ApiResponse({ status: 304, description: 'The list has not changed.', headers }),
     FailsWith({
@@ -77,7 +77,7 @@ This operation is **experimental**: the shape of its request may change before i
       required: false,
       description: 'One or more tags of the item in double quotes, separated by commas. `*` matches every state.',
       schema: { type: 'string', pattern: ENTITY_TAG_LIST.source },
-      example: ITEM_TAG,
+      example: EXAMPLE_TAG,
     }),
     ApiHeader({
       name: 'Idempotency-Key',
@@ -101,14 +101,14 @@ it out: the first reason stays.`,
         'The item as the update made it. The change is committed: every later list shows it or a later change.',
       headers: {
         ...REQUEST_ID,
-        ...entityTag('The tag of the item as the update made it.', ITEM_TAG),
+        ...entityTag('The tag of the item as the update made it.', EXAMPLE_TAG),
         'Idempotent-Replayed': {
           description: 'Present if an earlier request with the same `Idempotency-Key` made the update.',
           schema: { type: 'string', enum: ['true'] },
         },
       },
       type: InventoryItem,
-      example: ITEM,
+      example: EXAMPLE,
     }),
     FailsWith({
       ...ANY_REQUEST,

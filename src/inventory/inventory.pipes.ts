@@ -30,7 +30,7 @@ export function entityTags(field: string): '*' | { weak: boolean; opaque: string
 
 export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in double quotes, such as "available-12".';
 
-/** No pet's tag has another character, and PostgreSQL cannot take each one in every encoding. */
+/** The tags of pets have no other characters, and PostgreSQL cannot read all others in every encoding. */
 const PRINTABLE = /^[!-~]*$/;
 
 /** Said instead of "The stock has changed", which may be untrue when a tag is weak or has a suffix. */
@@ -46,8 +46,8 @@ export interface IfMatch {
 }
 
 /**
- * Null when any state will do, as with `*`. Weak tags never match (RFC 9110 section 13.1.1). What is no list of tags is
- * `bad_request`: a 412 would claim that the stock has changed.
+ * Null if any state will do, as with `*`. Weak tags never match (RFC 9110 section 13.1.1). A malformed field is `bad_request`,
+ * because a 412 would claim that the stock has changed.
  */
 @Injectable()
 export class IfMatchPipe implements PipeTransform<string | undefined, IfMatch | null> {

@@ -5,16 +5,16 @@ import { entityTags } from './inventory.pipes.js';
 import { writeHead } from '../http/responses.js';
 import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js';
 
-/** Old lists that are kept only because someone still reads them may take this much in all, or what one list takes. */
+/** Outdated lists that slow readers keep in memory may have so many bytes in all, or as many as one list. */
 const MOST_OUTDATED_BYTES = 2 ** 25;
 
-/** Pieces compressed at once; a list alone may have more. Lists that change faster than that is done would gather in memory. */
+/** Pieces compressed at once; one list alone may have more. Lists that change faster than this would gather in memory. */
 const MOST_DEFLATING = 64;
 
-/** Sends lists, and bounds what slow readers of old ones, and compressing, keep in memory. */
+/** Sends lists. Bounds the memory of outdated lists with slow readers, and of compressing. */
 @Injectable()
 export class ListResponses {
-  /** The responses that the network has not taken yet, by their lists from the oldest on. */
+  /** Responses that the network has not taken yet, by list, the oldest list first. */
   readonly #unsent = new Map<StockList, Set<Response>>();
   #deflating = 0;
 
@@ -68,14 +68,14 @@ export class ListResponses {
     }
   }
 
-  /** At most, for a piece is counted with the last of these lists that has it. */
+  /** An upper bound: a shared piece counts once, for the newest list that has it. */
   #outdatedBytes(present: StockList): number {
     const lists = [...this.#unsent.keys()];
     return lists.reduce((sum, list, at) => sum + list.bytesNotIn(lists[at + 1] ?? present), 0);
   }
 }
 
-/** Of codings that the client weighs the same, the one that it names first; the list as it is always serves. */
+/** The coding that the client prefers; of equal ones, the one that it names first. Uncompressed if it takes neither. */
 function preferredCoding(request: ApiRequest): Coding {
   if (request.headers['accept-encoding'] === undefined) return 'identity';
   return (request.acceptsEncodings([...CODINGS]) || 'identity') as Coding;

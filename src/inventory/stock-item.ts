@@ -2,19 +2,19 @@ import { PetStatus } from '../generated/prisma/enums.js';
 import type { InventoryItem } from './inventory.dto.js';
 import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID, QUANTITY_FORM } from './stock.limits.js';
 
-/** How JSON has a value: whether as a string, and how SQL writes it between two parts of a text literal. */
+/** How JSON writes a value: whether as a string, and by which SQL between two parts of a text literal. */
 interface Notation {
   readonly isString: boolean;
   readonly write: (value: string) => string;
 }
 const NUMBER: Notation = { isString: false, write: (value) => `' || ${value} || '` };
-/** Of characters that JSON does not escape. */
+/** A text without characters that JSON escapes. */
 const WORD: Notation = { isString: true, write: (value) => `"' || ${value} || '"` };
 
 interface Member {
   /** In inventory_item; stock_change has it with `_before` and with `_after`. */
   readonly column: string;
-  /** In SQL. */
+  /** The type in SQL. */
   readonly type: string;
   readonly json: Notation;
   /** The rule in words: the member must be … */

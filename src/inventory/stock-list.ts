@@ -3,10 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { constants, crc32, deflateRaw, deflateRawSync } from 'node:zlib';
 
-/** On average. */
+/** The average size of a piece. */
 export const PETS_PER_PIECE = 1_024;
 
-/** As many pieces as are checked for gzip in one turn of the event loop. */
+/** Pieces that gzip goes through in one turn of the event loop. */
 const PIECES_PER_TURN = 64;
 
 /** Content codings of the list; the first is for a client that takes any. */
@@ -35,7 +35,7 @@ const GZIP_OPEN = Buffer.concat([
 const DEFLATED_COMMA = deflateRawSync(COMMA, deflatePart);
 const LAST_BLOCK = deflateRawSync(CLOSE);
 
-/** An item begins so, and nothing else: in the text of a member the quotes are escaped. */
+/** How an item begins. Nothing else does, because quotes in the text of a member are escaped. */
 export const ITEM_START = '{"petId":';
 const deflateAsync = promisify(deflateRaw);
 
@@ -54,7 +54,7 @@ function mixed(number: number): number {
   return bits ^ (bits >>> 16);
 }
 
-/** The pet of the item that has its comma there. */
+/** The pet of the item whose comma is at this place. */
 export function petAt(items: Buffer, at: number): bigint {
   const digits = at + 1 + ITEM_START.length;
   return BigInt(items.toString('latin1', digits, items.indexOf(',', digits)));
@@ -90,8 +90,8 @@ export class Piece {
   }
 
   /**
-   * As raw deflate data up to a byte boundary, without a last block; {@link DEFLATED_COMMA} comes first. Made beside the event
-   * loop when first asked for.
+   * Raw deflate data up to a byte boundary, without a last block. It begins with {@link DEFLATED_COMMA}. Created on first use,
+   * beside the event loop.
    */
   deflated(): Promise<Buffer> {
     this.#deflated ??= deflateAsync(this.bytes.subarray(1), deflatePart).then(
@@ -124,7 +124,7 @@ export class StockList {
     this.#hash = hash('sha256', Buffer.concat(this.pieces.map((piece) => piece.hash)), 'base64url').slice(0, 27);
   }
 
-  /** This list with the pieces that another has, too. That one itself where they are equal. */
+  /** The same list, with the other list's pieces where they are equal; the other list itself if all are. */
   sharedWith(other: StockList | undefined): StockList {
     if (other === undefined) return this;
     if (this.#hash === other.#hash) return other;
@@ -149,7 +149,7 @@ export class StockList {
     return CODINGS.some((coding) => tag === this.tag(coding));
   }
 
-  /** Pieces that are still to be compressed before {@link gzip} has anything. */
+  /** How many pieces {@link gzip} still has to compress. */
   get piecesToDeflate(): number {
     return this.#gzip ? 0 : this.pieces.filter((piece) => !piece.isDeflated).length;
   }

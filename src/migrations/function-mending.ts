@@ -8,7 +8,7 @@ const KEEPS_ANOTHER_PATH = `EXISTS (
   SELECT FROM unnest(proconfig) AS setting WHERE setting LIKE 'search_path=%'
      AND NOT starts_with(replace(setting, '"', '') || ',', 'search_path=' || replace(${SCHEMA}::text, '"', '') || ','))`;
 
-/** Those functions that the tables' schema lacks, or that keep the search path of another schema. */
+/** The functions that the schema of the tables lacks, or whose search path is that of another schema. */
 export async function misplacedFunctions(
   names: readonly string[],
   query: (sql: string) => Promise<unknown>,

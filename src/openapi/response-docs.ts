@@ -47,7 +47,7 @@ export function entityTag(description: string, example: string): HeaderDocs {
 
 interface ErrorDocs {
   readonly message?: string;
-  /** Of the status; without one, the message. */
+  /** Describes the status. Default: the message. */
   readonly description?: string;
   readonly headers?: HeaderDocs;
 }

@@ -52,7 +52,7 @@ export class Log implements LoggerService {
   /** Resolves when all lines so far are written, or after a second: nobody may be reading any more. */
   async flush(): Promise<void> {
     const flushed = () => new Promise((resolve) => this.#output.flush(resolve));
-    // The first leaves a last part to the second.
+    // The first flush may leave a last part to the second.
     await Promise.race([flushed().then(flushed), pause(1_000)]);
   }
 }

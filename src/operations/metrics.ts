@@ -61,7 +61,7 @@ export class Metrics implements OnApplicationShutdown {
     this.#read(Counter, 'inventory_log_lines_dropped_total', 'Log lines lost as nobody read them.', () => log.dropped);
     const buildInfo = { name: 'inventory_build_info', help: 'Always 1.', labelNames: ['version'] };
     new Gauge({ ...buildInfo, registers: [this.registry] }).set({ version }, 1);
-    // Prometheus sees rises only: a series must be there before its first failure.
+    // Prometheus sees only rises, so a series must be there before its first failure.
     for (const code of Object.keys(ERRORS)) {
       this.#errors.inc({ code }, 0);
       this.malformed.inc({ code }, 0);

@@ -22,7 +22,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   drain?: { readonly isDraining: boolean };
   /** The failure that was logged last; `null` before the first check. */
   #logged: string | null | undefined = null;
-  /** What keeps updates from being made while lists go on, as of the last check. */
+  /** Why updates fail although lists work, as of the last check. */
   #warning: string | undefined;
   #check: Promise<string | undefined> | undefined;
   #isWatching = false;
@@ -47,13 +47,13 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   /** @returns why not, or undefined when ready */
   async obstacle(): Promise<string | undefined> {
     if (this.drain?.isDraining) return 'The service is shutting down.';
-    if (!this.keyCheck.isPrepared) return 'The service has not found its database, with all migrations, yet.';
+    if (!this.prisma.isPrepared) return 'The service has not found its database, with all migrations, yet.';
     if ((await this.#findFailure()) === undefined) return undefined;
     void this.#watch();
     return 'The database cannot be used at the moment.';
   }
 
-  /** For an operator: the service is ready, but not for all it does. */
+  /** For the operator: what does not work although the service is ready. */
   get warning(): string | undefined {
     return this.#warning;
   }
@@ -78,10 +78,10 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     const deadline = performance.now() + CHECKED_WITHIN_MS;
     let failure: string | undefined;
     try {
-      if (!this.keyCheck.isPrepared) await this.#prepare();
+      if (!this.prisma.isPrepared) await this.#prepare();
       else await this.keyCheck.isAnswered(deadline);
     } catch (error) {
-      if (sqlstateOf(error) === UNDEFINED_TABLE) this.keyCheck.isPrepared = false;
+      if (sqlstateOf(error) === UNDEFINED_TABLE) this.prisma.isPrepared = false;
       failure = describeFailure(error);
     }
     if (failure !== this.#logged) {
@@ -93,7 +93,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     return failure;
   }
 
-  /** A busy pool is no reason to be not ready: without an answer, the last one counts. */
+  /** A busy pool does not make the service unready: if the check gets no answer, the last one counts. */
   async #lookForRules(deadline: number): Promise<void> {
     const found = findRuleAgainst('updates', (sql) => this.prisma.$queryRawUnsafe(sql));
     const warning = await byDeadline(deadline, found).catch(() => this.#warning);
@@ -113,6 +113,6 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
       const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
       if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);
     }
-    this.keyCheck.isPrepared = true;
+    this.prisma.isPrepared = true;
   }
 }

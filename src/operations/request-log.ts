@@ -31,7 +31,15 @@ export class RequestLog {
   }
 
   /** For what the parser refused: there is no request. */
-  refused({ id, address, error: { code, status } }: { id: string; address: string | undefined; error: ApiError }): void {
+  refused({
+    id,
+    address,
+    error: { code, status },
+  }: {
+    id: string;
+    address: string | undefined;
+    error: ApiError;
+  }): void {
     this.metrics.malformed.inc({ code });
     this.log.warn({ requestId: id, address, status, code }, 'malformed request');
   }

@@ -10,7 +10,7 @@ it.each([
   ['an object', { petId: 2n ** 63n - 1n }, '{"petId":9223372036854775807}'],
 ])('what a handler returns gets the id of its request and the security headers: %s', async (_, returned, text) => {
   const adapter = new InventoryExpressAdapter(LIMITS);
-  const app = express().get('/', (_request, response) => void adapter.reply(response, returned, 201));
+  const app = express().get('/', (_request, response) => adapter.reply(response, returned, 201));
   const server = app.listen(0);
   onTestFinished(() => void server.close());
   await once(server, 'listening');

@@ -80,11 +80,13 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   }
 
   /** Writes what a handler returns: an object as JSON, in one call. */
-  override reply(response: Response, body: unknown, status = response.statusCode): unknown {
-    if (typeof body === 'object' && body !== null && !(body instanceof StreamableFile))
-      return sendJson(response, status, body);
-    addCommonHeaders(response);
-    return super.reply(response, body, status) as unknown;
+  override reply(response: Response, body: unknown, status = response.statusCode): void {
+    if (typeof body === 'object' && body !== null && !(body instanceof StreamableFile)) {
+      sendJson(response, status, body);
+    } else {
+      addCommonHeaders(response);
+      super.reply(response, body, status);
+    }
   }
 
   override setNotFoundHandler(): this {
@@ -108,7 +110,7 @@ interface Layer {
   match(path: string): boolean;
 }
 
-/** Methods that the routes take at this path, at any path for `*`; `HEAD` and `OPTIONS` included, empty where no route is. */
+/** The methods of the routes at this path, or of all routes for `*`, with `HEAD` and `OPTIONS`. Empty if there is no route. */
 function methodsAt(app: Application, path: string): string[] {
   const methods = new Set<string>();
   for (const layer of (app.router as unknown as { stack: readonly Layer[] }).stack) {

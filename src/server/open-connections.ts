@@ -1,9 +1,9 @@
 import type { ClientSocket } from '../http/request-context.js';
 
 /**
- * Bounds the number of connections. At the bound, a new one replaces the connection that has shown no good key and that
- * got its last response longest ago, or none since it came. Bytes that a client sends do not count: slow ones would hold it.
- * Those whose first key is being checked yield last. A connection with a good key never yields: while there are no others, new
+ * Bounds the number of connections. At the bound, a new one replaces another: of those that have shown no good key, the one
+ * that came or got its last response longest ago. The client's bytes do not count, because a slow client would keep its place
+ * with them. A connection whose first key is being checked yields last. One with a good key never yields: if all have one, new
  * connections are closed as they come.
  */
 export class OpenConnections {

@@ -25,40 +25,43 @@ interface FailedConnection extends Connection {
 
 /** Answers with an Error what Node.js refuses before there is a request. */
 export function answerParserErrors(server: Server): void {
-  server.on('clientError', (error: ParserError, socket: FailedConnection | (FailedConnection & UnknownMethodConnection)) => {
-    // Each further packet fails anew.
-    if (socket.failedAt !== undefined) {
-      if (error.rawPacket && socket.bytesRead > socket.failedAt) socket.unknownMethod?.receive(error.rawPacket);
+  server.on(
+    'clientError',
+    (error: ParserError, socket: FailedConnection | (FailedConnection & UnknownMethodConnection)) => {
+      // Each further packet fails anew.
+      if (socket.failedAt !== undefined) {
+        if (error.rawPacket && socket.bytesRead > socket.failedAt) socket.unknownMethod?.receive(error.rawPacket);
+        socket.failedAt = socket.bytesRead;
+        return;
+      }
       socket.failedAt = socket.bytesRead;
-      return;
-    }
-    socket.failedAt = socket.bytesRead;
-    const fault = readParserError(error);
-    const { lastRequest } = socket;
-    const response = lastRequest?.res;
-    const request = socket instanceof UnknownMethodConnection ? undefined : requestOfUnknownMethod(error);
-    if (request) {
-      socket.unknownMethod = new UnknownMethodConnection(socket);
-      socket.unknownMethod.receive(request);
-    }
-    const answer = () => {
-      if (socket.unknownMethod) server.emit('connection', socket.unknownMethod);
-      else refuse(server, socket, fault);
-    };
-    if (!response) {
-      answer();
-    } else if (lastRequest.complete) {
-      // Nothing is answered behind a response that closes the connection.
-      afterResponse(response, () => response.shouldKeepAlive && answer());
-    } else if (response.headersSent) {
-      afterResponse(response, () => socket.destroySoon());
-    } else {
-      // The head was good, so the request gets its own response; the reader of its body gets the fault.
-      response.shouldKeepAlive = false;
-      lastRequest.bodyFault = fault;
-      if (lastRequest.listenerCount('error') > 0) lastRequest.emit('error', fault);
-    }
-  });
+      const fault = readParserError(error);
+      const { lastRequest } = socket;
+      const response = lastRequest?.res;
+      const request = socket instanceof UnknownMethodConnection ? undefined : requestOfUnknownMethod(error);
+      if (request) {
+        socket.unknownMethod = new UnknownMethodConnection(socket);
+        socket.unknownMethod.receive(request);
+      }
+      const answer = () => {
+        if (socket.unknownMethod) server.emit('connection', socket.unknownMethod);
+        else refuse(server, socket, fault);
+      };
+      if (!response) {
+        answer();
+      } else if (lastRequest.complete) {
+        // Nothing is answered behind a response that closes the connection.
+        afterResponse(response, () => response.shouldKeepAlive && answer());
+      } else if (response.headersSent) {
+        afterResponse(response, () => socket.destroySoon());
+      } else {
+        // The head was good, so the request gets its own response; the reader of its body gets the fault.
+        response.shouldKeepAlive = false;
+        lastRequest.bodyFault = fault;
+        if (lastRequest.listenerCount('error') > 0) lastRequest.emit('error', fault);
+      }
+    },
+  );
 }
 
 /** An expectation is no reason to refuse (RFC 9110 section 10.1.1); `100 Continue` is sent when the body is wanted. */
@@ -77,7 +80,7 @@ function afterResponse(response: ServerResponse, act: () => void): void {
   else response.prependOnceListener('finish', act);
 }
 
-/** What Node.js refuses by code or reason, although it is well-formed, or would be if it came whole. */
+/** Messages, by code or reason, for requests that are well-formed, or would be if they had arrived whole. */
 const WELL_FORMED: Readonly<Record<string, string>> = {
   HPE_INVALID_EOF_STATE: 'The request did not arrive whole.',
   HPE_PAUSED_H2_UPGRADE: HTTP_VERSIONS,

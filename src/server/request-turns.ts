@@ -5,7 +5,7 @@ import type { ApiRequest, ClientSocket } from '../http/request-context.js';
 /** A client that is still sending has this long to read the response. */
 const LINGER_MS = 500;
 
-/** Waiting requests of a connection: a request of 24 bytes takes some 2 KiB of memory. */
+/** Most requests of a connection that wait. Even one of 24 bytes takes some 2 KiB of memory. */
 export const MOST_WAITING = 8;
 
 export interface Connection extends ClientSocket {
@@ -54,7 +54,7 @@ export function inTurn(serve: Serve): Serve {
   };
 }
 
-/** Where the request ends among the bytes of its connection, or its head if chunks follow; NaN for a head that came in pieces. */
+/** Where the request ends, in bytes of its connection; the end of its head if chunks follow. NaN if the head came in pieces. */
 function endOf({ socket, headers }: IncomingMessage): number {
   const read = (socket as Connection).parser?.getCurrentBuffer() ?? Buffer.alloc(0);
   const bodyAt = read.indexOf('\r\n\r\n') + 4;

@@ -2,23 +2,23 @@ import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { MAX_TARGET_LENGTH } from './request-head.js';
 
-/** Known to Node.js, and taken by no path. */
+/** A method that Node.js knows and no path takes. */
 const STAND_IN = Buffer.from('UNLINK');
 /** Twice what a head may have; the service reads no body behind it. */
 const MOST_BYTES = 16_384;
 
 const TOKEN = "[\\w!#$%&'*+.^`|~-]"; // RFC 9110 section 5.6.2
 const METHOD = new RegExp(`^${TOKEN}+`);
-/** What Node.js may have taken for the begin of a method that it knows. */
+/** What Node.js may have taken for the beginning of a method that it knows. */
 const BEGUN_METHOD = new RegExp(`${TOKEN}{0,20}$`);
-/** Of methods of RTSP and HTTP/2 Node.js complains behind the target. */
+/** With methods of RTSP and HTTP/2, Node.js complains only after the target. */
 const WHOLE_LINE = new RegExp(`${TOKEN}+ \\S+ HTTP(?:/\\d\\.\\d\\s*)?$`);
 const LONGEST_LINE = MAX_TARGET_LENGTH + 50;
 
 export interface ParserError extends Error {
   readonly code?: string;
   readonly reason?: string;
-  /** Of {@link rawPacket}, up to the fault. */
+  /** How much of {@link rawPacket} comes before the fault. */
   readonly bytesParsed?: number;
   /** The last packet; it begins with the request line when the head came in one piece. */
   readonly rawPacket?: Buffer;
@@ -37,8 +37,8 @@ export function requestOfUnknownMethod({ code, reason, bytesParsed = 0, rawPacke
 }
 
 /**
- * Stands for a connection on which a request with an unknown method came: has this request parsed anew, with another method.
- * So the same code checks its head and knows its path.
+ * Takes the place of a connection on which a request with an unknown method came. Node.js parses the request again, with a
+ * method that it knows. So the same code checks the head and finds the path.
  */
 export class UnknownMethodConnection extends Duplex {
   readonly remoteAddress: string | undefined;

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/auth/key-check.ts';
+import { PrismaService } from '../../src/database/prisma.service.ts';
 import { applyMigrations } from '../../src/migrations/migrations.ts';
 import { watchBatches } from '../support/batches.ts';
 import { createDatabase } from '../support/database.ts';
@@ -145,15 +146,15 @@ describe('GET /health/ready', () => {
 
   it('returns 503 to the bootstrap key, not 401, until the key is stored', async () => {
     const service = await startService();
-    const keyCheck = service.app.get(KeyCheck);
-    keyCheck.isPrepared = false; // as at the start
+    const prisma = service.app.get(PrismaService);
+    prisma.isPrepared = false; // as at the start
     expect((await service.list()).status).toBe(200);
     await service.sql('UPDATE api_key SET revoked_at = now()');
     expect((await service.list()).status).toBe(401);
-    keyCheck.isPrepared = true;
+    prisma.isPrepared = true;
     await service.sql('DELETE FROM api_key');
     expect((await service.list()).status).toBe(401);
-    keyCheck.isPrepared = false;
+    prisma.isPrepared = false;
     expect((await service.list()).status).toBe(503);
     const headers = { Authorization: `Bearer ${service.key}x` };
     expect((await fetch(`${service.url}/v1/inventory`, { headers })).status).toBe(401);
