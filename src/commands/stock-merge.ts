@@ -114,12 +114,13 @@ export async function planMerge(
   if (file.hasExported) await client.query(`UPDATE incoming SET made = '${MADE.new}' WHERE made IS NULL`);
   await client.query(`
     CREATE TEMP TABLE planned ON COMMIT DROP AS
-    SELECT file.place, i.pet_id, ${stateList('i.# AS #_before')}, ${AFTER.map((sql, at) => `${sql} AS ${STATE[at]?.column}_after`).join()}, file.made,
+    SELECT file.place, i.pet_id, ${stateList('i.# AS #_before')}, ${AFTER.map((sql, at) => `${sql} AS ${STATE[at]?.column}_after`).join()},
+           CASE WHEN made <> ${itemTagOf('i')} THEN made END AS made,
            CASE WHEN made = '${MADE.new}' THEN 'present'
                 WHEN made IS NULL OR made = ${itemTagOf('i')} THEN 'changed' ELSE 'stale' END AS outcome,
            NULL::bigint AS alike, NULL::text AS way
       FROM inventory_item i JOIN incoming file USING (pet_id)
-     WHERE CASE WHEN made IS NULL THEN ${DIFFERS} ELSE made <> '${MADE.unedited}' END
+     WHERE made IS DISTINCT FROM '${MADE.unedited}' AND (made IS NOT NULL OR ${DIFFERS})
      ORDER BY i.pet_id ${locking('NO KEY UPDATE')};
     -- A statement of its own: it sees what went while the one before waited for locks.
     INSERT INTO planned (place, pet_id, ${stateList('#_after')}, made, outcome)

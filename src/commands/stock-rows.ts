@@ -6,6 +6,7 @@ import {
   EXPORTED,
   hasThousands,
   isEmptyRow,
+  isItemTag,
   isRoundedFrom,
   isUnedited,
   MADE,
@@ -98,8 +99,8 @@ class Columns {
   private readonly at: readonly number[];
   private readonly leftOut: readonly boolean[];
   private readonly exportedAt: number;
-  /** The members alone, in their order: then a sound line is a row as it is. */
-  private readonly isPlain: boolean;
+  /** As the export writes them: then a sound line needs little work. */
+  private readonly isAsExported: boolean;
 
   constructor(header: string, separator?: string) {
     this.separator = separator ?? separatorOf(header);
@@ -112,7 +113,8 @@ class Columns {
     this.leftOut = this.at.map((at) => at === -1);
     this.exportedAt = this.names.indexOf(EXPORTED);
     this.hasExported = this.exportedAt >= 0;
-    this.isPlain = this.separator === ',' && this.names.join() === NAMES.join();
+    const exportedNames = this.hasExported ? [...NAMES, EXPORTED] : NAMES;
+    this.isAsExported = this.separator === ',' && this.names.join() === exportedNames.join();
     const advice = this.headerAdvice();
     if (advice === undefined) return;
     refuseOtherFormat(header);
@@ -137,8 +139,12 @@ class Columns {
     const found = fieldsOf(line, this.separator);
     if (!found) return faulty(MISPLACED_QUOTE);
     const { length } = this.names;
-    if (this.isPlain && found.length === length && MEMBERS.every(({ holds }, at) => holds(found[at] ?? '')))
-      return { pet: `${line.includes('"') ? found.join() : line},`, faults: NONE };
+    if (this.isAsExported && found.length === length && MEMBERS.every(({ holds }, at) => holds(found[at] ?? ''))) {
+      if (!this.hasExported) return { pet: `${line.includes('"') ? found.join() : line},`, faults: NONE };
+      const [petId = '', quantity = '', status = '', exported = ''] = found;
+      const made = madeFrom(exported, petId, quantity, status);
+      if (made !== undefined) return { pet: `${petId},${quantity},${status},${made}`, faults: NONE };
+    }
     const fault = found.length !== length || this.names.includes('') ? this.lengthFault(found, isEnded) : undefined;
     if (fault) return faulty(fault);
     const fields = found.length < length ? [...found, ...Array<string>(length - found.length).fill('')] : found;
@@ -298,10 +304,8 @@ function petOf(written: readonly string[], leftOut: readonly boolean[], exported
     // Nearly all rows are like these.
     if (exported === undefined) return { pet: `${written.map(csvField).join()},`, faults: NONE };
     const [petId = '', quantity = '', status = ''] = written;
-    const isUnedited = exported === `${petId}:${itemTag({ quantity, status })}:`;
-    const origin = isUnedited ? undefined : readExported(exported);
-    if (isUnedited || origin?.petId === petId)
-      return { pet: `${written.map(csvField).join()},${origin?.tag ?? MADE.unedited}`, faults: NONE };
+    const made = madeFrom(exported, petId, quantity, status);
+    if (made !== undefined) return { pet: `${written.map(csvField).join()},${made}`, faults: NONE };
   }
   const bare = written.map(trimBlanks);
   const numbers = bare.map((text) => (point === '.' ? text : text.replace(/^(-?\d+),(\d*)(?=e|$)/i, '$1.$2')));
@@ -338,6 +342,15 @@ function petOf(written: readonly string[], leftOut: readonly boolean[], exported
           ? MADE.unedited
           : origin.tag;
   return { pet: `${sound.join()},${made}`, faults };
+}
+
+/** Of a sound item that has the petId of its `exported`: what the row was made from. Otherwise undefined. */
+function madeFrom(exported: string, petId: string, quantity: string, status: string): string | undefined {
+  const start = `${petId}:`;
+  if (exported === `${start}${itemTag({ quantity, status })}:`) return MADE.unedited;
+  if (!exported.startsWith(start) || !exported.endsWith(':')) return undefined;
+  const tag = exported.slice(start.length, -1);
+  return isItemTag(tag) ? tag : undefined;
 }
 
 function faultOf({ name, rule, json }: (typeof MEMBERS)[number], text: string): string {

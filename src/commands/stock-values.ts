@@ -68,9 +68,13 @@ export const itemTagOf = (row: string, suffix = '') =>
 
 /** What {@link EXPORTED} says; undefined if it is not whole. */
 export function readExported(text: string): { petId: string; tag: string } | undefined {
-  const [, petId = '', tag = '', status = '', quantity = ''] = /^(-?\d+):((\w+)-(\d+)):$/.exec(text) ?? [];
-  const isWhole = isPetId(petId) && ITEM.status.holds(status) && ITEM.quantity.holds(quantity);
-  return isWhole ? { petId, tag } : undefined;
+  const [, petId = '', tag = ''] = /^([^:]+):([^:]+):$/.exec(text) ?? [];
+  return isPetId(petId) && isItemTag(tag) ? { petId, tag } : undefined;
+}
+
+export function isItemTag(text: string): boolean {
+  const at = text.lastIndexOf('-');
+  return ITEM.status.holds(text.slice(0, Math.max(0, at))) && ITEM.quantity.holds(text.slice(at + 1));
 }
 
 /** Whether a row still says what its tag says. @param status empty where the row leaves it out */
