@@ -22,7 +22,7 @@ export class AppModule implements OnModuleInit {
     return { module: AppModule, providers: [{ provide: Settings, useValue: settings }] };
   }
 
-  /** On Nest's own adapter: all digits of a petId. */
+  /** For Nest's own adapter: its JSON, too, has all digits of a petId. */
   onModuleInit(): void {
     this.host.httpAdapter.getInstance<Application>().set('json replacer', exactIntegers);
   }

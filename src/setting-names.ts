@@ -1,4 +1,4 @@
-/** Two names are near when one keystroke, or two in a long name, makes one of the other, whatever their case and underscores. */
+/** Two names are near if one keystroke, or two in a long name, turns one into the other. Case and underscores do not count. */
 export function isNear(name: string, wanted: string): boolean {
   const [one, other] = [name, wanted].map((each) => each.toUpperCase().replace(/[^A-Z0-9]/g, '')) as [string, string];
   return keystrokes(one, other) <= (other.length < 12 ? 1 : 2);

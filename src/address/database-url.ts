@@ -34,7 +34,7 @@ const MISTAKES: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/** Names that promise something about security, or another server, and that neither the driver nor this service keeps. */
+/** Parameters that promise security, or another server. Neither the driver nor this service keeps such a promise. */
 const PROMISES =
   /ssl|tls|auth|gss|krb|kerberos|sspi|channel|binding|peer|cert|crl|scram|encrypt|secur|verify|trust|passfile|password|service|hostaddr|dbname|minprotocol|^ca$/;
 const SUPPORTED: readonly string[] = [...TLS_PARAMETERS, 'channel_binding', 'password'];
@@ -49,7 +49,7 @@ const HARMLESS: Readonly<Record<string, RegExp>> = {
 };
 const isHarmless = (name: string, value: string) => HARMLESS[name]?.test(value) ?? false;
 
-/** By variable of libpq: its parameter, and for which connections libpq reads it. It never verifies TLS without an sslmode. */
+/** By variable of libpq: its parameter, and the connections for which it counts. Without an sslmode, libpq verifies no TLS. */
 const ENVIRONMENT: Readonly<Record<string, readonly [string, 'all' | 'TLS' | 'TCP' | 'socket']>> = {
   PGSSLROOTCERT: ['sslrootcert', 'TLS'],
   PGSSLCERT: ['sslcert', 'TLS'],
@@ -72,7 +72,7 @@ const ENVIRONMENT: Readonly<Record<string, readonly [string, 'all' | 'TLS' | 'TC
 export const LIBPQ_VARIABLES: readonly string[] = ['PGHOST', 'PGSSLMODE', 'PGREQUIRESSL', ...Object.keys(ENVIRONMENT)];
 
 /**
- * As libpq has it, its environment counts where the address says nothing. An empty variable counts as none.
+ * As with libpq, its variables count where the address says nothing, and an empty one counts as none.
  *
  * @param refuse is given a message for each variable that cannot be kept
  */
@@ -112,7 +112,7 @@ export function withEnvironment(
 }
 
 /**
- * @returns the text itself, or for `postgresql://user:password@/database`, which only libpq takes, one that means the same
+ * @returns the text itself; for `postgresql://user:password@/database`, which only libpq reads, an address that means the same
  * @throws saying which mistake it is, in words that follow the setting's name and have nothing of the value
  */
 export function postgresUrl(text: string): string {

@@ -16,7 +16,7 @@ const ACCESS = 'auth:access';
 const PUBLIC = 'public';
 const INSUFFICIENT = ', error="insufficient_scope"';
 
-/** Lets a request in when its bearer key is live and has the handler's scope; a handler that names none lets nobody in. */
+/** Lets a request in if its key is live and has the scope of the handler. A handler without a scope lets nobody in. */
 @Injectable()
 export class AuthGuard implements CanActivate {
   constructor(

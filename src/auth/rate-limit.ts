@@ -22,7 +22,7 @@ export class RateLimit {
       window = { endsAt: now + WINDOW_S * 1_000, left: limit };
       this.#windows.set(keyId, window);
     }
-    // At most the window: the difference of two large numbers may come out a hair longer.
+    // At most the window: the difference of two large numbers may come out slightly longer.
     const secondsLeft = Math.min(WINDOW_S, Math.ceil((window.endsAt - now) / 1_000));
     const refused = window.left === 0;
     if (!refused) window.left--;

@@ -30,7 +30,7 @@ export async function withConnection<T>(command: string, work: (client: pg.Clien
     return await work(client);
   } finally {
     const impatience = setTimeout(() => cut(client), bounds.connectionTimeoutMillis);
-    await client.end(); // which cuts it itself while a statement is under way
+    await client.end(); // it cuts the connection itself while a statement is under way
     clearTimeout(impatience);
   }
 }

@@ -91,7 +91,7 @@ async function feed(options: ShowOptions): Promise<void> {
         if (options.json) printJson(change, 0);
         else console.log(cells(change).map(withoutControls).join('  '));
       }
-      // What a slow reader has not taken yet would gather in memory.
+      // Otherwise, what a slow reader has not taken yet would gather in memory.
       if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
     }
   });

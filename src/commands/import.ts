@@ -176,7 +176,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
     stage = dryRun ? 'comparing' : 'writing';
     if (!dryRun) await awaitTurn(client);
     const { tellsTime, ...summary } = await planMerge(client, options, { ...facts, rows }, unit, !dryRun);
-    // A file's name may be longer than what may be stored.
+    // The name of a file may be longer than the history can store.
     const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
     if (!dryRun) await writePlanned(client, { changedBy, reason: options.reason }, unit);
     const present = OUTCOMES.filter((outcome) => summary[outcome] > 0);

@@ -21,16 +21,16 @@ export function printTable(head: readonly string[], rows: readonly (readonly str
 /** To the second, in UTC. */
 export const showDateTime = (dateTime: Date | null) => dateTime?.toISOString().replace(/\.\d+Z$/, 'Z') ?? '-';
 
-/** Text from outside, made harmless for terminals and short. JSON that is text already stays as it is. */
+/** Makes text from outside short, and harmless for terminals. Text in quotes gets no second ones. */
 export function quote(text: string): string {
   const short = text.length > 40 ? `${text.slice(0, 40)}…` : text;
   return withoutControls(short.startsWith('"') ? short : JSON.stringify(short));
 }
 
-/** Line breaks of every kind, control and format characters, which could steer a terminal, replaced. */
+/** Replaces line breaks, control and format characters, which could steer a terminal. */
 export const withoutControls = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
 
-/** Node.js replaces a closed output by the null device, open for reading, too; a shell opens it for writing only. */
+/** In the place of a closed output, Node.js opens the null device for reading, too. A shell opens it for writing only. */
 export function refuseClosedOutput(): void {
   const { fd } = process.stdout;
   let isClosed = false;

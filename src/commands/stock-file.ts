@@ -20,7 +20,7 @@ export function formatOf(name: string): Format | undefined {
   return Object.hasOwn(FORMAT_OF_ENDING, ending) ? FORMAT_OF_ENDING[ending] : undefined;
 }
 
-/** The last line of CSV and NDJSON: that nothing is missing, or that something is. No pet's line is like these. */
+/** The last line of CSV and NDJSON tells that nothing is missing, or that something is. No line of a pet is like these. */
 export const END_MARK = '# end';
 export const FAILED_MARK = '# failed';
 
@@ -80,7 +80,7 @@ const LONGEST_HEAD = 65_536;
 const SAVE_AS_CSV = 'save the sheet as CSV UTF-8 and import that file';
 const GZIP = '\x1f\x8b';
 
-/** What files begin with that people take for stock, one character for each byte; what each is, and what to do. */
+/** How files begin that people mistake for stock (a character for each byte), and what to tell them. */
 const FOREIGN: readonly (readonly [RegExp, string])[] = [
   [/^(\xff\xfe\0\0|\0\0\xfe\xff|([ -~]\0{3}){2}|(\0{3}[ -~]){2})/, 'it seems to be UTF-32; save it as UTF-8'],
   [/^\x1f\x8b/, 'it seems to be packed by gzip; unpack it, or give it a name that ends in .gz'],

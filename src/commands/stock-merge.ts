@@ -47,8 +47,8 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
 }
 
 /**
- * The first problems, with at least one of each kind. A kind that every row has is told once. Duplicates have a sort of
- * their own: a join would cost seconds with a million pets.
+ * The first problems, with at least one of each kind. A kind that every row has is told once. A sort finds the duplicates: a
+ * join would cost seconds with a million pets.
  */
 const findProblems = `
   WITH problem AS (
@@ -96,8 +96,8 @@ export async function awaitTurn(client: Client): Promise<void> {
 }
 
 /**
- * Decides in a temporary table what is to become of each pet that changes. With `locks`, each of these rows is locked before its
- * state is read, because another writer may come in between, and stays as it is until the transaction ends.
+ * Decides in a temporary table what becomes of each pet that changes. With `locks`, it locks each of these rows before it reads
+ * the state, so that no other writer changes the row before the transaction ends.
  *
  * @throws Failure with the rows that the rules refuse; nothing was written
  */

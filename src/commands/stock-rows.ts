@@ -19,7 +19,7 @@ import {
 const NAMES = MEMBERS.map(({ name }) => name);
 /** A JavaScript number would round them. */
 const EXACT = MEMBERS.filter(({ type }) => type === 'bigint').map(({ name }) => name);
-/** A pet that is there keeps them where a file leaves them out. */
+/** If a file leaves them out, a pet of the store keeps its own. */
 const MAY_BE_LEFT_OUT = new Set(MEMBERS.filter((member) => KEPT.includes(member) || member.holds('')));
 
 /** No sound line is longer; a file without line breaks must not gather in memory. */
@@ -99,7 +99,7 @@ class Columns {
   private readonly at: readonly number[];
   private readonly leftOut: readonly boolean[];
   private readonly exportedAt: number;
-  /** As the export writes them: then a sound line needs little work. */
+  /** Whether the columns are as the export writes them: then a sound line needs little work. */
   private readonly isAsExported: boolean;
 
   constructor(header: string, separator?: string) {
@@ -134,7 +134,7 @@ class Columns {
     return twice === undefined ? undefined : `remove one of the columns ${quote(twice)}`;
   }
 
-  /** @returns undefined for an empty row, and for the header once more, as in files that were joined */
+  /** @returns undefined for an empty row, and for a repeated header, as in files that were joined */
   read(line: string, isEnded: boolean): Entry | undefined {
     const found = fieldsOf(line, this.separator);
     if (!found) return faulty(MISPLACED_QUOTE);
@@ -201,7 +201,7 @@ const QUOTED: Readonly<Record<string, RegExp>> = Object.fromEntries(
   }),
 );
 
-/** Words for a file that is of another format than its name or its --format says. */
+/** Refuses a file of another format than its name or its --format says. */
 function refuseOtherFormat(start: string): void {
   const first = trimBlanks(start)[0] ?? '';
   if (first === '{') throw new Failure('the file is no CSV, but JSON in lines; add --format ndjson');
@@ -297,7 +297,7 @@ function textOf(value: unknown, isString: boolean): string {
 /**
  * @param written in the order of the members; empty where one is missing
  * @param exported undefined where the row has no such column or member
- * @param point what a fraction begins with
+ * @param point the decimal separator
  */
 function petOf(written: readonly string[], leftOut: readonly boolean[], exported?: string, point = '.'): Entry {
   if (MEMBERS.every(({ holds }, at) => holds(written[at] ?? ''))) {

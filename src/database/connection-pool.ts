@@ -4,7 +4,7 @@ import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection
 import { boundsOfRequest } from './deadline.js';
 
 const SETTINGS = {
-  // Every statement finds rows by their keys: a plan is kept, and one made for a small table does not scan a large one.
+  // Statements find rows by their keys, and plans are kept: one made for a small table must not scan it when it is large.
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
   idle_in_transaction_session_timeout: '5000',

@@ -74,8 +74,9 @@ export function outcomeOf(error: unknown): Outcome {
 const UNIQUE_VIOLATION = '23505';
 
 /**
- * The history's identity lags behind replicated rows: each attempt takes the next, and "inventory migrate" sets it right. Or
- * another process has just made the same key. The service adds no pets: only a trigger can bring two to one id.
+ * Whether another attempt may meet no conflict. The ids of the history may lag behind replicated rows: each attempt takes the
+ * next one, and "inventory migrate" mends them. Or another process has just stored the same key. A conflict of pets stays: the
+ * service adds none, so a trigger brought two to one id.
  */
 function isPassing(conflict: Error): boolean {
   const index = ownConflict(conflict);
@@ -110,8 +111,8 @@ export function mayReadAgain(error: unknown): boolean {
 }
 
 /**
- * Whether a data exception, a constraint, a trigger that changes the row besides, a view's check option or a function refused
- * the value; nothing was written.
+ * Whether the value was refused: as wrong data, or by a constraint, a trigger, a view's check option or a function. Nothing was
+ * written.
  */
 export function isRefusedValue(error: unknown): boolean {
   return /^(22|23|27|44|P0)/.test(sqlstateOf(error) ?? '') && outcomeOf(error) === 'program_fault';

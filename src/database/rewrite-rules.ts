@@ -5,7 +5,7 @@ const rulesOn = (events: string) => `(
    WHERE ev_enabled IN ('O', 'A') AND (ev_class, ev_type::text) IN (${events}))`;
 
 const [UPDATE, INSERT, DELETE] = ['2', '3', '4'].map((event) => `('inventory_item'::regclass, '${event}')`);
-/** The statements that write history name a conflict, which PostgreSQL refuses with either. */
+/** Statements that write history have ON CONFLICT, which PostgreSQL refuses where there is a rule for INSERT or for UPDATE. */
 const HISTORY = `('stock_change'::regclass, '3'), ('stock_change'::regclass, '2')`;
 
 /**

@@ -15,7 +15,7 @@ import { ERRORS, type ErrorCode, type ErrorKind } from './error-code.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
-/** A refusal or failure as the client sees it. Nothing that the client sent, and nothing internal, is in its message. */
+/** A refusal or failure as the client sees it. */
 export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly status: number;

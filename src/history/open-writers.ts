@@ -63,8 +63,8 @@ const openBefore = (instant: string) => `
   HAVING NOT pg_is_in_recovery()`;
 
 /**
- * Waits until nobody can commit a change any more whose `changedAt` is before an instant. That is the start of its transaction, or
- * of an import's statement: so every transaction is waited for that was open then, even if it has written nothing yet.
+ * Waits until nobody can commit a change any more whose `changedAt` is before an instant. `changedAt` is the start of the
+ * transaction, or of an import's statement. So it waits for each transaction that was open then, even if that has written nothing.
  *
  * @param instant SQL; not in the future
  */
@@ -96,7 +96,7 @@ async function onPrimary<Row>(query: Query, sql: string): Promise<Row> {
   return row;
 }
 
-/** PostgreSQL may restart meanwhile: when a name is gone, every transaction that was prepared before may be the one that had it. */
+/** If PostgreSQL restarts meanwhile, prepared transactions get new names: when a name is gone, each of them may be the one. */
 async function untilEnded(first: Writers, writers: () => Promise<Writers>): Promise<void> {
   const wasPrepared = (writer: string) => writer.startsWith('-1/');
   let open = first;

@@ -61,7 +61,7 @@ function momentOfId(id: bigint): Moment {
 /** Commands show times in milliseconds, so all changes of one millisecond count, or none. */
 const endOf = (time: Date) => `'${new Date(time.getTime() + 1).toISOString()}'::timestamptz`;
 
-/** The sum keeps PostgreSQL from walking the index of the ids from the other end. */
+/** `id + 0` keeps PostgreSQL from walking along the index of the ids. */
 function momentOfTime(time: Date): Moment {
   const isAfter = `changed_at >= ${endOf(time)}`;
   return {
@@ -74,7 +74,7 @@ function momentOfTime(time: Date): Moment {
 }
 
 /**
- * The stock at a moment: of each pet the state before its first change (by id) after the moment, without one its present state.
+ * The stock at a moment: for each pet, the state before its first change (by id) after the moment, or else its present state.
  * Neither transaction ids nor the order of commits count, so a restored history serves.
  *
  * @param client in a transaction with one snapshot

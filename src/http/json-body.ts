@@ -106,7 +106,7 @@ const MISQUOTES = /['`\\\u2018-\u201f\u00ab\u00bb\uff02\uff07]|(?:^|[{,"])\s*[a-
 /** Whether a text that is not JSON looks like JSON whose double quotes a shell has removed, escaped or replaced. */
 const isMisquoted = (text: string) => MISQUOTES.test(text.replace(STRING, '""'));
 
-/** The first member that is twice in an object of this valid JSON text. */
+/** The first member that an object of this valid JSON text has twice. */
 function duplicateMember(text: string): string | undefined {
   if (text.indexOf(':') === text.lastIndexOf(':')) return undefined; // one member at most
   const open: Set<string>[] = [];

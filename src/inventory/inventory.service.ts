@@ -20,7 +20,7 @@ import { ITEM_COLUMNS, itemTag } from './stock-item.js';
 import type { StockList } from './stock-list.js';
 import { MAX_PET_ID } from './stock.limits.js';
 
-/** What one statement brings holds the event loop while it is read, and each statement of an update waits for that. */
+/** The event loop is held while the rows of one statement are read, and each statement of an update waits for that. */
 export const PETS_PER_PAGE = 1_024;
 
 /** The contract by Prisma alone: the stock is read page by page, and each update is a transaction of its own. */
@@ -35,7 +35,7 @@ export class InventoryService implements InventoryContract {
   #mayBeHeld = true;
   /** How many commits of the next batch may come to be held. */
   #room = MOST_HELD;
-  /** Those of a batch; and between two batches, those that were given up and still have their connections. */
+  /** Those of the batch. Between two batches: those that were given up and still have their connections. */
   readonly #transactions = new Set<Promise<unknown>>();
 
   constructor(
@@ -116,7 +116,7 @@ export class InventoryService implements InventoryContract {
     void transaction.catch(() => undefined).finally(() => this.#transactions.delete(transaction));
     try {
       const outcome = await byDeadline(deadline, transaction);
-      // Perhaps another transaction's: then nobody is sure of this one either.
+      // Perhaps of another transaction: then this one is not sure either.
       if (pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
       return outcome;
     } catch (error) {
@@ -155,8 +155,8 @@ async function applyIn(
   timeoutMs: number,
 ): Promise<UpdateOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
-  // The history row that is written here names the key and the request: the table's trigger writes none. The table is named, and
-  // so locked: nobody can give it a rule before the end.
+  // The table's trigger writes no history row, because the one that is written here names the key and the request. To name the
+  // table locks it: nobody can give it a rule before the end.
   const [settings] = await tx.$queryRaw<[{ rules: string | null }]>`
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
            CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
@@ -182,7 +182,7 @@ async function applyIn(
   const asked: InventoryItem = { petId, quantity, status };
   const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
   const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
-  // First the history, because a trigger may change the pet again after the update, and has its own history row written.
+  // History first: a trigger may change the pet again after the update, and that change gets a history row of its own.
   const [row] = await tx.stockChange.createManyAndReturn({
     data: { petId, ...change, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
   });

@@ -20,7 +20,7 @@ export async function misplacedFunctions(
   return (rows as { name: string }[]).map(({ name }) => name);
 }
 
-/** The functions and types of tables that moved here stay behind. They follow, unless that schema has a store of its own. */
+/** Tables that move leave their functions and types behind. These follow, unless the old schema has a store of its own. */
 const MOVES = `
   WITH left_in AS (
     SELECT DISTINCT pronamespace AS schema FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
@@ -39,7 +39,7 @@ const PATHS = `
   SELECT format('ALTER FUNCTION %s SET search_path = %s, pg_temp', oid::regprocedure, ${SCHEMA}) AS sql
     FROM pg_proc WHERE pronamespace = ${SCHEMA} AND proname = ANY ($1) AND ${KEEPS_ANOTHER_PATH}`;
 
-/** Gives the functions the schema of their tables: after it was renamed, copied or restored, or the tables moved to another one. */
+/** Gives the functions the schema of their tables, after a schema was renamed, copied or restored, or the tables moved. */
 export async function mendFunctions(names: readonly string[], client: Client): Promise<void> {
   for (const mending of [MOVES, PATHS]) {
     const { rows } = await client.query<{ sql: string }>(mending, [names]);

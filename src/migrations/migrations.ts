@@ -132,7 +132,7 @@ async function refuseOrList(client: Client, migrations: readonly Migration[]): P
   return migrations.filter(({ name }) => !checksums.has(name));
 }
 
-/** One simple query is one transaction. Updates wait behind its wait for a lock, so that is short and tried again. */
+/** One simple query is one transaction. Updates queue behind it while it waits for a lock, so it waits briefly and tries again. */
 async function apply(client: Client, { name, sql, checksum }: Migration): Promise<void> {
   const note = `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
     VALUES ('${randomUUID()}', '${checksum}', ${client.escapeLiteral(name)}, clock_timestamp(), 1)`;
