@@ -5,8 +5,8 @@ import type { StockList } from './stock-list.js';
 
 /**
  * What the stock promises. `InventoryService` keeps it by Prisma alone, and is the one to read first. `FastInventoryService` in
- * `fast/` keeps it with less work: it shares and remembers. Setting FAST chooses. `test/inventory-service/` tries the bounds with
- * both; the other promises have their files in `test/`.
+ * `fast/` keeps it with less work: it shares and remembers. Setting FAST chooses. `(test: lists)` means
+ * `test/inventory-service/lists.e2e-spec.ts`, which tries both services, directly and behind PgBouncer.
  *
  * Lists:
  * - A list is complete, in ascending `petId`, and of one moment after its request's key check.
@@ -15,12 +15,18 @@ import type { StockList } from './stock-list.js';
  * - The database begins to respond by the request's deadline. A reading ends within 25 s, however long the list is.
  *
  * Updates:
- * - An update that resolves is committed and durable. Every list that is requested later shows it, or a later update.
- * - The stock and its history change in one transaction, to what was asked. The status stays.
- * - A repetition with the same `idempotencyKey` writes nothing, and resolves as the first update did.
- * - `not_found` means that there is no such pet. An update waits for a session that holds or replaces its pet.
- * - By its deadline an update resolves or fails. A failure tells whether nothing was written, or whether that is unknown.
- * - An update whose outcome is unknown is never repeated.
+ * - An update that resolves is committed and durable (test: crashes). Every list that is requested later shows it, or a later
+ *   update (test: updates).
+ * - The stock and its history change in one transaction, and the status stays (test: updates). They change to what was asked, or
+ *   the update fails alone, with RefusedValue (test: refused-values).
+ * - Under a rewrite rule no update is made (test: rewrite-rules).
+ * - An update whose pet has none of the tags in `ifMatch` fails, and writes nothing (test: conditions).
+ * - A repetition with the same `idempotencyKey` writes nothing, and resolves as the first update did (tests: repetitions,
+ *   concurrent-repetitions).
+ * - The history has the `reason` of the update, and no other (test: reasons).
+ * - `not_found` means that there is no such pet. An update waits for a session that holds or replaces its pet (test: locked-pets).
+ * - By its deadline an update resolves or fails (tests: bounds, outcomes). A failure tells whether nothing was written, or whether
+ *   that is unknown. An update whose outcome is unknown is never repeated (test: outcomes).
  *
  * Both:
  * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once.

@@ -1,30 +1,18 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { asApiError } from '../../src/http/error.filter.ts';
+import { describe, expect, it } from 'vitest';
 import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
+import { setQuantity } from '../support/updates.ts';
 import { eachService } from './services.ts';
 
 /** How long each of many updates took to be settled, and its outcome, or the code of its Error. */
 function updateAll(service: TestService, petIds: readonly number[], patienceMs: number) {
   const inventory = service.app.get(InventoryService);
-  const made = {
-    quantity: 5,
-    ifMatch: null,
-    changedBy: 'key:test',
-    idempotencyKey: null,
-    requestId: 'request',
-    reason: null,
-  };
   const from = performance.now();
   return petIds.map(async (petId) => {
-    const update = inventory.setQuantity({ ...made, petId: BigInt(petId) }, from + patienceMs);
-    const outcome = await update.then(
-      (updated) => updated.outcome as string,
-      (error: unknown) => asApiError(error).code,
-    );
+    const { outcome } = await setQuantity(inventory, { petId: BigInt(petId), quantity: 5 }, patienceMs);
     return { outcome, tookMs: performance.now() - from };
   });
 }
@@ -83,31 +71,6 @@ eachService(({ start }) => {
       expect(text).toContain('\ninventory_held_commits 0\n');
       expect(text).toContain(`\ninventory_list_bytes ${listText([1, 2]).length}\n`);
       expect(text).toMatch(/^inventory_list_readings_total [1-9]/m);
-    });
-  });
-
-  describe('not_found', () => {
-    it('is for a pet that is not there, and for none that transactions replace', async () => {
-      const service = await start();
-      await service.stock([1, 1], [2, 2]);
-      let isReplacing = true as boolean;
-      const replacer = await service.database.session();
-      const replacing = (async () => {
-        while (isReplacing)
-          await replacer.query(
-            `BEGIN; DELETE FROM inventory_item; INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 2, 'sold'); COMMIT`,
-          );
-      })();
-      onTestFinished(() => void (isReplacing = false));
-      const statuses: number[] = [];
-      const update = async (pet: number) => {
-        while (statuses.length < 200) statuses.push((await service.update(pet, 7)).status);
-      };
-      await Promise.all([1, 2, 1, 2].map(update));
-      isReplacing = false;
-      await replacing;
-      expect(new Set(statuses)).toEqual(new Set([200]));
-      expect((await service.update(3, 7)).status).toBe(404);
     });
   });
 

@@ -1,0 +1,17 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { createDatabase } from '../../test/support/database.js';
+import { readSettings } from '../settings.js';
+import { ConnectionPool } from './connection-pool.js';
+
+it('ends a session that comes back with an open transaction', async () => {
+  const database = await createDatabase();
+  const pool = new ConnectionPool(readSettings({ DATABASE_URL: database.url }), 'test', 1);
+  onTestFinished(() => pool.end());
+  const session = await pool.connect();
+  await session.query('BEGIN');
+  session.release();
+  const { rows } = await pool.query<{ begun: boolean }>('SELECT now() < statement_timestamp() AS begun');
+  expect(rows).toEqual([{ begun: false }]);
+  const open = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`;
+  await expect.poll(() => database.sql(open)).toEqual([]);
+});

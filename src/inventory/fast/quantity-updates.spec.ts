@@ -1,0 +1,186 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Client } from 'pg';
+import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { watchBatches } from '../../../test/support/batches.js';
+import { type TestService, startService } from '../../../test/support/service.js';
+import { UPDATE, changesOf, setQuantity } from '../../../test/support/updates.js';
+import { StatementConnection } from '../../database/statement-connection.js';
+import { InventoryService } from '../inventory.service.js';
+import type { QuantityUpdate } from '../inventory.contract.js';
+import { FastInventoryService } from './fast-inventory.service.js';
+
+let service: TestService;
+let inventory: InventoryService;
+
+/** Another process. It ends with the test. */
+const startAnother = (settings = {}) =>
+  startService({ databaseUrl: service.databaseUrl, settings: { FAST: 'on', ...settings } });
+const inventoryOf = ({ app }: TestService) => app.get(InventoryService);
+
+beforeAll(async () => {
+  service = await startService({ settings: { FAST: 'on' } });
+  inventory = inventoryOf(service);
+});
+beforeEach(async () => {
+  await service.sql('DELETE FROM inventory_item');
+});
+
+const pets = (count: number, from = 1) => Array.from({ length: count }, (_, at) => from + at);
+const stockOf = (...petIds: number[]) => service.stock(...petIds.map((pet) => [pet, 0] as const));
+const updateAll = (updates: Partial<QuantityUpdate>[], by = inventory, patienceMs?: number) =>
+  Promise.all(updates.map((update) => setQuantity(by, update, patienceMs)));
+
+it('FAST=on chooses the fast service, and FAST=off the plain one', async () => {
+  expect(inventory).toBeInstanceOf(FastInventoryService);
+  expect(inventoryOf(await startAnother({ FAST: 'off' }))).toBeInstanceOf(InventoryService);
+});
+
+describe('a statement', () => {
+  it('takes the updates that wait, and 500 at most', async () => {
+    const fresh = inventoryOf(await startAnother());
+    const sizes = watchBatches('updates');
+    for (const count of [20, 1_100])
+      await updateAll(
+        pets(count, 100).map((pet) => ({ petId: BigInt(pet) })),
+        fresh,
+        25_000,
+      );
+    expect(sizes).toEqual([20, 500, 500, 100]);
+  });
+
+  it('takes many updates of one pet', async () => {
+    await stockOf(1);
+    const quantities = pets(100);
+    await updateAll(
+      quantities.map((quantity) => ({ quantity, ifMatch: quantity % 10 === 0 ? [`available-${quantity - 1}`] : null })),
+    );
+    expect((await changesOf(service, 1)).map(({ after }) => after)).toEqual(quantities);
+    const statements = `SELECT FROM stock_change WHERE changed_by = 'key:test' GROUP BY xmin::text`;
+    expect((await service.sql(statements)).length).toBeLessThan(40);
+  });
+
+  it('takes updates with and without a condition although array_nulls is off', async () => {
+    await stockOf(1, 2);
+    await service.database.set('array_nulls', 'off');
+    onTestFinished(() => service.database.set('array_nulls', 'on'));
+    const fresh = inventoryOf(await startAnother());
+    const sizes = watchBatches('updates');
+    expect(await updateAll([{ petId: 1n }, { petId: 2n, ifMatch: ['available-0'] }], fresh)).toMatchObject([
+      { outcome: 'done' },
+      { outcome: 'done' },
+    ]);
+    expect(sizes).toEqual([2]);
+  });
+
+  it('waits for an update whose key is being checked, until the next sweep at most', async () => {
+    await stockOf(1, 2);
+    const sizes = watchBatches('updates');
+    const fresh = await startAnother();
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }); // no sweep, unless the test says so
+    onTestFinished(() => void vi.useRealTimers());
+    const isChecking = `SELECT FROM pg_stat_activity WHERE datname = current_database()
+      AND application_name = 'inventory key check' AND wait_event_type = 'Lock'`;
+    const together = async (letGo: (holder: Client) => Promise<unknown>) => {
+      const holder = await fresh.database.session('LOCK TABLE api_key');
+      const first = fresh.update(1, 1);
+      await expect.poll(() => service.sql(isChecking)).toHaveLength(1);
+      const second = setQuantity(inventoryOf(fresh), { petId: 2n }, 25_000);
+      await letGo(holder);
+      expect(await second).toMatchObject({ outcome: 'done' });
+      await holder.query('COMMIT');
+      expect(await first).toMatchObject({ status: 200 });
+    };
+    await together((holder) => holder.query('COMMIT'));
+    expect(sizes).toEqual([2]);
+    await together(async () => {
+      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
+      expect(sizes).toEqual([2]);
+      vi.advanceTimersByTime(50);
+    });
+    expect(sizes).toEqual([2, 1, 1]);
+  });
+
+  it('is sent again in halves for a refused value: one among a hundred updates costs fifteen statements', async () => {
+    const many = pets(100);
+    await stockOf(...many);
+    await service.sql('ALTER TABLE inventory_item ADD CONSTRAINT most CHECK (quantity <= 1000)');
+    onTestFinished(() => service.sql('ALTER TABLE inventory_item DROP CONSTRAINT most').then(() => undefined));
+    const fresh = inventoryOf(await startAnother());
+    const sent = vi.spyOn(StatementConnection.prototype, 'run');
+    onTestFinished(() => sent.mockRestore());
+    const told = await updateAll(
+      many.map((pet) => ({ petId: BigInt(pet), quantity: pet === 1 ? 1_001 : 1 })),
+      fresh,
+      25_000,
+    );
+    expect(told.filter(({ outcome }) => outcome === 'done')).toHaveLength(99);
+    expect(sent).toHaveBeenCalledTimes(15); // all of them; halves of 100, 50, 25, 13, 7, 4 and 2
+  });
+
+  it.skipIf(inject('postgresMajor') < 17)('may last as long as the service waits for it', async () => {
+    await stockOf(1);
+    await service.sql(`CREATE FUNCTION tell_bound() RETURNS trigger LANGUAGE plpgsql AS
+        $$BEGIN RAISE 'bound: %', current_setting('transaction_timeout'); END$$;
+      CREATE TRIGGER tell_bound BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION tell_bound()`);
+    onTestFinished(() => service.sql('DROP FUNCTION tell_bound CASCADE').then(() => undefined));
+    const hasty = inventoryOf(await startAnother({ REQUEST_DEADLINE_MS: '2500' }));
+    await expect(hasty.setQuantity(UPDATE, performance.now() + 9_000)).rejects.toThrow('bound: 2s');
+  });
+
+  it.each([3_600_000, -3_600_000])('is executed after the clock of the database was set %i ms ahead', async (byMs) => {
+    await stockOf(1);
+    const early = inventoryOf(await startAnother());
+    const now = performance.now.bind(performance);
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + byMs);
+    onTestFinished(() => clock.mockRestore());
+    expect(await setQuantity(early, { quantity: 1 })).toMatchObject({ outcome: 'done' });
+    clock.mockRestore(); // from here on the database's clock differs by that from what it was
+    expect(await setQuantity(early, { quantity: 2 })).toMatchObject({ outcome: 'done' });
+  });
+});
+
+describe('updates with the keys of others', () => {
+  it('are refused when the key is committed after the statement began', async () => {
+    await stockOf(1, 2);
+    const [blocked, key] = [`a-${randomUUID()}`, `b-${randomUUID()}`];
+    const record = (idempotencyKey: string) =>
+      `INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, idempotency_key)
+       VALUES (99, 10, 11, 'available', 'available', 'key:test', '${idempotencyKey}')`;
+    const blocker = await service.database.session(record(blocked));
+    // Both go in one statement, which has its snapshot, holds pet 1 and waits for the blocker before it comes to `key`.
+    const both = updateAll([
+      { petId: 2n, idempotencyKey: blocked },
+      { petId: 1n, idempotencyKey: key },
+    ]);
+    await pause(100);
+    const first = await service.database.session(record(key));
+    await first.query('COMMIT');
+    await blocker.query('ROLLBACK');
+    expect((await both).map(({ outcome }) => outcome)).toEqual(['done', 'idempotency_key_reused']);
+    expect(await changesOf(service, 1)).toEqual([]);
+  });
+
+  it('cause no deadlock between two processes that update many pets in opposite order', async () => {
+    const other = inventoryOf(await startAnother());
+    const deadlocks = 'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()';
+    const before = await service.database.sql(deadlocks);
+    const many = pets(100);
+    await stockOf(...many);
+    for (let round = 0; round < 60; round++) {
+      const name = randomUUID();
+      const keyed = (pet: number, key: number) => ({ petId: BigInt(pet), idempotencyKey: `${name}-${key}` });
+      const told = await Promise.all([
+        updateAll(many.slice(0, 50).map((pet) => keyed(pet, pet))),
+        updateAll(
+          many.slice(50).map((pet) => keyed(pet, 101 - pet)),
+          other,
+        ),
+      ]);
+      expect(told.flat().filter(({ outcome }) => outcome === 'done')).toHaveLength(50);
+      expect(told.flat().filter(({ outcome }) => outcome === 'idempotency_key_reused')).toHaveLength(50);
+    }
+    await pause(1_100); // sessions tell their statistics once a second
+    expect(await service.database.sql(deadlocks)).toEqual(before); // each update is repeated after a deadlock
+  });
+});

@@ -1,0 +1,168 @@
+import type { Client } from 'pg';
+import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { type Database, createDatabase } from '../../../test/support/database.js';
+import { UPDATE, UPDATE_KINDS } from '../../../test/support/updates.js';
+import { ConnectionPool } from '../../database/connection-pool.js';
+import { readSettings } from '../../settings.js';
+import type { QuantityUpdate } from '../inventory.contract.js';
+import { updateStatement } from './update-statement.js';
+
+const IS_17 = inject('postgresMajor') >= 17;
+
+let database: Database;
+let session: Client;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  session = await database.session();
+});
+beforeEach(async () => {
+  await session.query('RESET ALL; DELETE FROM inventory_item');
+});
+
+const statementOf = (...updates: Partial<QuantityUpdate>[]) =>
+  updateStatement(
+    updates.map((update) => ({ ...UPDATE, ...update })),
+    Number.MAX_SAFE_INTEGER,
+    2_000, // the timeout of its transaction
+  );
+
+/** Each update's outcome, present quantity and status. */
+async function run(updates: Partial<QuantityUpdate>[], by = session) {
+  const { sql, values } = statementOf(...updates);
+  const { rows } = await by.query<unknown[]>({ text: sql, values, rowMode: 'array' });
+  return rows.map(([, ...row]) => row);
+}
+const rowsOf = async (sql: string, ...values: unknown[]) =>
+  (await session.query<Record<string, unknown>>(sql, values)).rows;
+const stock = () => rowsOf('SELECT pet_id, quantity FROM inventory_item ORDER BY pet_id');
+const last = async () => (await rowsOf('SELECT max(id) AS last FROM stock_change'))[0]?.['last'];
+
+describe.each(UPDATE_KINDS)('the statement of an update %s', (_, members) => {
+  it('does and records an update of an unlocked pet, alone and beside a locked one', async () => {
+    await database.stock([1, 1], [2, 2], [3, 2]);
+    await database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
+    await session.query('SET lock_timeout = 500');
+    const before = await last();
+    const first = (update: Partial<QuantityUpdate>) => ({ ...members(), ...update });
+    expect(await run([first({ petId: 1n, quantity: 5 })])).toEqual([['busy', null, null]]);
+    expect(await run([first({ petId: 2n, quantity: 5, requestId: 'alone' })])).toEqual([['done', 2, 'available']]);
+    expect(await run([first({ petId: 404n, quantity: 5 })])).toEqual([['absent', null, null]]);
+    expect(
+      await run([
+        first({ petId: 3n, quantity: 7, requestId: 'first' }),
+        { petId: 1n, quantity: 7 },
+        { petId: 404n, quantity: 7 },
+        { petId: 2n, quantity: 0, requestId: 'last' },
+      ]),
+    ).toEqual([
+      ['done', 2, 'available'],
+      ['busy', null, null],
+      ['absent', null, null],
+      ['done', 5, 'available'],
+    ]);
+    expect(await stock()).toMatchObject([{ quantity: 1 }, { quantity: 0 }, { quantity: 7 }]);
+    const row = { status: 'availableavailable', changed_by: 'key:test' };
+    expect(
+      await rowsOf(
+        `SELECT pet_id, quantity_before AS before, quantity_after AS after, status_before::text || status_after AS status,
+                changed_by, request_id FROM stock_change WHERE id > $1 ORDER BY request_id`,
+        before,
+      ),
+    ).toEqual([
+      { ...row, pet_id: '2', before: 2, after: 5, request_id: 'alone' },
+      { ...row, pet_id: '3', before: 2, after: 7, request_id: 'first' },
+      { ...row, pet_id: '2', before: 5, after: 0, request_id: 'last' },
+    ]);
+  });
+
+  it('finds its pets by the primary key although it was planned for an empty table', async () => {
+    const pool = new ConnectionPool(readSettings({ DATABASE_URL: database.url }), 'test', 1);
+    onTestFinished(() => pool.end());
+    const client = await pool.connect(); // with the settings of every session for requests
+    onTestFinished(() => client.release(true));
+    const { sql, values } = statementOf({ ...members(), petId: 404n }, { petId: 405n });
+    await client.query('BEGIN; TRUNCATE inventory_item');
+    await client.query(`PREPARE update_stock AS ${sql}`);
+    const given = values.map((value) => (value === null ? 'NULL' : client.escapeLiteral(value))).join();
+    const { rows } = await client.query<Record<'QUERY PLAN', string>>(`EXPLAIN EXECUTE update_stock (${given})`);
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+    const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on inventory_item/.test(node));
+    expect(scans.length).toBeGreaterThan(1);
+    for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*pet_id/);
+  });
+
+  it('does not write a pet that got its id after the statement began', async () => {
+    await database.stock([1, 10], [2, 20]);
+    // In place of PostgreSQL's own function, which the statement calls before it locks the pets.
+    const holder = await database.session('SELECT pg_advisory_xact_lock(7)');
+    await session.query(
+      `CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
+         AS 'SELECT pg_advisory_xact_lock(7); SELECT clock_timestamp()'`,
+    );
+    const own = await database.session();
+    onTestFinished(() => session.query('DROP FUNCTION public.statement_timestamp').then(() => undefined));
+    await own.query('SET search_path = public, pg_catalog');
+    const outcomes = run(
+      [
+        { ...members(), petId: 1n, quantity: 99 },
+        { petId: 2n, quantity: 99 },
+      ],
+      own,
+    );
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
+    await expect.poll(() => rowsOf(waiting)).toHaveLength(1);
+    await session.query(
+      `BEGIN; UPDATE inventory_item SET pet_id = 3 WHERE pet_id = 1; UPDATE inventory_item SET pet_id = 1 WHERE pet_id = 2;
+       UPDATE inventory_item SET pet_id = 2 WHERE pet_id = 3; COMMIT`,
+    );
+    await holder.end();
+    expect((await outcomes).map(([outcome]) => outcome)).toEqual(['busy', 'busy']);
+    expect(await stock()).toMatchObject([{ quantity: 20 }, { quantity: 10 }]);
+  });
+});
+
+it('a statement records first the updates with a key, by key and author, and then the others as they came', async () => {
+  await database.stock([1, 0], ...[2, 3, 4, 5].map((pet) => [pet, 0] as const));
+  const others = Array.from({ length: 30 }, (_, at) => ({ petId: 1n, quantity: at + 1, requestId: `other ${at}` }));
+  const names = ['b b', 'b a', 'a b', 'a a'];
+  const keyed = names.map((requestId, at) => {
+    const [idempotencyKey = '', author] = requestId.split(' ');
+    return { petId: BigInt(at + 2), idempotencyKey, changedBy: `key:${author}`, requestId };
+  });
+  await run([...others.slice(0, 15), ...keyed, ...others.slice(15)]);
+  const recorded = await rowsOf(
+    `SELECT request_id FROM stock_change WHERE xmin = (SELECT xmin FROM inventory_item WHERE pet_id = 1) ORDER BY id`,
+  );
+  expect(recorded.map((row) => row['request_id'])).toEqual([
+    ...names.toReversed(),
+    ...others.map(({ requestId }) => requestId),
+  ]);
+});
+
+it.each([
+  ['off', 'on', [31n]],
+  ['off', 'on', [31n, 32n]],
+  ['remote_write', 'remote_write', [31n]],
+  ['remote_write', 'remote_write', [31n, 32n]],
+])(
+  'a statement makes its commit durable in a session with synchronous_commit = %s, as a pooler may give it: %s, of pets %s',
+  async (before, during, pets) => {
+    await database.stock([31, 0], [32, 0]);
+    await session.query(
+      `CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+         PERFORM set_config('test.settings', current_setting('synchronous_commit') || ' ' || current_setting('client_min_messages'), false);
+         RETURN NULL; END $$;
+       CREATE TRIGGER tell AFTER INSERT ON stock_change EXECUTE FUNCTION tell()`,
+    );
+    onTestFinished(() => session.query('DROP FUNCTION tell CASCADE').then(() => undefined));
+    await session.query(`SET client_min_messages = error; SET synchronous_commit = ${before}`);
+    await run(pets.map((petId) => ({ petId })));
+    const [told] = await rowsOf(
+      `SELECT current_setting('test.settings') AS settings, current_setting('synchronous_commit') AS later,
+              current_setting('client_min_messages') AS level, current_setting('transaction_timeout', true) AS timeout`,
+    );
+    const timeout = IS_17 ? '0' : null;
+    expect(told).toEqual({ settings: `${during} warning`, later: before, level: 'error', timeout });
+  },
+);

@@ -1,0 +1,84 @@
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { refused, whole } from '../../test/support/answers.js';
+import { type TestService, startService } from '../../test/support/service.js';
+import { UPDATE, changesOf, setQuantity } from '../../test/support/updates.js';
+import { NotApplied } from '../database/database-failure.js';
+import { PrismaService } from '../database/prisma.service.js';
+import { describeFailure } from '../errors/error-text.js';
+import { InventoryService } from './inventory.service.js';
+
+/* How the plain service keeps what both services promise: the promises are tested in test/inventory-service/. */
+
+let service: TestService;
+let inventory: InventoryService;
+
+beforeAll(async () => {
+  service = await startService({ settings: { FAST: 'off' } });
+  inventory = service.app.get(InventoryService);
+});
+beforeEach(async () => {
+  await service.sql('DELETE FROM inventory_item');
+  await service.stock([1, 1], [2, 2]);
+});
+
+async function withTrigger(event: string, act: string): Promise<void> {
+  await service.sql(
+    `CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${act}; RETURN NEW; END $$;
+     CREATE TRIGGER meddle BEFORE ${event} FOR EACH ROW EXECUTE FUNCTION meddle()`,
+  );
+  onTestFinished(() => service.sql('DROP FUNCTION meddle CASCADE').then(() => undefined));
+}
+
+describe('the transaction of an update', () => {
+  it.each([
+    ['off', 'on'],
+    ['remote_write', 'remote_write'],
+  ])(
+    'commits durably in a session with synchronous_commit = %s, as a pooler may give it: %s',
+    async (before, during) => {
+      const settings = `current_setting('synchronous_commit') || ' ' || current_setting('client_min_messages')`;
+      await withTrigger('INSERT ON stock_change', `PERFORM set_config('test.settings', ${settings}, false)`);
+      const ofPool = async (statement: string) => {
+        const session = await service.app.get(PrismaService).pool.connect(); // the one that was used last
+        return session.query(statement).finally(() => session.release());
+      };
+      await ofPool(`SET synchronous_commit = ${before}; SET client_min_messages = error`);
+      expect(await setQuantity(inventory, {})).toMatchObject({ outcome: 'done' });
+      const { rows } = await ofPool(`SELECT current_setting('test.settings') AS during, ${settings} AS later`);
+      expect(rows).toEqual([{ during: `${during} warning`, later: `${before} error` }]);
+    },
+  );
+
+  it("may take longer than Prisma's own bound of a transaction, which is 5 s", async () => {
+    await withTrigger('UPDATE ON inventory_item', 'PERFORM pg_sleep(5.1)');
+    const settings = { FAST: 'off', REQUEST_DEADLINE_MS: '9000' };
+    const patient = await startService({ databaseUrl: service.databaseUrl, settings });
+    expect(await setQuantity(patient.app.get(InventoryService), { quantity: 7 })).toMatchObject({ outcome: 'done' });
+  });
+
+  it('tells why it was not applied when its session ends before the commit', async () => {
+    await withTrigger('UPDATE ON inventory_item', 'PERFORM pg_terminate_backend(pg_backend_pid())');
+    const update = inventory.setQuantity(UPDATE, performance.now() + 2_500);
+    const failure = await update.catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(NotApplied);
+    expect(describeFailure(failure)).toMatch(/^terminating connection due to administrator command/);
+    expect(await changesOf(service, 1)).toEqual([]);
+  });
+
+  // FAST=on compares no history, because that would cost each update a tenth.
+  it.each([
+    ['another quantity', 'NEW.quantity_after := 7'],
+    ['another quantity before it', 'NEW.quantity_before := 7'],
+    ['another status', `NEW.status_before := 'sold'`],
+    ['another pet', 'NEW.pet_id := 3'],
+  ])('writes nothing when a trigger makes its history tell of %s', async (_, act) => {
+    await withTrigger('INSERT ON stock_change', act);
+    for (const headers of [[], [['If-Match', '"available-1"']], [['Idempotency-Key', 'k']]] as const)
+      expect(whole(await service.update(1, 5, headers))).toEqual(refused.rule);
+    expect(await service.sql('SELECT quantity FROM inventory_item ORDER BY pet_id')).toEqual([
+      { quantity: 1 },
+      { quantity: 2 },
+    ]);
+    expect(await changesOf(service, 1)).toEqual([]);
+  });
+});

@@ -1,0 +1,76 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
+import type { TestService } from '../support/service.ts';
+import { changesOf } from '../support/updates.ts';
+import { eachService } from './services.ts';
+
+eachService(({ start }) => {
+  let service: TestService;
+
+  beforeAll(async () => {
+    service = await start();
+  });
+
+  async function setQuantity(petId: number, quantity: number, ...ifMatch: readonly string[]) {
+    const headers = ifMatch.map((field) => ['If-Match', field] as const);
+    return whole(await service.update(petId, quantity, headers));
+  }
+
+  async function expectUnchanged(ifMatch: string, expected: WholeAnswer): Promise<void> {
+    await service.sql('DELETE FROM inventory_item');
+    await service.stock([51, 5, 'pending']);
+    expect(await setQuantity(51, 6, ifMatch)).toEqual(expected);
+    expect(await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = 51')).toEqual([{ quantity: 5 }]);
+    expect(await changesOf(service, 51)).toEqual([]);
+  }
+
+  describe('PATCH /v1/inventory/:petId, If-Match', () => {
+    it.each([
+      ['"pending-5"'],
+      ['*'],
+      ['"available-5","pending-5", "pending-6"'],
+      ['"x"', '"pending-5"'],
+      ['W/"pending-5", "pending-5"'],
+    ])('matches pending-5: %s %s', async (...fields) => {
+      await service.stock([50, 5, 'pending']);
+      expect(await setQuantity(50, 6, ...fields)).toEqual(updated('50', 6, 'pending'));
+    });
+
+    it.each(['"pending-6"', '"available-5"', '"sold-0", "available-5"', '"pending-2147483648"'])(
+      'does not match pending-5, and the 412 says that the stock has changed: %s',
+      (field) => expectUnchanged(field, refused.precondition('"pending-5"')),
+    );
+
+    it.each([
+      ...['W/"pending-5"', 'W/"pending-6"', '"pending-6", W/"pending-5"', 'W/"pending-5" , "available-5"'], // nginx, CDNs
+      ...['"pending-5-gzip"', '"pending-5;gzip"', '"pending-5--gzip"', '"pending-6","pending-5-br"'], // Apache, Jetty
+      ...['"PENDING-5"', '"pending-05"', '"*"', '""', '"{pending-5}"', '"pending-5\xe4"'],
+    ])('does not match pending-5, and the 412 says that no pet has such a tag: %s', (field) =>
+      expectUnchanged(field, refused.noItemTag('"pending-5"')),
+    );
+
+    it('ignores the tag of the list', async () => {
+      const { headers } = await service.list();
+      await expectUnchanged(headers['etag'] ?? '', refused.noItemTag('"pending-5"'));
+    });
+
+    it('says of a weak tag that it never matches, also when an Idempotency-Key comes with it', async () => {
+      await service.stock([53, 5, 'pending']);
+      const headers = [
+        ['If-Match', 'W/"pending-5"'],
+        ['Idempotency-Key', 'weak-1'],
+      ] as const;
+      expect(whole(await service.update(53, 6, headers))).toEqual(refused.noItemTag('"pending-5"'));
+    });
+
+    it.each(['*', '"available-5"'])('gives 404 for a missing pet: %s', async (field) => {
+      expect(await setQuantity(99, 6, field)).toEqual(refused.noPet);
+    });
+
+    it('lets one of twenty concurrent updates succeed', async () => {
+      await service.stock([52, 0]);
+      const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => setQuantity(52, n + 1, '"available-0"')));
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(19).fill(412)]);
+    });
+  });
+});

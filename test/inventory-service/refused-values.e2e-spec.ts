@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { InventoryService } from '../../src/inventory/inventory.service.ts';
+import { refused, whole } from '../support/answers.ts';
+import type { TestService } from '../support/service.ts';
+import { UPDATE, UPDATE_KINDS, changesOf, setQuantity, stockOf } from '../support/updates.ts';
+import { eachService } from './services.ts';
+
+eachService(({ start }) => {
+  let service: TestService;
+  let inventory: InventoryService;
+
+  beforeAll(async () => {
+    service = await start();
+    inventory = service.app.get(InventoryService);
+  });
+  beforeEach(async () => {
+    await service.sql('DELETE FROM inventory_item');
+  });
+
+  /** Adds something to the tables until the test ends. */
+  async function withRule(rule: string, undo: string): Promise<void> {
+    await service.sql(rule);
+    onTestFinished(() => service.sql(undo).then(() => undefined));
+  }
+
+  /** A trigger BEFORE the event, which acts on rows with a quantity above 1,000. */
+  const meddle = (event: string, act: string, quantity = 'quantity') =>
+    withRule(
+      `CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN IF NEW.${quantity} > 1000 THEN ${act} END IF; RETURN NEW; END $$;
+       CREATE TRIGGER meddle BEFORE ${event} FOR EACH ROW EXECUTE FUNCTION meddle()`,
+      'DROP FUNCTION meddle CASCADE',
+    );
+
+  it.each([
+    [
+      'constraint',
+      () =>
+        withRule(
+          'ALTER TABLE inventory_item ADD CONSTRAINT most CHECK (quantity <= 1000)',
+          'ALTER TABLE inventory_item DROP CONSTRAINT most',
+        ),
+    ],
+    ['trigger', () => meddle('UPDATE ON inventory_item', `RAISE 'too many: %', NEW.quantity;`)],
+  ])('a value that a %s refuses fails alone, and the updates beside it are done', async (_, addRule) => {
+    const pets = Array.from({ length: 20 }, (_, at) => at + 50);
+    await service.stock(...pets.map((pet) => [pet, 0] as const));
+    await addRule();
+    const quantityOf = (pet: number) => (pet % 7 === 0 ? 1_001 : pet);
+    const asked = [...pets, 50].map((pet) => ({ petId: BigInt(pet), quantity: quantityOf(pet) }));
+    const opened = await service.database.sessions();
+    const told = await Promise.all(asked.map((update) => setQuantity(inventory, update)));
+    expect(told.map(({ outcome }) => outcome)).toEqual(
+      asked.map(({ quantity }) => (quantity > 1_000 ? 'validation_failed' : 'done')),
+    );
+    expect(await stockOf(service)).toMatchObject(
+      pets.map((pet) => ({ quantity: quantityOf(pet) > 1_000 ? 0 : quantityOf(pet) })),
+    );
+    expect(await changesOf(service, 50)).toMatchObject([
+      { before: 0, after: 50 },
+      { before: 50, after: 50 },
+    ]);
+    expect(await changesOf(service, 56)).toEqual([]);
+    expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
+    expect(await service.database.sessions()).toEqual(expect.arrayContaining(opened));
+  });
+
+  it.each([
+    ['of another table, written by a trigger', 'aside'],
+    ['of the stock', 'inventory_item'],
+  ])('a value that a unique rule %s refuses fails alone, and at once', async (_, table) => {
+    await service.stock([1, 1], [2, 2], [3, 3]);
+    await withRule(
+      `CREATE TABLE aside (quantity int);
+       CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+         'BEGIN INSERT INTO aside VALUES (NEW.quantity); RETURN NEW; END';
+       CREATE TRIGGER note BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION note();
+       CREATE UNIQUE INDEX own_rule ON ${table} (quantity); INSERT INTO aside VALUES (2)`,
+      'DROP FUNCTION note CASCADE; DROP INDEX own_rule; DROP TABLE aside',
+    );
+    const from = performance.now();
+    const told = await Promise.all([
+      setQuantity(inventory, { quantity: 2 }),
+      setQuantity(inventory, { petId: 3n, quantity: 13, idempotencyKey: randomUUID() }),
+    ]);
+    expect(told.map(({ outcome }) => outcome)).toEqual(['validation_failed', 'done']);
+    expect(whole(await service.update(1, 2))).toEqual(refused.rule);
+    expect(performance.now() - from).toBeLessThan(5_000); // not at the deadline, after 9 s
+    expect(await stockOf(service)).toMatchObject([{ quantity: 1 }, { quantity: 2 }, { quantity: 13 }]);
+  });
+
+  /** Pets 1 to 3 exist. `InventoryService` refuses more: its own tests have them. */
+  it.each([
+    ['keeps it back', 'RETURN NULL;'],
+    ['lowers it', 'NEW.quantity := 1000;'],
+    ['sets the status', `NEW.status := 'sold';`],
+    ['gives the pet another id', 'NEW.pet_id := 99;'],
+    ['gives the pet the id of another', 'NEW.pet_id := 2;'],
+    ['removes the pet', 'DELETE FROM inventory_item WHERE pet_id = NEW.pet_id; RETURN NULL;'],
+    ['writes the pet itself', 'UPDATE inventory_item SET quantity = 7 WHERE pet_id = NEW.pet_id;'],
+    ['keeps its history back', '', 'RETURN NULL;'],
+  ])('an update fails alone, and writes nothing, if a trigger %s', async (_, onStock, onHistory = '') => {
+    await service.stock([1, 1], [2, 2], [3, 3]);
+    if (onStock) await meddle('UPDATE ON inventory_item', onStock);
+    else await meddle('INSERT ON stock_change', onHistory, 'quantity_after');
+    const before = await stockOf(service);
+    const alone = [
+      await service.update(1, 1_001),
+      await service.update(1, 1_001, [['If-Match', '"available-1"']]),
+      await service.update(1, 1_001, [['Idempotency-Key', randomUUID()]]),
+    ];
+    expect(alone.map(whole)).toEqual([refused.rule, refused.rule, refused.rule]);
+    expect(await stockOf(service)).toEqual(before);
+    const beside = await Promise.all([
+      setQuantity(inventory, { petId: 1n, quantity: 1_001 }),
+      setQuantity(inventory, { petId: 2n, quantity: 12, ifMatch: ['available-2'] }),
+      setQuantity(inventory, { petId: 3n, quantity: 13 }),
+    ]);
+    expect(beside.map(({ outcome }) => outcome)).toEqual(['validation_failed', 'done', 'done']);
+    expect(await stockOf(service)).toMatchObject([{ quantity: 1 }, { quantity: 12 }, { quantity: 13 }]);
+    expect(await changesOf(service, 1)).toEqual([]);
+    expect(await changesOf(service, 2)).toMatchObject([{ before: 2, after: 12 }]);
+    expect(await changesOf(service, 3)).toMatchObject([{ before: 3, after: 13 }]);
+    const least = { petId: 1n, quantity: 1_000, idempotencyKey: randomUUID() };
+    expect(await setQuantity(inventory, least)).toMatchObject({ outcome: 'done' });
+  });
+
+  it('the log gets plain words for an update that a trigger kept back', async () => {
+    await service.stock([1, 1]);
+    await meddle('UPDATE ON inventory_item', 'RETURN NULL;');
+    const update = inventory.setQuantity({ ...UPDATE, quantity: 1_001 }, performance.now() + 9_000);
+    await expect(update).rejects.toThrow(
+      /^a trigger changed the row or kept it back; let the trigger raise an error instead$/,
+    );
+  });
+
+  describe('a trigger that writes only a column of its own', () => {
+    it.each(UPDATE_KINDS)('lets an update %s be done', async (_, members) => {
+      await service.stock([1, 1]);
+      await withRule(
+        `ALTER TABLE inventory_item ADD changed_on date;
+         CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.changed_on := now(); RETURN NEW; END';
+         CREATE TRIGGER stamp BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION stamp()`,
+        'DROP FUNCTION stamp CASCADE; ALTER TABLE inventory_item DROP changed_on',
+      );
+      expect(await setQuantity(inventory, members())).toMatchObject({ outcome: 'done' });
+      const stamped = await service.sql('SELECT changed_on IS NOT NULL AS is_stamped FROM inventory_item');
+      expect(stamped).toEqual([{ is_stamped: true }]);
+    });
+  });
+});

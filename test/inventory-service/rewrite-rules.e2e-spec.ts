@@ -1,0 +1,58 @@
+import { randomUUID } from 'node:crypto';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { InventoryService } from '../../src/inventory/inventory.service.ts';
+import type { TestService } from '../support/service.ts';
+import { listText } from '../support/stock.ts';
+import { UPDATE, setQuantity } from '../support/updates.ts';
+import { eachService } from './services.ts';
+
+eachService(({ start }) => {
+  let service: TestService;
+  let inventory: InventoryService;
+
+  beforeAll(async () => {
+    service = await start();
+    inventory = service.app.get(InventoryService);
+    await service.sql('CREATE TABLE aside AS SELECT * FROM inventory_item');
+  });
+
+  it.each([
+    ['nothing', 'UPDATE TO inventory_item DO INSTEAD NOTHING'],
+    ['nothing for some values', 'UPDATE TO inventory_item WHERE NEW.quantity > 1000 DO INSTEAD NOTHING'],
+    ['another table', 'UPDATE TO inventory_item DO INSTEAD UPDATE aside SET quantity = NEW.quantity'],
+    [
+      'another table, whose rows it returns',
+      `UPDATE TO inventory_item DO INSTEAD UPDATE aside SET quantity = NEW.quantity
+        WHERE aside.pet_id = OLD.pet_id RETURNING aside.*`,
+    ],
+    [
+      'the table itself',
+      'UPDATE TO inventory_item DO INSTEAD UPDATE inventory_item SET quantity = least(NEW.quantity, 9)',
+    ],
+    ['another table besides', 'UPDATE TO inventory_item DO ALSO INSERT INTO aside SELECT NEW.*'],
+    ['no history', 'INSERT TO stock_change DO INSTEAD NOTHING'],
+  ])('no update is made while a rule writes %s, and the failure names the rule', async (_, rule) => {
+    await service.stock([1, 1], [2, 2]);
+    await service.sql(`CREATE RULE "Most" AS ON ${rule}`);
+    const table = rule.includes('stock_change') ? 'stock_change' : 'inventory_item';
+    onTestFinished(() => service.sql(`DROP RULE IF EXISTS "Most" ON ${table}`).then(() => undefined));
+    const [{ last } = {}] = await service.sql('SELECT max(id) AS last FROM stock_change');
+    const from = performance.now();
+    const answers = await Promise.all([
+      service.update(1, 5),
+      service.update(1, 5, [['If-Match', '"available-7"']]),
+      service.update(2, 5, [['Idempotency-Key', randomUUID()]]),
+      service.update(404, 5),
+    ]);
+    expect(performance.now() - from).toBeLessThan(5_000); // not at the deadline, after 9 s
+    expect(answers.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
+    expect(JSON.parse(answers[0].text)).toMatchObject({ code: 'service_unavailable' });
+    expect((await service.list()).text).toBe(listText([1, 1], [2, 2]));
+    expect(await service.sql('SELECT FROM stock_change WHERE id > $1', [last])).toEqual([]);
+    await expect(inventory.setQuantity(UPDATE, performance.now() + 9_000)).rejects.toThrow(
+      `no update is possible with the rule "Most" on ${table}; drop it (DROP RULE), or write a trigger that raises an error`,
+    );
+    await service.sql(`ALTER TABLE ${table} DISABLE RULE "Most"`);
+    expect(await setQuantity(inventory, { quantity: 5 })).toMatchObject({ outcome: 'done' });
+  });
+});

@@ -1,0 +1,54 @@
+import { randomUUID } from 'node:crypto';
+import type { ErrorCode } from '../../src/errors/error-code.ts';
+import { asApiError } from '../../src/http/error.filter.ts';
+import type { InventoryContract, QuantityUpdate, Updated } from '../../src/inventory/inventory.contract.ts';
+import type { TestService } from './service.ts';
+
+/** Sets pet 1 to 1. */
+export const UPDATE: QuantityUpdate = {
+  petId: 1n,
+  quantity: 1,
+  ifMatch: null,
+  changedBy: 'key:test',
+  idempotencyKey: null,
+  reason: null,
+  requestId: 'request',
+};
+
+/** What makes an update one of each kind. The condition holds for a pet that is available with 1 or 2. */
+export const UPDATE_KINDS: readonly (readonly [kind: string, members: () => Partial<QuantityUpdate>])[] = [
+  ['without a condition', () => ({})],
+  ['with a condition', () => ({ ifMatch: ['available-1', 'available-2'] })],
+  ['with a key', () => ({ idempotencyKey: randomUUID() })],
+];
+
+/** What an update resolved to, or the code of its Error and the tag in it. */
+export type Told = Updated | { readonly outcome: ErrorCode; readonly tag?: string };
+
+/** Makes an update past HTTP: the updates of one turn of the event loop arrive together. */
+export async function setQuantity(
+  inventory: InventoryContract,
+  update: Partial<QuantityUpdate>,
+  patienceMs = 9_000,
+): Promise<Told> {
+  try {
+    return await inventory.setQuantity({ ...UPDATE, ...update }, performance.now() + patienceMs);
+  } catch (error) {
+    const { code, headers } = asApiError(error);
+    return { outcome: code, ...(headers['ETag'] !== undefined && { tag: headers['ETag'] }) };
+  }
+}
+
+/** The history of a pet since it was last added, by services alone, in its order. */
+export function changesOf({ sql }: Pick<TestService, 'sql'>, petId: number | bigint) {
+  return sql<{ before: number; after: number; request_id: string }>(
+    `SELECT quantity_before AS before, quantity_after AS after, request_id FROM stock_change
+      WHERE pet_id = $1 AND changed_by LIKE 'key:%'
+        AND id > (SELECT max(id) FROM stock_change WHERE pet_id = $1 AND quantity_before IS NULL) ORDER BY id`,
+    [petId],
+  );
+}
+
+/** The stock by `petId`. */
+export const stockOf = ({ sql }: Pick<TestService, 'sql'>) =>
+  sql('SELECT pet_id, quantity, status FROM inventory_item ORDER BY pet_id');
