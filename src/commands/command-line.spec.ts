@@ -1,16 +1,11 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { Failure } from '../errors/error-text.js';
-import { addExport } from './export.js';
-import { addHistory } from './history.js';
-import { addImport } from './import.js';
-import { addKeys } from './keys.js';
-import { addMigrate } from './migrate.js';
+import { commandLine } from './command-line.js';
 
 /** The parser of the command in this process, and what it prints. */
 function parser() {
-  const program = new Command('inventory');
-  for (const add of [addMigrate, addKeys, addImport, addExport, addHistory]) add(program);
+  const program = commandLine();
   let printed = '';
   const output = { writeErr: () => undefined, writeOut: (text: string) => void (printed += text) };
   const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)];
