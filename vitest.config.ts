@@ -11,9 +11,9 @@ const PROJECTS = ['plain', 'all'];
 
 /** The longest files, which begin first: otherwise one of them would run alone at the end. */
 const LONGEST = [
-  ...['start', 'history-feed', 'database-url', 'limits', 'durability', 'list-changes', 'list'],
-  ...['outcomes', 'import', 'log', 'import-under-load', 'metrics', 'locked-pets', 'cli', 'keys'],
-  ...['embedded-postgres', 'schemas', 'drain', 'migrations', 'health', 'session-settings', 'history', 'stock-list'],
+  ...['start', 'history-follow', 'database-url', 'limits', 'durability', 'list-changes', 'list', 'outcomes'],
+  ...['lost-standby', 'history-feed', 'import', 'log-output', 'import-under-load', 'metrics', 'locked-pets', 'cli'],
+  ...['keys', 'log', 'embedded-postgres', 'drain', 'migrations', 'health', 'session-settings', 'history', 'stock-list'],
 ];
 
 class LongestFirst extends BaseSequencer {
@@ -73,7 +73,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
     test: {
       ...shared,
       name: 'feed', // a longer run of the change feed's proof
-      include: ['test/commands/history-feed.e2e-spec.ts'],
+      include: ['test/commands/history-follow.e2e-spec.ts'],
       env: { FEED_SECONDS: process.env['FEED_SECONDS'] ?? '30' },
     },
   },

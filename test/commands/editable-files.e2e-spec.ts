@@ -1,0 +1,202 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { hasPooler, startPooler } from '../support/pooler.ts';
+import { BIG, csv, edited, folder, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
+import { IMPORT_CSV, inventory, SHELL_COMMAND } from './inventory-command.ts';
+
+useImportStore(SHEET, 'recorded');
+
+describe('a file of export --editable', () => {
+  it('leaves rows alone that were not edited, and writes the edited ones', async () => {
+    const { stdout } = await store.inventory('export', '--editable');
+    const rows = [
+      '1,12,available,1:available-12:',
+      '2,7,available,2:available-7:',
+      `${BIG},7,available,${BIG}:available-7:`,
+    ];
+    expect(stdout).toBe(edited(...rows));
+    await store.sql(
+      `UPDATE inventory_item SET quantity = 5 WHERE pet_id = 2; DELETE FROM inventory_item WHERE pet_id = ${BIG}`,
+    );
+    const { summary, told } = await importText(stdout.replace('\n1,12,', '\n1,13,'));
+    expect(summary).toMatchObject({ added: 0, changed: 1, unchanged: 1, gone: 1 });
+    expect(told).toEqual({ changed: ['pet 1: 12 → 13'], gone: [`pet ${BIG} (line 4)`] });
+    expect(await store.stock()).toBe('1,13,available\n2,5,available\n');
+  });
+
+  it('is refused where an edited pet has changed since, or writes the others with --stale skip and exits with 1', async () => {
+    await store.sql(
+      `UPDATE inventory_item SET quantity = 5 WHERE pet_id = 2; DELETE FROM inventory_item WHERE pet_id = ${BIG}`,
+    );
+    const text = edited(
+      '2,9,available,2:available-7:',
+      '1,13,sold,1:available-12:',
+      `${BIG},8,sold,${BIG}:available-7:`,
+    );
+    const stale = [
+      'pet 2 (line 2): the file was made from available-7, the stock is available-5',
+      `pet ${BIG} (line 4): the file was made from available-7, and the pet is gone`,
+    ];
+    const refusal = await importText(text).catch((error: unknown) => (error as Error).message.split('\n'));
+    expect(refusal).toEqual([
+      ...stale,
+      'problems in the file, all together: 2; nothing was written',
+      '2 pets are no longer as the file was made from: export again and edit that file, or repeat the import with "--stale skip" to write the others',
+    ]);
+    expect(await store.stock()).toBe('1,12,available\n2,5,available\n');
+    const { code, stdout, stderr } = await store.inventoryReading(text, ...IMPORT_CSV, '--stale', 'skip', '--json');
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^changed:\n {2}pet 1: 12 → 13, available → sold\n0 added, 1 changed, 0 unchanged, 0 removed, 2 skipped in /,
+    );
+    expect(stderr).toContain(
+      ['\nerror: skipped, because the pets have changed since the file was made:', ...stale].join('\n  '),
+    );
+    const change = { quantityBefore: 12, quantityAfter: 13, statusBefore: 'available', statusAfter: 'sold' };
+    expect(JSON.parse(stdout)).toMatchObject({
+      skipped: 2,
+      dryRun: false,
+      pets: {
+        added: [],
+        changed: [{ petId: 1, line: 3, ...change }],
+        skipped: [{ petId: 2, exported: 'available-7' }, {}],
+      },
+    });
+    expect(await store.stock()).toBe('1,13,sold\n2,5,available\n');
+  });
+
+  it('asks whether it was imported before if the stock already is as it says', async () => {
+    const text = edited('2,9,available,2:available-7:', '77,1,sold,');
+    await importText(text, { new: 'add' });
+    const again = importText(text, { new: 'add' }).catch((error: unknown) =>
+      (error as Error).message.split('\n').slice(0, 2),
+    );
+    expect(await again).toEqual([
+      'pet 2 (line 2): the file was made from available-7, the stock is available-9; was this file imported before?',
+      'line 3: pet 77 is in the store, but its exported is empty, as of a new pet; was this file imported before?',
+    ]);
+  });
+
+  it('judges what a writer that it waited for has committed', async () => {
+    const writer = await store.database.session('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2');
+    const outcome = importText(edited('2,9,available,2:available-7:')).catch(
+      (error: unknown) => (error as Error).message,
+    );
+    await untilLockWait();
+    await writer.query('COMMIT');
+    expect(await outcome).toContain('the file was made from available-7, the stock is available-6');
+  });
+
+  it('is refused if a writer that it waited for has put the pet of an edited row in anew', async () => {
+    const writer = await store.database.session('DELETE FROM inventory_item WHERE pet_id = 2');
+    await writer.query(`INSERT INTO inventory_item VALUES (2, 7, 'available')`);
+    const outcome = importText(edited('2,9,available,2:available-7:', '77,1,sold,'), { new: 'add' }).catch(
+      (error: unknown) => (error as Error).message,
+    );
+    await untilLockWait();
+    await writer.query('COMMIT');
+    expect(await outcome).toBe('another transaction was in the way; nothing was written, try again');
+    expect(await store.stock()).toBe(SHEET);
+  });
+
+  it('is refused by a store without pets', async () => {
+    await store.sql('DELETE FROM inventory_item');
+    await expect(importText(edited('1,9,sold,'))).rejects.toThrow('remove the column "exported" to add them');
+  });
+
+  it('is the same in JSON, where an item that was added has no such member', async () => {
+    for (const format of ['ndjson', 'json'] as const) {
+      const { stdout } = await store.inventory('export', '--format', format, '--editable');
+      expect(stdout).toContain(`{"petId":${BIG},"quantity":7,"status":"available","exported":"${BIG}:available-7:"}`);
+      expect((await importText(stdout, {}, `stock.${format}`)).summary).toMatchObject({ unchanged: 3, changed: 0 });
+    }
+    const items = `{"petId":1,"quantity":12,"status":"available","exported":"1:available-12:"}\n{"petId":2,"quantity":1,"status":"sold"}\n`;
+    await expect(importText(items, {}, 'stock.ndjson')).rejects.toThrow(
+      'line 2: pet 2 is in the store, but its exported',
+    );
+  });
+
+  it.skipIf(!hasPooler())('is exported and imported behind a pooler', async () => {
+    const { url } = await startPooler(store.url, 1);
+    const exported = await inventory(url, ['export', '--editable', '--end-mark']);
+    expect(exported.stderr).toBe('');
+    const text = exported.stdout.replace('\n1,12,', '\n1,13,').replace(/\n2,.*/, '');
+    const { code, stdout } = await inventory(url, [...IMPORT_CSV, '--missing', 'remove', '--json', '--quiet'], text);
+    expect([code, JSON.parse(stdout)]).toMatchObject([
+      0,
+      { changed: 1, removed: 1, kept: 0, pets: { removed: [{ petId: 2 }] } },
+    ]);
+  });
+
+  it('loses no acknowledged update, whatever a spreadsheet makes of it, beside updates', async () => {
+    const sheet = fc.record({
+      edits: fc.array(fc.record({ at: fc.nat(19), quantity: fc.nat(9) }), { maxLength: 6 }),
+      updates: fc.array(fc.record({ at: fc.nat(19), quantity: fc.nat(9) }), { maxLength: 6 }),
+      separator: fc.constantFrom(',', ';', '\t'),
+      digits: fc.constantFrom('all', 'fifteen', 'exponent'),
+      descends: fc.boolean(),
+      blankRows: fc.boolean(),
+      skips: fc.boolean(),
+    });
+    const ids = Array.from({ length: 20 }, (_, at) => 9_912_140_633_506_400n + BigInt(at) * 11n);
+    const writtenAs = (id: bigint, digits: string) =>
+      digits === 'all'
+        ? String(id)
+        : digits === 'fifteen'
+          ? `${String(id).slice(0, 15)}0`
+          : Number(id).toExponential(5).replace('e', 'E');
+    await fc.assert(
+      fc.asyncProperty(sheet, async ({ edits, updates, separator, digits, descends, blankRows, skips }) => {
+        await store.sql(`DELETE FROM inventory_item`);
+        await store.sql(`INSERT INTO inventory_item SELECT id, 5, 'available' FROM unnest($1::bigint[]) AS id`, [
+          ids.map(String),
+        ]);
+        const row = (id: bigint) => [writtenAs(id, digits), '5', 'available', `${id}:available-5:`];
+        const rows = ids.map(row);
+        for (const { at, quantity } of edits) (rows[at] ?? [])[1] = String(quantity);
+        const lines = rows.map((fields) => fields.join(separator));
+        if (descends) lines.reverse();
+        if (blankRows) lines.splice(3, 0, separator.repeat(3), '');
+        const text = [['petId', 'quantity', 'status', 'exported'].join(separator), ...lines].join('\r\n');
+        const update = (id: bigint, quantity: number) =>
+          store.sql('UPDATE inventory_item SET quantity = $2 WHERE pet_id = $1', [String(id), quantity]);
+        const importing = importText(text, { stale: skips ? 'skip' : 'refuse' }).then(
+          ({ summary }) => summary.changed,
+          () => 0,
+        );
+        for (const { at, quantity } of updates) await update(ids[at] ?? 0n, quantity);
+        await importing;
+        // Each change of the import was made from what the export had: it replaced no other update.
+        const lost = await store.sql(
+          `SELECT * FROM stock_change WHERE changed_by LIKE 'command:import%' AND quantity_before <> 5`,
+        );
+        expect(lost).toEqual([]);
+        await store.rewriteHistory('TRUNCATE stock_change');
+      }),
+      { numRuns: 25 },
+    );
+  });
+});
+
+it('the recipe of operations.md undoes an import, and leaves pets alone that have changed since', async () => {
+  const { stdout: cursor } = await store.inventory('history', 'cursor');
+  const bad = csv('1,1,sold', '2,2,sold', '77,7,sold');
+  await importText(bad, { new: 'add', missing: 'remove', by: 'ann@office stock.csv' });
+  await store.sql('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 2');
+  const operations = readFileSync('docs/operations.md', 'utf8');
+  const [, recipe = ''] = /### Undo an import\n[^]*?```sh\n([^]*?)```/.exec(operations) ?? [];
+  const script = recipe
+    .replace(/^AFTER=\d+/m, `AFTER=${cursor.trim()}`)
+    .replace(/^BY=.*$/m, `BY='ann@office stock.csv'`);
+  const run = () =>
+    execFileSync('sh', ['-c', `inventory() { ${SHELL_COMMAND} "$@"; }\n${script}`], {
+      cwd: folder,
+      env: { ...process.env, DATABASE_URL: store.url },
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
+  expect(run).toThrow('pet 2 (line 2): the file was made from sold-2, the stock is sold-3');
+  expect(await store.stock()).toBe(`1,12,available\n2,3,sold\n77,7,sold\n${BIG},7,available\n`);
+});

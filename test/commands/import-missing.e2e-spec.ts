@@ -1,0 +1,81 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { BIG, csv, file, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
+import { IMPORT_CSV, inventory, outcomeOf, startInventory, untilSessionOf } from './inventory-command.ts';
+
+useImportStore(SHEET, 'recorded');
+
+describe('--missing remove', () => {
+  it('keeps what came or changed after the file was made, as the end mark tells', async () => {
+    const { stdout } = await store.inventory('export', '--end-mark');
+    expect(stdout).toMatch(/\n# end \d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\n$/);
+    await store.sql(
+      `INSERT INTO inventory_item VALUES (88, 1, 'sold'); UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2`,
+    );
+    const lacking = stdout.replace(/\n2,.*/, '').replace(/\n9912.*/, '');
+    const { summary, told, tellsTime } = await importText(lacking, { missing: 'remove' });
+    expect([summary, tellsTime]).toMatchObject([{ removed: 1, kept: 2, unchanged: 1 }, true]);
+    expect(told).toEqual({ removed: [`pet ${BIG}: 7 available`], kept: ['pet 2: 6 available', 'pet 88: 1 sold'] });
+    expect(await store.stock()).toBe('1,12,available\n2,6,available\n88,1,sold\n');
+  });
+
+  it('gives programs the state that stays of a pet that is kept, and none of a pet that is gone', async () => {
+    const { stdout } = await store.inventory('export', '--editable', '--end-mark');
+    await store.sql(
+      `UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2; DELETE FROM inventory_item WHERE pet_id = 1`,
+    );
+    const outcome = await store.inventoryReading(
+      stdout.replace(/\n2,.*/, ''),
+      ...IMPORT_CSV,
+      '--missing',
+      'remove',
+      '--json',
+      '--quiet',
+    );
+    expect(JSON.parse(outcome.stdout)).toMatchObject({
+      pets: { kept: [{ petId: 2, quantityBefore: 6, statusBefore: 'available' }], gone: [{ petId: 1, line: 2 }] },
+    });
+    expect(outcome.stdout).not.toContain('After');
+  });
+
+  it.each(['# end', '# end 1 2026-01-01T00:00:00.000Z', '# end 999999999999999999 2026-01-01T00:00:00.000Z', ''])(
+    'removes all that the file lacks, and says so, if the store does not know its time: %j',
+    async (mark) => {
+      const path = await file('stock.csv', csv('1,12,available', mark));
+      const { code, stderr } = await store.inventory('import', path, '--missing', 'remove');
+      expect(code).toBe(0);
+      expect(stderr).toContain('the file does not tell when it was made: pets that came later are removed, too\n');
+      expect(await store.stock()).toBe('1,12,available\n');
+    },
+  );
+
+  it('keeps a pet that changed while it waited for its lock', async () => {
+    const { stdout } = await store.inventory('export', '--end-mark');
+    const writer = await store.database.session('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2');
+    const outcome = importText(stdout.replace(/\n2,.*/, ''), { missing: 'remove' });
+    await untilLockWait();
+    await writer.query('COMMIT');
+    expect((await outcome).summary).toMatchObject({ removed: 0, kept: 1 });
+  });
+
+  it('has a mark that an open writer cannot make untrue', async () => {
+    const writer = await store.database.session(`INSERT INTO inventory_item VALUES (88, 1, 'sold')`);
+    await store.sql('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2'); // with a higher id
+    const child = startInventory(store.url, ['export', '--end-mark']);
+    const exported = outcomeOf(child);
+    await untilSessionOf('export', store.database, `query LIKE '%pg_locks%'`);
+    await writer.query('COMMIT');
+    expect((await exported).stdout).toContain('\n88,1,sold\n');
+  });
+
+  it('has a bare mark if the role may not read the history, and the export says why', async () => {
+    const role = `reader_${process.pid}`;
+    await store.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'; GRANT SELECT ON inventory_item TO ${role}`);
+    onTestFinished(() => store.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`).then(() => undefined));
+    const url = Object.assign(new URL(store.url), { username: role, password: 'secret' });
+    const { code, stdout, stderr } = await inventory(url.href, ['export', '--end-mark']);
+    expect([code, stdout.endsWith('\n# end\n')]).toEqual([0, true]);
+    expect(stderr).toMatch(
+      /^the end mark does not tell when the export was made: .*permission denied for table stock_change/,
+    );
+  });
+});

@@ -1,0 +1,67 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { NOT_AS_ASKED } from '../../src/errors/error-text.ts';
+import { BIG, csv, importText, SHEET, store, useImportStore } from './import-store.ts';
+
+useImportStore(SHEET, 'recorded');
+
+describe('a rule of the operator', () => {
+  async function trigger(event: string, body: string, table = 'inventory_item'): Promise<void> {
+    await store.sql(`CREATE FUNCTION own() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN ${body} END $$;
+      CREATE TRIGGER own BEFORE ${event} ON ${table} FOR EACH ROW EXECUTE FUNCTION own()`);
+    onTestFinished(() => store.sql('DROP FUNCTION own CASCADE').then(() => undefined));
+  }
+
+  it.each([
+    ['UPDATE', 'NEW.quantity := least(NEW.quantity, 13); RETURN NEW;', [`line 3: pet 2: ${NOT_AS_ASKED}`]],
+    [
+      'UPDATE',
+      `IF NEW.quantity = 13 THEN NEW.status := 'sold'; END IF; RETURN NEW;`,
+      [`line 2: pet 1: ${NOT_AS_ASKED}`],
+    ],
+    ['UPDATE', 'RETURN NULL;', [`line 2: pet 1: ${NOT_AS_ASKED}`, `line 3: pet 2: ${NOT_AS_ASKED}`]],
+    ['INSERT', 'RETURN NULL;', [`line 4: pet 77: ${NOT_AS_ASKED}`]],
+    ['INSERT', 'NEW.quantity := 0; RETURN NEW;', [`line 4: pet 77: ${NOT_AS_ASKED}`]],
+    ['INSERT', 'NEW.pet_id := 78; RETURN NEW;', [`line 4: pet 77: ${NOT_AS_ASKED}`]],
+    ['DELETE', 'RETURN NULL;', [`pet ${BIG}: ${NOT_AS_ASKED}`]],
+  ])(
+    'that changes rows or keeps them back is told by place, and nothing is written: %s %s',
+    async (event, body, told) => {
+      await trigger(event, body);
+      const before = await store.changes();
+      const text = csv('1,13,available', '2,14,available', '77,3,sold');
+      const refusal = await importText(text, { new: 'add', missing: 'remove' }).catch(
+        (error: unknown) => (error as Error).message,
+      );
+      const count = `pets that a trigger concerns, all together: ${told.length}; nothing was written`;
+      expect(refusal).toBe([...told, count].join('\n'));
+      expect([await store.stock(), await store.changes()]).toEqual([SHEET, before]);
+    },
+  );
+
+  it.each(['RETURN NULL;', 'NEW.quantity_after := 0; RETURN NEW;'])(
+    'that changes rows of the history or keeps them back is told, and nothing is written: %s',
+    async (body) => {
+      const before = await store.changes();
+      await trigger('INSERT', body, 'stock_change');
+      const refusal = importText(csv('1,13,available'));
+      await expect(refusal).rejects.toThrow(`line 2: pet 1: ${NOT_AS_ASKED}`);
+      expect([await store.stock(), await store.changes()]).toEqual([SHEET, before]);
+    },
+  );
+
+  it('that a trigger need not change or keep back does not matter', async () => {
+    await trigger('UPDATE', 'RETURN NEW;');
+    expect((await importText(csv('1,13,available'))).summary).toMatchObject({ changed: 1 });
+  });
+
+  it.each(['UPDATE', 'INSERT', 'DELETE'])(
+    'that is a DO INSTEAD on %s is named, and nothing is written',
+    async (event) => {
+      await store.sql(`CREATE RULE "their rule" AS ON ${event} TO inventory_item DO INSTEAD NOTHING`);
+      onTestFinished(() => store.sql('DROP RULE "their rule" ON inventory_item').then(() => undefined));
+      const told = 'no import is possible with the rule "their rule" on inventory_item; drop it (DROP RULE)';
+      for (const dryRun of [true, undefined])
+        await expect(importText(csv('1,13,available'), dryRun ? { dryRun } : {})).rejects.toThrow(told);
+    },
+  );
+});

@@ -1,0 +1,155 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Client } from 'pg';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { LOCK_WITHIN_MS, mendHistory } from '../../src/history/history-mending.js';
+import { applyMigrations } from '../../src/migrations/migrations.js';
+import { createDatabase, type Database } from '../support/database.ts';
+import { folderWithLater, later, WAITING } from './later-migration.ts';
+
+/** A transaction id of another server. */
+const AHEAD = '4611686018427387904';
+
+let database: Database;
+let client: Client;
+
+beforeEach(async () => {
+  database = await createDatabase({ migrated: false });
+  client = await database.session();
+});
+
+const rows = async (sql: string): Promise<unknown[]> => (await client.query<object>(sql)).rows;
+
+async function migrateAndAddPets(): Promise<void> {
+  await applyMigrations(database.url);
+  await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
+}
+
+describe('migrations', () => {
+  it.each([
+    [
+      'leave the highest of several rows',
+      `INSERT INTO stock_change_pruned VALUES (7, '2020-01-01Z'), (5, '2021-01-01Z')`,
+      7,
+    ],
+    ['add a row where all changes may follow pruned ones', `DELETE FROM stock_change_pruned`, 3],
+  ])('of a restore without the schema %s of what was pruned', async (_, restored, last) => {
+    await migrateAndAddPets();
+    await client.query(restored);
+    await applyMigrations(database.url);
+    const left = await rows(
+      `SELECT last_id::int, last_changed_at > '2020-06-01Z' AS is_later FROM stock_change_pruned`,
+    );
+    expect(left).toEqual([{ last_id: last, is_later: true }]);
+  });
+
+  describe('of a history that logical replication copied without its id sequence', () => {
+    const SEQUENCE = `pg_get_serial_sequence('stock_change', 'id')`;
+    const next = async () =>
+      Number((await client.query<{ id: string }>(`SELECT nextval(${SEQUENCE}) AS id`)).rows[0]?.id);
+
+    it('set a sequence that was never used, while another session reads the history', async () => {
+      await applyMigrations(database.url);
+      await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 1, 'there')`);
+      await client.query('BEGIN; SELECT FROM stock_change');
+      await applyMigrations(database.url);
+      expect(await next()).toBe(2);
+    });
+
+    it.each([
+      ['change', `stock_change (changed_in, pet_id, changed_by) VALUES ('${AHEAD}', 1, 'there')`],
+      ['mark of an unrecorded change', `unrecorded_change VALUES ('${AHEAD}')`],
+    ])('leave no %s that names a transaction of the future', async (_, row) => {
+      await applyMigrations(database.url);
+      await client.query(`INSERT INTO ${row}`);
+      await applyMigrations(database.url);
+      const left = `SELECT changed_in FROM stock_change UNION SELECT changed_in FROM unrecorded_change`;
+      expect(await rows(left)).not.toContainEqual({ changed_in: AHEAD });
+    });
+
+    it('leave no mark that names the next transaction, and no setting in their session', async () => {
+      await applyMigrations(database.url);
+      await client.query('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated');
+      await mendHistory(client);
+      const mark = 'INSERT INTO unrecorded_change VALUES ((pg_current_xact_id()::text::bigint + 1)::text::xid8)';
+      const left = async () => {
+        await client.query(mark);
+        await mendHistory(client);
+        return await rows('DELETE FROM unrecorded_change RETURNING changed_in');
+      };
+      await expect.poll(left, { interval: 1 }).toEqual([]); // another test may begin that transaction first
+      const kept = `SELECT current_setting('inventory.history') AS history, current_setting('lock_timeout') AS lock`;
+      expect(await rows(kept)).toEqual([{ history: '', lock: '0' }]);
+    });
+
+    it('wait for who prunes the history before they move those of its rows that lie ahead', async () => {
+      await applyMigrations(database.url);
+      await client.query(
+        `INSERT INTO stock_change (pet_id, changed_by, changed_in) VALUES (1, 'there', '${AHEAD}'), (2, 'here', '3');
+         INSERT INTO unrecorded_change VALUES ('${AHEAD}'), ('3');
+         SELECT setval(pg_get_serial_sequence('stock_change', 'id'), 1, false)`,
+      );
+      // As in every release: the lock of one that prunes while another migrates.
+      const prune = await database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory history', 0))`);
+      const applied = applyMigrations(database.url, folderWithLater());
+      // Longer than the migration itself may wait.
+      expect(await Promise.race([applied, pause(LOCK_WITHIN_MS + 300, 'waits')])).toBe('waits');
+      await prune.end();
+      expect(await applied).toEqual([later]);
+      expect(await rows(`SELECT pet_id FROM stock_change WHERE changed_in = '3'`)).toEqual([{ pet_id: '2' }]);
+      expect(await rows('SELECT changed_in FROM unrecorded_change')).toEqual([{ changed_in: '3' }]);
+      expect(await next()).toBe(3); // the sequence lagged, too
+    });
+
+    it('never set the sequence back', async () => {
+      await migrateAndAddPets();
+      for (let ids = 0; ids < 10; ids++) await next();
+      await applyMigrations(database.url);
+      expect(await next()).toBe(14);
+    });
+
+    it('can raise the sequence while updates go on', async () => {
+      await migrateAndAddPets();
+      await client.query(
+        `INSERT INTO stock_change (pet_id, id, changed_by) SELECT 9, n, 'there' FROM generate_series(100, 3000) n`,
+      );
+      let isOver = false;
+      const ids: number[] = [];
+      const writers = Array.from({ length: 4 }, async (_, pet) => {
+        const writer = await database.session();
+        while (!isOver) {
+          const { rows } = await writer.query<{ id: string }>(
+            `INSERT INTO stock_change (pet_id, changed_by) VALUES (${pet}, 'here') RETURNING id`,
+          );
+          ids.push(Number(rows[0]?.id));
+        }
+      });
+      for (let run = 0; run < 10; run++) await applyMigrations(database.url);
+      isOver = true;
+      await Promise.all(writers);
+      expect(new Set(ids).size).toBe(ids.length);
+      expect(await next()).toBeGreaterThan(Math.max(3_000, ...ids));
+    });
+
+    it('stop waiting after a short time, and when run again continue after the highest id', async () => {
+      await migrateAndAddPets();
+      await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
+      await client.query(`BEGIN; INSERT INTO stock_change (pet_id, changed_by) VALUES (2, 'an import')`);
+      await expect(applyMigrations(database.url)).rejects.toMatchObject({ code: '55P03' });
+      await client.query('COMMIT');
+      await applyMigrations(database.url);
+      expect(await next()).toBe(5_001);
+    });
+
+    it('never set it back below ids that were taken while they waited', async () => {
+      await migrateAndAddPets();
+      const writer = await database.session('LOCK TABLE stock_change IN ROW EXCLUSIVE MODE');
+      await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
+      const applied = applyMigrations(database.url).catch(() => undefined); // a busy machine may exceed the lock's time
+      await expect.poll(() => rows(WAITING), { interval: 10 }).toHaveLength(1);
+      await client.query(`SELECT setval(${SEQUENCE}, 6000)`);
+      await writer.query('COMMIT');
+      await applied;
+      expect(await next()).toBe(6_001);
+    });
+  });
+});
