@@ -1,42 +1,66 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { NOT_NEWEST } from '../src/errors/error-text.ts';
 import { applyMigrations } from '../src/migrations/migrations.ts';
-import { failed, IMPORT_CSV, inventory } from './commands/inventory-command.ts';
+import { failed, IMPORT_CSV, inventory, printed } from './commands/inventory-command.ts';
 import { createDatabase, type Database } from './support/database.ts';
-import { ask } from './support/http-client.ts';
 import { ServiceProcess } from './support/service-process.ts';
+import { startService } from './support/service.ts';
 import { listText, type Pet } from './support/stock.ts';
 
 /** Needs quotes. */
 const SHOP = '"Pet shop, 2"';
 const urlOf = (database: Database, schema: string) =>
   `${database.url}?schema=${encodeURIComponent(schema.replaceAll('"', ''))}`;
+const TABLES = `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`;
+const IMPORTED = 'petId,quantity,status\n1,7,available\n';
+
+/** Runs SQL for each table of the schema `public`; `%1$I` is its name. */
+const forEachTable = (sql: string) =>
+  `DO $do$ DECLARE one text; BEGIN FOR one IN ${TABLES} LOOP EXECUTE format($sql$ ${sql} $sql$, one); END LOOP; END $do$`;
 
 /** A store in one schema: its services, its commands, and its tables by SQL. */
 async function openSchema(database: Database, schema: string, key: string) {
   const url = urlOf(database, schema);
-  const started = ['on', 'off'].map((FAST) => ServiceProcess.onFreePort({ DATABASE_URL: url, FAST }));
-  const services = await Promise.all(started);
-  for (const service of services) service.start();
-  for (const service of services) await service.line(({ msg }) => /^(not )?ready/.test(String(msg)));
+  const services = await Promise.all(
+    ['on', 'off'].map((FAST) => startService({ databaseUrl: url, key, settings: { FAST }, awaitsReady: false })),
+  );
   const session = await database.session();
   await session.query(`SET search_path = ${schema}`);
   const sql = async (statement: string) => (await session.query<Record<string, unknown>>(statement)).rows;
-  const list = async ({ port }: ServiceProcess) =>
-    (await ask(port, { target: '/v1/inventory', headers: [['Authorization', `Bearer ${key}`]] })).text;
 
   async function expectListsAfter(statement: string, ...pets: readonly Pet[]): Promise<void> {
     await sql(statement);
-    for (const service of services) expect(await list(service)).toBe(listText(...pets));
+    for (const service of services) expect((await service.list()).text).toBe(listText(...pets));
+  }
+  const idsOfChanges = async () => (await sql('SELECT id::int FROM stock_change ORDER BY id')).map(({ id }) => id);
+  /** The feed has the changes of the pet 2 to 9 and back, which are the last. @returns the id of the first */
+  async function expectFeed(): Promise<unknown> {
+    const [before, last] = (await idsOfChanges()).slice(-2);
+    const feed = await inventory(url, ['history', '--json', '--after', String(Number(before) - 1)]);
+    expect(feed.stdout.match(/"id":\d+|"quantityAfter":\d+/g)).toEqual(
+      [before, last].flatMap((id, at) => [`"id":${String(id)}`, `"quantityAfter":${[9, 2][at]}`]),
+    );
+    return before;
+  }
+  async function expectPruned(upTo: unknown): Promise<void> {
+    await inventory(url, ['history', 'prune', '--before', '0s']);
+    expect(await sql(`SELECT last_id::int AS pruned FROM stock_change_pruned`)).toEqual([{ pruned: upTo }]);
   }
 
   return {
-    services,
+    url,
     sql,
+    expectFeed,
+    expectPruned,
+    async expectUnavailable(): Promise<void> {
+      for (const service of services) expect((await service.list()).status).toBe(503);
+    },
     /** The services get ready by themselves afterwards. */
     async migrate(): Promise<void> {
       await applyMigrations(url);
-      for (const service of services) await service.becomesReady();
+      for (const service of services)
+        await expect.poll(async () => (await fetch(`${service.url}/health/ready`)).status).toBe(200);
     },
     /** Lists after changes by SQL and by an import; the history, its feed and its pruning. */
     async expectRight(): Promise<void> {
@@ -47,17 +71,11 @@ async function openSchema(database: Database, schema: string, key: string) {
       await expectListsAfter(unrecorded(8), [1, 1], [2, 9], [3, 8]);
       await expectListsAfter(unrecorded(3), [1, 1], [2, 9], [3, 3]);
       await expectListsAfter('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 2', [1, 1], [2, 2], [3, 3]);
-      const [{ ids } = {}] = await sql('SELECT array_agg(id::int ORDER BY id) AS ids FROM stock_change');
-      const [before = 0, last = 0] = (ids as number[]).slice(-2);
-      const feed = await inventory(url, ['history', '--json', '--after', String(before - 1)]);
-      expect(feed.stdout.match(/"id":\d+|"quantityAfter":\d+/g)).toEqual(
-        [before, last].flatMap((id, at) => [`"id":${id}`, `"quantityAfter":${[9, 2][at]}`]),
-      );
-      const imported = await inventory(url, [...IMPORT_CSV, '--json'], 'petId,quantity,status\n1,7,available\n');
+      const before = await expectFeed();
+      const imported = await inventory(url, [...IMPORT_CSV, '--json'], IMPORTED);
       expect([imported.code, JSON.parse(imported.stdout)]).toMatchObject([0, { changed: 1 }]);
       await expectListsAfter('', [1, 7], [2, 2], [3, 3]);
-      await inventory(url, ['history', 'prune', '--before', '0s']);
-      expect(await sql(`SELECT last_id::int AS pruned FROM stock_change_pruned`)).toEqual([{ pruned: before }]);
+      await expectPruned(before);
       await expectListsAfter('UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1', [1, 1], [2, 2], [3, 3]);
     },
   };
@@ -81,40 +99,75 @@ async function createStore() {
   const functions = await functionsOf(database, 'public');
   const names = [...functions.keys()];
   const withPath = names.filter((name) => functions.get(name)?.includes('search_path'));
+
+  /** The functions are those of `public`, with their own search path. */
   async function expectMended(): Promise<void> {
     const there = await functionsOf(database, SHOP);
     const renamed = names.map((name) => [name, functions.get(name)?.replace('=public,', `=${SHOP},`)] as const);
     expect([...there]).toEqual(renamed);
   }
-  return { database, key, names: names.join(', '), withPath: withPath.join(', '), expectMended };
+  /** A second store, whose history has other ids. */
+  async function createAnother(): Promise<void> {
+    await applyMigrations(database.url);
+    await database.addKey(key);
+    await database.sql(`INSERT INTO inventory_item VALUES (4, 4, 'sold'); DELETE FROM inventory_item`);
+    await database.stock([1, 1], [2, 2], [3, 3]);
+  }
+  return { database, key, names, withPath, expectMended, createAnother };
 }
 
-const notReady = (functions: string) =>
-  `not ready: the schema was renamed or copied, or its tables moved: ${functions} belong to another schema; run "inventory migrate"`;
+type Created = Awaited<ReturnType<typeof createStore>>;
+
+async function expectNotReady(databaseUrl: string, functions: readonly string[]): Promise<void> {
+  const service = await ServiceProcess.onFreePort({ DATABASE_URL: databaseUrl });
+  service.start();
+  const told = `not ready: the schema was renamed or copied, or its tables moved: ${functions.join(', ')} belong to another schema; run "inventory migrate"`;
+  await service.line(({ msg }) => msg === told);
+  await service.kill();
+}
+
+/** Dump, rename and restore: in one database, or in two. */
+async function copy({ database, createAnother }: Created): Promise<void> {
+  await database.sql(`ALTER SCHEMA public RENAME TO ${SHOP}; CREATE SCHEMA public`);
+  await createAnother();
+}
+
+/** As the restore of a dump in which an editor replaced "public." but not the search paths of the functions. */
+async function restoreEdited({ database, withPath, createAnother }: Created): Promise<void> {
+  await database.sql(`CREATE SCHEMA ${SHOP}`);
+  await applyMigrations(urlOf(database, SHOP));
+  const paths = withPath.map((name) => `ALTER FUNCTION ${SHOP}.${name} SET search_path = public, pg_temp`);
+  const sequenceOf = (schema: string) => `pg_get_serial_sequence('${schema}.stock_change', 'id')`;
+  await database.sql(`BEGIN; ${paths.join(';')}; SET LOCAL session_replication_role = replica;
+    ${forEachTable(`DELETE FROM ${SHOP}.%1$I; INSERT INTO ${SHOP}.%1$I SELECT copied.* FROM public.%1$I AS original,
+      json_populate_record(NULL::${SHOP}.%1$I, row_to_json(original)) AS copied`)};
+    SELECT setval(${sequenceOf(SHOP)}, nextval(${sequenceOf('public')})); COMMIT`);
+  await database.sql('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
+  await createAnother();
+}
 
 describe('a store', { timeout: 120_000 }, () => {
   it('whose schema was renamed is right before and after "migrate"', async () => {
     const { database, key, withPath, expectMended } = await createStore();
     await database.sql(`ALTER SCHEMA public RENAME TO ${SHOP}`);
     const shop = await openSchema(database, SHOP, key);
-    for (const { log } of shop.services) expect(log).toContain(JSON.stringify(notReady(withPath)));
+    await expectNotReady(shop.url, withPath);
     await shop.expectRight();
     await shop.migrate();
     await expectMended();
     await shop.expectRight();
   });
 
-  // Dump, rename and restore: in one database, or in two.
-  it('whose schema was copied or restored under another name is right before and after "migrate", and so is the other', async () => {
-    const { database, key, withPath, expectMended } = await createStore();
-    await database.sql(`ALTER SCHEMA public RENAME TO ${SHOP}; CREATE SCHEMA public`);
-    await applyMigrations(database.url);
-    await database.addKey(key);
-    await database.sql(`INSERT INTO inventory_item VALUES (4, 4, 'sold'); DELETE FROM inventory_item`); // other ids from now on
-    await database.stock([1, 1], [2, 2], [3, 3]);
+  it.each([
+    ['copied', copy],
+    ['restored from a dump that an editor changed', restoreEdited],
+  ])('whose schema was %s is right before and after "migrate", and so is the other', async (_, make) => {
+    const created = await createStore();
+    const { database, key, withPath, expectMended } = created;
+    await make(created);
     const shop = await openSchema(database, SHOP, key);
     const other = await openSchema(database, 'public', key);
-    for (const { log } of shop.services) expect(log).toContain(JSON.stringify(notReady(withPath)));
+    await expectNotReady(shop.url, withPath);
     for (const store of [shop, other]) await store.expectRight();
     for (const store of [shop, other]) await store.migrate();
     await expectMended();
@@ -123,34 +176,34 @@ describe('a store', { timeout: 120_000 }, () => {
     await shop.expectRight();
   });
 
-  it('whose tables moved to another schema records changes, and is right after "migrate"', async () => {
-    const { database, key, names, expectMended } = await createStore();
-    await database.sql(`CREATE SCHEMA ${SHOP}; DO $$ DECLARE moved text; BEGIN
-      FOR moved IN SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
-      LOOP EXECUTE format('ALTER TABLE public.%I SET SCHEMA ${SHOP}', moved); END LOOP; END $$`);
+  it('whose tables moved to another schema records and prunes changes, imports none, and is right after "migrate"', async () => {
+    const { database, key, names, expectMended, createAnother } = await createStore();
+    await database.sql(`CREATE SCHEMA ${SHOP}; ${forEachTable(`ALTER TABLE public.%1$I SET SCHEMA ${SHOP}`)}`);
     const shop = await openSchema(database, SHOP, key);
-    for (const { log } of shop.services) expect(log).toContain(JSON.stringify(notReady(names)));
-    for (const quantity of [5, 1]) await shop.sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 1`);
-    const quantities = await shop.sql('SELECT quantity_after FROM stock_change WHERE pet_id = 1 ORDER BY id');
-    expect(quantities.map(({ quantity_after }) => quantity_after)).toEqual([1, 5, 1]);
+    await expectNotReady(shop.url, names);
+    await shop.expectUnavailable();
+    for (const quantity of [9, 2]) await shop.sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 2`);
+    const before = await shop.expectFeed();
+    expect(await inventory(shop.url, ['history', '--verify'])).toEqual(printed('the history of all 3 pets is whole\n'));
+    expect(await inventory(shop.url, IMPORT_CSV, IMPORTED)).toEqual(failed(NOT_NEWEST));
+    await shop.expectPruned(before);
     await shop.migrate();
     await expectMended();
     await shop.expectRight();
     // Nothing is left that would be in the way of a new store.
-    await applyMigrations(database.url);
-    await database.addKey(key);
-    await database.stock([1, 1], [2, 2], [3, 3]);
+    await createAnother();
     const left = await openSchema(database, 'public', key);
     for (const store of [left, shop]) await store.expectRight();
   });
 
   it('whose tables were copied without their functions is not called up to date', async () => {
     const { database, names } = await createStore();
-    const tables = `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`;
-    await database.sql(`CREATE SCHEMA ${SHOP}; DO $$ DECLARE one text; BEGIN FOR one IN ${tables} LOOP
-      EXECUTE format('CREATE TABLE ${SHOP}.%1$I (LIKE public.%1$I INCLUDING ALL); INSERT INTO ${SHOP}.%1$I TABLE public.%1$I', one);
-      END LOOP; END $$`);
-    const why = `the schema was copied without its functions ${names}; copy it with pg_dump and ALTER SCHEMA … RENAME instead`;
+    await database.sql(
+      `CREATE SCHEMA ${SHOP}; ${forEachTable(
+        `CREATE TABLE ${SHOP}.%1$I (LIKE public.%1$I INCLUDING ALL); INSERT INTO ${SHOP}.%1$I TABLE public.%1$I`,
+      )}`,
+    );
+    const why = `the schema was copied without its functions ${names.join(', ')}; copy it with pg_dump and ALTER SCHEMA … RENAME instead`;
     expect(await inventory(urlOf(database, SHOP), ['migrate'])).toEqual(failed(why));
   });
 });

@@ -31,6 +31,8 @@ export interface ServiceOptions {
   readonly key?: string;
   /** Changes the application before it listens, for example by a middleware. */
   readonly prepare?: (app: NestExpressApplication) => void | Promise<void>;
+  /** Default: true. */
+  readonly awaitsReady?: boolean;
 }
 
 /** The real service on a real port of 127.0.0.1, in this process. */
@@ -41,7 +43,8 @@ export type TestService = Awaited<ReturnType<typeof startService>>;
  * or of the file whose hook starts it.
  */
 export async function startService(options: ServiceOptions = {}) {
-  const { settings = {}, limits = {}, databaseUrl, key = randomBytes(32).toString('hex'), prepare } = options;
+  const { settings = {}, limits = {}, databaseUrl, prepare, awaitsReady = true } = options;
+  const { key = randomBytes(32).toString('hex') } = options;
   const database = databaseUrl === undefined ? await createDatabase() : new Database(databaseUrl);
   const app = await createApp(
     readSettings({
@@ -60,7 +63,8 @@ export async function startService(options: ServiceOptions = {}) {
   const breaches = watchContract(server);
   const { port } = server.address() as AddressInfo;
   const ready = () => ask(port, { target: '/health/ready' });
-  await vi.waitFor(async () => expect((await ready()).text).toBe('{"status":"ok"}'), { timeout: 15_000, interval: 20 });
+  const expectReady = async () => expect((await ready()).text).toBe('{"status":"ok"}');
+  if (awaitsReady) await vi.waitFor(expectReady, { timeout: 15_000, interval: 20 });
   const client = await database.session();
   const bearer = [['Authorization', `Bearer ${key}`]] as const;
 
