@@ -11,8 +11,18 @@ const PROJECTS = ['plain', 'all'];
 
 /** The longest files, which begin first: otherwise one of them would run alone at the end. */
 const LONGEST = [
-  ...['start', 'history-follow', 'database-url', 'limits', 'durability', 'list-changes', 'list', 'outcomes'],
-  ...['lost-standby', 'history-feed', 'import', 'log-output', 'import-under-load', 'metrics', 'locked-pets', 'cli'],
+  ...['start', 'history-follow', 'database-url', 'limits', 'list-changes', 'slow-networks', 'outcomes'],
+  ...[
+    'lost-standby',
+    'standbys',
+    'history-feed',
+    'import',
+    'log-output',
+    'import-under-load',
+    'metrics',
+    'locked-pets',
+    'cli',
+  ],
   ...['keys', 'log', 'embedded-postgres', 'drain', 'migrations', 'health', 'session-settings', 'history', 'stock-list'],
 ];
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FAULTS, type Fault } from '../faults.ts';
-import { atLeast, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
+import { atLeast, Stage, type Figure, type Scenarios, type StageOptions, type World } from '../stage.ts';
 
 /** Faults that are over at once, again and again under load. */
 export const INTERRUPTIONS: Scenarios = {
@@ -8,10 +8,15 @@ export const INTERRUPTIONS: Scenarios = {
     Object.entries(FAULTS).map(([name, fault]) => [name, (world: World) => interrupt(world, { [name]: fault })]),
   ),
   'every-fault': (world) => interrupt(world, FAULTS),
+  'every-fault-fast-off': (world) => interrupt(world, FAULTS, { FAST: 'off' }),
 };
 
-async function interrupt(world: World, faults: Readonly<Record<string, Fault>>): Promise<Figure[]> {
-  await using stage = await Stage.open(world, { proxied: true });
+async function interrupt(
+  world: World,
+  faults: Readonly<Record<string, Fault>>,
+  settings: StageOptions['settings'] = {},
+): Promise<Figure[]> {
+  await using stage = await Stage.open(world, { proxied: true, settings });
   stage.startLoad({ workers: 32 });
   for (let round = 0; round < world.size.rounds; round++) {
     for (const [name, fault] of world.random.shuffled(Object.entries(faults))) {

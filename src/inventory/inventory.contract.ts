@@ -9,10 +9,13 @@ import type { StockList } from './stock-list.js';
  * `test/inventory-service/lists.e2e-spec.ts`, which tries both services, directly and behind PgBouncer.
  *
  * Lists:
- * - A list is complete, in ascending `petId`, and of one moment after its request's key check.
- * - Equal lists are one list, whoever reads them, and have the same tags in every process.
- * - The stock is read once at a time. Requests that come during a reading share the next one.
- * - The database begins to respond by the request's deadline. A reading ends within 25 s, however long the list is.
+ * - A list is complete, in ascending `petId`, with every digit (test: lists).
+ * - It is of one moment after its request's key check, whoever changes the stock, and how (tests: list-changes, locked-tables,
+ *   slow-networks, standbys), and after a crash, too (tests: crashes, replaced-databases).
+ * - Equal lists are one list, whoever reads them (test: lists), and have the same tags in every process (tests: list-tags, list-changes).
+ * - The stock is read once at a time. Requests that come during a reading share the next one (test: lists).
+ * - The database begins to respond by the request's deadline (tests: locked-tables, slow-networks). A reading ends within 25 s,
+ *   however long the list is (test: long-lists).
  *
  * Updates:
  * - An update that resolves is committed and durable (test: crashes). Every list that is requested later shows it, or a later
@@ -29,8 +32,8 @@ import type { StockList } from './stock-list.js';
  *   that is unknown. An update whose outcome is unknown is never repeated (test: outcomes).
  *
  * Both:
- * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once.
- * - A lost synchronous standby holds five commits at most, and no list. The metrics tell how many.
+ * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once (test: bounds).
+ * - A lost synchronous standby holds five commits at most, and no list. The metrics tell how many (test: lost-standby).
  */
 export interface InventoryContract {
   readonly counts: InventoryCounts;

@@ -1,5 +1,5 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { asApiError } from '../../src/http/error.filter.ts';
 import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
@@ -74,46 +74,26 @@ eachService(({ start }) => {
     });
   });
 
-  describe('equal lists', () => {
-    it.each([
-      ['of an ordinary table', ''],
-      [
-        'of a table with row security, whose list the service does not keep',
-        'ALTER TABLE inventory_item ENABLE ROW LEVEL SECURITY',
-      ],
-    ])('are one list, %s', async (_, prepare) => {
-      const service = await start();
-      await service.stock(...pets(3_000).map((pet) => [pet, 0] as const));
-      if (prepare) await service.sql(prepare);
+  describe('at most MAX_WAITING_REQUESTS lists wait', () => {
+    it('and more are refused at once', async () => {
+      const service = await start({ settings: { MAX_WAITING_REQUESTS: '3' } });
+      await service.stock([1, 0]);
       const inventory = service.app.get(InventoryService);
-      const list = () =>
-        inventory.list({ snapshot: { life: null, transactions: '' }, deadline: performance.now() + 9_000 });
-      const first = await list();
-      expect(await list()).toBe(first);
-      await service.stock([1_500, 1]);
-      const changed = await list();
-      expect(changed.tag('identity')).not.toBe(first.tag('identity'));
-      expect(changed.bytesNotIn(first)).toBeLessThan(changed.plain.length); // what did not change is shared
-    });
-  });
-
-  it('a slow reader gets its list whole, however many equal lists others read', async () => {
-    const service = await start();
-    await service.sql(`ALTER TABLE inventory_item DISABLE TRIGGER USER;
-      INSERT INTO inventory_item SELECT n * 9000000000000, n, 'pending' FROM generate_series(1, 50000) n`);
-    const { length } = (await service.list()).text;
-    const read = async () => {
-      const response = await fetch(`${service.url}/v1/inventory`, {
-        headers: { Authorization: `Bearer ${service.key}` },
+      const holder = await service.database.session('LOCK TABLE inventory_item');
+      let refused = 0;
+      const outcomes = pets(20).map(async () => {
+        const deadline = performance.now() + 9_000;
+        const list = inventory.list({ snapshot: { life: null, transactions: '' }, deadline });
+        const outcome = await list.then(
+          () => '200',
+          (error: unknown) => asApiError(error).code,
+        );
+        if (outcome !== '200') refused++;
+        return outcome;
       });
-      await pause(1_500);
-      return (await response.text().catch(() => '')).length;
-    };
-    const lengths: Promise<number>[] = [];
-    for (let n = 0; n < 25; n++) {
-      lengths.push(read());
-      await pause(20);
-    }
-    expect(new Set(await Promise.all(lengths))).toEqual(new Set([length]));
+      await expect.poll(() => refused).toBeGreaterThanOrEqual(14); // three wait, and three at most are under way
+      await holder.end();
+      expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['service_unavailable', '200']));
+    });
   });
 });

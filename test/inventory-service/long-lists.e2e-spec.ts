@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import { createDatabase } from '../support/database.ts';
 import { ask } from '../support/http-client.ts';
 import { ServiceProcess } from '../support/service-process.ts';
+import { SERVICES } from './services.ts';
 
 /** A million takes half a minute: `LONG_LIST=1000000 npx vitest run test/inventory-service/long`. */
 const PETS = Number(process.env['LONG_LIST'] ?? 200_000);
@@ -12,15 +13,13 @@ const READERS = 8;
 /** Without LONG_LIST, other tests run beside: they make everything slow. */
 const [BUSY_MS, REQUEST_DEADLINE_MS] = process.env['LONG_LIST'] === undefined ? [3_000, '9000'] : [250, '2500'];
 
-it.each(['off', 'on'])(
-  'a long list reaches eight readers at once while updates are made and the process answers, with FAST=%s',
+it.each(SERVICES)(
+  '%s sends a long list to eight readers at once while updates are made and the process answers',
   { timeout: 120_000 },
-  async (FAST) => {
+  async (_, FAST) => {
     const database = await createDatabase();
-    await database.sql(`ALTER TABLE inventory_item DISABLE TRIGGER USER;
-      INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, ${PETS}) n;
-      ALTER TABLE inventory_item ENABLE TRIGGER USER; ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated;
-      ANALYZE inventory_item`);
+    await database.fill(`SELECT n, 0, 'available' FROM generate_series(1, ${PETS}) n`);
+    await database.sql('ANALYZE inventory_item');
     const key = randomBytes(32).toString('hex');
     const settings = {
       DATABASE_URL: database.url,

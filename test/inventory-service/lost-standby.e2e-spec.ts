@@ -64,11 +64,17 @@ eachService(({ start }) => {
     async () => {
       const service = await start({ databaseUrl: replicated.primary.url, settings: { REQUEST_DEADLINE_MS: '2000' } });
       expect(await codeOf(service.update(100, 1))).toBe('200');
+      await onPrimary('UPDATE api_key SET last_used_at = NULL');
       await loseStandby();
+      const late = await start({ databaseUrl: replicated.primary.url, key: service.key });
+      expect((await late.list()).status).toBe(200);
+      await expect.poll(() => onPrimary('SELECT FROM api_key WHERE last_used_at IS NOT NULL')).toHaveLength(1); // waits for nobody
       const codes: string[] = [];
       let most = 0;
       for (let pet = 1; codes.slice(-8).filter((code) => code === 'service_unavailable').length < 8; pet += 2) {
-        const updates = [pet, pet + 1].map((each) => codeOf(service.update((each % 99) + 1, 5)));
+        const updates = [pet, pet + 1].map((each) =>
+          codeOf(service.update((each % 99) + 1, 5, [['X-Request-Id', `r${service.port}-${each - 1}`]])),
+        );
         const lists = await Promise.all([service.list(), service.list()]);
         expect(lists.map(({ status }) => status)).toEqual([200, 200]);
         codes.push(...(await Promise.all(updates)));
@@ -80,9 +86,15 @@ eachService(({ start }) => {
       const headers = { Authorization: `Bearer ${service.key}` };
       const metrics = await (await fetch(`${service.url}/metrics`, { headers })).text();
       expect(metrics).toMatch(/^inventory_held_commits [45]$/m);
+      await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+      await expect.poll(() => codeOf(service.update(100, 2))).toBe('outcome_unknown'); // there is room again
       await findStandby();
-      await expect.poll(() => codeOf(service.update(100, 2))).toBe('200');
+      await expect.poll(() => codeOf(service.update(100, 3))).toBe('200');
       expect(await held()).toEqual([]);
+      const written = await onPrimary(`SELECT request_id FROM stock_change WHERE request_id LIKE 'r${service.port}-%'`);
+      expect(written.map((row) => codes[Number(String(row['request_id']).split('-')[1])])).not.toContain(
+        'service_unavailable',
+      );
     },
   );
 });

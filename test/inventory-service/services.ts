@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
-import { afterAll, describe } from 'vitest';
-import { createDatabase } from '../support/database.ts';
+import { afterAll, describe, expect } from 'vitest';
+import { type Database, createDatabase } from '../support/database.ts';
 import { hasPooler, startPooler } from '../support/pooler.ts';
 import { type ServiceOptions, type TestService, startService } from '../support/service.ts';
 
@@ -53,4 +53,38 @@ export function eachService(promises: (kind: ServiceKind) => void): void {
       afterAll(() => Promise.all(started.map((service) => service.stop())));
     });
   }
+}
+
+export type NamedService = TestService & { readonly name: string };
+
+/** Starts all of them on one database, with one key: for tests that take too long to run for each. */
+export async function startEveryService(options: Options & { readonly databaseUrl: string }): Promise<NamedService[]> {
+  const services: NamedService[] = [];
+  for (const kind of KINDS) {
+    if (kind.isPooled && !hasPooler()) continue;
+    const key = services[0]?.key;
+    const service = await startKind(kind, key === undefined ? options : { key, ...options });
+    services.push({ ...service, name: kind.name });
+  }
+  return services;
+}
+
+/** Asks all of them for their list, at the same time. */
+export async function expectLists(services: readonly NamedService[], text: string): Promise<void> {
+  const lists = await Promise.all(services.map(async ({ name, list }) => [name, (await list()).text]));
+  expect(Object.fromEntries(lists)).toEqual(Object.fromEntries(services.map(({ name }) => [name, text])));
+}
+
+/** Until a list uses up no transaction id: a service notes the use of its key, and names the life of the server. */
+export async function untilQuiet(database: Database, services: readonly NamedService[], text: string): Promise<void> {
+  const isQuiet = async () => {
+    const before = await presentSnapshot(database);
+    await expectLists(services, text);
+    return (await presentSnapshot(database)) === before;
+  };
+  await expect.poll(isQuiet).toBe(true);
+}
+
+export async function presentSnapshot(database: Database): Promise<string | undefined> {
+  return (await database.sql<{ now: string }>('SELECT pg_current_snapshot()::text AS now'))[0]?.now;
 }

@@ -1,0 +1,53 @@
+import { beforeAll, expect, it, vi } from 'vitest';
+import { Database, createDatabaseOn } from '../../../test/support/database.js';
+import { startReplicated } from '../../../test/support/postgres-server.js';
+import { readSettings } from '../../settings.js';
+import { HeldCommits, MOST_HELD } from './held-commits.js';
+import { InventoryCounts } from './inventory-counts.js';
+
+let primary: Database;
+let anotherStore: Database;
+let anotherRole: Database;
+
+beforeAll(async () => {
+  const replicated = await startReplicated();
+  ({ primary } = replicated);
+  anotherStore = await createDatabaseOn(primary.url);
+  await primary.sql(`CREATE ROLE shop LOGIN SUPERUSER PASSWORD 'shop'`);
+  anotherRole = new Database(Object.assign(new URL(primary.url), { username: 'shop', password: 'shop' }).href);
+  await replicated.standby.setSystem(`SET primary_conninfo = ''`);
+  const replications = () => primary.sql('SELECT FROM pg_stat_replication');
+  await vi.waitUntil(async () => (await replications()).length === 0, { timeout: 15_000 });
+  await primary.setSystem(`SET synchronous_standby_names = '*'`);
+});
+
+/** A commit that waits for the lost standby. It ends with the test. */
+async function hold(name: string, database = primary): Promise<void> {
+  const session = await database.session();
+  await session.query(`SET application_name = '${name}'`);
+  void session.query(`SELECT pg_logical_emit_message(true, '', '')`).catch(() => undefined);
+}
+
+it('counts the commits of the store that were given up, and lets four wait', async () => {
+  const counts = new InventoryCounts();
+  const roomWith = (REQUEST_DEADLINE_MS: string) => {
+    const heldCommits = new HeldCommits(readSettings({ DATABASE_URL: primary.url, REQUEST_DEADLINE_MS }), counts);
+    return () => heldCommits.room((sql, givenUpAfterMs) => primary.sql(sql, [givenUpAfterMs]));
+  };
+  const room = roomWith('1000');
+  await hold('psql');
+  await hold('inventory updates', anotherStore);
+  await hold('inventory pool', anotherRole);
+  const old = `SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '1 s'`;
+  await expect.poll(() => primary.sql(old)).toHaveLength(3);
+  expect(await room()).toBe(MOST_HELD);
+
+  for (const name of ['inventory updates', 'inventory pool', 'inventory pool']) await hold(name);
+  await expect.poll(room).toBe(MOST_HELD - 3);
+  expect(await roomWith('9000')()).toBe(MOST_HELD); // for this deadline they have not waited long enough
+  await hold('inventory updates');
+  await expect
+    .poll(() => room().catch((error: unknown) => (error as Error).message))
+    .toBe('sessions that were given up still wait for the synchronous standby');
+  expect([counts.heldCommits, MOST_HELD]).toEqual([4, 4]);
+});

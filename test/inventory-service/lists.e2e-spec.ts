@@ -1,0 +1,122 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import fc from 'fast-check';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { PrismaService } from '../../src/database/prisma.service.ts';
+import { InventoryService } from '../../src/inventory/inventory.service.ts';
+import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock.limits.ts';
+import { refused, whole } from '../support/answers.ts';
+import type { TestService } from '../support/service.ts';
+import { type Pet, itemText, listText } from '../support/stock.ts';
+import { eachService } from './services.ts';
+
+const petsOf = (text: string) => text.match(/"petId":/g)?.length;
+
+eachService(({ start }) => {
+  let service: TestService;
+  let inventory: InventoryService;
+
+  beforeAll(async () => {
+    service = await start();
+    inventory = service.app.get(InventoryService);
+  });
+  beforeEach(() => service.sql('TRUNCATE inventory_item'));
+
+  /** Reads the stock, whatever the service remembers of it. */
+  const read = () =>
+    inventory.list({ snapshot: { life: null, transactions: '' }, deadline: performance.now() + 9_000 });
+
+  async function withRowSecurity(): Promise<void> {
+    await service.sql('ALTER TABLE inventory_item ENABLE ROW LEVEL SECURITY');
+    onTestFinished(() => service.sql('ALTER TABLE inventory_item DISABLE ROW LEVEL SECURITY').then(() => undefined));
+  }
+
+  describe('GET /v1/inventory', () => {
+    it('gives all pets in ascending order, with every digit, of any stock', async () => {
+      const petId = fc.oneof(
+        fc.bigInt(MIN_PET_ID, MAX_PET_ID),
+        fc.bigInt(-3n, 3n),
+        fc.constantFrom(MIN_PET_ID, MAX_PET_ID),
+      );
+      const quantity = fc.oneof(fc.integer({ min: 0, max: 2147483647 }), fc.constantFrom(0, 2147483647));
+      const status = fc.constantFrom('available' as const, 'pending' as const, 'sold' as const);
+      const stock = fc.uniqueArray(fc.tuple(petId, quantity, status), { selector: ([id]) => id, maxLength: 40 });
+      await fc.assert(
+        fc.asyncProperty(stock, async (pets: Pet[]) => {
+          await service.sql('DELETE FROM inventory_item');
+          await service.stock(...pets);
+          expect((await service.list()).text).toBe(listText(...pets));
+        }),
+        { numRuns: 15 },
+      );
+    });
+
+    // As many as a statement of the plain service brings, and one of the fast service.
+    it.each([1_024, 6 * 1_024])('gives %i pets of which the last one has the greatest id', async (pets) => {
+      await service.database.fill(`SELECT ${MAX_PET_ID} - n, 1, 'sold' FROM generate_series(0, ${pets - 1}) n`);
+      const { text } = await service.list();
+      expect(petsOf(text)).toBe(pets);
+      expect(text.endsWith(`,${itemText(MAX_PET_ID, 1, 'sold')}]`)).toBe(true);
+    });
+
+    it('gives a slow reader its long list whole, however many equal lists others read', async () => {
+      await service.database.fill(`SELECT n * 9000000000000, n, 'pending' FROM generate_series(1, 50000) n`);
+      await withRowSecurity(); // then the service keeps no list
+      const { text } = await service.list();
+      expect(petsOf(text)).toBe(50_000);
+      expect(text.endsWith(`,${itemText(50_000n * 9_000_000_000_000n, 50_000, 'pending')}]`)).toBe(true);
+      const readSlowly = async () => {
+        const response = await fetch(`${service.url}/v1/inventory`, {
+          headers: { Authorization: `Bearer ${service.key}` },
+        });
+        await pause(1_500);
+        return (await response.text().catch(() => '')).length;
+      };
+      const lengths: Promise<number>[] = [];
+      for (let n = 0; n < 25; n++) {
+        lengths.push(readSlowly());
+        await pause(20);
+      }
+      expect(new Set(await Promise.all(lengths))).toEqual(new Set([text.length]));
+    });
+
+    it('fails with 500 at once when no other attempt could read the stock', async () => {
+      await service.sql('ALTER TABLE inventory_item RENAME quantity TO amount');
+      onTestFinished(() => service.sql('ALTER TABLE inventory_item RENAME amount TO quantity').then(() => undefined));
+      let attempts = 0;
+      service.app.get(PrismaService).pool.on('acquire', () => attempts++);
+      expect(whole(await service.list())).toEqual(refused.failed);
+      expect(attempts).toBeLessThan(4); // one may note the use of the key
+    });
+  });
+
+  describe('equal lists', () => {
+    it.each([
+      ['of an ordinary table', () => Promise.resolve()],
+      ['of a table with row security, whose list the service does not keep', withRowSecurity],
+    ])('are one list, %s', async (_, prepare) => {
+      await service.database.fill(`SELECT n, 0, 'available' FROM generate_series(1, 3000) n`);
+      await prepare();
+      const first = await read();
+      expect(await read()).toBe(first);
+      await service.stock([1_500, 1]);
+      const changed = await read();
+      expect(changed.tag('identity')).not.toBe(first.tag('identity'));
+      expect(changed.bytesNotIn(first)).toBeLessThan(changed.plain.length); // what did not change is shared
+    });
+  });
+
+  describe('requests that come during a reading', () => {
+    it('share the next one', async () => {
+      await service.stock([1, 1]);
+      const holder = await service.database.session('LOCK TABLE inventory_item');
+      const { readings } = inventory.counts;
+      const first = read();
+      await expect.poll(() => service.database.waitingForLocks(), { interval: 5 }).toBe(1);
+      const others = Array.from({ length: 10 }, read);
+      await holder.query('UPDATE inventory_item SET quantity = 2; COMMIT');
+      const lists = await Promise.all([first, ...others]);
+      expect(new Set(lists).size).toBe(1);
+      expect(inventory.counts.readings).toBe(readings + 2);
+    });
+  });
+});

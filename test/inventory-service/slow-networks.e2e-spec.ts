@@ -1,0 +1,79 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { TcpProxy } from '../../faults/tcp-proxy.ts';
+import { InventoryService } from '../../src/inventory/inventory.service.ts';
+import { laterThan } from '../support/later-than.ts';
+import type { TestService } from '../support/service.ts';
+import { bodyOf } from '../support/stock-lists.ts';
+import { listText } from '../support/stock.ts';
+import { eachService } from './services.ts';
+
+const PETS = 30_000;
+
+eachService(({ start }) => {
+  let network: TcpProxy;
+  let service: TestService;
+  let inventory: InventoryService;
+
+  beforeAll(async () => {
+    const behind = (url: string) => {
+      network = new TcpProxy(url);
+      return network.listen();
+    };
+    service = await start({ behind, settings: { REQUEST_DEADLINE_MS: '2000' } });
+    inventory = service.app.get(InventoryService);
+    await service.list(); // opens connections
+  });
+
+  const read = (patienceMs: number) =>
+    inventory.list({ snapshot: { life: null, transactions: '' }, deadline: performance.now() + patienceMs });
+
+  describe('a list over a slow network', () => {
+    it('may take longer than its deadline while the database responds, and is of one moment', async () => {
+      await service.database.fill(`SELECT n, 0, 'sold' FROM generate_series(1, ${PETS}) n`);
+      onTestFinished(() => service.sql('TRUNCATE inventory_item').then(() => undefined));
+      network.delayAnswers(250);
+      onTestFinished(() => network.delayAnswers(0));
+      let isRead = false as boolean;
+      const reading = vi.waitFor(() => read(1_500), 20_000); // a busy machine may begin too late
+      void reading.finally(() => (isRead = true)).catch(() => undefined);
+      const from = performance.now();
+      for (let quantity = 1; !isRead; quantity++) {
+        await service.sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id IN (1, ${PETS})`);
+        await pause(20);
+      }
+      const text = bodyOf((await reading).plain).toString();
+      expect(performance.now() - from).toBeGreaterThan(1_500);
+      const [, first, last] = /^\[{"petId":1,"quantity":(\d+),.+,"quantity":(\d+),"status":"sold"}\]$/.exec(text) ?? [];
+      expect([first, text.match(/"petId":/g)?.length]).toEqual([last, PETS]);
+    });
+  });
+
+  describe('a list while the network is silent', () => {
+    it('fails at its deadline, and another one waits for its own', async () => {
+      network.silence();
+      onTestFinished(() => network.speak());
+      const lists = [15_000, 500].map((patienceMs) => read(patienceMs).catch(() => patienceMs));
+      expect(await Promise.race([...lists, laterThan(500, 'none')])).toBe(500); // a statement may take 1,600 ms
+      network.speak();
+      await lists[0];
+    });
+
+    it('is not from before the silence when it is asked for afterwards', async () => {
+      await service.stock([1, 0]);
+      const holder = await service.database.session('LOCK TABLE inventory_item');
+      const under = service.list();
+      await expect.poll(() => service.database.waitingForLocks(), { interval: 5 }).toBe(1);
+      network.silence();
+      onTestFinished(() => network.speak());
+      await holder.end();
+      expect((await under).status).toBe(503);
+      await pause(2_500); // until Prisma has given up its ROLLBACK, too
+      network.speak();
+      for (let quantity = 1; quantity <= 5; quantity++) {
+        await service.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
+        expect((await service.list()).text).toBe(listText([1, quantity]));
+      }
+    });
+  });
+});
