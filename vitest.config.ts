@@ -6,31 +6,18 @@ const resultsFile = process.env['TEST_RESULTS'];
 /** Tests that compare short times, such as the costs of two requests. Nothing else runs beside them. */
 const TIMED = ['test/**/*.timed-spec.ts'];
 
-/** A worker ends when the next file belongs to another project, so each project's files follow one another. */
-const PROJECTS = ['plain', 'all'];
-
 /** The longest files, which begin first: otherwise one of them would run alone at the end. */
 const LONGEST = [
-  ...['start', 'history-follow', 'database-url', 'limits', 'list-changes', 'slow-networks', 'outcomes'],
-  ...[
-    'lost-standby',
-    'standbys',
-    'history-feed',
-    'import',
-    'log-output',
-    'import-under-load',
-    'metrics',
-    'locked-pets',
-    'cli',
-  ],
+  ...['start', 'history-follow', 'database-url', 'limits', 'list-changes', 'slow-networks', 'outcomes', 'lost-standby'],
+  ...['standbys', 'history-feed', 'import', 'log-output', 'import-under-load', 'metrics', 'locked-pets', 'cli'],
   ...['keys', 'log', 'embedded-postgres', 'drain', 'migrations', 'health', 'session-settings', 'history', 'stock-list'],
 ];
 
 class LongestFirst extends BaseSequencer {
   override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ moduleId, project }: TestSpecification) => {
+    const rank = ({ moduleId }: TestSpecification) => {
       const at = LONGEST.findIndex((name) => new RegExp(`/${name}\\.(e2e-)?spec\\.ts$`).test(moduleId));
-      return PROJECTS.indexOf(project.name) * (LONGEST.length + 1) + (at < 0 ? LONGEST.length : at);
+      return at < 0 ? LONGEST.length : at;
     };
     return Promise.resolve(files.toSorted((one, other) => rank(one) - rank(other)));
   }
@@ -58,14 +45,6 @@ const shared = {
 /** `npm test`. */
 const everyRun: TestProjectInlineConfiguration[] = [
   { test: { ...shared, name: 'all', include: ['{src,dev,faults}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'] } },
-  {
-    test: {
-      ...shared,
-      name: 'plain', // the same tests with FAST=off
-      include: ['test/list.e2e-spec.ts'],
-      env: { FAST: 'off' },
-    },
-  },
   { test: { ...shared, name: 'timed', include: TIMED, maxWorkers: 1, sequence: { groupOrder: 1 } } },
 ];
 

@@ -7,6 +7,7 @@ import { AppModule } from '../src/app.module.ts';
 import { InventoryExpressAdapter } from '../src/server/express.adapter.ts';
 import { LIMITS } from '../src/server/limits.ts';
 import { readSettings } from '../src/settings.ts';
+import { SERVICES } from './inventory-service/services.ts';
 import { type Database, createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
 
@@ -58,12 +59,12 @@ function error(status: number, code: string) {
   return { status, text: expect.stringMatching(`^{"code":"${code}","message":"[^"]+","status":${status}}$`) as string };
 }
 
-describe.each([
-  ['the plain service', 'off', undefined],
-  ['the plain service on the adapter of production', 'off', new InventoryExpressAdapter(LIMITS)],
-  ['the fast service', 'on', undefined],
-  ['the fast service on the adapter of production', 'on', new InventoryExpressAdapter(LIMITS)],
-])('%s', (_, fast, adapter) => {
+describe.each(
+  SERVICES.flatMap(([name, FAST]) => [
+    [name, FAST, undefined] as const,
+    [`${name} on the adapter of production`, FAST, new InventoryExpressAdapter(LIMITS)] as const,
+  ]),
+)('%s', (_, fast, adapter) => {
   beforeAll(() => start(fast, adapter));
   beforeEach(() =>
     database.sql(`DELETE FROM inventory_item;

@@ -17,9 +17,6 @@ process.removeAllListeners('warning').on('warning', (warning) => {
   throw warning;
 });
 
-/** False in the project `plain`, which tests the plain service. */
-export const IS_FAST = process.env['FAST'] !== 'off';
-
 export interface ServiceOptions {
   /** Settings that differ from their defaults. Otherwise the log is silent, and requests wait 9 s for the database. */
   readonly settings?: Partial<Record<SettingName, string>>;
@@ -52,7 +49,6 @@ export async function startService(options: ServiceOptions = {}) {
       BOOTSTRAP_API_KEY: key,
       LOG_LEVEL: 'silent',
       REQUEST_DEADLINE_MS: '9000', // for a busy machine
-      FAST: IS_FAST ? 'on' : 'off',
       ...settings,
     }),
     { ...LIMITS, ...limits },
