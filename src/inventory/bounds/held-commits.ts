@@ -2,7 +2,7 @@ import { boundsOfRequest } from '../../database/deadline.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryCounts } from './inventory-counts.js';
 
-/** With so many held commits updates are refused: each more would pin another of PostgreSQL's connections. */
+/** With so many held commits, updates are refused. Each held commit pins one of PostgreSQL's connections. */
 export const MOST_HELD = 4;
 
 /** Commits that wait for a standby, long after the service has given them up: PostgreSQL keeps their sessions without a client. */
@@ -23,10 +23,10 @@ export class HeldCommits {
   }
 
   /**
-   * How many commits may wait besides.
+   * How many more commits may come to be held.
    *
    * @param query runs a statement in any session of the service
-   * @throws Error when there are as many as may be
+   * @throws Error when there may be no more
    */
   async room(query: (sql: string, givenUpAfterMs: number) => Promise<readonly { held: number }[]>): Promise<number> {
     const [{ held } = { held: 0 }] = await query(HELD, this.#givenUpAfterMs);

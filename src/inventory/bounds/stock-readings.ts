@@ -12,10 +12,10 @@ import type { InventoryCounts } from './inventory-counts.js';
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 const LONGEST_READING_MS = 25_000;
 
-/** A request whose key check took long still gives the database so long to begin to respond. */
+/** Even after a long key check, the database has so long to begin to respond. */
 const LEAST_PATIENCE_MS = 400;
 
-/** Each cut makes the last piece before it anew. */
+/** The text is cut into pieces when it is longer than this. Each cut makes the last piece again. */
 const CUT_AT_LENGTH = 2 ** 18;
 
 const WRONG_OBJECT_TYPE = '42809';
@@ -35,7 +35,7 @@ export type OnResponse = () => void;
 /** One reading of the stock at a time: requests that come during it share the next one. */
 export class StockReadings {
   readonly #batcher: Batcher<ListRequest, StockList>;
-  /** The newest list, as long as a response or the service has it. */
+  /** The newest list, as long as a response or the service holds it. */
   #last: WeakRef<StockList> | undefined;
 
   /** @param read gives the list that all these requests share */
@@ -79,8 +79,8 @@ export class StockReadings {
   }
 
   /**
-   * The whole stock of one moment, page by page, and the last page. What equals the list before is shared with it, so that
-   * its readers do not hold it twice.
+   * The whole stock of one moment, page by page, and the last page. Pieces that equal those of the list before are shared with it,
+   * so that readers of both do not hold them twice.
    */
   async whole<Read extends Page>(
     nextPage: (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>,

@@ -15,17 +15,17 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 /** Beyond so many changes the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
-/** A kept list as old as that is not brought up to date: the marks of unrecorded changes go after a day. */
+/** With an older kept list, the stock is read whole: the marks of unrecorded changes are deleted after a day. */
 const MOST_AGE_MS = 3_600_000;
-/** Of a stock that is read whole. What one statement brings holds the event loop while it is read. */
+/** For reading the stock whole. The event loop is held while the rows of one statement are read. */
 export const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
 
-const ITEM = itemJson('item');
+const ITEM_JSON = itemJson('item');
 
 /**
- * Which pets have changed since a snapshot ($1; $2 is the server's life), and what became of them. Each is looked up by a
- * scalar subquery, for PostgreSQL may plan a join as a scan of the whole table. A constant text, which Prisma calls unsafe:
- * a template, put together anew for every list, costs a quarter of the round trip's CPU time.
+ * Which pets have changed since a snapshot ($1; $2 is the server's life), and what became of them. A scalar subquery looks each
+ * one up, because PostgreSQL may plan a join as a scan of the whole table. The text is a constant, sent by what Prisma calls
+ * unsafe: a template is put together for every list, and costs a quarter of the round trip's CPU time.
  */
 const CHANGES = `
   WITH recent AS MATERIALIZED (
@@ -42,34 +42,34 @@ const CHANGES = `
          CASE WHEN (SELECT count(*) FROM recent) <= ${MOST_CHANGES} AND NOT EXISTS (SELECT FROM unrecorded)
               THEN stock_witness($2) END AS witness,
          (SELECT coalesce(json_agg(json_build_object('petId', pet_id::text, 'item', item) ORDER BY pet_id), '[]')
-            FROM (SELECT pet_id, (SELECT ${ITEM} FROM inventory_item AS item WHERE item.pet_id = changed.pet_id) AS item
+            FROM (SELECT pet_id, (SELECT ${ITEM_JSON} FROM inventory_item AS item WHERE item.pet_id = changed.pet_id) AS item
                     FROM (SELECT DISTINCT pet_id FROM recent) AS changed) AS changed) AS changes`;
 
-/** The next items of the whole stock, and where those after them begin: $1 is the server's life, $2 the pet to begin with. */
+/** The next items of the whole stock, and the pet to go on with. $1 is the server's life, $2 the pet to begin with. */
 const NEXT_ITEMS = `
   SELECT pg_current_snapshot()::text AS transactions, stock_witness($1) AS witness,
-         coalesce(string_agg(',' || ${ITEM}, '' ORDER BY pet_id), '') AS items,
+         coalesce(string_agg(',' || ${ITEM_JSON}, '' ORDER BY pet_id), '') AS items,
          CASE WHEN count(*) = ${PETS_PER_STATEMENT} AND max(pet_id) < ${MAX_PET_ID} THEN max(pet_id) + 1 END AS next
     FROM (SELECT * FROM inventory_item WHERE pet_id >= $2 ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
 
 interface Reading {
   readonly transactions: string;
-  /** Null while the history may miss changes. Two equal ones: it has every change between them. */
+  /** Null while the history may miss changes. If two are equal, the history has every change between them. */
   readonly witness: string | null;
 }
 
 /** A list, with the conditions for reusing or patching it. */
 interface Kept extends Reading {
   readonly list: StockList;
-  /** Not later than its snapshot, by the clock of `Date.now()`, which a suspended machine does not stop. */
+  /** A time before its snapshot, by the clock of `Date.now()`, which a suspended machine does not stop. */
   readonly at: number;
   /** The names of the server's life under which sessions may ask for it: a reset of the statistics changes the name. */
   readonly lives: ReadonlySet<string>;
 }
 
 /**
- * Keeps the list as bytes, which hold while the snapshot stays the same, and then but for the pets that PostgreSQL says have
- * changed since. `docs/decisions/kept-list.md` has the proof.
+ * Keeps the list as bytes. While the snapshot stays the same, they are the list. Afterwards they are, except for the pets that
+ * PostgreSQL names as changed. `docs/decisions/kept-list.md` has the proof.
  */
 export class ListCache {
   readonly #readings: StockReadings;
@@ -111,7 +111,7 @@ export class ListCache {
     type Changes = Reading & { readonly changes: readonly ChangedPet[] };
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
-      if (sqlstateOf(error) === LOCK_NOT_AVAILABLE) return []; // held perhaps on the history, which a whole reading does without
+      if (sqlstateOf(error) === LOCK_NOT_AVAILABLE) return []; // perhaps it is on the history, which a whole reading does not need
       throw error;
     });
     if (read) onResponse();

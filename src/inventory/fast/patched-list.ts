@@ -20,7 +20,7 @@ export function patched(list: StockList, changes: readonly ChangedPet[]): StockL
   for (const [at, piece] of list.pieces.entries()) {
     const changesOfPiece = changesOfPieces.get(at);
     const items = changesOfPiece ? patchedItems(piece.bytes, changesOfPiece) : piece.bytes;
-    // A pet that begins a piece may have come or gone, or is no longer the first of the list.
+    // A pet that begins a piece may have come or gone, or may no longer be the first of the list.
     if (changesOfPiece?.some(({ petId }) => beginsPiece(petId) || BigInt(petId) < piece.firstPet)) {
       pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + items.toString()));
     } else if (items.length > 0) pieces.push(changesOfPiece ? new Piece(items) : piece);
@@ -28,7 +28,7 @@ export function patched(list: StockList, changes: readonly ChangedPet[]): StockL
   return new StockList(pieces);
 }
 
-/** Which piece has a pet, or would have it. */
+/** The piece that has a pet, or would have it. */
 function pieceOf(pieces: readonly Piece[], petId: bigint): number {
   let low = 0;
   for (let high = pieces.length; high - low > 1;) {
