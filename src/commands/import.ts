@@ -178,7 +178,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
     const { tellsTime, ...summary } = await planMerge(client, options, { ...facts, rows }, unit, !dryRun);
     // The name of a file may be longer than the history can store.
     const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
-    if (!dryRun) await writePlanned(client, { changedBy, reason: options.reason }, unit);
+    if (!dryRun) await writePlanned(client, summary, { changedBy, reason: options.reason }, unit);
     const present = OUTCOMES.filter((outcome) => summary[outcome] > 0);
     const told: Partial<Record<Outcome, readonly string[]>> = {};
     for (const outcome of present) told[outcome] = await tellPlanned(client, outcome, unit);

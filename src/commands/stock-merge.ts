@@ -129,8 +129,9 @@ export async function planMerge(
       FROM incoming file
      WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) ORDER BY pet_id`);
   const tellsTime = rules.missing === 'remove' && (await planRemoval(client, file, locking('UPDATE')));
-  await client.query('ANALYZE planned (pet_id, outcome)');
   const counts = await countPlanned(client);
+  // The joins with the stock need it.
+  if (counts['changed'] || counts['removed'] || counts['kept']) await client.query('ANALYZE planned (pet_id, outcome)');
   if (file.hasExported) await refuseMissed(client, counts);
   await refusePlanned(client, rules, file, unit, counts);
   if (rules.stale === 'skip' && counts['stale'])
@@ -346,8 +347,10 @@ interface Author {
  *
  * @throws Failure when a trigger changed a row or kept it back
  */
-export async function writePlanned(client: Client, author: Author, unit: Unit): Promise<void> {
-  const { rows } = await client.query<{ place: string | null; pet_id: string; total: number }>(write, [
+export async function writePlanned(client: Client, summary: Summary, author: Author, unit: Unit): Promise<void> {
+  const outcomes = WRITTEN.filter((outcome) => summary[outcome] > 0);
+  if (outcomes.length === 0) return;
+  const { rows } = await client.query<{ place: string | null; pet_id: string; total: number }>(writeOf(outcomes), [
     author.changedBy,
     author.reason,
   ]);
@@ -361,36 +364,46 @@ export async function writePlanned(client: Client, author: Author, unit: Unit): 
   );
 }
 
-const historyOf = (row: string) => `${row}.pet_id, ${stateList(`${row}.#_before, ${row}.#_after`)}`;
-
-const write = `
-  WITH changed AS (
+/** What is written of each outcome, and what the table took. */
+const WRITES = {
+  changed: `
     UPDATE inventory_item i SET ${stateList('# = planned.#_after')} FROM planned
      WHERE planned.outcome = 'changed' AND i.pet_id = planned.pet_id
-    RETURNING i.pet_id, ${stateList('i.#')}),
-  added AS (
+    RETURNING i.pet_id, ${stateList('i.#')}`,
+  added: `
     INSERT INTO inventory_item (pet_id, ${stateList()})
     SELECT pet_id, ${stateList('#_after')} FROM planned WHERE outcome = 'added'
-    RETURNING pet_id, ${stateList()}),
-  removed AS (
+    RETURNING pet_id, ${stateList()}`,
+  removed: `
     DELETE FROM inventory_item i USING planned WHERE planned.outcome = 'removed' AND i.pet_id = planned.pet_id
-    RETURNING i.pet_id),
+    RETURNING i.pet_id, ${STATE.map(({ type }) => `NULL::${type}`).join()}`,
+};
+const WRITTEN = Object.keys(WRITES) as (keyof typeof WRITES)[];
+
+const historyOf = (row: string) => `${row}.pet_id, ${stateList(`${row}.#_before, ${row}.#_after`)}`;
+
+/** An outcome that no pet has would cost a reading of the plan. */
+function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
+  const isWritten = `outcome IN ('${outcomes.join("', '")}')`;
+  return `
+  WITH ${outcomes.map((outcome) => `${outcome} (pet_id, ${stateList()}) AS (${WRITES[outcome]})`).join(', ')},
   recorded AS (
     INSERT INTO stock_change (pet_id, ${stateList('#_before')}, ${stateList('#_after')}, changed_at, changed_by, reason)
     SELECT pet_id, ${stateList('#_before')}, ${stateList('#_after')}, statement_timestamp(), $1, $2
-      FROM planned WHERE outcome IN ('changed', 'added', 'removed')
+      FROM planned WHERE ${isWritten}
     RETURNING pet_id, ${stateList('#_before, #_after')}),
-  written AS (TABLE changed UNION ALL TABLE added UNION ALL SELECT pet_id, ${stateList('NULL')} FROM removed)
+  written AS (${outcomes.map((outcome) => `TABLE ${outcome}`).join(' UNION ALL ')})
   SELECT place, pet_id, (count(*) OVER ())::integer AS total
     FROM planned LEFT JOIN (SELECT true AS is_written, * FROM written) AS written USING (pet_id)
          LEFT JOIN recorded USING (pet_id)
-   WHERE outcome IN ('changed', 'added', 'removed')
+   WHERE ${isWritten}
      -- Without a trigger that could have changed them, the rows are not compared.
      AND EXISTS (SELECT FROM pg_trigger WHERE tgenabled <> 'D' AND (tgrelid = 'inventory_item'::regclass AND tgtype & 3 = 3
                                                                    OR tgrelid = 'stock_change'::regclass AND tgtype & 7 = 7))
      AND (is_written IS NULL OR (${stateList()}) IS DISTINCT FROM (${stateList('planned.#_after')})
           OR (${historyOf('recorded')}) IS DISTINCT FROM (${historyOf('planned')}))
    ORDER BY place, pet_id LIMIT ${TOLD}`;
+}
 
 /** Some pets of an outcome, in words. */
 export async function tellPlanned(client: Client, outcome: Outcome, unit: Unit): Promise<string[]> {

@@ -72,8 +72,8 @@ describe('inventory import', () => {
         { settings: 'read committed, 1s, 64MB, 64MB', analyzed: 1 },
       ]);
       await awaitTurn(client);
-      await planMerge(client, RULES, { rows: 1 }, 'line', true);
-      await writePlanned(client, { changedBy: 'command:import', reason: undefined }, 'line');
+      const summary = await planMerge(client, RULES, { rows: 1 }, 'line', true);
+      await writePlanned(client, summary, { changedBy: 'command:import', reason: undefined }, 'line');
       await client.query('COMMIT');
       expect((await client.query<object>(shown)).rows).toEqual(before);
     }
