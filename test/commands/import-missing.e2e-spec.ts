@@ -67,6 +67,17 @@ describe('--missing remove', () => {
     expect((await exported).stdout).toContain('\n88,1,sold\n');
   });
 
+  it('has a bare mark if a writer stays open for ten seconds, and the export says why', async () => {
+    const writer = await store.database.session(`INSERT INTO inventory_item VALUES (88, 1, 'sold')`);
+    await store.sql('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2'); // with a higher id
+    const { code, stdout, stderr } = await store.inventory('export', '--end-mark');
+    await writer.query('COMMIT');
+    expect([code, stdout.endsWith('\n# end\n')]).toEqual([0, true]);
+    expect(stderr).toBe(
+      'the end mark does not tell when the export was made: a transaction that writes stock was still open after 10 s\n',
+    );
+  });
+
   it('has a bare mark if the role may not read the history, and the export says why', async () => {
     const role = `reader_${process.pid}`;
     await store.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'; GRANT SELECT ON inventory_item TO ${role}`);

@@ -328,14 +328,19 @@ describe('inventory export --at', () => {
     expect((await outcome).stdout).toBe(`${CSV_HEADER}1,2,sold\n`);
   });
 
-  it('is refused on a standby, whose locks tell nothing of the writers', async () => {
+  const READ_ONLY = 'the database takes no writes: it is a standby, or default_transaction_read_only is on';
+
+  it('is refused on a standby, whose locks tell nothing of the writers; an end mark is bare there', async () => {
     const { primary, standby } = await startReplicated();
     await primary.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
     await expect.poll(() => standby.sql('SELECT FROM stock_change')).toHaveLength(1);
     for (const moment of ['1', '0s'])
-      expect(await inventory(standby.url, ['export', '--at', moment])).toEqual(
-        refused('the database takes no writes: it is a standby, or default_transaction_read_only is on'),
-      );
+      expect(await inventory(standby.url, ['export', '--at', moment])).toEqual(refused(READ_ONLY));
+    expect(await inventory(standby.url, ['export', '--end-mark'])).toEqual({
+      code: 0,
+      stdout: `${CSV_HEADER}1,1,sold\n# end\n`,
+      stderr: `the end mark does not tell when the export was made: ${READ_ONLY}\n`,
+    });
   });
 
   it.runIf(hasPooler())('works behind PgBouncer', async () => {
