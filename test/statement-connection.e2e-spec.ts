@@ -57,6 +57,26 @@ it('a session stays checked out for a minute, unless another statement waits for
   expect(await session()).not.toBe(first);
 });
 
+it('a statement without an answer is given up, with its session, by one interval for all statements', async () => {
+  const { url } = await createDatabase();
+  const settings = readSettings({ DATABASE_URL: url, REQUEST_DEADLINE_MS: '2000' });
+  const connection = new StatementConnection(settings, 'test');
+  onTestFinished(() => connection.close());
+  const [[session] = []] = await run(
+    connection,
+    `SELECT pg_backend_pid(), set_config('statement_timeout', '0', false)`,
+  );
+  const timers = vi.spyOn(globalThis, 'setTimeout');
+  onTestFinished(() => timers.mockRestore());
+  for (let turn = 0; turn < 10; turn++) await run(connection, 'SELECT 1');
+  const from = performance.now();
+  await expect(run(connection, 'SELECT pg_sleep(60)')).rejects.toThrow(/^Query read timeout$/);
+  expect(timers).not.toHaveBeenCalled();
+  expect(performance.now() - from).toBeGreaterThanOrEqual(1_600);
+  expect(performance.now() - from).toBeLessThan(10_000);
+  expect(await run(connection, 'SELECT pg_backend_pid()')).not.toEqual([[session]]);
+});
+
 it('a statement is not applied whose session ends before it is sent', async () => {
   const connection = await openTo((client) => void (client as Client).end());
   await expect(run(connection, 'SELECT 1')).rejects.toThrow(

@@ -4,6 +4,7 @@ import type { Settings } from '../settings.js';
 import type { Prepare } from './connection-config.js';
 import { ConnectionPool } from './connection-pool.js';
 import { NotApplied, UnconfirmedCommit, isProgramFault, isRefusedValue } from './database-failure.js';
+import { boundsOfRequest } from './deadline.js';
 
 /** A row's columns as PostgreSQL wrote them. */
 export type TextRow = readonly (string | null)[];
@@ -12,6 +13,8 @@ export interface Statement {
   readonly sql: string;
   /** As PostgreSQL reads them, arrays as {@link arrayLiteral} writes them. */
   readonly values: (string | null)[];
+  /** Else it has no row only if PostgreSQL read it too late and did nothing. */
+  readonly mayBeEmpty?: boolean;
 }
 
 const names = new Map<string, string>();
@@ -27,6 +30,7 @@ const prepared = new WeakMap<Connection, Set<string>>();
 
 /** A named statement whose rows are text. The driver's own query describes and parses every result, which costs more. */
 class StatementRun<Row extends TextRow> implements Submittable {
+  readonly beganAt = performance.now();
   readonly rows: Row[] = [];
   isSent = false;
   /** The driver sets it. */
@@ -69,6 +73,14 @@ class StatementRun<Row extends TextRow> implements Submittable {
 /** How long a session stays checked out: the pool renews its sessions only when they come back. */
 const CHECKED_OUT_MS = 60_000;
 
+/** A statement without an answer is given up as much later at most. */
+const SWEEP_INTERVAL_MS = 50;
+
+/** The driver would set a timer for each statement. An interval costs less. */
+function setNoTimers(client: PoolClient): void {
+  (client as unknown as { connectionParameters: { query_timeout: number } }).connectionParameters.query_timeout = 0;
+}
+
 /** One database connection for one hot statement at a time. It connects when first used, and again after a failure. */
 export class StatementConnection {
   readonly #pool: ConnectionPool;
@@ -76,10 +88,15 @@ export class StatementConnection {
   #idle: PoolClient | undefined;
   #isDue = false;
   #due: NodeJS.Timeout | undefined;
+  readonly #queryTimeoutMs: number;
+  #underWay: Pick<StatementRun<TextRow>, 'beganAt' | 'callback'> | undefined;
+  #sweeper: NodeJS.Timeout | undefined;
 
   constructor(settings: Settings, name: string, prepare?: Prepare) {
+    this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#pool = new ConnectionPool(settings, name, 1, prepare);
     this.#pool.on('connect', (client) => {
+      setNoTimers(client);
       client.on('error', () => this.#drop(client));
       client.on('end', () => this.#drop(client));
     });
@@ -91,14 +108,14 @@ export class StatementConnection {
   }
 
   /**
-   * @param statement has a row at least, unless PostgreSQL gets to read it too late and does nothing
    * @throws NotApplied when it was not sent or read too late, else what the driver failed with
    */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = this.#idle ?? (await this.#connect());
     this.#idle = undefined;
     const unconfirmedBefore = this.#pool.unconfirmedCommits;
-    const run = new StatementRun<Row>(statement);
+    const run = (this.#underWay = new StatementRun<Row>(statement));
+    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
     try {
       await new Promise<void>((resolve, reject) => {
         run.callback = (error) => (error ? reject(error) : resolve());
@@ -107,8 +124,10 @@ export class StatementConnection {
     } catch (error) {
       client.release(!isRefusedValue(error));
       throw run.isSent ? error : notSent(error);
+    } finally {
+      this.#underWay = undefined;
     }
-    const isTooLate = run.rows.length === 0;
+    const isTooLate = run.rows.length === 0 && !statement.mayBeEmpty;
     if (isTooLate)
       client.release(true); // by a clock that may have been set: a new session looks at it anew
     else this.#putBack(client);
@@ -138,6 +157,15 @@ export class StatementConnection {
   #callBack(): void {
     this.#isDue = true;
     if (this.#idle) this.#putBack(this.#idle);
+  }
+
+  #sweep(): void {
+    if (!this.#underWay) {
+      clearInterval(this.#sweeper);
+      this.#sweeper = undefined;
+    } else if (performance.now() >= this.#underWay.beganAt + this.#queryTimeoutMs) {
+      this.#underWay.callback(new Error('Query read timeout'));
+    }
   }
 
   #drop(client: PoolClient): void {

@@ -126,6 +126,19 @@ eachService(({ start }) => {
     expect(await setQuantity(inventory, least)).toMatchObject({ outcome: 'done' });
   });
 
+  it('an update whose history a trigger keeps back fails beside another of its pet and one with a key', async () => {
+    await service.stock([1, 1], [2, 2]);
+    await meddle('INSERT ON stock_change', 'RETURN NULL;', 'quantity_after');
+    const told = await Promise.all([
+      setQuantity(inventory, { petId: 1n, quantity: 1_001 }),
+      setQuantity(inventory, { petId: 1n, quantity: 11 }),
+      setQuantity(inventory, { petId: 2n, quantity: 12, idempotencyKey: randomUUID() }),
+    ]);
+    expect(told.map(({ outcome }) => outcome)).toEqual(['validation_failed', 'done', 'done']);
+    expect(await changesOf(service, 1)).toMatchObject([{ before: 1, after: 11 }]);
+    expect(await stockOf(service)).toMatchObject([{ quantity: 11 }, { quantity: 12 }]);
+  });
+
   it('the log gets plain words for an update that a trigger kept back', async () => {
     await service.stock([1, 1]);
     await meddle('UPDATE ON inventory_item', 'RETURN NULL;');
@@ -133,6 +146,23 @@ eachService(({ start }) => {
     await expect(update).rejects.toThrow(
       /^a trigger changed the row or kept it back; let the trigger raise an error instead$/,
     );
+  });
+
+  it('columns of the operator may have the names that the statements use', async () => {
+    await service.stock([1, 1], [2, 2]);
+    const names = ['n', 'holds', 'is_last', 'is_same', 'if_match', 'present'];
+    const alter = (act: (name: string) => string) =>
+      `ALTER TABLE inventory_item ${names.map(act).join()}; ALTER TABLE stock_change ${[...names, 'quantity'].map(act).join()}`;
+    await withRule(
+      alter((name) => `ADD ${name} text`),
+      alter((name) => `DROP ${name}`),
+    );
+    for (const [, members] of UPDATE_KINDS) {
+      for (const pets of [[1n], [1n, 2n]]) {
+        const told = await Promise.all(pets.map((petId) => setQuantity(inventory, { petId, ...members() })));
+        expect(told.map(({ outcome }) => outcome)).toEqual(pets.map(() => 'done'));
+      }
+    }
   });
 
   describe('a trigger that writes only a column of its own', () => {

@@ -118,6 +118,34 @@ describe('a statement', () => {
     expect(sent).toHaveBeenCalledTimes(15); // all of them; halves of 100, 50, 25, 13, 7, 4 and 2
   });
 
+  it('is one for a lone update, and a second one if the pet is absent', async () => {
+    await stockOf(1);
+    const fresh = await startAnother();
+    const sent = vi.spyOn(StatementConnection.prototype, 'run');
+    onTestFinished(() => sent.mockRestore());
+    expect(await setQuantity(inventoryOf(fresh), { petId: 1n })).toMatchObject({ outcome: 'done' });
+    expect(sent).toHaveBeenCalledTimes(1);
+    const sessions = await service.database.sessions();
+    expect(await setQuantity(inventoryOf(fresh), { petId: 404n })).toEqual({ outcome: 'not_found' });
+    expect(sent).toHaveBeenCalledTimes(3);
+    expect(await service.database.sessions()).toEqual(sessions);
+  });
+
+  it('is no second one for a lone update if the first one waited so long for a lock that another wait would be too much', async () => {
+    const fresh = inventoryOf(await startAnother({ REQUEST_DEADLINE_MS: '9000' })); // a lock may take 1,800 ms, and sending needs 2,160
+    const isWaiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    const first = await service.database.session('LOCK TABLE inventory_item');
+    const update = setQuantity(fresh, { petId: 404n }, 3_000);
+    await expect.poll(() => service.sql(isWaiting)).toHaveLength(1);
+    const second = await service.database.session();
+    const locked = second.query('BEGIN; LOCK TABLE inventory_item');
+    await pause(1_200);
+    await first.end();
+    expect(await update).toEqual({ outcome: 'service_unavailable' });
+    await locked;
+    await second.end();
+  });
+
   it.skipIf(inject('postgresMajor') < 17)('may last as long as the service waits for it', async () => {
     await stockOf(1);
     await service.sql(`CREATE FUNCTION tell_bound() RETURNS trigger LANGUAGE plpgsql AS

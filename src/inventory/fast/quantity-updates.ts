@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
 import { Batcher, FailedCall } from '../../database/batcher.js';
 import { RefusedValue, RuleInTheWay, isRefusedValue, sqlstateOf } from '../../database/database-failure.js';
-import { boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
+import { DeadlinePassed, boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
 import { RULES_AGAINST, ruleAgainst } from '../../database/rewrite-rules.js';
 import { StatementConnection } from '../../database/statement-connection.js';
 import { NOT_AS_ASKED } from '../../errors/error-text.js';
@@ -12,7 +12,7 @@ import type { InventoryCounts } from '../bounds/inventory-counts.js';
 import type { UpdateOutcome } from '../bounds/update-attempts.js';
 import type { QuantityUpdate } from '../inventory.contract.js';
 import { KEPT } from '../stock-item.js';
-import { type UpdatedRow, updateStatement } from './update-statement.js';
+import { type UpdatedRow, loneStatement, updateStatement } from './update-statement.js';
 
 const MOST_PER_STATEMENT = 500;
 
@@ -33,6 +33,7 @@ export class QuantityUpdates {
   readonly #batcher: Batcher<QuantityUpdate, UpdatedRow>;
   readonly #heldCommits: HeldCommits;
   readonly #queryTimeoutMs: number;
+  readonly #leastTimeMs: number;
   /** What the database's clock is ahead of `performance.now()`, as of the session's beginning. */
   #clockAheadMs = 0;
 
@@ -44,13 +45,14 @@ export class QuantityUpdates {
   ) {
     this.#heldCommits = new HeldCommits(settings, counts);
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
+    this.#leastTimeMs = leastTimeToSend(settings.REQUEST_DEADLINE_MS);
     this.#connection = new StatementConnection(settings, 'updates', (client) => this.#prepare(client));
     this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: settings.MAX_WAITING_REQUESTS,
       open: () => this.#connection.open(),
-      notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
+      notSentWithinMs: this.#leastTimeMs,
       joining,
       // Of several updates of a pet each is recorded after the one before, as if that took place for sure. One that has a
       // precondition or a key may not, so it is the only one of its pet.
@@ -97,9 +99,15 @@ export class QuantityUpdates {
    */
   async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdatedRow | FailedCall)[]> {
     const givenUpAt = Math.min(deadline, performance.now() + this.#queryTimeoutMs);
-    const lastMs = givenUpAt + this.#clockAheadMs;
+    const bounds = [givenUpAt + this.#clockAheadMs, this.#queryTimeoutMs] as const;
     try {
-      return await this.#connection.run(updateStatement(updates, lastMs, this.#queryTimeoutMs));
+      const lone = loneStatement(updates, ...bounds);
+      if (lone) {
+        const rows = await this.#connection.run<UpdatedRow>(lone);
+        if (rows.length > 0) return rows;
+        if (performance.now() + this.#leastTimeMs > deadline) throw new DeadlinePassed(false);
+      }
+      return await this.#connection.run(updateStatement(updates, ...bounds));
     } catch (error) {
       if (!isRefusedValue(error) || updates.length === 1) throw await this.#named(error);
     }

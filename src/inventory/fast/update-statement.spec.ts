@@ -5,7 +5,7 @@ import { UPDATE, UPDATE_KINDS } from '../../../test/support/updates.js';
 import { ConnectionPool } from '../../database/connection-pool.js';
 import { readSettings } from '../../settings.js';
 import type { QuantityUpdate } from '../inventory.contract.js';
-import { updateStatement } from './update-statement.js';
+import { loneStatement, updateStatement } from './update-statement.js';
 
 const IS_17 = inject('postgresMajor') >= 17;
 
@@ -20,12 +20,14 @@ beforeEach(async () => {
   await session.query('RESET ALL; DELETE FROM inventory_item');
 });
 
-const statementOf = (...updates: Partial<QuantityUpdate>[]) =>
-  updateStatement(
-    updates.map((update) => ({ ...UPDATE, ...update })),
-    Number.MAX_SAFE_INTEGER,
-    2_000, // the timeout of its transaction
-  );
+const FOREVER = Number.MAX_SAFE_INTEGER;
+
+/** Of a lone update without a condition and a key, the statement that is tried first. */
+function statementOf(...given: Partial<QuantityUpdate>[]) {
+  const updates = given.map((update) => ({ ...UPDATE, ...update }));
+  const timeoutMs = 2_000; // of its transaction
+  return loneStatement(updates, FOREVER, timeoutMs) ?? updateStatement(updates, FOREVER, timeoutMs);
+}
 
 /** Each update's outcome, present quantity and status. */
 async function run(updates: Partial<QuantityUpdate>[], by = session) {
@@ -38,16 +40,27 @@ const rowsOf = async (sql: string, ...values: unknown[]) =>
 const stock = () => rowsOf('SELECT pet_id, quantity FROM inventory_item ORDER BY pet_id');
 const last = async () => (await rowsOf('SELECT max(id) AS last FROM stock_change'))[0]?.['last'];
 
-describe.each(UPDATE_KINDS)('the statement of an update %s', (_, members) => {
+type Members = Partial<QuantityUpdate>;
+const STATEMENTS: [of: string, members: () => Members, others: Members[]][] = [
+  ['a lone update', () => ({}), []],
+  ...UPDATE_KINDS.map(([kind, members]): [string, () => Members, Members[]] => [
+    `an update ${kind} and another one`,
+    members,
+    [{ petId: 2n, quantity: 99 }],
+  ]),
+];
+
+describe.each(STATEMENTS)('the statement of %s', (_, members, others) => {
   it('does and records an update of an unlocked pet, alone and beside a locked one', async () => {
     await database.stock([1, 1], [2, 2], [3, 2]);
     await database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
     await session.query('SET lock_timeout = 500');
     const before = await last();
     const first = (update: Partial<QuantityUpdate>) => ({ ...members(), ...update });
-    expect(await run([first({ petId: 1n, quantity: 5 })])).toEqual([['busy', null, null]]);
+    const isLone = Object.keys(members()).length === 0;
+    expect(await run([first({ petId: 1n, quantity: 5 })])).toEqual(isLone ? [] : [['busy', null, null]]);
     expect(await run([first({ petId: 2n, quantity: 5, requestId: 'alone' })])).toEqual([['done', 2, 'available']]);
-    expect(await run([first({ petId: 404n, quantity: 5 })])).toEqual([['absent', null, null]]);
+    expect(await run([first({ petId: 404n, quantity: 5 })])).toEqual(isLone ? [] : [['absent', null, null]]);
     expect(
       await run([
         first({ petId: 3n, quantity: 7, requestId: 'first' }),
@@ -76,20 +89,20 @@ describe.each(UPDATE_KINDS)('the statement of an update %s', (_, members) => {
     ]);
   });
 
-  it('finds its pets by the primary key although it was planned for an empty table', async () => {
+  it('finds pets and keys one by one although it was planned for empty tables', async () => {
     const pool = new ConnectionPool(readSettings({ DATABASE_URL: database.url }), 'test', 1);
     onTestFinished(() => pool.end());
     const client = await pool.connect(); // with the settings of every session for requests
     onTestFinished(() => client.release(true));
-    const { sql, values } = statementOf({ ...members(), petId: 404n }, { petId: 405n });
+    const { sql, values } = statementOf({ ...members(), petId: 404n }, ...others);
     await client.query('BEGIN; TRUNCATE inventory_item');
     await client.query(`PREPARE update_stock AS ${sql}`);
     const given = values.map((value) => (value === null ? 'NULL' : client.escapeLiteral(value))).join();
     const { rows } = await client.query<Record<'QUERY PLAN', string>>(`EXPLAIN EXECUTE update_stock (${given})`);
     const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
-    const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on inventory_item/.test(node));
+    const scans = plan.split(/(?=->  )/).filter((node) => /Scan .*on (inventory_item|stock_change)/.test(node));
     expect(scans.length).toBeGreaterThan(1);
-    for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*pet_id/);
+    for (const scan of scans) expect(scan).toMatch(/(Index|Recheck) Cond: .*(pet_id|idempotency_key)/);
   });
 
   it('does not write a pet that got its id after the statement began', async () => {
@@ -103,13 +116,7 @@ describe.each(UPDATE_KINDS)('the statement of an update %s', (_, members) => {
     const own = await database.session();
     onTestFinished(() => session.query('DROP FUNCTION public.statement_timestamp').then(() => undefined));
     await own.query('SET search_path = public, pg_catalog');
-    const outcomes = run(
-      [
-        { ...members(), petId: 1n, quantity: 99 },
-        { petId: 2n, quantity: 99 },
-      ],
-      own,
-    );
+    const outcomes = run([{ ...members(), petId: 1n, quantity: 99 }, ...others], own);
     const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
     await expect.poll(() => rowsOf(waiting)).toHaveLength(1);
     await session.query(
@@ -117,7 +124,7 @@ describe.each(UPDATE_KINDS)('the statement of an update %s', (_, members) => {
        UPDATE inventory_item SET pet_id = 2 WHERE pet_id = 3; COMMIT`,
     );
     await holder.end();
-    expect((await outcomes).map(([outcome]) => outcome)).toEqual(['busy', 'busy']);
+    expect((await outcomes).map(([outcome]) => outcome)).toEqual(others.length === 0 ? [] : ['busy', 'busy']);
     expect(await stock()).toMatchObject([{ quantity: 20 }, { quantity: 10 }]);
   });
 });
