@@ -181,12 +181,8 @@ const UNTRUSTED = noTls('unable to verify the first certificate');
 const WRONG_HOST = noTls("Hostname/IP does not match certificate's altnames: IP: 127.0.0.1 is not in the cert's list");
 
 describe('an engine that is not PostgreSQL', () => {
-  it.each([
-    ['CockroachDB CCL v25.2.1 (x86_64-pc-linux-gnu, built 2025/06/02)', 'CockroachDB'],
-    ['PostgreSQL 15.12-YB-2025.1.0.0-b168 on x86_64-pc-linux-gnu', 'YugabyteDB'],
-    ['PostgreSQL 14.19 on x86_64-pc-linux-gnu', 'PostgreSQL 14'],
-  ])('is refused by commands and readiness when version() is %s', async (version, engine) => {
-    const database = await createDatabase({ migrated: true });
+  async function databaseThatIs(version: string): Promise<string> {
+    const database = await createDatabase();
     await database.sql('CREATE SCHEMA vendor');
     await database.sql(
       `CREATE FUNCTION vendor.version() RETURNS text LANGUAGE sql AS $$ SELECT ${escapeLiteral(version)} $$`,
@@ -194,10 +190,22 @@ describe('an engine that is not PostgreSQL', () => {
     await database.sql(
       `ALTER DATABASE ${new URL(database.url).pathname.slice(1)} SET search_path = vendor, pg_catalog, public`,
     );
-    const line = `${engine} is not supported: docs/deployment.md#which-postgresql`;
-    for (const args of EACH_LAYER) expect(await inventory(database.url, args)).toEqual(failedIn(args, line));
-    const service = await startServe(database.url);
-    await expectTold(service, `not ready: ${line}`);
+    return database.url;
+  }
+  const unsupported = (engine: string) => `${engine} is not supported: docs/deployment.md#which-postgresql`;
+
+  it.each([
+    ['CockroachDB CCL v25.2.1 (x86_64-pc-linux-gnu, built 2025/06/02)', 'CockroachDB'],
+    ['PostgreSQL 15.12-YB-2025.1.0.0-b168 on x86_64-pc-linux-gnu', 'YugabyteDB'],
+    ['PostgreSQL 14.19 on x86_64-pc-linux-gnu', 'PostgreSQL 14'],
+  ])('is refused by commands when version() is %s', async (version, engine) => {
+    const url = await databaseThatIs(version);
+    for (const args of EACH_LAYER) expect(await inventory(url, args)).toEqual(failedIn(args, unsupported(engine)));
+  });
+
+  it('is refused by readiness', async () => {
+    const service = await startServe(await databaseThatIs('PostgreSQL 14.19 on x86_64-pc-linux-gnu'));
+    await expectTold(service, `not ready: ${unsupported('PostgreSQL 14')}`);
     expect((await fetch(`${service.url}/health/ready`)).status).toBe(503);
     await service.terminate();
   });

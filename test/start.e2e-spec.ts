@@ -53,7 +53,8 @@ describe('npm start', { timeout: 120_000 }, () => {
   }
 
   function start(settings: NodeJS.ProcessEnv = {}, account: SpawnOptions = {}) {
-    const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', HOST: '127.0.0.1', ...settings };
+    const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
+    const env = { PATH, HOME, NODE_COMPILE_CACHE, PORT: '0', HOST: '127.0.0.1', ...settings };
     const options = { ...account, cwd: project, detached: true, env };
     const child = spawn(process.execPath, ['dev/start.ts'], { ...options, stdio: 'pipe' });
     endWithUs(child, 'KILL');

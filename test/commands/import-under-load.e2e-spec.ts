@@ -84,7 +84,10 @@ describe('an import under load', () => {
     expect(await load(7)).toEqual(printed());
     const release = await service.database.lockRow(0);
     const held = await inventory(url, IMPORT_CSV, stockOf(8));
-    expect(held).toEqual({ code: 1, stdout: '', stderr: `writing: ${PETS} pets, 2 s\nerror: ${HELD}\n` });
+    expect(held).toMatchObject({ code: 1, stdout: '' });
+    expect(held.stderr).toMatch(
+      new RegExp(`^(\\w+: \\d+ pets, \\d+ s\n)*writing: ${PETS} pets, \\d+ s\nerror: ${HELD}\n$`),
+    );
     await release();
     expect(await listed()).toEqual({ 7: PETS });
   });

@@ -98,6 +98,9 @@ export function sessionsOf(command: string, database: Pick<Database, 'sql'>, con
   );
 }
 
-export function untilSessionOf(command: string, database: Database, condition: string): Promise<void> {
-  return expect.poll(() => sessionsOf(command, database, condition), { timeout: 40_000 }).toHaveLength(1);
+export async function untilSessionOf(command: string, database: Database, condition: string): Promise<void> {
+  const session = await database.session(); // for all of the wait
+  const sql = async <Row extends object>(statement: string) => (await session.query<Row>(statement)).rows;
+  await expect.poll(() => sessionsOf(command, { sql }, condition), { timeout: 40_000 }).toHaveLength(1);
+  await session.end();
 }

@@ -223,7 +223,7 @@ describe('inventory keys rotate, six times at once', () => {
     const id = await create('--name', 'busy');
     const lock = await store.database.session(`SELECT FROM api_key WHERE id = '${id}' FOR UPDATE`);
     const rotations = Array.from({ length: 6 }, () => keys('rotate', id));
-    await expect.poll(() => sessionsOf('keys', store, `wait_event_type = 'Lock'`)).toHaveLength(6);
+    await expect.poll(() => sessionsOf('keys', store, `wait_event_type = 'Lock'`), { timeout: 40_000 }).toHaveLength(6);
     await lock.query('COMMIT');
     const outcomes = await Promise.all(rotations);
     const [, successor] = await stored('busy');

@@ -13,14 +13,13 @@ let database: Database;
 let client: Client;
 
 beforeEach(async () => {
-  database = await createDatabase({ migrated: false });
+  database = await createDatabase();
   client = await database.session();
 });
 
 const rows = async (sql: string): Promise<unknown[]> => (await client.query<object>(sql)).rows;
 
-async function migrateAndAddPets(): Promise<void> {
-  await applyMigrations(database.url);
+async function addPets(): Promise<void> {
   await client.query(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 3) n`);
 }
 
@@ -33,7 +32,7 @@ describe('migrations', () => {
     ],
     ['add a row where all changes may follow pruned ones', `DELETE FROM stock_change_pruned`, 3],
   ])('of a restore without the schema %s of what was pruned', async (_, restored, last) => {
-    await migrateAndAddPets();
+    await addPets();
     await client.query(restored);
     await applyMigrations(database.url);
     const left = await rows(
@@ -48,7 +47,6 @@ describe('migrations', () => {
       Number((await client.query<{ id: string }>(`SELECT nextval(${SEQUENCE}) AS id`)).rows[0]?.id);
 
     it('set a sequence that was never used, while another session reads the history', async () => {
-      await applyMigrations(database.url);
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 1, 'there')`);
       await client.query('BEGIN; SELECT FROM stock_change');
       await applyMigrations(database.url);
@@ -59,7 +57,6 @@ describe('migrations', () => {
       ['change', `stock_change (changed_in, pet_id, changed_by) VALUES ('${AHEAD}', 1, 'there')`],
       ['mark of an unrecorded change', `unrecorded_change VALUES ('${AHEAD}')`],
     ])('leave no %s that names a transaction of the future', async (_, row) => {
-      await applyMigrations(database.url);
       await client.query(`INSERT INTO ${row}`);
       await applyMigrations(database.url);
       const left = `SELECT changed_in FROM stock_change UNION SELECT changed_in FROM unrecorded_change`;
@@ -67,7 +64,6 @@ describe('migrations', () => {
     });
 
     it('leave no mark that names the next transaction, and no setting in their session', async () => {
-      await applyMigrations(database.url);
       await client.query('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated');
       await mendHistory(client);
       const mark = 'INSERT INTO unrecorded_change VALUES ((pg_current_xact_id()::text::bigint + 1)::text::xid8)';
@@ -82,7 +78,6 @@ describe('migrations', () => {
     });
 
     it('wait for who prunes the history before they move those of its rows that lie ahead', async () => {
-      await applyMigrations(database.url);
       await client.query(
         `INSERT INTO stock_change (pet_id, changed_by, changed_in) VALUES (1, 'there', '${AHEAD}'), (2, 'here', '3');
          INSERT INTO unrecorded_change VALUES ('${AHEAD}'), ('3');
@@ -101,14 +96,14 @@ describe('migrations', () => {
     });
 
     it('never set the sequence back', async () => {
-      await migrateAndAddPets();
+      await addPets();
       for (let ids = 0; ids < 10; ids++) await next();
       await applyMigrations(database.url);
       expect(await next()).toBe(14);
     });
 
     it('can raise the sequence while updates go on', async () => {
-      await migrateAndAddPets();
+      await addPets();
       await client.query(
         `INSERT INTO stock_change (pet_id, id, changed_by) SELECT 9, n, 'there' FROM generate_series(100, 3000) n`,
       );
@@ -131,7 +126,7 @@ describe('migrations', () => {
     });
 
     it('stop waiting after a short time, and when run again continue after the highest id', async () => {
-      await migrateAndAddPets();
+      await addPets();
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       await client.query(`BEGIN; INSERT INTO stock_change (pet_id, changed_by) VALUES (2, 'an import')`);
       await expect(applyMigrations(database.url)).rejects.toMatchObject({ code: '55P03' });
@@ -141,7 +136,7 @@ describe('migrations', () => {
     });
 
     it('never set it back below ids that were taken while they waited', async () => {
-      await migrateAndAddPets();
+      await addPets();
       const writer = await database.session('LOCK TABLE stock_change IN ROW EXCLUSIVE MODE');
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       const applied = applyMigrations(database.url).catch(() => undefined); // a busy machine may exceed the lock's time

@@ -91,7 +91,8 @@ describe('the log', () => {
     /** Stops the reader. @returns what it has not read */
     const fillPipe = async () => {
       reader.kill('SIGSTOP');
-      const ids = Array.from({ length: 980 }, (_, n) => `id-${n}-`); // a little more than a pipe holds
+      // A little more than a pipe holds.
+      const ids = Array.from({ length: 400 }, (_, n) => `id-${n}-`.padEnd(64, '-'));
       // Each uses its own connection, because the drain does not wait for those.
       for (const id of ids) await askAs(id);
       return ids;
