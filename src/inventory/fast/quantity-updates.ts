@@ -66,9 +66,11 @@ export class QuantityUpdates {
   /** Resolves after the commit. */
   async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     let result = await this.#apply(update, deadline);
-    // Either may come of this key's first use, committed after the statement's snapshot: the next statement sees it.
-    const mayBeKnown = result.outcome === 'precondition_failed' && update.idempotencyKey !== null;
-    if (mayBeKnown || result.outcome === 'unrecorded') result = await this.#apply(update, deadline);
+    // Either may come of this key's first use, committed after the statement's snapshot: the next statement sees it. The second
+    // may follow on the first.
+    const isKeyed = update.idempotencyKey !== null;
+    if (isKeyed && result.outcome === 'precondition_failed') result = await this.#apply(update, deadline);
+    if (result.outcome === 'unrecorded') result = await this.#apply(update, deadline);
     if (result.outcome === 'unrecorded') throw new RefusedValue(NOT_AS_ASKED);
     return result;
   }
