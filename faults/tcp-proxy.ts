@@ -27,7 +27,7 @@ export class TcpProxy {
   /** The number of damaged chunks. */
   damaged = 0;
 
-  private readonly target: URL;
+  private target: URL;
 
   /** @param url a connection to the PostgreSQL that it passes everything on to */
   constructor(url: string) {
@@ -45,6 +45,12 @@ export class TcpProxy {
   /** Resets every connection, in both directions. */
   cut(): void {
     for (const link of this.links) reset(link);
+  }
+
+  /** Resets every connection, and passes the next ones on to another server, as after a failover. */
+  moveTo(url: string): void {
+    this.target = new URL(url);
+    this.cut();
   }
 
   /** Until `speak`, nothing passes in either direction. Connections stay open, and the proxy accepts new ones. */

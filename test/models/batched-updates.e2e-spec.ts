@@ -1,0 +1,168 @@
+import type { Client } from 'pg';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { TcpProxy } from '../../faults/tcp-proxy.ts';
+import { InventoryService } from '../../src/inventory/inventory.service.ts';
+import { type Database, createDatabase } from '../support/database.ts';
+import { startService } from '../support/service.ts';
+import { setQuantity } from '../support/updates.ts';
+import { MISTAKES, type Mistake, type State, updateOf, violation } from './batched-updates.ts';
+import { nth } from './explorer.ts';
+
+/**
+ * Every statement of a process comes to two gates: with its snapshot before it locks, and before its commit. There it takes a number,
+ * and waits until the test unlocks that. The update statement calls `statement_timestamp` before it locks.
+ */
+const GATES = `
+  CREATE SEQUENCE numbers;
+  CREATE FUNCTION wait_at(gate text) RETURNS void LANGUAGE plpgsql SET lock_timeout = 0 AS $$ DECLARE
+    setting CONSTANT text := 'test.passed_' || gate;
+  BEGIN
+    IF current_setting(setting, true) IS DISTINCT FROM pg_current_xact_id()::text THEN
+      PERFORM set_config(setting, pg_current_xact_id()::text, true);
+      PERFORM pg_advisory_xact_lock_shared((current_setting('test.process') || gate)::integer, nextval('numbers')::integer);
+    END IF;
+  END $$;
+  CREATE FUNCTION wait_before_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM wait_at('2'); RETURN NULL; END $$;
+  CREATE CONSTRAINT TRIGGER last_gate AFTER INSERT ON stock_change DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.request_id IS NOT NULL) EXECUTE FUNCTION wait_before_commit();
+  SET allow_system_table_mods = on;
+  ALTER FUNCTION pg_catalog.statement_timestamp RENAME TO own_statement_timestamp;
+  CREATE FUNCTION pg_catalog.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
+    AS $$ SELECT CASE WHEN current_setting('test.process', true) <> '' THEN public.wait_at('1') END; SELECT own_statement_timestamp() $$`;
+
+/** What the service answers. */
+const ANSWERS: Record<Mistake, State['answers']> = {
+  'a batch is repeated after an unknown outcome': { 1: 'outcome_unknown' },
+  'a lost connection counts as not applied': { 1: 'outcome_unknown' },
+  'an update is answered before its commit': { 1: 'done' },
+  'each update of a chain finds what is in the table': { 1: 'done', 2: 'done' },
+  'a condition is judged by the snapshot': { 1: 'done', 2: 'done' },
+  'an update with a condition shares its batch with another one of its pet': { 1: 'done', 2: 'precondition_failed' },
+  'a key is looked up only before the lock': { 1: 'done', 2: 'key_reused' },
+  'a pet is written although its history row is not': { 1: 'done', 2: 'key_reused' },
+  'a 412 with a key is sent after one statement': { 1: 'done', 2: 'replayed' },
+  'a key that is taken after a 412 is not looked up': { 1: 'replayed', 2: 'done', 3: 'done' },
+};
+
+let database: Database;
+let gatekeeper: Client;
+let processes: Process[];
+
+interface Process {
+  readonly proxy: TcpProxy;
+  readonly inventory: InventoryService;
+}
+
+beforeAll(async () => {
+  database = await createDatabase();
+  await database.sql(GATES);
+  gatekeeper = await database.session();
+  processes = await Promise.all(
+    [1, 2].map(async (process) => {
+      const proxy = new TcpProxy(database.url);
+      const url = new URL(await proxy.listen());
+      url.searchParams.set('options', `-c test.process=${process}`);
+      const { app } = await startService({ databaseUrl: database.url, settings: { DATABASE_URL: url.href } });
+      return { proxy, inventory: app.get(InventoryService) };
+    }),
+  );
+});
+
+/** The number that a statement of a process waits for, at the gate before its locks (1) or before its commit (2). */
+async function numberAt(process: number, gate: 1 | 2): Promise<number | undefined> {
+  const { rows } = await gatekeeper.query<{ number: number }>(
+    `SELECT objid::integer AS number FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = $1
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    [`${process}${gate}`],
+  );
+  return rows[0]?.number;
+}
+
+async function open(process: number, gate: 1 | 2, number: number): Promise<void> {
+  await gatekeeper.query('SELECT pg_advisory_unlock($1, $2)', [`${process}${gate}`, number]);
+}
+
+async function hasEnded(process: number, number: number): Promise<boolean> {
+  const held = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = $1 AND objid = $2`;
+  return (await gatekeeper.query(held, [`${process}2`, number])).rowCount === 0;
+}
+
+describe('the service gives the right answers in the order that does harm when', () => {
+  it.each(Object.entries(MISTAKES))('%s', async (mistake, { workload, order }) => {
+    await database.sql(`DELETE FROM inventory_item; INSERT INTO inventory_item VALUES (1, 0, 'sold'), (2, 0, 'sold')`);
+    const [{ last } = {}] = await database.sql('SELECT max(id) AS last FROM stock_change');
+    await gatekeeper.query(
+      `SELECT pg_advisory_lock(gate, (last_value + n)::integer)
+         FROM numbers, generate_series(0, 20) AS n, unnest('{11,12,21,22}'::integer[]) AS gate`,
+    );
+
+    const answers: State['answers'] = {};
+    const sent = new Map<number, Promise<void>>();
+    async function send(n: number, { inventory }: Process): Promise<void> {
+      const { pet, quantity, ifMatch, key } = updateOf(workload, n);
+      const { outcome } = await setQuantity(inventory, {
+        ...{ petId: BigInt(pet), quantity, ifMatch: ifMatch?.map((each) => `sold-${each}`) ?? null },
+        ...{ idempotencyKey: key && `${key}-${String(last)}`, requestId: String(n) },
+      });
+      answers[n] = (outcome === 'idempotency_key_reused' ? 'key_reused' : outcome) as State['answers'][number];
+    }
+    const areAnswered = () => [...sent.keys()].every((n) => answers[n]);
+    const expectSoon = (isTrue: () => boolean | Promise<boolean>) => expect.poll(isTrue, { interval: 5 }).toBe(true);
+
+    let lost = 0;
+    const acts: Readonly<Record<string, (process: number, numbers: readonly number[]) => Promise<unknown>>> = {
+      '#run': (process, numbers) => {
+        for (const n of numbers) if (!sent.has(n)) sent.set(n, send(n, nth(processes, process - 1)));
+        return expectSoon(async () => areAnswered() || (await numberAt(process, 1)) !== undefined);
+      },
+      'locks and writes': async (process) => {
+        const number = await numberAt(process, 1);
+        if (number === undefined) return expectSoon(areAnswered);
+        await open(process, 1, number);
+        // It waits for its commit; or it has nothing to commit, and the update is answered or goes into another statement.
+        const isAtGate = async () => (await numberAt(process, 2)) ?? (await numberAt(process, 1));
+        return expectSoon(async () => areAnswered() || (await isAtGate()) !== undefined);
+      },
+      commits: async (process) => {
+        const number = await numberAt(process, 2);
+        if (number === undefined) return;
+        await open(process, 2, number);
+        await expectSoon(() => hasEnded(process, number));
+      },
+      'loses its connection': async (process) => {
+        lost = process;
+        nth(processes, process - 1).proxy.cut();
+        await expectSoon(areAnswered);
+      },
+      SQL: async (_, [n = 0]) => {
+        const { pet, quantity } = updateOf(workload, n);
+        await database.sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = ${pet}`);
+        answers[n] = 'done';
+      },
+    };
+    for (const step of order) {
+      const [, process, act = '', numbers = ''] =
+        /^(?:process (\d): |lost statement: )?(.+?):?((?: \d,?)*)$/.exec(step) ?? [];
+      if (!acts[act]) throw new Error(`nobody can play ${act}`);
+      await acts[act](Number(process ?? lost), numbers.match(/\d/g)?.map(Number) ?? []);
+    }
+    await expectNoHarm();
+    await gatekeeper.query('SELECT pg_advisory_unlock_all()');
+    await Promise.all(sent.values());
+    await expectNoHarm();
+    expect(answers).toEqual(ANSWERS[mistake as Mistake]);
+
+    async function expectNoHarm(): Promise<void> {
+      const pets = await database.sql<{ pet: number; quantity: number }>(
+        'SELECT pet_id::int AS pet, quantity FROM inventory_item',
+      );
+      const stock = Object.fromEntries(pets.map(({ pet, quantity }) => [pet, quantity]));
+      const history = await database.sql<State['history'][number]>(
+        `SELECT coalesce(request_id, '3')::int AS n, pet_id::int AS pet, quantity_before AS before, quantity_after AS after,
+                left(idempotency_key, 1) AS key FROM stock_change WHERE id > $1 ORDER BY id`,
+        [last],
+      );
+      expect(violation({ workload, stock, history, answers, refusable: [1, 2, 3] })).toBeUndefined();
+    }
+  });
+});

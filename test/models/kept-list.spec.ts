@@ -1,0 +1,20 @@
+import { describe, expect, it } from 'vitest';
+import { explore } from './explorer.ts';
+import { MISTAKES, type Mistake, keptList } from './kept-list.ts';
+
+const DEPTH = 2 + Math.max(...Object.values(MISTAKES).map(({ order }) => order.length));
+
+describe('the model of the kept list', () => {
+  it('has no wrong list two steps beyond the deepest mistake', () => {
+    expect(explore(keptList(), DEPTH)).toEqual({ states: 98_974 });
+  });
+
+  it('has none with two requests of one process at the depth of that mistake', () => {
+    expect(explore(keptList(undefined, 1, 2), DEPTH - 2)).toEqual({ states: 40_828 });
+  });
+
+  it.each(Object.entries(MISTAKES))('has a wrong list when %s', (mistake, { list, order }) => {
+    const { violation } = explore(keptList(mistake as Mistake, 1), DEPTH);
+    expect(violation).toMatchObject({ order, what: `the list ${list} is of no moment of its request` });
+  });
+});
