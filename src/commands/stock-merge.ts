@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { findRuleAgainst } from '../database/rewrite-rules.js';
 import { Failure, NOT_AS_ASKED } from '../errors/error-text.js';
-import { KEPT, MEMBERS, STATE, stateList } from '../inventory/stock-item.js';
+import { NOT_UPDATED, MEMBERS, STATE, stateList } from '../inventory/stock-item.js';
 import { CHANGED_AT, LINES } from './export.js';
 import type { FileFacts } from './stock-rows.js';
 import { EXPORTED, itemTagOf, MADE } from './stock-values.js';
@@ -80,7 +80,7 @@ export async function refuseProblems(client: Client, unit: Unit, advice: (told: 
 const countOf = (total: number) => `problems in the file, all together: ${total}; nothing was written`;
 
 /** What a pet keeps where the file leaves it out. */
-const NEVER_NULL = new Set(KEPT.filter(({ holds }) => !holds('')));
+const NEVER_NULL = new Set(NOT_UPDATED.filter(({ holds }) => !holds('')));
 const AFTER = STATE.map((member) =>
   NEVER_NULL.has(member) ? `coalesce(file.${member.column}, i.${member.column})` : `file.${member.column}`,
 );

@@ -1,5 +1,5 @@
 import { Failure } from '../errors/error-text.js';
-import { KEPT, MEMBERS, itemTag } from '../inventory/stock-item.js';
+import { NOT_UPDATED, MEMBERS, itemTag } from '../inventory/stock-item.js';
 import { quote } from './output.js';
 import { END_MARK, FAILED_MARK } from './stock-file.js';
 import {
@@ -20,7 +20,7 @@ const NAMES = MEMBERS.map(({ name }) => name);
 /** A JavaScript number would round them. */
 const EXACT = MEMBERS.filter(({ type }) => type === 'bigint').map(({ name }) => name);
 /** If a file leaves them out, a pet of the store keeps its own. */
-const MAY_BE_LEFT_OUT = new Set(MEMBERS.filter((member) => KEPT.includes(member) || member.holds('')));
+const MAY_BE_LEFT_OUT = new Set(MEMBERS.filter((member) => NOT_UPDATED.includes(member) || member.holds('')));
 
 /** No sound line is longer; a file without line breaks must not gather in memory. */
 const LONGEST_LINE = 10_000;

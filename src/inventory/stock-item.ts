@@ -59,7 +59,7 @@ export const MEMBERS: readonly (Member & { readonly name: string })[] = Object.e
 export const STATE = MEMBERS.filter(({ name }) => name !== 'petId');
 
 /** What an update leaves as it is. Each is a text, or null. */
-export const KEPT = STATE.filter(({ name }) => name !== 'quantity');
+export const NOT_UPDATED = STATE.filter(({ name }) => name !== 'quantity');
 
 /** A list for SQL: the form once for each member, whose column takes the place of each `#`. */
 export function stateList(form = '#', members = STATE): string {

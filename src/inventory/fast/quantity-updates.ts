@@ -11,7 +11,7 @@ import { HeldCommits } from '../bounds/held-commits.js';
 import type { InventoryCounts } from '../bounds/inventory-counts.js';
 import type { UpdateOutcome } from '../bounds/update-attempts.js';
 import type { QuantityUpdate } from '../inventory.contract.js';
-import { KEPT } from '../stock-item.js';
+import { NOT_UPDATED } from '../stock-item.js';
 import { type UpdatedRow, loneStatement, updateStatement } from './update-statement.js';
 
 const MOST_PER_STATEMENT = 500;
@@ -84,8 +84,8 @@ export class QuantityUpdates {
     if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy' || outcome === 'unrecorded')
       return { outcome };
     const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
-    const kept = Object.fromEntries(KEPT.map(({ name }, at) => [name, texts[at]]));
-    return { outcome, item: { petId: update.petId, quantity, ...kept } as InventoryItem };
+    const notUpdated = Object.fromEntries(NOT_UPDATED.map(({ name }, at) => [name, texts[at]]));
+    return { outcome, item: { petId: update.petId, quantity, ...notUpdated } as InventoryItem };
   }
 
   /** Looks at the database's clock. No session is opened while commits are held. */

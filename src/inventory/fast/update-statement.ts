@@ -1,7 +1,7 @@
 import { type Statement, arrayLiteral } from '../../database/statement-connection.js';
 import { NOT_AS_ASKED } from '../../errors/error-text.js';
 import type { QuantityUpdate } from '../inventory.contract.js';
-import { KEPT, stateList } from '../stock-item.js';
+import { NOT_UPDATED, stateList } from '../stock-item.js';
 import { chainUpdates } from './update-chain.js';
 
 /**
@@ -12,10 +12,10 @@ export type UpdatedRow = readonly [
   n: string,
   outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused' | 'absent' | 'busy' | 'unrecorded',
   present: string,
-  ...kept: (string | null)[],
+  ...notUpdated: (string | null)[],
 ];
 
-const kept = (form: string) => stateList(form, KEPT);
+const notUpdated = (form: string) => stateList(form, NOT_UPDATED);
 
 /** `transaction_timeout` is new in PostgreSQL 17. */
 const SETTINGS = `
@@ -32,7 +32,7 @@ const IN_TIME = `statement_timestamp() < to_timestamp($1::float8 / 1000)`;
  */
 const AS_ASKED = `
            item.tableoid IS NOT NULL AND item.pet_id = judged.pet_id AND item.quantity = judged.quantity
-           AND (${kept('item.#')}) IS NOT DISTINCT FROM (${kept('judged.#')}) AS as_asked`;
+           AND (${notUpdated('item.#')}) IS NOT DISTINCT FROM (${notUpdated('judged.#')}) AS as_asked`;
 /** Fails with SQLSTATE 22P02, as a value that a rule refuses. A constant would fail when PostgreSQL plans the statement. */
 const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
 
@@ -42,17 +42,17 @@ const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
  */
 const LONE = `
   WITH judged AS MATERIALIZED (
-    SELECT 1 AS n, pet_id, $4::int AS quantity, quantity AS present, ${kept('#')}, ${SETTINGS}
+    SELECT 1 AS n, pet_id, $4::int AS quantity, quantity AS present, ${notUpdated('#')}, ${SETTINGS}
       FROM inventory_item WHERE pet_id = $3::bigint AND ${IN_TIME} FOR NO KEY UPDATE SKIP LOCKED
   ), recorded AS (
-    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${kept('#_before, #_after')}, changed_by, request_id, reason)
-    SELECT pet_id, present, quantity, ${kept('#, #')}, $5::text, $6::text, $7::text FROM judged
+    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${notUpdated('#_before, #_after')}, changed_by, request_id, reason)
+    SELECT pet_id, present, quantity, ${notUpdated('#, #')}, $5::text, $6::text, $7::text FROM judged
     RETURNING pet_id
   ), changed AS (
     UPDATE inventory_item AS item SET quantity = judged.quantity FROM judged WHERE item.pet_id = $3 RETURNING ${AS_ASKED}
   )
   SELECT n, CASE WHEN EXISTS (SELECT FROM recorded) AND (SELECT as_asked FROM changed) THEN 'done' ELSE ${REFUSAL} END,
-         present, ${kept('#')} FROM judged`;
+         present, ${notUpdated('#')} FROM judged`;
 
 /**
  * Updates of different pets, without conditions and keys. Locks the pets that are free, and writes them with their history.
@@ -67,12 +67,12 @@ const PLAIN = `
      CROSS JOIN unnest($3::bigint[], $4::int[], $5::text[], $6::text[], $7::text[])
                 WITH ORDINALITY AS updates (pet_id, quantity, changed_by, request_id, reason, n) WHERE ${IN_TIME}
   ), judged AS MATERIALIZED (
-    SELECT asked.*, item.quantity AS present, ${kept('item.#')}, item.status IS NOT NULL AS holds
+    SELECT asked.*, item.quantity AS present, ${notUpdated('item.#')}, item.status IS NOT NULL AS holds
       FROM asked LEFT JOIN LATERAL (SELECT ${stateList()} FROM inventory_item AS item WHERE item.pet_id = asked.pet_id
                                        FOR NO KEY UPDATE SKIP LOCKED) AS item ON true
   ), recorded AS (
-    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${kept('#_before, #_after')}, changed_by, request_id, reason)
-    SELECT pet_id, present, quantity, ${kept('#, #')}, changed_by, request_id, reason FROM judged WHERE holds ORDER BY n
+    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${notUpdated('#_before, #_after')}, changed_by, request_id, reason)
+    SELECT pet_id, present, quantity, ${notUpdated('#, #')}, changed_by, request_id, reason FROM judged WHERE holds ORDER BY n
     RETURNING pet_id
   ), changed AS (
     UPDATE inventory_item AS item SET quantity = judged.quantity FROM judged WHERE item.pet_id = judged.pet_id AND judged.holds
@@ -82,7 +82,7 @@ const PLAIN = `
                              <> (SELECT count(*), count(*) FROM judged WHERE holds) THEN ${REFUSAL}
                  WHEN holds THEN 'done'
                  WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
-                 ELSE 'absent' END, present, ${kept('#')} FROM judged ORDER BY n`;
+                 ELSE 'absent' END, present, ${notUpdated('#')} FROM judged ORDER BY n`;
 
 /**
  * Any updates: docs/decisions/idempotency-keys.md tells of `known`. A pet that is there twice is locked once, by its last
@@ -97,7 +97,7 @@ const FULL = `
                 WITH ORDINALITY AS updates (pet_id, quantity, changed_by, request_id, reason, quantity_before, is_last, if_match,
                                             idempotency_key, n) WHERE ${IN_TIME}
   ), known AS MATERIALIZED (
-    SELECT asked.n, change.quantity_after, ${kept('change.#_after')}, pg_logical_emit_message(true, 'inventory', 'replay'),
+    SELECT asked.n, change.quantity_after, ${notUpdated('change.#_after')}, pg_logical_emit_message(true, 'inventory', 'replay'),
            (change.pet_id, change.quantity_after, change.if_match_sha256)
              IS NOT DISTINCT FROM (asked.pet_id, asked.quantity, asked.if_match_sha256) AS is_same
       FROM asked, LATERAL (SELECT * FROM stock_change AS change
@@ -109,13 +109,13 @@ const FULL = `
                                                       WHERE item.pet_id = asked.pet_id
                                                         FOR NO KEY UPDATE SKIP LOCKED) AS item WHERE is_last
   ), judged AS MATERIALIZED (
-    SELECT asked.*, item.quantity AS present, ${kept('item.#')}, item.status IS NOT NULL
+    SELECT asked.*, item.quantity AS present, ${notUpdated('item.#')}, item.status IS NOT NULL
            AND (if_match IS NULL OR item.status || '-' || item.quantity = ANY (string_to_array(if_match, ' '))) AS holds
       FROM asked LEFT JOIN locked AS item USING (pet_id) WHERE n NOT IN (SELECT n FROM known)
   ), recorded AS (
-    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${kept('#_before, #_after')}, changed_by, request_id, reason,
+    INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${notUpdated('#_before, #_after')}, changed_by, request_id, reason,
                               idempotency_key, if_match_sha256)
-    SELECT pet_id, coalesce(quantity_before, present), quantity, ${kept('#, #')}, changed_by, request_id, reason,
+    SELECT pet_id, coalesce(quantity_before, present), quantity, ${notUpdated('#, #')}, changed_by, request_id, reason,
            idempotency_key, if_match_sha256
       FROM judged WHERE holds ORDER BY idempotency_key || changed_by, n
     ON CONFLICT (changed_by, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING pet_id, idempotency_key
@@ -132,8 +132,8 @@ const FULL = `
                  WHEN holds THEN 'done'
                  WHEN present IS NOT NULL THEN 'precondition_failed'
                  WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
-                 ELSE 'absent' END, present, ${kept('#')} FROM judged
-  UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, quantity_after, ${kept('#_after')} FROM known
+                 ELSE 'absent' END, present, ${notUpdated('#')} FROM judged
+  UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, quantity_after, ${notUpdated('#_after')} FROM known
   ORDER BY n`;
 
 const isPlain = ({ ifMatch, idempotencyKey }: QuantityUpdate) => ifMatch === null && idempotencyKey === null;
