@@ -16,7 +16,7 @@ export interface Refused {
   readonly error: ApiError;
 }
 
-interface FailedConnection extends Connection {
+interface Failed extends Connection {
   /** `bytesRead` when the parser last refused something on it. */
   failedAt?: number;
   /** Serves what follows, if the parser refused a method. */
@@ -25,43 +25,40 @@ interface FailedConnection extends Connection {
 
 /** Answers with an Error what Node.js refuses before there is a request. */
 export function answerParserErrors(server: Server): void {
-  server.on(
-    'clientError',
-    (error: ParserError, socket: FailedConnection | (FailedConnection & UnknownMethodConnection)) => {
-      // Each further packet fails anew.
-      if (socket.failedAt !== undefined) {
-        if (error.rawPacket && socket.bytesRead > socket.failedAt) socket.unknownMethod?.receive(error.rawPacket);
-        socket.failedAt = socket.bytesRead;
-        return;
-      }
+  server.on('clientError', (error: ParserError, socket: Failed | (Failed & UnknownMethodConnection)) => {
+    // Each further packet fails anew.
+    if (socket.failedAt !== undefined) {
+      if (error.rawPacket && socket.bytesRead > socket.failedAt) socket.unknownMethod?.receive(error.rawPacket);
       socket.failedAt = socket.bytesRead;
-      const fault = readParserError(error);
-      const { lastRequest } = socket;
-      const response = lastRequest?.res;
-      const request = socket instanceof UnknownMethodConnection ? undefined : requestOfUnknownMethod(error);
-      if (request) {
-        socket.unknownMethod = new UnknownMethodConnection(socket);
-        socket.unknownMethod.receive(request);
-      }
-      const answer = () => {
-        if (socket.unknownMethod) server.emit('connection', socket.unknownMethod);
-        else refuse(server, socket, fault);
-      };
-      if (!response) {
-        answer();
-      } else if (lastRequest.complete) {
-        // Nothing is answered behind a response that closes the connection.
-        afterResponse(response, () => response.shouldKeepAlive && answer());
-      } else if (response.headersSent) {
-        afterResponse(response, () => socket.destroySoon());
-      } else {
-        // The head was good, so the request gets its own response; the reader of its body gets the fault.
-        response.shouldKeepAlive = false;
-        lastRequest.bodyFault = fault;
-        if (lastRequest.listenerCount('error') > 0) lastRequest.emit('error', fault);
-      }
-    },
-  );
+      return;
+    }
+    socket.failedAt = socket.bytesRead;
+    const fault = readParserError(error);
+    const { lastRequest } = socket;
+    const response = lastRequest?.res;
+    const request = socket instanceof UnknownMethodConnection ? undefined : requestOfUnknownMethod(error);
+    if (request) {
+      socket.unknownMethod = new UnknownMethodConnection(socket);
+      socket.unknownMethod.receive(request);
+    }
+    const answer = () => {
+      if (socket.unknownMethod) server.emit('connection', socket.unknownMethod);
+      else refuse(server, socket, fault);
+    };
+    if (!response) {
+      answer();
+    } else if (lastRequest.complete) {
+      // Nothing is answered behind a response that closes the connection.
+      afterResponse(response, () => response.shouldKeepAlive && answer());
+    } else if (response.headersSent) {
+      afterResponse(response, () => socket.destroySoon());
+    } else {
+      // The head was good, so the request gets its own response; the reader of its body gets the fault.
+      response.shouldKeepAlive = false;
+      lastRequest.bodyFault = fault;
+      if (lastRequest.listenerCount('error') > 0) lastRequest.emit('error', fault);
+    }
+  });
 }
 
 /** An expectation is no reason to refuse (RFC 9110 section 10.1.1); `100 Continue` is sent when the body is wanted. */
