@@ -1,7 +1,9 @@
 import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
+import { Settings } from '../../src/settings.ts';
+import { Database } from '../support/database.ts';
 import { startReplicated } from '../support/postgres-server.ts';
 import type { TestService } from '../support/service.ts';
-import { eachService } from './services.ts';
+import { POOLER_SESSIONS, eachService } from './services.ts';
 
 let replicated: Awaited<ReturnType<typeof startReplicated>>;
 
@@ -36,6 +38,15 @@ async function cancelWait(): Promise<void> {
   await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
 }
 
+/** As another client of the pooler leaves settings in all of its sessions. */
+async function leaveSettings({ app }: TestService): Promise<void> {
+  const pooler = new Database(app.get<Settings>(Settings).DATABASE_URL);
+  const clients = await Promise.all(
+    Array.from({ length: POOLER_SESSIONS }, () => pooler.session('SET client_min_messages = error')),
+  );
+  await Promise.all(clients.map((client) => client.query('COMMIT')));
+}
+
 const codeOf = async (update: ReturnType<TestService['update']>) => {
   const { status, text } = await update;
   return (JSON.parse(text) as { code?: string }).code ?? String(status);
@@ -47,6 +58,7 @@ eachService(({ start }) => {
     const update = (name: string, quantity: number) =>
       codeOf(service.update(1, quantity, [['Idempotency-Key', `${name}-${service.port}`]]));
     expect(await update('first', 1)).toBe('200');
+    await leaveSettings(service);
     await loseStandby();
     const unconfirmed = update('second', 2);
     await cancelWait();

@@ -16,6 +16,9 @@ export interface ServiceKind {
   readonly start: (options?: Options) => Promise<TestService>;
 }
 
+/** How many sessions a pooler has. */
+export const POOLER_SESSIONS = 8;
+
 const hasFast = existsSync(new URL('../../src/inventory/fast/', import.meta.url));
 
 /** What the setting FAST chooses from. */
@@ -32,7 +35,7 @@ type Kind = (typeof KINDS)[number];
 
 async function startKind({ FAST, isPooled }: Kind, { behind, ...options }: Options = {}): Promise<TestService> {
   const databaseUrl = options.databaseUrl ?? (await createDatabase()).url;
-  const poolerUrl = isPooled ? (await startPooler(databaseUrl, 8)).url : databaseUrl;
+  const poolerUrl = isPooled ? (await startPooler(databaseUrl, POOLER_SESSIONS)).url : databaseUrl;
   const DATABASE_URL = behind ? await behind(poolerUrl) : poolerUrl;
   return startService({ ...options, databaseUrl, settings: { FAST, DATABASE_URL, ...options.settings } });
 }
