@@ -127,7 +127,7 @@ describe('connections', () => {
     ['do not read their responses', script.repeat(8)],
     ['send an unknown method', health.replace('GET', 'get').slice(0, -2)],
   ])('of clients without a key yield to others when they %s', async (_, bytes, { drips } = {}) => {
-    const MOST = 30;
+    const MOST = 20;
     const own = await startService({ limits: { connections: MOST }, settings: { REQUEST_DEADLINE_MS: '9000' } });
     await own.stock([1, 0]);
     const served = await open(listBytes(own.key), own); // shows a good key, and is idle then
