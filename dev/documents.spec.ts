@@ -1,0 +1,77 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { SCENARIOS } from '../faults/scenarios.ts';
+
+const DOCUMENTS = globSync(['*.md', 'docs/**/*.md', 'bench/*.md']);
+
+const read = (file: string) => readFileSync(file, 'utf8');
+const all = (text: string, pattern: RegExp) => Array.from(text.matchAll(pattern), ([, found = '']) => found);
+/** Without examples of code. */
+const proseOf = (file: string) => read(file).replaceAll(/^```[^]*?^```$/gm, '');
+
+/** As GitHub makes them of headings. */
+function anchorsOf(document: string): string[] {
+  const headings = all(proseOf(document), /^#+ (.+)$/gm);
+  return headings.map((heading) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+describe.each(DOCUMENTS)('%s', (document) => {
+  it('links to files and headings that exist', () => {
+    const links = all(proseOf(document), /(?:\]\(|^\[[^\]]+\]: )([^\s)]+)/gm);
+    const broken = links.filter((link) => {
+      if (/^(https?|mailto):/.test(link)) return false;
+      const [path = '', anchor] = link.split('#');
+      const file = path === '' ? document : join(dirname(document), path);
+      return !existsSync(file) || (anchor !== undefined && !anchorsOf(file).includes(anchor));
+    });
+    expect(broken).toEqual([]);
+  });
+
+  it('names files and faults that exist', () => {
+    const prose = proseOf(document);
+    const paths = all(prose, /`((?:src|test|faults|dev|deploy|docs|prisma)\/[^\s`]*)`/g);
+    const isMissing = (path: string) => globSync(path.replaceAll(/<\w+>/g, '*')).length === 0;
+    expect(paths.filter(isMissing)).toEqual([]);
+    const faults = all(prose, /--only ([\w-]+)/g);
+    expect(Object.keys(SCENARIOS)).toEqual(expect.arrayContaining(faults));
+  });
+});
+
+it('docs/guarantees.md names tests that it links to, and faults that exist', () => {
+  const text = read('docs/guarantees.md');
+  const rows = text.split('\n').filter((line) => line.startsWith('| '));
+  expect(rows.length).toBeGreaterThan(10);
+  const named = rows.slice(2).map((row) => all(row, /\[([^\]]+)\](?!\()/g));
+  expect(named.filter((tests) => tests.length === 0)).toEqual([]);
+  expect(all(text, /^\[([^\]]+)\]: /gm).toSorted()).toEqual([...new Set(named.flat())].toSorted());
+  const faults = all(text, /Faults: (.+?) +\|/g).flatMap((list) => all(list, /`([\w-]+)`/g));
+  expect(faults.length).toBeGreaterThan(5);
+  expect(Object.keys(SCENARIOS)).toEqual(expect.arrayContaining(faults));
+});
+
+it('the contract of the stock names tests that exist', () => {
+  const contract = read('src/inventory/inventory.contract.ts').replaceAll(/\n \* +/g, ' ');
+  const tests = all(contract, /\(tests?: ([^)]+)\)/g).flatMap((names) => names.split(', '));
+  expect(tests.length).toBeGreaterThan(20);
+  expect(tests.filter((name) => !existsSync(`test/inventory-service/${name}.e2e-spec.ts`))).toEqual([]);
+});
+
+it('docs/architecture.md names the files of each rule, and tests that exist', () => {
+  const [, section = ''] = read('docs/architecture.md').split('\n## Where each rule is\n');
+  const rules = section.split('\n## ')[0]?.match(/^- \*\*.+$/gm) ?? [];
+  expect(rules.length).toBeGreaterThan(30);
+  const missing = rules.flatMap((rule) => {
+    const [files = '', tests = ''] = rule.replace(/^- \*\*.+?\*\*: /, '').split('; ');
+    const named = (list: string, folder: string) => all(list, /`([^`]+)`/g).map((path) => join(folder, path));
+    const elsewhere = (path: string) => path.replace(/^src\/prisma/, 'prisma').replace(/^test\/(.+\.spec)/, 'src/$1');
+    const paths = [...named(files, 'src'), ...named(tests, 'test')];
+    return paths.filter((path) => globSync([path, elsewhere(path)]).length === 0);
+  });
+  expect(missing).toEqual([]);
+});
