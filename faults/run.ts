@@ -9,7 +9,7 @@ import type { Figure } from './stage.ts';
 const ALL = Object.keys(SCENARIOS);
 const USAGE = `npm run faults -- [--medium] [--only name]... [--seed N]
 
-  --medium      less of everything, and each fault once: some 90 s
+  --medium      less of everything, and each fault once: some two minutes
   --only name   only this scenario; may be repeated
   --seed N      repeats the random choices of an earlier run
 

@@ -21,5 +21,5 @@ export const SCENARIOS: Scenarios = {
   ...SOAK,
 };
 
-/** A medium run leaves these out, because its scenario `every-fault` plays each fault. */
+/** A medium run leaves these out, because its two scenarios `every-fault` play each fault. */
 export const LEFT_OUT_OF_MEDIUM = Object.keys(FAULTS);

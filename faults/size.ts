@@ -39,6 +39,6 @@ const medium: Size = {
 
 export const SIZES = {
   full,
-  /** For every change, in some 90 s. */
+  /** For every change, in some two minutes. */
   medium,
 } satisfies Record<string, Size>;
