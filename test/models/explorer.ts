@@ -27,7 +27,7 @@ interface Way {
 export function explore<State>({ initial, steps, violation, key }: Model<State>, depth: number): Exploration<State> {
   const seen = new Set(initial.map(key));
   let reached: { state: State; way?: Way }[] = initial.map((state) => ({ state }));
-  for (let at = 0; at < depth; at++) {
+  for (let at = 0; at < depth && reached.length > 0; at++) {
     const next: typeof reached = [];
     for (const { state: before, way: wayBefore } of reached) {
       for (const [step, change] of steps(before)) {

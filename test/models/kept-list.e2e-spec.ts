@@ -76,7 +76,8 @@ const OTHER_STAGES: Readonly<Record<string, () => Promise<Stage>>> = {
   'a standby has a life': onStandby,
 };
 
-describe('the service gives the list of the moment in the order that is wrong when', () => {
+// Again, because a busy machine may flush the log before a crash.
+describe('the service gives the list of the moment in the order that is wrong when', { retry: 2 }, () => {
   it.each(Object.entries(MISTAKES))('%s', async (mistake, { order, list: wrong }) => {
     const { url, database, key, faults, settle } = await (OTHER_STAGES[mistake] ?? onOneServer)();
     const service = await startService({ databaseUrl: url, ...(key && { key }) });
@@ -134,7 +135,7 @@ describe('the service gives the list of the moment in the order that is wrong wh
       `SELECT string_agg(quantity::text, ',' ORDER BY pet_id) AS stock FROM inventory_item`,
     );
     expect(given).toBe(stock);
-    expect(stock).not.toBe(wrong); // the order did what it does in the model
+    expect(stock).not.toBe(wrong); // the order led to what it leads to in the model
     if (order.at(-1) === 'process 1: at') expect(snapshots.at(-1)?.transactions).toBe(snapshots.at(-2)?.transactions);
   });
 });
