@@ -58,6 +58,11 @@ eachService(({ start, isPooled }) => {
     expect(await changesOf(service, 1)).toMatchObject([{ after: 7 }]);
   });
 
+  it('an update that comes after its deadline is not sent', async () => {
+    expect(await setQuantity(inventoryOf(service), { quantity: 5 }, -1)).toEqual({ outcome: 'service_unavailable' });
+    expect(await changesOf(service, 1)).toEqual([]);
+  });
+
   it('an update that says that nothing was written is not committed after that', async () => {
     await withTrigger('INSERT ON stock_change', 'PERFORM pg_sleep(0.8)');
     const told = await Promise.all(

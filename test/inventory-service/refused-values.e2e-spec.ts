@@ -24,12 +24,12 @@ eachService(({ start }) => {
     onTestFinished(() => service.sql(undo).then(() => undefined));
   }
 
-  /** A trigger BEFORE the event, which acts on rows with a quantity above 1,000. */
+  /** A trigger that acts on rows with a quantity above 1,000. */
   const meddle = (event: string, act: string, quantity = 'quantity') =>
     withRule(
       `CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS
          $$ BEGIN IF NEW.${quantity} > 1000 THEN ${act} END IF; RETURN NEW; END $$;
-       CREATE TRIGGER meddle BEFORE ${event} FOR EACH ROW EXECUTE FUNCTION meddle()`,
+       CREATE ${event.endsWith('DEFERRED') ? 'CONSTRAINT ' : ''}TRIGGER meddle ${event} FOR EACH ROW EXECUTE FUNCTION meddle()`,
       'DROP FUNCTION meddle CASCADE',
     );
 
@@ -42,7 +42,12 @@ eachService(({ start }) => {
           'ALTER TABLE inventory_item DROP CONSTRAINT most',
         ),
     ],
-    ['trigger', () => meddle('UPDATE ON inventory_item', `RAISE 'too many: %', NEW.quantity;`)],
+    ['trigger', () => meddle('BEFORE UPDATE ON inventory_item', `RAISE 'too many: %', NEW.quantity;`)],
+    [
+      'trigger at the commit',
+      () =>
+        meddle('AFTER UPDATE ON inventory_item DEFERRABLE INITIALLY DEFERRED', `RAISE 'too many: %', NEW.quantity;`),
+    ],
   ])('a value that a %s refuses fails alone, and the updates beside it are done', async (_, addRule) => {
     const pets = Array.from({ length: 20 }, (_, at) => at + 50);
     await service.stock(...pets.map((pet) => [pet, 0] as const));
@@ -67,17 +72,22 @@ eachService(({ start }) => {
   });
 
   it.each([
-    ['of another table, written by a trigger', 'aside'],
-    ['of the stock', 'inventory_item'],
-  ])('a value that a unique rule %s refuses fails alone, and at once', async (_, table) => {
+    ['of another table, written by a trigger,', 'CREATE UNIQUE INDEX own_rule ON aside (quantity)'],
+    ['of the stock', 'CREATE UNIQUE INDEX own_rule ON inventory_item (quantity)'],
+    [
+      'at the commit',
+      'ALTER TABLE inventory_item ADD CONSTRAINT own_rule UNIQUE (quantity) DEFERRABLE INITIALLY DEFERRED',
+    ],
+  ])('a value that a unique rule %s refuses fails alone, and at once', async (_, rule) => {
     await service.stock([1, 1], [2, 2], [3, 3]);
     await withRule(
       `CREATE TABLE aside (quantity int);
        CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
          'BEGIN INSERT INTO aside VALUES (NEW.quantity); RETURN NEW; END';
        CREATE TRIGGER note BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION note();
-       CREATE UNIQUE INDEX own_rule ON ${table} (quantity); INSERT INTO aside VALUES (2)`,
-      'DROP FUNCTION note CASCADE; DROP INDEX own_rule; DROP TABLE aside',
+       ${rule}; INSERT INTO aside VALUES (2)`,
+      `DROP FUNCTION note CASCADE; ALTER TABLE inventory_item DROP CONSTRAINT IF EXISTS own_rule;
+       DROP INDEX IF EXISTS own_rule; DROP TABLE aside`,
     );
     const from = performance.now();
     const told = await Promise.all([
@@ -102,8 +112,8 @@ eachService(({ start }) => {
     ['keeps its history back', '', 'RETURN NULL;'],
   ])('an update fails alone, and writes nothing, if a trigger %s', async (_, onStock, onHistory = '') => {
     await service.stock([1, 1], [2, 2], [3, 3]);
-    if (onStock) await meddle('UPDATE ON inventory_item', onStock);
-    else await meddle('INSERT ON stock_change', onHistory, 'quantity_after');
+    if (onStock) await meddle('BEFORE UPDATE ON inventory_item', onStock);
+    else await meddle('BEFORE INSERT ON stock_change', onHistory, 'quantity_after');
     const before = await stockOf(service);
     const alone = [
       await service.update(1, 1_001),
@@ -128,7 +138,7 @@ eachService(({ start }) => {
 
   it('an update whose history a trigger keeps back fails beside another of its pet and one with a key', async () => {
     await service.stock([1, 1], [2, 2]);
-    await meddle('INSERT ON stock_change', 'RETURN NULL;', 'quantity_after');
+    await meddle('BEFORE INSERT ON stock_change', 'RETURN NULL;', 'quantity_after');
     const told = await Promise.all([
       setQuantity(inventory, { petId: 1n, quantity: 1_001 }),
       setQuantity(inventory, { petId: 1n, quantity: 11 }),
@@ -141,7 +151,7 @@ eachService(({ start }) => {
 
   it('the log gets plain words for an update that a trigger kept back', async () => {
     await service.stock([1, 1]);
-    await meddle('UPDATE ON inventory_item', 'RETURN NULL;');
+    await meddle('BEFORE UPDATE ON inventory_item', 'RETURN NULL;');
     const update = inventory.setQuantity({ ...UPDATE, quantity: 1_001 }, performance.now() + 9_000);
     await expect(update).rejects.toThrow(
       /^a trigger changed the row or kept it back; let the trigger raise an error instead$/,
