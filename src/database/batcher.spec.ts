@@ -253,6 +253,18 @@ describe('Batcher', () => {
     expect(failed.mock.calls).toEqual([[new DeadlinePassed(true)], [new DeadlinePassed(false)]]);
   });
 
+  it('leaves it to the batch to say what became of a call at its deadline, if the batch ends by then', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const stage = new Stage();
+    const batcher = new Batcher(stage.run, { maxCalls: 1, maxWaiting: 10, endsByDeadline: true });
+    const result = batcher.call(1, performance.now() + 100);
+    await settled();
+    vi.advanceTimersByTime(200);
+    await stage.end();
+    expect(await result).toBe('1@0');
+  });
+
   it('publishes how many calls a batch had, how many milliseconds it took, and whether it failed', async () => {
     const ends: BatchEnd[] = [];
     const note = (end: unknown) => void ends.push(end as BatchEnd);

@@ -45,6 +45,7 @@ export class Batcher<Call, Result> {
    * @param run sends one statement for all calls, until the first of their deadlines; resolves to the results in their order, or a {@link FailedCall} in the place of one
    * @param options.open connects if needed, before any call counts as sent
    * @param options.notSentWithinMs a call with less time left is not sent, because its outcome could become unknown
+   * @param options.endsByDeadline `run` ends by the deadline and says what became of each call; else the batcher fails what is under way
    * @param options.joining settles when a call that is about to come may be here; undefined if none is. A batch waits for it once,
    *   until the next sweep at most
    * @param options.order calls with the same key keep their order; an exclusive one is the only one of its key in its batch
@@ -56,6 +57,7 @@ export class Batcher<Call, Result> {
       readonly maxWaiting: number;
       readonly open?: () => Promise<void> | undefined;
       readonly notSentWithinMs?: number;
+      readonly endsByDeadline?: boolean;
       readonly joining?: () => Promise<unknown> | undefined;
       readonly order?: (call: Call) => { readonly key: unknown; readonly exclusive: boolean };
       readonly name?: string;
@@ -154,7 +156,8 @@ export class Batcher<Call, Result> {
     }
     this.#joined();
     const now = performance.now();
-    for (const each of this.#inFlight) if (each.deadline <= now) each.reject(new DeadlinePassed(true));
+    if (!this.options.endsByDeadline)
+      for (const each of this.#inFlight) if (each.deadline <= now) each.reject(new DeadlinePassed(true));
     this.#expire(now);
   }
 

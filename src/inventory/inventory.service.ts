@@ -53,6 +53,7 @@ export class InventoryService implements InventoryContract {
       maxCalls: Math.max(1, Math.min(settings.DATABASE_POOL_SIZE - 1, MOST_HELD)),
       maxWaiting: settings.MAX_WAITING_REQUESTS,
       notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
+      endsByDeadline: true,
       open: () => (this.#mayBeHeld || this.#transactions.size > 0 ? this.#getReady() : undefined),
       order: ({ petId }) => ({ key: petId, exclusive: true }),
     });
