@@ -23,9 +23,9 @@ import type { StockList } from './stock-list.js';
  * - The stock and its history change in one transaction, and the status stays (test: updates). They change to what was asked, or
  *   the update fails alone, with RefusedValue (test: refused-values).
  * - Under a rewrite rule no update is made (test: rewrite-rules).
- * - An update whose pet has none of the tags in `ifMatch` fails, and writes nothing (test: conditions).
+ * - An update whose pet has none of the tags in `ifMatch` fails, and writes nothing (tests: conditions, random-updates).
  * - A repetition with the same `idempotencyKey` writes nothing, and resolves as the first update did (tests: repetitions,
- *   concurrent-repetitions).
+ *   concurrent-repetitions, random-updates).
  * - The history has the `reason` of the update, and no other (test: reasons).
  * - `not_found` means that there is no such pet. An update waits for a session that holds or replaces its pet (test: locked-pets).
  * - By its deadline an update resolves or fails (tests: bounds, outcomes). A failure tells whether nothing was written, or whether
