@@ -15,3 +15,18 @@ it('ends a session that comes back with an open transaction', async () => {
   const open = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`;
   await expect.poll(() => database.sql(open)).toEqual([]);
 });
+
+it('ends a session whose kept plan no longer fits the tables', async () => {
+  const database = await createDatabase();
+  const pool = new ConnectionPool(readSettings({ DATABASE_URL: database.url }), 'test', 1);
+  onTestFinished(() => pool.end());
+  /** As Prisma does, it gives the session back without its error. */
+  async function list() {
+    const session = await pool.connect();
+    return session.query({ name: 'list', text: 'SELECT * FROM inventory_item' }).finally(() => session.release());
+  }
+  await list();
+  await database.sql('ALTER TABLE inventory_item ADD note text');
+  await expect(list()).rejects.toThrow('cached plan must not change result type');
+  expect((await list()).rows).toEqual([]);
+});

@@ -11,10 +11,15 @@ const SETTINGS = {
 };
 const MAX_LIFETIME_SECONDS = 1_800;
 
+/** The session has kept a plan that no longer fits the tables, or its statements are not those that the driver has prepared. */
+const STALE_STATEMENT = /^(0A000|26000|42P05)$/;
+
 /** Connections for requests. Idle connections stay open: other clients could use up all free ones. */
 export class ConnectionPool extends pg.Pool {
   /** How many commits of this pool no synchronous standby has confirmed. */
   unconfirmedCommits = 0;
+  /** Their statements would fail again. */
+  readonly #stale = new WeakSet<pg.ClientBase>();
 
   /** @param prepare runs on each new connection before it is used */
   constructor(settings: Settings, name: string, max: number, prepare?: Prepare) {
@@ -27,10 +32,13 @@ export class ConnectionPool extends pg.Pool {
       client.on('notice', ({ routine }) => {
         if (routine === UNCONFIRMED_COMMIT) this.unconfirmedCommits++;
       });
+      client.connection.on('errorMessage', ({ code }: pg.DatabaseError) => {
+        if (STALE_STATEMENT.test(code ?? '')) this.#stale.add(client);
+      });
     });
     this.on('release', (_error, client) => {
       // Prisma could not roll back: the next statement would read an old snapshot.
-      if (client.getTransactionStatus() !== 'I') void client.end();
+      if (client.getTransactionStatus() !== 'I' || this.#stale.has(client)) void client.end();
     });
   }
 }
