@@ -187,8 +187,9 @@ async function applyIn(
   const [row] = await tx.stockChange.createManyAndReturn({
     data: { petId, ...change, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
   });
-  const written = await tx.inventoryItem.update({ where: { petId }, data: { quantity } }).catch((error: unknown) => {
-    if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back
+  const locked = { petId, quantity: quantityBefore, status };
+  const written = await tx.inventoryItem.update({ where: locked, data: { quantity } }).catch((error: unknown) => {
+    if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back, or changed the locked row
     throw error;
   });
   if (!isDeepStrictEqual({ ...row, petId, ...change }, row) || !isDeepStrictEqual(written, asked))

@@ -108,6 +108,7 @@ eachService(({ start }) => {
     ['removes the pet', 'DELETE FROM inventory_item WHERE pet_id = NEW.pet_id; RETURN NULL;'],
     ['writes the pet itself', 'UPDATE inventory_item SET quantity = 7 WHERE pet_id = NEW.pet_id;'],
     ['keeps its history back', '', 'RETURN NULL;'],
+    ['writes the pet before its history', '', 'UPDATE inventory_item SET quantity = 7 WHERE pet_id = NEW.pet_id;'],
   ])('an update fails alone, and writes nothing, if a trigger %s', async (_, onStock, onHistory = '') => {
     await service.stock([1, 1], [2, 2], [3, 3]);
     if (onStock) await meddle('BEFORE UPDATE ON inventory_item', onStock);
