@@ -12,8 +12,9 @@ import type { StockList } from './stock-list.js';
  * - A list is complete, in ascending `petId`, with every digit (test: lists).
  * - It is of one moment after its request's key check, whoever changes the stock, and how (tests: list-changes, locked-tables,
  *   slow-networks, standbys), and after a crash, too (tests: crashes, replaced-databases).
- * - Equal lists are one list, whoever reads them (test: lists), and have the same tags in every process (tests: list-tags, list-changes).
- * - The stock is read once at a time. Requests that come during a reading share the next one (test: lists).
+ * - Equal lists are one list, whoever reads them. The stock is read once at a time: requests that come during a reading share the
+ *   next one. `StockReadings` keeps this for both services (test: lists).
+ * - Equal lists have the same tags in every process (tests: list-tags, list-changes).
  * - The database begins to respond by the request's deadline (tests: locked-tables, slow-networks). A reading ends within 25 s,
  *   however long the list is (test: long-lists).
  *
@@ -21,7 +22,8 @@ import type { StockList } from './stock-list.js';
  * - An update that resolves is committed and durable (test: crashes). Every list that is requested later shows it, or a later
  *   update (test: updates).
  * - The stock and its history change in one transaction, and the status stays (test: updates). They change to what was asked, or
- *   the update fails alone, with RefusedValue (test: refused-values).
+ *   the update fails alone, with RefusedValue; but `FastInventoryService` does not notice that a trigger rewrote a history row
+ *   (test: refused-values).
  * - Under a rewrite rule no update is made (test: rewrite-rules).
  * - An update whose pet has none of the tags in `ifMatch` fails, and writes nothing (tests: conditions, random-updates).
  * - A repetition with the same `idempotencyKey` writes nothing, and resolves as the first update did (tests: repetitions,
