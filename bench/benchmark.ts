@@ -1,13 +1,12 @@
 import { startDatabase, type BenchDatabase } from './database.ts';
-import { measure, WARM_UP_SECONDS, type Measurement } from './measure.ts';
-import { bestClientCount, runPgbench } from './pgbench.ts';
+import { measure, type Measurement } from './measure.ts';
 import type { Turn } from './plan.ts';
 import { disqualifications, faultInList } from './qualify.ts';
 import type { Results, ScenarioResults } from './results.ts';
 import type { Scenario } from './scenarios.ts';
-import { labelOf, startSide, type Side, type SideName } from './sides.ts';
+import { labelOf, startSide, storeOf, type SideName } from './sides.ts';
 
-export type Measured = Pick<Results, 'postgresVersion' | 'pgbenchClients' | 'scenarios' | 'disqualified'>;
+export type Measured = Pick<Results, 'postgresVersion' | 'scenarios' | 'disqualified'>;
 type Measurements = AsyncGenerator<readonly [Scenario, Measurement]>;
 
 /**
@@ -19,7 +18,7 @@ type Measurements = AsyncGenerator<readonly [Scenario, Measurement]>;
 export async function benchmark(turns: readonly Turn[], keep: (measured: Measured) => Promise<void>): Promise<void> {
   const results = new Map<Scenario, ScenarioResults>();
   for (const scenario of turns.flatMap(({ scenarios }) => scenarios)) results.set(scenario, { scenario, rounds: [] });
-  const disqualified = await disqualifications(new Set(turns.map(({ contender }) => contender)));
+  const disqualified = await disqualifications(new Set(turns.map(({ side }) => side)));
   const measured: Measured = { postgresVersion: '', scenarios: [...results.values()], disqualified };
 
   await keep(measured);
@@ -27,22 +26,20 @@ export async function benchmark(turns: readonly Turn[], keep: (measured: Measure
   for (const ofRound of Map.groupBy(turns, ({ round }) => round).values()) {
     await using database = await startDatabase();
     measured.postgresVersion = database.version;
-    for (const { contender, round, scenarios } of ofRound) {
-      if (disqualified.some((each) => each.contender === contender && each.scenario === 'all')) continue;
+    for (const { side, round, scenarios } of ofRound) {
+      if (disqualified.some((each) => each.side === side && each.scenario === 'all')) continue;
       const left = new Set(scenarios);
       const names = [...left].map(({ name }) => name).join(', ');
-      console.log(`[${++begun}/${turns.length}] round ${round + 1}, ${labelOf(contender)}: ${names}`);
+      console.log(`[${++begun}/${turns.length}] round ${round + 1}, ${labelOf(side)}: ${names}`);
       try {
-        const measurements =
-          contender === 'pgbench' ? limits(left, database, measured) : measureSide(contender, left, round, database);
-        for await (const [scenario, measurement] of measurements) {
-          results.get(scenario)?.rounds.push({ contender, round, ...measurement });
+        for await (const [scenario, measurement] of measureSide(side, left, round, database)) {
+          results.get(scenario)?.rounds.push({ side, round, ...measurement });
           left.delete(scenario);
         }
       } catch (error) {
         const reason = (error as Error).message;
-        console.error(`${labelOf(contender)} failed: ${reason}`);
-        for (const { name } of left) disqualified.push({ contender, scenario: name, reason });
+        console.error(`${labelOf(side)} failed: ${reason}`);
+        for (const { name } of left) disqualified.push({ side, scenario: name, reason });
       }
       await keep(measured);
     }
@@ -56,34 +53,17 @@ async function* measureSide(
   database: BenchDatabase,
 ): Measurements {
   const [{ pets, kind } = { pets: 0, kind: 'list' }] = scenarios;
-  const environment = {
-    DATABASE_URL: database.url,
-    BODY_BYTES: String((await database.fill(pets)).bytes),
-    ...(kind === 'unchanged' ? { PEER_ETAG: '1' } : {}),
-  };
+  const store = storeOf(name, database);
+  await store.fill(pets);
+  const environment = { DATABASE_URL: store.url, ...(kind === 'unchanged' ? { PEER_ETAG: '1' } : {}) };
   await using side = await startSide(name, environment);
   for (const scenario of scenarios) {
-    const expected = await database.fill(pets);
-    const fault = round === 0 && name !== 'bare' ? await faultInList(side, expected) : undefined;
+    const expected = await store.fill(pets);
+    const fault = round === 0 ? await faultInList(side, expected) : undefined;
     if (fault) throw new Error(fault);
-    yield [scenario, await measureHere(side, scenario, database)];
-  }
-}
-
-function measureHere(side: Side, scenario: Scenario, database: BenchDatabase): Promise<Measurement> {
-  const onlyReads =
-    ['list', 'unchanged'].includes(scenario.kind) && scenario.updatesPerSecond + scenario.petsPerSecond === 0;
-  if (!onlyReads) database.expectWrites();
-  return measure(side, scenario, database, side);
-}
-
-async function* limits(scenarios: Iterable<Scenario>, database: BenchDatabase, measured: Measured): Measurements {
-  for (const scenario of scenarios) {
-    const { pets, seconds } = scenario;
-    await database.fill(pets);
-    database.expectWrites();
-    measured.pgbenchClients ??= await bestClientCount(database, pets);
-    await runPgbench(database, pets, measured.pgbenchClients, WARM_UP_SECONDS.first);
-    yield [scenario, await runPgbench(database, pets, measured.pgbenchClients, seconds)];
+    const { updatesPerSecond, petsPerSecond } = scenario;
+    const onlyReads = ['list', 'unchanged'].includes(scenario.kind) && updatesPerSecond + petsPerSecond === 0;
+    if (!onlyReads) store.expectWrites();
+    yield [scenario, await measure(side, scenario, store, database.pid)];
   }
 }

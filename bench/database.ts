@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
@@ -22,23 +22,56 @@ export interface ExpectedList {
 }
 
 export type BenchDatabase = Awaited<ReturnType<typeof startDatabase>>;
+export type Store = Awaited<ReturnType<typeof openStore>>;
 
 /** The pets that updates may pick are 1 to this number. */
 export const usualPets = (pets: number) => pets - unusualPets.length;
 
-/** Starts PostgreSQL with durable commits in a temporary folder and brings it to the present schema. */
+const peerTables = new URL('peers/tables.sql', import.meta.url);
+
+/** Starts PostgreSQL with durable commits in a temporary folder. The service and the peer each have a database of their own. */
 export async function startDatabase() {
   const folder = mkdtempSync(join(tmpdir(), 'inventory-bench-'));
   const server = await startPostgres(join(folder, 'postgres'), { throwaway: true });
-  await applyMigrations(server.url);
   const session = new Client({ connectionString: server.url });
   await session.connect();
-  const query = async <Row>(sql: string, values?: unknown[]) => (await session.query(sql, values)).rows as Row[];
   // Checkpoints and cleaning up happen between the measurements, by fill(), not now and then within one.
-  await query('ALTER SYSTEM SET max_wal_size = 8192');
-  await query("ALTER SYSTEM SET checkpoint_timeout = '1h'");
-  await query('ALTER SYSTEM SET autovacuum = off');
-  await query('SELECT pg_reload_conf()');
+  await session.query('ALTER SYSTEM SET max_wal_size = 8192');
+  await session.query("ALTER SYSTEM SET checkpoint_timeout = '1h'");
+  await session.query('ALTER SYSTEM SET autovacuum = off');
+  await session.query('SELECT pg_reload_conf()');
+  await session.query('CREATE DATABASE peer');
+  const { rows } = await session.query<{ version: string }>("SELECT current_setting('server_version') AS version");
+  await session.end();
+
+  const peerUrl = new URL(server.url);
+  peerUrl.pathname = 'peer';
+  await applyMigrations(server.url);
+  const own = await openStore(server.url);
+  const peer = await openStore(peerUrl.href, readFileSync(peerTables, 'utf8'));
+  return {
+    pid: server.pid,
+    version: rows[0]?.version ?? '',
+    /** The service's store. */
+    own,
+    /** The store of the peer, on tables of its own. */
+    peer,
+
+    async [Symbol.asyncDispose](): Promise<void> {
+      await own.close();
+      await peer.close();
+      await server.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** @param tables makes the tables where the database has none */
+async function openStore(url: string, tables = '') {
+  const session = new Client({ connectionString: url });
+  await session.connect();
+  const query = async <Row>(sql: string, values?: unknown[]) => (await session.query(sql, values)).rows as Row[];
+  if (tables) await query(tables);
   await query('SET session_replication_role = replica'); // no trigger stands in the way of filling and emptying
   await query(
     `INSERT INTO api_key (id, name, key_sha256, scopes, expires_at, revoked_at, last_used_at)
@@ -49,14 +82,12 @@ export async function startDatabase() {
        FROM json_each_text($1) AS keys (state, key)`,
     [JSON.stringify(keys)],
   );
-  const [about] = await query<{ version: string }>("SELECT current_setting('server_version') AS version");
   let untouched: { pets: number; expected: ExpectedList } | undefined;
 
   return {
-    url: server.url,
-    pid: server.pid,
-    version: about?.version ?? '',
+    url,
     query,
+    close: () => session.end(),
 
     /**
      * Puts the store into the same state as ever, where it is not: so many pets, no history, nothing left to clean up.
@@ -108,12 +139,6 @@ export async function startDatabase() {
       if (lost > 0) return `${lost} pets do not have the quantity of their newest history row`;
       const isComplete = changes >= accepted && changes <= accepted + underWay;
       return isComplete ? undefined : `${accepted} updates accepted, ${changes} in history`;
-    },
-
-    async [Symbol.asyncDispose](): Promise<void> {
-      await session.end();
-      await server.stop();
-      rmSync(folder, { recursive: true, force: true });
     },
   };
 }

@@ -6,7 +6,7 @@ import { cpus, loadavg, release, totalmem } from 'node:os';
 export type Machine = ReturnType<typeof describeMachine>;
 
 const require = createRequire(import.meta.url);
-const packages = ['express', 'fastify', 'pg', '@nestjs/core', '@prisma/client'];
+const packages = ['fastify', 'pg', '@nestjs/core', '@prisma/client'];
 
 /** @throws where `wrk`, which makes the load, is not installed */
 export function describeMachine() {

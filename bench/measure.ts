@@ -3,7 +3,7 @@ import { Pool } from 'pg';
 import { quantile } from '../faults/measures.ts';
 import { atSteadyRate } from '../faults/open-load.ts';
 import { ask, setQuantity, statusOf } from './client.ts';
-import { keys, usualPets, type BenchDatabase } from './database.ts';
+import { keys, usualPets, type Store } from './database.ts';
 import { load, type LoadResult } from './load.ts';
 import type { Scenario } from './scenarios.ts';
 import type { Side } from './sides.ts';
@@ -11,8 +11,6 @@ import { cpuMs, forgetPeakMemory, memoryMb } from './usage.ts';
 
 export interface Measurement {
   requestsPerSecond: number;
-  p50Ms: number;
-  p99Ms: number;
   failures: number;
   /** CPU time of the program and of PostgreSQL by the requests measured. */
   programCpuUs: number;
@@ -28,68 +26,70 @@ export interface Measurement {
  * How long a process gets each kind of request before that is measured: at first until V8 has compiled the code that runs
  * most, then only until caches and connections are warm again.
  */
-export const WARM_UP_SECONDS = { first: 4, long: 30, later: 1 };
+export const WARM_UP_SECONDS = { first: 8, later: 1 };
+
+/** Short requests come over so many connections while V8 compiles, so that there are enough of them. */
+const WARM_UP_CONNECTIONS = 64;
+const MOST_PETS_OF_SHORT = 1_000;
 
 /** Connections for the updates beside, so that one that waits for its response does not hold up those that are due. */
 const WRITERS = 8;
+/** The same for requests at a steady rate. */
+const PACED = 32;
 
-/** @param writtenTo who gets the updates beside the measured requests */
-export async function measure(
-  side: Side,
-  scenario: Scenario,
-  database: BenchDatabase,
-  writtenTo: Side,
-): Promise<Measurement> {
+export async function measure(side: Side, scenario: Scenario, store: Store, postgresPid: number): Promise<Measurement> {
   const { kind, connections, seconds, updatesPerSecond: perSecond, commitsPerSecond, petsPerSecond } = scenario;
   const headers: Record<string, string> = { Authorization: `Bearer ${keys.good}` };
   if (scenario.gzip) headers['Accept-Encoding'] = 'gzip';
   if (kind === 'unchanged') headers['If-None-Match'] = await etagOf(side);
   const pets = usualPets(scenario.pets);
   const mode = kind === 'unchanged' ? 'list' : kind;
-  const writes = { url: writtenTo.url, headers, connections: WRITERS, pets, mode: 'update' } as const;
-  const run = (seconds: number): Promise<[LoadResult, LoadResult | undefined]> =>
+  const writes = { url: side.url, headers, connections: WRITERS, pets, mode: 'update' } as const;
+  const pace = (over: number) =>
+    scenario.perSecond ? { connections: PACED, perSecond: scenario.perSecond } : { connections: over };
+  const run = (seconds: number, over = connections): Promise<[LoadResult, LoadResult | undefined]> =>
     Promise.all([
-      mode === 'anew' ? listAnew(side, seconds) : load({ url: side.url, headers, connections, pets, mode, seconds }),
+      mode === 'anew' ? listAnew(side, seconds) : load({ url: side.url, headers, pets, mode, seconds, ...pace(over) }),
       perSecond > 0 ? load({ ...writes, seconds, perSecond }) : undefined,
     ]);
 
   const bySql = commitsPerSecond + petsPerSecond > 0;
-  await using tenant = bySql ? writeBeside(database, commitsPerSecond, petsPerSecond) : undefined;
+  await using tenant = bySql ? writeBeside(store, commitsPerSecond, petsPerSecond) : undefined;
   forgetPeakMemory(side.pid);
   // At that rate the code that writes would be warm after minutes only.
-  if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds(writtenTo, 'update', false) });
-  const [warmUp] = await run(warmUpSeconds(side, kind, scenario.longWarmUp));
-  for (const { pid } of tenant ? [] : new Set([side, writtenTo])) await untilIdle(pid);
-  const before = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
+  if (perSecond > 0) await load({ ...writes, seconds: warmUpSeconds(side, 'update') });
+  const isFirst = !side.warmFor.has(kind);
+  const isShort = kind === 'update' || scenario.pets <= MOST_PETS_OF_SHORT;
+  const [warmUp] = await run(warmUpSeconds(side, kind), isFirst && isShort ? WARM_UP_CONNECTIONS : connections);
+  if (!tenant) await untilIdle(side.pid);
+  const before = { program: cpuMs(side.pid), postgres: cpuMs(postgresPid) };
   const [result, updates] = await run(seconds);
-  const after = { program: cpuMs(side.pid), postgres: cpuMs(database.pid) };
+  const after = { program: cpuMs(side.pid), postgres: cpuMs(postgresPid) };
 
   if ((side.program.exitCode ?? side.program.signalCode) !== null) throw new Error('it ended by itself');
   if (result.requests === 0) throw new Error(`not one response within ${seconds} s`);
-  const hasHistory = ['update', 'hot'].includes(kind) && side.keepsPromises;
+  const hasHistory = ['update', 'hot'].includes(kind);
+  const underWay = connections + WARM_UP_CONNECTIONS;
   return {
     requestsPerSecond: result.requests / result.seconds,
-    p50Ms: result.p50Ms,
-    p99Ms: result.p99Ms,
     failures: result.failures,
     programCpuUs: ((after.program - before.program) * 1000) / result.requests,
     postgresCpuUs: ((after.postgres - before.postgres) * 1000) / result.requests,
     peakMemoryMb: memoryMb(side.pid, 'VmHWM'),
     updatesPerSecond: updates ? (updates.requests - updates.failures) / updates.seconds : 0,
-    fault: hasHistory ? await database.faultInHistory(warmUp.requests + result.requests, 2 * connections) : undefined,
+    fault: hasHistory ? await store.faultInHistory(warmUp.requests + result.requests, underWay) : undefined,
   };
 }
 
-function warmUpSeconds(side: Side, kind: Scenario['kind'], isLong: boolean): number {
-  const first = isLong ? WARM_UP_SECONDS.long : WARM_UP_SECONDS.first;
-  const seconds = side.warmFor.has(kind) ? WARM_UP_SECONDS.later : first;
+function warmUpSeconds(side: Side, kind: Scenario['kind']): number {
+  const seconds = side.warmFor.has(kind) ? WARM_UP_SECONDS.later : WARM_UP_SECONDS.first;
   side.warmFor.add(kind);
   return seconds;
 }
 
 /** Transactions of another tenant of the server, in a database of its own; or pets that come and go past the service. */
-function writeBeside(database: BenchDatabase, commitsPerSecond: number, petsPerSecond: number): AsyncDisposable {
-  const url = new URL(database.url);
+function writeBeside(store: Store, commitsPerSecond: number, petsPerSecond: number): AsyncDisposable {
+  const url = new URL(store.url);
   if (petsPerSecond === 0) url.pathname = 'template1';
   const client = new Pool({ connectionString: url.href, max: 1 });
   const query = (sql: string) => void client.query(sql).catch(() => undefined);

@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import { ask, setQuantity, statusOf } from './client.ts';
 import { keys, startDatabase, usualPets } from './database.ts';
 import { load } from './load.ts';
-import { startSide, type Side, type SideName } from './sides.ts';
+import { SIDES, startSide, storeOf, type Side, type SideName } from './sides.ts';
 import { median } from './statistics.ts';
 import { memoryMb } from './usage.ts';
 
@@ -20,7 +20,7 @@ export interface OperatorFigures {
 
 /** With a million pets. */
 export interface WholeReading {
-  medianMs: number;
+  timesMs: number[];
   /** The longest that the service's event loop was held: of each reading, the first is that of a process just started. */
   heldMs: number[];
   /** The same for lists in gzip, each after a commit in another database of the server, and each after a changed pet. */
@@ -28,7 +28,6 @@ export interface WholeReading {
   gzipAfterUpdateMs: number[];
 }
 
-const compared: readonly SideName[] = ['service', 'fastify', 'nest'];
 const STARTS = 5;
 const IDLE_MS = 10_000;
 const READINGS = 5;
@@ -36,21 +35,23 @@ const READINGS = 5;
 /** What operators ask first, of the service and two peers. */
 export async function measureOperators(): Promise<OperatorFigures[]> {
   await using database = await startDatabase();
-  const environment = { DATABASE_URL: database.url };
-  await database.fill(10);
-  const coldStartsMs = new Map<SideName, number[]>(compared.map((name) => [name, []]));
+  const environmentOf = (side: SideName) => ({ DATABASE_URL: storeOf(side, database).url });
+  for (const store of [database.own, database.peer]) await store.fill(10);
+  const coldStartsMs = new Map<SideName, number[]>(SIDES.map((name) => [name, []]));
   for (let round = 0; round < STARTS; round++) {
-    for (const name of round % 2 === 0 ? compared : compared.toReversed()) {
-      await using side = await startSide(name, environment);
+    for (const name of round % 2 === 0 ? SIDES : SIDES.toReversed()) {
+      await using side = await startSide(name, environmentOf(name));
       coldStartsMs.get(name)?.push(await coldStartMs(side));
     }
   }
 
   const figures: OperatorFigures[] = [];
-  for (const side of compared) {
-    await database.fill(10_000);
+  for (const side of SIDES) {
+    const store = storeOf(side, database);
+    const environment = environmentOf(side);
+    await store.fill(10_000);
     const memory = await memoryAtRest(side, environment);
-    await database.fill(1_000);
+    await store.fill(1_000);
     const listP99Ms = await pacedP99Ms(side, environment, 'list');
     const updateP99Ms = await pacedP99Ms(side, environment, 'update');
     figures.push({ side, coldStartMs: median(coldStartsMs.get(side) ?? []), ...memory, listP99Ms, updateP99Ms });
@@ -62,8 +63,8 @@ export async function measureOperators(): Promise<OperatorFigures[]> {
 export async function measureWholeReading(): Promise<WholeReading> {
   const pets = 1_000_000;
   await using database = await startDatabase();
-  await database.fill(pets);
-  await using side = await startSide('service', { DATABASE_URL: database.url }, './bench/event-loop.ts');
+  await database.own.fill(pets);
+  await using side = await startSide('service', { DATABASE_URL: database.own.url }, './bench/event-loop.ts');
   const longestHeldMs = async (): Promise<number> => {
     const reply = once(side.program, 'message', { signal: AbortSignal.timeout(5_000) });
     side.program.send('report');
@@ -74,7 +75,7 @@ export async function measureWholeReading(): Promise<WholeReading> {
   const timesMs: number[] = [];
   const heldMs: number[] = [];
   for (let n = 1; n <= READINGS; n++) {
-    await database.query('UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id <= 5000');
+    await database.own.query('UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id <= 5000');
     await longestHeldMs();
     const start = performance.now();
     const status = await statusOf(ask(side.url));
@@ -95,7 +96,7 @@ export async function measureWholeReading(): Promise<WholeReading> {
     }
     return held;
   };
-  const elsewhere = new URL(database.url);
+  const elsewhere = new URL(database.own.url);
   elsewhere.pathname = 'template1';
   const tenant = new Client({ connectionString: elsewhere.href });
   await tenant.connect();
@@ -103,7 +104,7 @@ export async function measureWholeReading(): Promise<WholeReading> {
   const gzipAfterCommitMs = await heldByGzip(() => tenant.query('SELECT pg_current_xact_id()'));
   const gzipAfterUpdateMs = await heldByGzip(() => setQuantity(side.url, 1, ++quantity));
   await tenant.end();
-  return { medianMs: median(timesMs), heldMs, gzipAfterCommitMs, gzipAfterUpdateMs };
+  return { timesMs, heldMs, gzipAfterCommitMs, gzipAfterUpdateMs };
 }
 
 /** Leaves the bytes as they are: to inflate them would take this program a core. */

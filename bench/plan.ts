@@ -1,9 +1,10 @@
 import { WARM_UP_SECONDS } from './measure.ts';
-import type { Contender, Scenario } from './scenarios.ts';
+import type { Scenario } from './scenarios.ts';
+import type { SideName } from './sides.ts';
 
-/** What one process of a contender does in a round, one after the other. */
+/** What one process of a side does in a round, one after the other. */
 export interface Turn {
-  contender: Contender;
+  side: SideName;
   round: number;
   scenarios: readonly Scenario[];
 }
@@ -23,17 +24,16 @@ export function planTurns(chosen: readonly Scenario[]): Turn[] {
   }).flat();
 }
 
-/** Scenarios of the same requests on the same store need only one process of each contender. A withdrawn goal needs only one round. */
+/** How often the sides without a goal are measured. */
+const ROUNDS_OF_OTHERS = 2;
+
+/** Scenarios of the same requests on the same store need only one process of each side. */
 function turnsOf(group: readonly Scenario[], round: number): Turn[] {
-  const contendersOf = ({ always, targets, others }: Scenario) => [
-    ...always,
-    ...targets.filter(({ withdrawn }) => !withdrawn || round === 0).map(({ against }) => against),
-    ...(round === 0 ? others : []),
-  ];
-  return [...new Set(group.flatMap(contendersOf))].map((contender) => ({
-    contender,
+  const sidesOf = ({ sides, others }: Scenario) => [...sides, ...(round < ROUNDS_OF_OTHERS ? others : [])];
+  return [...new Set(group.flatMap(sidesOf))].map((side) => ({
+    side,
     round,
-    scenarios: group.filter((scenario) => contendersOf(scenario).includes(contender)),
+    scenarios: group.filter((scenario) => sidesOf(scenario).includes(side)),
   }));
 }
 
@@ -42,9 +42,9 @@ const SECONDS = { start: 1, fillOfMillion: 9, pause: 0.7 };
 
 /** How long the turns take, about. */
 export function minutesOf(turns: readonly Turn[]): number {
-  const seconds = turns.map(({ contender, scenarios }) => {
-    const [{ longWarmUp, pets } = { longWarmUp: false, pets: 0 }] = scenarios;
-    const warmUp = longWarmUp && contender !== 'pgbench' ? WARM_UP_SECONDS.long : WARM_UP_SECONDS.first;
+  const seconds = turns.map(({ scenarios }) => {
+    const [{ pets } = { pets: 0 }] = scenarios;
+    const warmUp = WARM_UP_SECONDS.first;
     const each = scenarios.map(({ seconds }) => seconds + WARM_UP_SECONDS.later + SECONDS.pause);
     const filled = scenarios.length * (pets / 1_000_000) * SECONDS.fillOfMillion;
     return SECONDS.start + warmUp + filled + each.reduce((sum, each) => sum + each, 0);

@@ -3,19 +3,23 @@ import { compile, type TopLevelSpec } from 'vega-lite';
 import type { Results } from './results.ts';
 import { linesOf } from './summary.ts';
 
-/** @returns the SVG text of the page's picture: each ratio to Fastify + pg with its lowest and highest round, and its goal */
+/** @returns the SVG text of the page's picture: each ratio to Fastify + pg with its interval, and its goal */
 export async function plot(results: Results): Promise<string> {
   return new vega.View(vega.parse(compile(ratios(results)).spec), { renderer: 'none' }).toSVG();
 }
 
 function ratios({ scenarios }: Results): TopLevelSpec {
   const rows = scenarios.flatMap((found) => {
-    const ratio = linesOf(found).find(({ contender }) => contender === 'fastify')?.ratio;
-    const goal = found.scenario.targets.find(({ against, figure }) => against === 'fastify' && figure === 'rate')?.goal;
+    const ratio = linesOf(found).find(({ side }) => side === 'fastify')?.ratios?.cpu;
+    const goal = found.scenario.goals.find(({ figure }) => figure === 'cpu')?.value;
     return ratio ? [{ scenario: found.scenario.title, ...ratio, goal: goal ?? null }] : [];
   });
   const y = { field: 'scenario', type: 'nominal', sort: null, title: null } as const;
-  const x = { type: 'quantitative', scale: { type: 'log' }, title: 'times the requests/s of Fastify + pg' } as const;
+  const x = {
+    type: 'quantitative',
+    scale: { type: 'log' },
+    title: 'times the CPU time of Fastify + pg (less is better)',
+  } as const;
   return {
     $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
     background: 'white',

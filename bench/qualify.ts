@@ -1,33 +1,32 @@
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ask } from './client.ts';
-import { keys, startDatabase, type BenchDatabase, type ExpectedList } from './database.ts';
+import { keys, startDatabase, type ExpectedList, type Store } from './database.ts';
 import type { Results } from './results.ts';
-import type { Contender } from './scenarios.ts';
-import { labelOf, startSide, type Side } from './sides.ts';
+import { labelOf, startSide, storeOf, type Side, type SideName } from './sides.ts';
 
-/** Those of the contenders that do not keep what all promise, and so are not measured at all. */
-export async function disqualifications(contenders: Iterable<Contender>): Promise<Results['disqualified']> {
+/** Those of the sides that do not keep what all promise, and so are not measured at all. */
+export async function disqualifications(sides: Iterable<SideName>): Promise<Results['disqualified']> {
   await using database = await startDatabase();
   const found: Results['disqualified'] = [];
-  for (const contender of contenders) {
-    if (contender === 'pgbench' || contender === 'bare') continue;
-    await database.fill(10);
-    database.expectWrites();
+  for (const name of sides) {
+    const store = storeOf(name, database);
+    await store.fill(10);
+    store.expectWrites();
     try {
-      await using side = await startSide(contender, { DATABASE_URL: database.url });
-      await checkPromises(side, database);
+      await using side = await startSide(name, { DATABASE_URL: store.url });
+      await checkPromises(side, store);
     } catch (error) {
       const reason = (error as Error).message;
-      console.error(`${labelOf(contender)} is disqualified: ${reason}`);
-      found.push({ contender, scenario: 'all', reason });
+      console.error(`${labelOf(name)} is disqualified: ${reason}`);
+      found.push({ side: name, scenario: 'all', reason });
     }
   }
   return found;
 }
 
 /** @throws what a side does not keep */
-async function checkPromises(side: Side, database: BenchDatabase): Promise<void> {
+async function checkPromises(side: Side, store: Store): Promise<void> {
   const pet = '9223372036854775807';
   const expect = async (what: string, status: number, key: string, path = '', update?: string): Promise<string> => {
     const response = await ask(side.url + path, { key, update });
@@ -42,26 +41,24 @@ async function checkPromises(side: Side, database: BenchDatabase): Promise<void>
   await expect('a fraction', 400, keys.good, `/${pet}`, '{"quantity":1.5}');
   await expect('a petId outside of int64', 400, keys.good, '/9223372036854775808', '{"quantity":5}');
   await expect('an unknown pet', 404, keys.good, '/4611686018427387904', '{"quantity":5}');
-  if (side.keepsPromises) {
-    await database.query("UPDATE api_key SET revoked_at = NULL WHERE id = 'readOnly'"); // which another side's check revoked
-    await expect('a read-only key for an update', 403, keys.readOnly, `/${pet}`, '{"quantity":5}');
-    await expect('an expired key', 401, keys.expired);
-    await expect('a revoked key', 401, keys.revoked);
-    await database.query("UPDATE api_key SET revoked_at = now() WHERE id = 'readOnly'");
-    await sleep(1); // the clocks of now() and of the process may differ by a millisecond
-    await expect('a key revoked a moment ago', 401, keys.readOnly);
-  }
+  await store.query("UPDATE api_key SET revoked_at = NULL WHERE id = 'readOnly'"); // which another side's check revoked
+  await expect('a read-only key for an update', 403, keys.readOnly, `/${pet}`, '{"quantity":5}');
+  await expect('an expired key', 401, keys.expired);
+  await expect('a revoked key', 401, keys.revoked);
+  await store.query("UPDATE api_key SET revoked_at = now() WHERE id = 'readOnly'");
+  await sleep(1); // the clocks of now() and of the process may differ by a millisecond
+  await expect('a key revoked a moment ago', 401, keys.readOnly);
 
   const changed = await expect('an update', 200, keys.good, `/${pet}`, '{"quantity":2147483647}');
   if (changed !== `{"petId":${pet},"quantity":2147483647,"status":"pending"}`) {
     throw new Error(`an update is answered ${changed}`);
   }
-  const rows = await database.query<{ row: string }>(
-    `SELECT concat_ws(' ', pet_id, quantity_before, quantity_after, status_before, status_after,
-                      split_part(changed_by, ':', 1)) AS row FROM stock_change`,
+  const rows = await store.query<{ row: string }>(
+    `SELECT concat_ws(' ', pet_id, quantity_before, quantity_after, split_part(changed_by, ':', 1),
+                      length(request_id)) AS row FROM stock_change`,
   );
   const history = rows.map(({ row }) => row).join(', ');
-  const expectedHistory = side.keepsPromises ? `${pet} 7 2147483647 pending pending key` : '';
+  const expectedHistory = `${pet} 7 2147483647 key 36`;
   if (history !== expectedHistory) throw new Error(`history holds "${history}" instead of "${expectedHistory}"`);
 
   // Many at once, on few pets, so that they meet: each that is accepted has its row.
@@ -71,7 +68,7 @@ async function checkPromises(side: Side, database: BenchDatabase): Promise<void>
       expect('an update among many', 200, keys.good, `/${1 + (n % 5)}`, `{"quantity":${1_000_000 + n}}`),
     ),
   );
-  const fault = side.keepsPromises ? await database.faultInHistory(1 + count, 0) : undefined;
+  const fault = await store.faultInHistory(1 + count, 0);
   if (fault) throw new Error(fault);
 }
 

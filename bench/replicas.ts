@@ -1,5 +1,5 @@
 import { ask, setQuantity } from './client.ts';
-import { keys, startDatabase, usualPets, type BenchDatabase } from './database.ts';
+import { keys, startDatabase, usualPets, type Store } from './database.ts';
 import { load } from './load.ts';
 import { WARM_UP_SECONDS } from './measure.ts';
 import { startSide } from './sides.ts';
@@ -19,7 +19,7 @@ export async function compareReplicas(rounds: number): Promise<void> {
     for (let round = 0; round < rounds; round++) {
       const rates = new Map<number, number>();
       for (const replicas of round % 2 === 0 ? [1, 2] : [2, 1]) {
-        rates.set(replicas, await listsPerSecond(database, pets, replicas));
+        rates.set(replicas, await listsPerSecond(database.own, pets, replicas));
       }
       ratios.push((rates.get(2) ?? NaN) / (rates.get(1) ?? NaN));
     }
@@ -30,13 +30,13 @@ export async function compareReplicas(rounds: number): Promise<void> {
   }
 }
 
-async function listsPerSecond(database: BenchDatabase, pets: number, replicas: number): Promise<number> {
-  await database.fill(pets);
-  database.expectWrites();
+async function listsPerSecond(store: Store, pets: number, replicas: number): Promise<number> {
+  await store.fill(pets);
+  store.expectWrites();
   await using started = new AsyncDisposableStack();
   const urls: string[] = [];
   for (let n = 0; n < replicas; n++) {
-    const side = started.use(await startSide('service', { DATABASE_URL: database.url }));
+    const side = started.use(await startSide('service', { DATABASE_URL: store.url }));
     urls.push(side.url);
   }
   const headers = { Authorization: `Bearer ${keys.good}` };

@@ -2,10 +2,11 @@ import type { Machine } from './machine.ts';
 import type { Measurement, WARM_UP_SECONDS } from './measure.ts';
 import type { OperatorFigures, WholeReading } from './operators.ts';
 import type { Pooled } from './pooled.ts';
-import type { Contender, Scenario } from './scenarios.ts';
+import type { Scenario } from './scenarios.ts';
+import type { SideName } from './sides.ts';
 
 export interface Round extends Measurement {
-  contender: Contender;
+  side: SideName;
   round: number;
 }
 
@@ -21,11 +22,10 @@ export interface Results {
   minutes: number;
   warmUpSeconds: typeof WARM_UP_SECONDS;
   postgresVersion: string;
-  pgbenchClients?: number;
   scenarios: ScenarioResults[];
   operators?: OperatorFigures[] | undefined;
   wholeReading?: WholeReading | undefined;
   pooled?: Pooled[] | undefined;
   /** Who was not measured in which scenario, in one round at least, and why. */
-  disqualified: { contender: Contender; scenario: string; reason: string }[];
+  disqualified: { side: SideName; scenario: string; reason: string }[];
 }

@@ -12,7 +12,7 @@ import { measureOperators, measureWholeReading } from './operators.ts';
 import { minutesOf, planTurns } from './plan.ts';
 import { measurePooled, pooledRows } from './pooled.ts';
 import { compareReplicas } from './replicas.ts';
-import { isCompared, report, tables } from './report.ts';
+import { report, tables } from './report.ts';
 import type { Results } from './results.ts';
 import { scenarios } from './scenarios.ts';
 
@@ -42,9 +42,9 @@ const specialParts: readonly Part[] = [
   { name: 'whole-reading', minutes: 0.5, measureIt: async () => ({ wholeReading: await measureWholeReading() }) },
   ...pooledRows.map((row) => ({
     name: row.name,
-    minutes: 1,
+    minutes: 7,
     measureIt: async (quick: boolean, { pooled = [] }: Results) => ({
-      pooled: [...pooled, await measurePooled(row, quick ? 2 : 10, 2)],
+      pooled: [...pooled, await measurePooled(row, quick)],
     }),
   })),
 ];
@@ -67,8 +67,7 @@ async function measureAll({ only, quick }: { only?: string; quick: boolean }): P
   const isAsked = (name: string, isQuick = false) => (only ? name.includes(only) : !quick || isQuick);
   const chosen = scenarios
     .filter((scenario) => isAsked(scenario.name, scenario.quick))
-    .map((scenario) => (only ? scenario : { ...scenario, others: scenario.others.filter(isCompared) }))
-    .map((scenario) => (quick ? { ...scenario, rounds: 2, seconds: 2, others: [] } : scenario));
+    .map((scenario) => (quick ? { ...scenario, rounds: 2, others: [] } : scenario));
   let parts = specialParts.filter(({ name }) => isAsked(name));
   if (chosen.length + parts.length === 0) {
     const names = [...scenarios, ...specialParts].map(({ name }) => name);
@@ -120,7 +119,7 @@ async function measureAll({ only, quick }: { only?: string; quick: boolean }): P
   await writeReport(results);
 }
 
-/** Goals as they are wanted now: one can be changed or withdrawn without another run. */
+/** Goals with the reasons that are known now. */
 function withPresentGoals(results: Results): Results {
   const found = results.scenarios.flatMap(({ scenario, rounds }) => {
     const present = scenarios.find(({ name }) => name === scenario.name);

@@ -4,8 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../dev/free-port.ts';
 import { SEMI_SPACE, projectFolder } from '../dev/build.ts';
 import { statusOf } from './client.ts';
-import { keys } from './database.ts';
-import type { Contender } from './scenarios.ts';
+import type { BenchDatabase, Store } from './database.ts';
 
 /** With the two sessions of the key check and the updates that makes ten connections. */
 const SERVICE = { LOG_LEVEL: 'warn', DATABASE_POOL_SIZE: '8' };
@@ -14,23 +13,21 @@ const SERVICE = { LOG_LEVEL: 'warn', DATABASE_POOL_SIZE: '8' };
 const programs = {
   service: ['this service', 'dist/main.js', SERVICE],
   fastify: ['Fastify + pg', 'bench/peers/fastify.ts', {}],
-  oneTrip: ['Fastify + pg, key in the same statement', 'bench/peers/fastify-one-trip.ts', {}],
-  express: ['Express + pg', 'bench/peers/express.ts', {}],
   // Reading a long list whole, eight times at once, takes longer than a request may wait by default.
   nest: ['NestJS + Prisma', 'dist/main.js', { ...SERVICE, FAST: 'off', REQUEST_DEADLINE_MS: '9000' }],
-  keeping: [
-    "Fastify + pg, list kept until it writes itself (stale after others' writes)",
-    'bench/peers/fastify.ts',
-    { KEEPS_LIST: '1' },
-  ],
-  weaker: ['Fastify + pg, key in memory, no history', 'bench/peers/fastify.ts', { KEY_IN_MEMORY: keys.good }],
-  bare: ['bare node:http', 'bench/peers/bare.ts', {}],
 } as const satisfies Record<string, [label: string, program: string, environment: Record<string, string>]>;
 
 export type SideName = keyof typeof programs;
 
-export function labelOf(contender: Contender): string {
-  return contender === 'pgbench' ? 'pgbench' : programs[contender][0];
+export const SIDES = Object.keys(programs) as SideName[];
+
+export function labelOf(side: SideName): string {
+  return programs[side][0];
+}
+
+/** The database that the side works on. */
+export function storeOf(side: SideName, database: BenchDatabase): Store {
+  return side === 'fastify' ? database.peer : database.own;
 }
 
 export type Side = Awaited<ReturnType<typeof startSide>>;
@@ -38,7 +35,7 @@ export type Side = Awaited<ReturnType<typeof startSide>>;
 const startTimeoutMs = 20_000;
 
 /**
- * Starts a fresh process and waits until it answers, which is 401 for all but the bare server.
+ * Starts a fresh process and waits until it answers 401.
  *
  * @param preload a module that it loads before its program and that speaks over IPC
  */
@@ -62,8 +59,7 @@ export async function startSide(name: SideName, environment: Record<string, stri
   });
   const ended = once(program, 'exit');
   const url = `http://127.0.0.1:${port}/v1/inventory`;
-  const expected = name === 'bare' ? 200 : 401;
-  while ((await statusOf(fetch(url)).catch(() => undefined)) !== expected) {
+  while ((await statusOf(fetch(url)).catch(() => undefined)) !== 401) {
     if (program.exitCode !== null) throw new Error(`${label} ended at its start`);
     if (performance.now() > spawnedAt + startTimeoutMs) {
       program.kill('SIGKILL');
@@ -74,8 +70,6 @@ export async function startSide(name: SideName, environment: Record<string, stri
   return {
     name,
     label,
-    /** False where keys are not looked up in the database, but compared with one in memory, and changes leave no history. */
-    keepsPromises: name !== 'weaker' && name !== 'bare',
     program,
     pid: program.pid ?? 0,
     url,
@@ -84,7 +78,7 @@ export async function startSide(name: SideName, environment: Record<string, stri
     /** The kinds of requests that its code is warm for. */
     warmFor: new Set<string>(),
     async [Symbol.asyncDispose](): Promise<void> {
-      program.kill(name === 'service' ? 'SIGTERM' : 'SIGKILL');
+      program.kill(name === 'fastify' ? 'SIGKILL' : 'SIGTERM');
       await ended;
     },
   };

@@ -10,7 +10,15 @@ export function median(values: readonly number[]): number {
   return ((sorted[Math.ceil(middle - 1)] ?? NaN) + (sorted[Math.floor(middle)] ?? NaN)) / 2;
 }
 
-/** The median with the lowest and the highest: of five rounds or fewer, a bootstrap yields no narrower interval. */
+/** With fewer rounds, the interval is from the lowest to the highest. */
+const ROUNDS_FOR_INTERVAL = 10;
+
+/**
+ * The median with its interval. From ten rounds on, that is from the second lowest to the second highest, which holds the true
+ * median with a confidence of 97.9 % or more (by the binomial distribution).
+ */
 export function medianWithInterval(values: readonly number[]): Interval {
-  return { median: median(values), low: Math.min(...values), high: Math.max(...values) };
+  const sorted = values.toSorted((a, b) => a - b);
+  const leftOut = values.length >= ROUNDS_FOR_INTERVAL ? 1 : 0;
+  return { median: median(values), low: sorted[leftOut] ?? NaN, high: sorted.at(-1 - leftOut) ?? NaN };
 }

@@ -1,174 +1,173 @@
 import type { Measurement } from './measure.ts';
+import { POOLED_AT_MOST, POOLED_SINCE } from './pooled.ts';
 import type { Results, Round, ScenarioResults } from './results.ts';
-import type { Contender, Figure, Scenario, Target } from './scenarios.ts';
-import { labelOf } from './sides.ts';
+import type { Figure, Goal } from './scenarios.ts';
+import type { SideName } from './sides.ts';
 import { median, medianWithInterval, type Interval } from './statistics.ts';
 
 export interface Line extends Measurement {
-  contender: Contender;
+  side: SideName;
   faults: string[];
-  /** This service's requests a second by this contender's, round by round. */
-  ratio: Interval | undefined;
+  /** This service's figure by this side's, round by round. */
+  ratios: Record<Figure, Interval> | undefined;
 }
 
-/** One line per contender, the service first. */
+const FIGURES: Record<Figure, (round: Round) => number> = {
+  cpu: cpuOf,
+  rate: ({ requestsPerSecond }) => requestsPerSecond,
+};
+
+function cpuOf({ programCpuUs, postgresCpuUs }: Round): number {
+  return programCpuUs + postgresCpuUs;
+}
+
+/** One line per side, the service first. */
 export function linesOf(found: ScenarioResults): Line[] {
-  const contenders = new Set<Contender>(['service', ...found.rounds.map(({ contender }) => contender)]);
-  return [...contenders].map((contender) => {
-    const own = roundsOf(found, contender);
+  const sides = new Set<SideName>(['service', ...found.rounds.map(({ side }) => side)]);
+  return [...sides].map((side) => {
+    const own = roundsOf(found, side);
     const middle = (figure: (round: Round) => number) => median(own.map(figure));
+    const service = roundsOf(found, 'service');
     return {
-      contender,
+      side,
       requestsPerSecond: middle((each) => each.requestsPerSecond),
-      p50Ms: middle((each) => each.p50Ms),
-      p99Ms: middle((each) => each.p99Ms),
       failures: own.reduce((sum, { failures }) => sum + failures, 0),
       programCpuUs: middle((each) => each.programCpuUs),
       postgresCpuUs: middle((each) => each.postgresCpuUs),
       peakMemoryMb: Math.max(...own.map((each) => each.peakMemoryMb)),
       updatesPerSecond: middle((each) => each.updatesPerSecond),
       faults: own.flatMap(({ fault }) => fault ?? []),
-      ratio: contender === 'service' ? undefined : ratioByRound(roundsOf(found, 'service'), own),
+      ratios:
+        side === 'service'
+          ? undefined
+          : { cpu: ratioByRound(service, own, FIGURES.cpu), rate: ratioByRound(service, own, FIGURES.rate) },
     };
   });
 }
 
-function roundsOf(found: ScenarioResults | undefined, contender: Contender): Round[] {
-  return found?.rounds.filter((each) => each.contender === contender) ?? [];
+/** The interval of a side's figure over its rounds. */
+export function intervalOf(found: ScenarioResults, side: SideName, figure: Figure): Interval | undefined {
+  const values = roundsOf(found, side).map(FIGURES[figure]);
+  return values.length === 0 ? undefined : medianWithInterval(values);
 }
 
-const rate = ({ requestsPerSecond }: Round) => requestsPerSecond;
+function roundsOf(found: ScenarioResults | undefined, side: SideName): Round[] {
+  return found?.rounds.filter((each) => each.side === side) ?? [];
+}
 
 /** Where both have a figure in the same round. */
-function ratioByRound(upper: readonly Round[], lower: readonly Round[], figure = rate): Interval | undefined {
+function ratioByRound(upper: readonly Round[], lower: readonly Round[], figure: (round: Round) => number): Interval {
   const ratios = upper.flatMap((each) => {
     const other = lower.find(({ round }) => round === each.round);
     return other ? [figure(each) / figure(other)] : [];
   });
-  return ratios.length === 0 ? undefined : medianWithInterval(ratios);
+  return medianWithInterval(ratios);
 }
 
+/** A goal, and whether this run reached it. */
 export interface Verdict {
   what: string;
   wanted: string;
   found: string;
   reached: boolean;
-  /** Why the goal does not count when it is missed. */
-  withdrawn?: string | undefined;
+  since: string;
+  /** Why a missed goal was missed. */
+  why: string | undefined;
 }
 
-const figures: Record<Figure, (round: Round) => number> = {
-  rate,
-  cpu: ({ programCpuUs, postgresCpuUs }) => programCpuUs + postgresCpuUs,
-  p99: ({ p99Ms }) => p99Ms,
-};
-
-/** A goal of a scenario against another program. */
-function targetVerdict(found: ScenarioResults, { figure, against, goal, withdrawn }: Target): Verdict {
-  const ratio = ratioByRound(roundsOf(found, 'service'), roundsOf(found, against), figures[figure])?.median ?? NaN;
-  const isLeast = figure === 'rate';
+/** @param unit follows both figures */
+function verdict(
+  what: string,
+  found: Interval,
+  goal: { atMost?: number; atLeast?: number; since: string; why?: string | undefined },
+  unit = '',
+): Verdict {
+  const { atMost = Infinity, atLeast = -Infinity, since, why } = goal;
+  const value = Number.isFinite(atMost) ? atMost : atLeast;
   return {
-    what: found.scenario.title,
-    wanted: `${isLeast ? '≥' : '≤'} ${goal}`,
-    found: digits(ratio),
-    reached: isLeast ? ratio >= goal : ratio <= goal,
-    withdrawn,
+    what,
+    wanted: `${Number.isFinite(atMost) ? '≤' : '≥'} ${value.toLocaleString('en')}${unit}`,
+    found: `${withInterval(found)}${unit}`,
+    reached: found.median <= atMost && found.median >= atLeast,
+    since,
+    why,
   };
 }
 
 /** The goals of a scenario against Fastify + pg. */
 export function fastifyVerdicts(found: ScenarioResults): Partial<Record<Figure, Verdict>> {
-  const targets = found.scenario.targets.filter(({ against }) => against === 'fastify');
-  return Object.fromEntries(targets.map((target) => [target.figure, targetVerdict(found, target)]));
+  const judge = ({ figure, value, since, why }: Goal): [Figure, Verdict] => {
+    const ratio = ratioByRound(roundsOf(found, 'service'), roundsOf(found, 'fastify'), FIGURES[figure]);
+    const bound = figure === 'cpu' ? { atMost: value } : { atLeast: value };
+    const what = `${found.scenario.title}, ${figure === 'cpu' ? 'CPU' : 'requests/s'} compared with Fastify + pg`;
+    return [figure, verdict(what, ratio, { ...bound, since, why })];
+  };
+  return Object.fromEntries(found.scenario.goals.map(judge));
 }
 
-/** What the service's lists keep of their rate while something is written. */
-function shareVerdicts({ scenarios }: Results): Verdict[] {
-  return scenarios.flatMap((found) => {
-    const { title, share: goal } = found.scenario;
-    const base = scenarios.find(({ scenario }) => scenario.name === goal?.of);
-    const share = ratioByRound(roundsOf(found, 'service'), roundsOf(base, 'service'));
-    return share && goal ? [{ ...rateVerdict(title, share, goal.atLeast), withdrawn: goal.withdrawn }] : [];
-  });
-}
-
-const POOLER = 'PgBouncer takes an eighth of a core, and none is free.';
-
-/** What the service's lists keep of their rate behind a pooler. */
-function pooledVerdicts({ pooled = [] }: Results): Verdict[] {
-  return pooled.flatMap(({ title, atLeast, rounds }) => {
-    const ratios = rounds.map(({ pooled, direct }) => pooled / direct);
-    return ratios.length > 0 ? [{ ...rateVerdict(title, medianWithInterval(ratios), atLeast), withdrawn: POOLER }] : [];
-  });
-}
-
-function rateVerdict(what: string, share: Interval, atLeast: number): Verdict {
-  return { what, wanted: `≥ ${atLeast}`, found: digits(share.median), reached: share.median >= atLeast };
-}
-
-/** Nothing is written during these lists, on this machine or by another tenant. */
-export function isQuietList({ kind, updatesPerSecond, commitsPerSecond, petsPerSecond }: Scenario): boolean {
-  return kind === 'list' && updatesPerSecond + commitsPerSecond + petsPerSecond === 0;
-}
-
-/** The goals that are not a ratio to Fastify, and whether this run reached them. */
-export function verdicts(results: Results): Verdict[] {
+/** The goals that are not compared with Fastify. */
+export function otherVerdicts(results: Results): Verdict[] {
   return [
-    ...results.scenarios.flatMap(otherVerdicts),
     ...shareVerdicts(results),
     ...pooledVerdicts(results),
     ...unchangedVerdict(results),
-    ...millionVerdict(results),
     ...wholeReadingVerdicts(results),
   ];
 }
 
-function otherVerdicts(found: ScenarioResults): Verdict[] {
-  const targets = found.scenario.targets.filter(({ against }) => against !== 'fastify');
-  return targets.map((target) => ({
-    ...targetVerdict(found, target),
-    what: `${found.scenario.title}, compared with ${labelOf(target.against)}`,
-  }));
+export function missedGoals(results: Results): Verdict[] {
+  const all = [
+    ...results.scenarios.flatMap((found) => Object.values(fastifyVerdicts(found))),
+    ...otherVerdicts(results),
+  ];
+  return all.filter(({ reached }) => !reached);
 }
+
+/** What a list costs while something is written, compared with the same list alone. */
+function shareVerdicts({ scenarios }: Results): Verdict[] {
+  return scenarios.flatMap((found) => {
+    const { title, share } = found.scenario;
+    const base = scenarios.find(({ scenario }) => scenario.name === share?.of);
+    if (!share || !base) return [];
+    const ratio = ratioByRound(roundsOf(found, 'service'), roundsOf(base, 'service'), FIGURES.cpu);
+    return [verdict(`${title}, CPU`, ratio, share)];
+  });
+}
+
+/** What a list costs behind a pooler, the pooler's own work included. */
+function pooledVerdicts({ pooled = [] }: Results): Verdict[] {
+  return pooled.map(({ title, rounds }) => {
+    const ratios = rounds.map(({ pooled, direct }) => {
+      const own = pooled.programCpuUs + pooled.postgresCpuUs + pooled.poolerCpuUs;
+      return own / (direct.programCpuUs + direct.postgresCpuUs);
+    });
+    return verdict(`${title}, CPU`, medianWithInterval(ratios), { atMost: POOLED_AT_MOST, since: POOLED_SINCE });
+  });
+}
+
+const EARLIER = '2026-11-23';
 
 /** An unchanged list must not cost more because it is long. */
 function unchangedVerdict({ scenarios }: Results): Verdict[] {
-  const [few, many] = ['unchanged-10', 'unchanged-100000'].map((name) => {
-    const found = scenarios.find(({ scenario }) => scenario.name === name);
-    return median(roundsOf(found, 'service').map(({ requestsPerSecond }) => requestsPerSecond));
-  });
+  const [few, many] = ['unchanged-10', 'unchanged-100000'].map((name) =>
+    scenarios.find(({ scenario }) => scenario.name === name),
+  );
   if (!few || !many) return [];
-  const share = many / few;
-  const what = 'unchanged list of 100,000 pets, compared with one of 10 pets';
-  return [{ what, wanted: '≥ 0.9', found: digits(share), reached: share >= 0.9 }];
-}
-
-function millionVerdict({ scenarios }: Results): Verdict[] {
-  const [most] = scenarios
-    .filter(({ scenario }) => scenario.pets === 1_000_000)
-    .flatMap((found) => roundsOf(found, 'service').map((each) => ({ ...each, title: found.scenario.title })))
-    .sort((a, b) => b.peakMemoryMb - a.peakMemoryMb);
-  if (!most) return [];
-  const what = 'peak memory with 1,000,000 pets';
-  const found = `${digits(most.peakMemoryMb)} MB`;
-  const withdrawn = '`--max-semi-space-size=64` takes up to 190 MB for speed.';
-  return [{ what, wanted: '≤ 450 MB', found, reached: most.peakMemoryMb <= 450, withdrawn }];
+  const ratio = ratioByRound(roundsOf(many, 'service'), roundsOf(few, 'service'), FIGURES.cpu);
+  const what = 'unchanged list of 100,000 pets, CPU compared with one of 10 pets';
+  return [verdict(what, ratio, { atMost: 1.1, since: EARLIER })];
 }
 
 function wholeReadingVerdicts({ wholeReading }: Results): Verdict[] {
   if (!wholeReading) return [];
-  const { medianMs, heldMs, gzipAfterCommitMs, gzipAfterUpdateMs } = wholeReading;
-  const atMost = (what: string, ms: number, goal: number): Verdict => ({
-    what,
-    wanted: `≤ ${goal.toLocaleString('en')} ms`,
-    found: `${digits(ms)} ms`,
-    reached: ms <= goal,
-  });
+  const { timesMs, heldMs, gzipAfterCommitMs, gzipAfterUpdateMs } = wholeReading;
+  const atMost = (what: string, values: readonly number[], goal: number): Verdict =>
+    verdict(what, medianWithInterval(values), { atMost: goal, since: EARLIER }, ' ms');
   return [
-    atMost('list of 1,000,000 pets, read whole and sent', medianMs, 1_500),
-    atMost('longest block of the event loop during this, median of five', median(heldMs), 20),
-    atMost('the same with gzip, after a commit elsewhere', median(gzipAfterCommitMs), 10),
-    atMost('the same with gzip, after one changed pet', median(gzipAfterUpdateMs), 10),
+    atMost('list of 1,000,000 pets, read whole and sent', timesMs, 1_500),
+    atMost('longest block of the event loop during this', heldMs, 20),
+    atMost('the same with gzip, after a commit elsewhere', gzipAfterCommitMs, 10),
+    atMost('the same with gzip, after one changed pet', gzipAfterUpdateMs, 10),
   ];
 }
 
@@ -179,7 +178,7 @@ export function digits(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
-/** With the lowest and the highest round, where there is more than one. */
+/** With the ends of its interval, where there is more than one round. */
 export function withInterval({ median, low, high }: Interval): string {
   return low === high ? digits(median) : `${digits(median)} (${digits(low)}–${digits(high)})`;
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import pg from 'pg';
-import { GOOD_KEY, LIST, LIST_WITH_KEY, UPDATE, UPDATE_WITHOUT_HISTORY, UPDATE_WITH_KEY } from './statements.ts';
+import { GOOD_KEY, LIST, UPDATE } from './statements.ts';
 
 // BigInt keeps every int64 exact; the default is a string, which a schema would turn into a rounded number.
 pg.types.setTypeParser(pg.types.builtins.INT8, BigInt);
@@ -24,18 +24,20 @@ export interface Item {
   status: string;
 }
 
+export interface Author {
+  changedBy: string;
+  requestId: string;
+}
+
 /** The key as a caller sends it, or undefined when the header is not `Bearer <token>`. */
 export function bearerToken(authorization: string | undefined): string | undefined {
   return /^Bearer ([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization ?? '')?.[1];
 }
 
-export function sha256(token: string): Buffer {
-  return hash('sha256', token, 'buffer');
-}
-
 /** The key as the database has it now; undefined when it is unknown, expired or revoked. */
 export async function findKey(token: string, scope: string): Promise<Key | undefined> {
-  const { rows } = await pool.query<Key>({ name: 'key', text: GOOD_KEY, values: [sha256(token), scope] });
+  const values = [hash('sha256', token, 'buffer'), scope];
+  const { rows } = await pool.query<Key>({ name: 'key', text: GOOD_KEY, values });
   return rows[0];
 }
 
@@ -45,35 +47,9 @@ export async function listItems(): Promise<Item[]> {
 }
 
 /** Sets the quantity and writes one history row in the same statement. */
-export async function setQuantity(petId: string, quantity: number, changedBy: string): Promise<Item | undefined> {
-  const { rows } = await pool.query<Item>({ name: 'update', text: UPDATE, values: [petId, quantity, changedBy] });
-  return rows[0];
-}
-
-export async function setQuantityWithoutHistory(petId: string, quantity: number): Promise<Item | undefined> {
-  const { rows } = await pool.query<Item>({ name: 'update', text: UPDATE_WITHOUT_HISTORY, values: [petId, quantity] });
-  return rows[0];
-}
-
-/** A row of the statements that look up the key on the same trip; no row at all when the key is not good. */
-export interface AdmittedItem extends Omit<Item, 'petId'> {
-  allowed: boolean;
-  petId: bigint | null;
-}
-
-export async function listItemsWithKey(token: string): Promise<AdmittedItem[]> {
-  const values = [sha256(token), 'inventory:read'];
-  const { rows } = await pool.query<AdmittedItem>({ name: 'list with key', text: LIST_WITH_KEY, values });
-  return rows;
-}
-
-export async function setQuantityWithKey(
-  token: string,
-  petId: string,
-  quantity: number,
-): Promise<AdmittedItem | undefined> {
-  const values = [sha256(token), 'inventory:write', petId, quantity];
-  const { rows } = await pool.query<AdmittedItem>({ name: 'update with key', text: UPDATE_WITH_KEY, values });
+export async function setQuantity(petId: string, quantity: number, author: Author): Promise<Item | undefined> {
+  const values = [petId, quantity, author.changedBy, author.requestId];
+  const { rows } = await pool.query<Item>({ name: 'update', text: UPDATE, values });
   return rows[0];
 }
 

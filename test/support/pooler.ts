@@ -43,5 +43,5 @@ export async function startPooler(databaseUrl: string, poolSize: number) {
     rmSync(folder, { recursive: true, force: true });
   }
   await atTestEnd(stop);
-  return { url: url.href, stop };
+  return { url: url.href, pid: pooler.pid ?? 0, stop };
 }
