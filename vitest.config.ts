@@ -44,7 +44,7 @@ const shared = {
 
 /** `npm test`. */
 const everyRun: TestProjectInlineConfiguration[] = [
-  { test: { ...shared, name: 'all', include: ['{src,dev,faults,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'] } },
+  { test: { ...shared, name: 'all', include: ['{src,dev,faults,bench,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'] } },
   { test: { ...shared, name: 'timed', include: TIMED, maxWorkers: 1, sequence: { groupOrder: 1 } } },
 ];
 

@@ -1,9 +1,11 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { startPostgres } from '../dev/embedded-postgres.ts';
 import { applyMigrations } from '../src/migrations/migrations.ts';
+import { hasPooler, startPooler } from '../test/support/pooler.ts';
 
 /** Keys of the benchmark's own database, which lives as long as the benchmark does. */
 export const keys = {
@@ -27,9 +29,15 @@ export type Store = Awaited<ReturnType<typeof openStore>>;
 /** The pets that updates may pick are 1 to this number. */
 export const usualPets = (pets: number) => pets - unusualPets.length;
 
+/** Server connections of PgBouncer. */
+const POOL_SIZE = 16;
+
 const peerTables = new URL('peers/tables.sql', import.meta.url);
 
-/** Starts PostgreSQL with durable commits in a temporary folder. The service and the peer each have a database of their own. */
+/**
+ * Starts PostgreSQL with durable commits in a temporary folder, and PgBouncer before it, where this machine has it. The service and
+ * the peer each have a database of their own.
+ */
 export async function startDatabase() {
   const folder = mkdtempSync(join(tmpdir(), 'inventory-bench-'));
   const server = await startPostgres(join(folder, 'postgres'), { throwaway: true });
@@ -49,15 +57,20 @@ export async function startDatabase() {
   await applyMigrations(server.url);
   const own = await openStore(server.url);
   const peer = await openStore(peerUrl.href, readFileSync(peerTables, 'utf8'));
+  const pooler = hasPooler() ? await startPooler(server.url, POOL_SIZE) : undefined;
   return {
     pid: server.pid,
+    poolerPid: pooler?.pid,
     version: rows[0]?.version ?? '',
     /** The service's store. */
     own,
+    /** The same store behind PgBouncer. */
+    pooled: pooler && { ...own, url: pooler.url },
     /** The store of the peer, on tables of its own. */
     peer,
 
     async [Symbol.asyncDispose](): Promise<void> {
+      pooler?.stop();
       await own.close();
       await peer.close();
       await server.stop();
@@ -114,6 +127,21 @@ async function openStore(url: string, tables = '') {
       );
       untouched = { pets, expected };
       return expected;
+    },
+
+    /** Waits for the updates that a load left unanswered, until no transaction is under way and none follows for a while. */
+    async settle(): Promise<void> {
+      let before: string | null = null;
+      for (let polls = 0; polls < 100; polls++) {
+        const [now] = await query<{ snapshot: string | null }>(
+          `SELECT CASE WHEN pg_snapshot_xmin(now) = pg_snapshot_xmax(now) THEN now::text END AS snapshot
+             FROM pg_current_snapshot() AS now`,
+        );
+        if (now?.snapshot && now.snapshot === before) return;
+        before = now?.snapshot ?? null;
+        await sleep(100);
+      }
+      throw new Error('its updates do not end');
     },
 
     /** Has the next {@link fill} begin afresh. */

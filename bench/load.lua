@@ -38,7 +38,7 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    '\n{"requests":%d,"seconds":%f,"p50Ms":%.3f,"p99Ms":%.3f,"failures":%d}\n',
-    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1000, latency:percentile(99) / 1000,
+    '\n{"requests":%d,"seconds":%f,"p99Ms":%.3f,"failures":%d}\n',
+    summary.requests, summary.duration / 1e6, latency:percentile(99) / 1000,
     errors.status + errors.connect + errors.read + errors.write + errors.timeout))
 end

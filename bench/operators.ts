@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import { ask, setQuantity, statusOf } from './client.ts';
 import { keys, startDatabase, usualPets } from './database.ts';
 import { load } from './load.ts';
-import { SIDES, startSide, storeOf, type Side, type SideName } from './sides.ts';
+import { COMPARED, startSide, storeOf, type Side, type SideName } from './sides.ts';
 import { median } from './statistics.ts';
 import { memoryMb } from './usage.ts';
 
@@ -20,6 +20,8 @@ export interface OperatorFigures {
 
 /** With a million pets. */
 export interface WholeReading {
+  /** For the medians, in milliseconds: of the time, of the longest block, and of that with gzip. */
+  goals: { since: string; timeMs: number; heldMs: number; gzipHeldMs: number };
   timesMs: number[];
   /** The longest that the service's event loop was held: of each reading, the first is that of a process just started. */
   heldMs: number[];
@@ -29,24 +31,28 @@ export interface WholeReading {
 }
 
 const STARTS = 5;
-const IDLE_MS = 10_000;
+const IDLE_MS = 5_000;
 const READINGS = 5;
+/** Of requests at a steady rate, well below what each program can do. */
+const PACED_SECONDS = { warmUp: 3, measured: 8 };
+
+const WHOLE_READING_GOALS: WholeReading['goals'] = { since: '2026-11-23', timeMs: 1_500, heldMs: 20, gzipHeldMs: 10 };
 
 /** What operators ask first, of the service and two peers. */
 export async function measureOperators(): Promise<OperatorFigures[]> {
   await using database = await startDatabase();
   const environmentOf = (side: SideName) => ({ DATABASE_URL: storeOf(side, database).url });
   for (const store of [database.own, database.peer]) await store.fill(10);
-  const coldStartsMs = new Map<SideName, number[]>(SIDES.map((name) => [name, []]));
+  const coldStartsMs = new Map<SideName, number[]>(COMPARED.map((name) => [name, []]));
   for (let round = 0; round < STARTS; round++) {
-    for (const name of round % 2 === 0 ? SIDES : SIDES.toReversed()) {
+    for (const name of round % 2 === 0 ? COMPARED : COMPARED.toReversed()) {
       await using side = await startSide(name, environmentOf(name));
       coldStartsMs.get(name)?.push(await coldStartMs(side));
     }
   }
 
   const figures: OperatorFigures[] = [];
-  for (const side of SIDES) {
+  for (const side of COMPARED) {
     const store = storeOf(side, database);
     const environment = environmentOf(side);
     await store.fill(10_000);
@@ -104,7 +110,7 @@ export async function measureWholeReading(): Promise<WholeReading> {
   const gzipAfterCommitMs = await heldByGzip(() => tenant.query('SELECT pg_current_xact_id()'));
   const gzipAfterUpdateMs = await heldByGzip(() => setQuantity(side.url, 1, ++quantity));
   await tenant.end();
-  return { timesMs, heldMs, gzipAfterCommitMs, gzipAfterUpdateMs };
+  return { goals: WHOLE_READING_GOALS, timesMs, heldMs, gzipAfterCommitMs, gzipAfterUpdateMs };
 }
 
 /** Leaves the bytes as they are: to inflate them would take this program a core. */
@@ -143,8 +149,8 @@ async function pacedP99Ms(name: SideName, environment: Record<string, string>, m
   await using side = await startSide(name, environment);
   const headers = { Authorization: `Bearer ${keys.good}` };
   const plan = { url: side.url, mode, headers, pets: usualPets(1_000), connections: 32, perSecond: 50 };
-  await load({ ...plan, seconds: 3 });
-  const { p99Ms, failures } = await load({ ...plan, seconds: 12 });
+  await load({ ...plan, seconds: PACED_SECONDS.warmUp });
+  const { p99Ms, failures } = await load({ ...plan, seconds: PACED_SECONDS.measured });
   if (failures > 0) throw new Error(`${failures} of the paced requests failed`);
   return p99Ms;
 }

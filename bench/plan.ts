@@ -1,4 +1,4 @@
-import { WARM_UP_SECONDS } from './measure.ts';
+import { firstWarmUpSeconds, WARM_UP_SECONDS } from './measure.ts';
 import type { Scenario } from './scenarios.ts';
 import type { SideName } from './sides.ts';
 
@@ -17,7 +17,7 @@ export function planTurns(chosen: readonly Scenario[]): Turn[] {
   const rounds = Math.max(0, ...chosen.map((scenario) => scenario.rounds));
   return Array.from({ length: rounds }, (_, round) => {
     const due = chosen.filter((scenario) => scenario.rounds > round);
-    const groups = Map.groupBy(due, ({ kind, pets, gzip }) => `${kind} ${pets} ${gzip}`);
+    const groups = Map.groupBy(due, ({ kind, pets }) => `${kind} ${pets}`);
     const turns = [...groups.values()].flatMap((group) => turnsOf(group, round));
     if (round % 2 === 0) return turns;
     return turns.reverse().map((turn) => ({ ...turn, scenarios: turn.scenarios.toReversed() }));
@@ -37,17 +37,21 @@ function turnsOf(group: readonly Scenario[], round: number): Turn[] {
   }));
 }
 
-/** Roughly, as earlier runs took it: a process's start, the store's filling, and the pauses between two measurements. */
-const SECONDS = { start: 1, fillOfMillion: 9, pause: 0.7 };
+/** Roughly, as earlier runs took it: the servers of a round, a process's start, filling, and pauses between measurements. */
+const SECONDS = { round: 5, start: 1, fillOfMillion: 9, pause: 0.7 };
 
 /** How long the turns take, about. */
 export function minutesOf(turns: readonly Turn[]): number {
-  const seconds = turns.map(({ scenarios }) => {
-    const [{ pets } = { pets: 0 }] = scenarios;
-    const warmUp = WARM_UP_SECONDS.first;
-    const each = scenarios.map(({ seconds }) => seconds + WARM_UP_SECONDS.later + SECONDS.pause);
-    const filled = scenarios.length * (pets / 1_000_000) * SECONDS.fillOfMillion;
-    return SECONDS.start + warmUp + filled + each.reduce((sum, each) => sum + each, 0);
+  const rounds = new Set(turns.map(({ round }) => round)).size;
+  return turns.reduce((sum, turn) => sum + secondsOf(turn), rounds * SECONDS.round) / 60;
+}
+
+function secondsOf({ scenarios }: Turn): number {
+  const each = scenarios.map((scenario, at) => {
+    const { pets, seconds, updatesPerSecond } = scenario;
+    const first = firstWarmUpSeconds(scenario);
+    const warmUp = (at === 0 ? first : WARM_UP_SECONDS.later) + (updatesPerSecond > 0 ? first : 0);
+    return (pets / 1_000_000) * SECONDS.fillOfMillion + warmUp + seconds + SECONDS.pause;
   });
-  return seconds.reduce((sum, each) => sum + each, 0) / 60;
+  return each.reduce((sum, seconds) => sum + seconds, SECONDS.start);
 }

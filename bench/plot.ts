@@ -11,7 +11,7 @@ export async function plot(results: Results): Promise<string> {
 function ratios({ scenarios }: Results): TopLevelSpec {
   const rows = scenarios.flatMap((found) => {
     const ratio = linesOf(found).find(({ side }) => side === 'fastify')?.ratios?.cpu;
-    const goal = found.scenario.goals.find(({ figure }) => figure === 'cpu')?.value;
+    const goal = found.scenario.goals.find(({ figure, against }) => figure === 'cpu' && against === 'fastify')?.value;
     return ratio ? [{ scenario: found.scenario.title, ...ratio, goal: goal ?? null }] : [];
   });
   const y = { field: 'scenario', type: 'nominal', sort: null, title: null } as const;

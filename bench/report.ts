@@ -1,16 +1,15 @@
 import { readFileSync } from 'node:fs';
 import type { OperatorFigures } from './operators.ts';
 import type { Results, ScenarioResults } from './results.ts';
-import { labelOf, SIDES } from './sides.ts';
-import { median } from './statistics.ts';
+import type { Figure } from './scenarios.ts';
+import { COMPARED, labelOf, type SideName } from './sides.ts';
 import {
   digits,
-  fastifyVerdicts,
-  intervalOf,
   linesOf,
-  missedGoals,
-  otherVerdicts,
+  scenarioVerdicts,
+  wholeReadingVerdicts,
   withInterval,
+  type Line,
   type Verdict,
 } from './summary.ts';
 
@@ -25,11 +24,12 @@ export function report(results: Results): string {
     versions: [`PostgreSQL ${postgresVersion}`, ...versions].join(', '),
     cpu: cpu(results),
     rates: rates(results),
+    beside: beside(results),
     goals: goals(results),
-    missed: missed(results),
-    pooled: pooled(results),
+    missed: [missed(results), excluded(results)].join('\n\n'),
     operation: operation(results),
     firstWarmUp: warmUpSeconds.first,
+    longWarmUp: warmUpSeconds.firstOfLong,
     laterWarmUp: warmUpSeconds.later,
   };
   const page = readFileSync(new URL('page.md', import.meta.url), 'utf8').replaceAll('](../docs/', '](');
@@ -38,13 +38,12 @@ export function report(results: Results): string {
 
 /** All tables, for the terminal. */
 export function tables(results: Results): string {
-  const excluded = results.disqualified.map(({ side, scenario, reason }) => `- ${side}, ${scenario}: ${reason}`);
   const all = [
     figures(results),
-    excluded.length > 0 ? `Not measured:\n\n${excluded.join('\n')}` : '',
+    excluded(results),
     cpu(results),
     rates(results),
-    pooled(results),
+    beside(results),
     goals(results),
     missed(results),
     operation(results),
@@ -52,75 +51,85 @@ export function tables(results: Results): string {
   return all.filter((table) => table !== '').join('\n\n');
 }
 
-function judged(verdict: Verdict | undefined): string {
-  if (!verdict) return '';
-  return `${verdict.wanted.replace(' ', '')}: ${verdict.reached ? 'yes' : '**no**'}`;
+function judged({ wanted, since, reached }: Verdict): string {
+  return `${wanted.replace(' ', '')} (${since}): ${reached ? 'yes' : '**no**'}`;
 }
 
-/** The first figure of the page: CPU time of a request, as program + PostgreSQL. */
-function cpu({ scenarios }: Results): string {
-  const rows = scenarios.map((found) => {
-    const lines = linesOf(found);
-    const cells = SIDES.map((side) => {
-      const line = lines.find((each) => each.side === side);
-      return line ? `${digits(line.programCpuUs)} + ${digits(line.postgresCpuUs)}` : '–';
-    });
-    const ratio = lines.find(({ side }) => side === 'fastify')?.ratios?.cpu;
-    return [found.scenario.title, ...cells, ratio ? withInterval(ratio) : '', judged(fastifyVerdicts(found).cpu)];
-  });
-  return table(['CPU µs', ...SIDES.map(labelOf), 'ratio', 'goal'], rows);
+/** All CPU time with its interval, then that of the program, of PostgreSQL and of the pooler. */
+function cpuCell({ cpuUs, programCpuUs, postgresCpuUs, poolerCpuUs, side }: Line): string {
+  const parts = [programCpuUs, postgresCpuUs, ...(side === 'pooled' ? [poolerCpuUs] : [])];
+  return `${withInterval(cpuUs)}: ${parts.map(digits).join(' + ')}`;
 }
 
-function rates({ scenarios }: Results): string {
-  const rows = scenarios
-    .filter(({ scenario }) => !scenario.perSecond)
+function lineOf(found: ScenarioResults, side: SideName): Line | undefined {
+  return linesOf(found).find((each) => each.side === side);
+}
+
+/** Each scenario that all programs can have, with one figure of each, and the service's ratio to Fastify. */
+function compared(results: Results, unit: string, figure: Figure, cellOf: (line: Line) => string): string {
+  const verdicts = scenarioVerdicts(results).filter((each) => each.figure === figure && each.against === 'fastify');
+  const rows = results.scenarios
+    .filter(({ scenario }) => scenario.perSecond === undefined)
     .map((found) => {
-      const cells = SIDES.map((side) => {
-        const interval = intervalOf(found, side, 'rate');
-        return interval ? withInterval(interval) : '–';
-      });
-      const ratio = linesOf(found).find(({ side }) => side === 'fastify')?.ratios?.rate;
-      return [found.scenario.title, ...cells, ratio ? withInterval(ratio) : '', judged(fastifyVerdicts(found).rate)];
+      const { name, title } = found.scenario;
+      const cells = COMPARED.map((side) => lineOf(found, side)).map((line) => (line ? cellOf(line) : '–'));
+      const ratio = lineOf(found, 'fastify')?.ratios?.[figure];
+      const verdict = verdicts.find(({ scenario }) => scenario.name === name);
+      return [title, ...cells, ratio ? withInterval(ratio) : '', verdict ? judged(verdict) : ''];
     });
-  return table(['requests/s', ...SIDES.map(labelOf), 'ratio', 'goal'], rows);
+  return table([unit, ...COMPARED.map(labelOf), 'ratio', 'goal'], rows);
+}
+
+/** The first figure of the page. */
+function cpu(results: Results): string {
+  return compared(results, 'CPU µs', 'cpu', cpuCell);
+}
+
+function rates(results: Results): string {
+  return compared(results, 'requests/s', 'rate', ({ rate }) => withInterval(rate));
+}
+
+/** Lists at a steady rate, with and without a writer and a pooler. */
+function beside({ scenarios }: Results): string {
+  const rows = scenarios
+    .filter(({ scenario }) => scenario.perSecond !== undefined)
+    .map((found) => {
+      const cells = (['service', 'pooled'] as const).map((side) => lineOf(found, side));
+      return [found.scenario.title, ...cells.map((line) => (line ? cpuCell(line) : '–'))];
+    });
+  return table(['CPU µs', labelOf('service'), labelOf('pooled')], rows);
 }
 
 /** The goals that are not compared with Fastify + pg. */
 function goals(results: Results): string {
-  const line = (verdict: Verdict) => `- ${verdict.what}: ${verdict.found}; ${judged(verdict)}`;
-  return otherVerdicts(results).map(line).join('\n');
+  const others: Verdict[] = scenarioVerdicts(results).filter(({ against }) => against !== 'fastify');
+  const line = (verdict: Verdict) =>
+    `- ${verdict.what}, ${withInterval(verdict.found)}${verdict.unit}; ${judged(verdict)}`;
+  return [...others, ...wholeReadingVerdicts(results)].map(line).join('\n');
 }
 
 function missed(results: Results): string {
-  const line = ({ what, found, wanted, since, why }: Verdict) =>
-    `- ${what}: ${found} (${wanted}, set on ${since}). ${why ?? 'The cause is not known yet.'}`;
-  const lines = missedGoals(results).map(line);
+  const reason = ({ found, why }: Verdict) =>
+    Number.isFinite(found.median) ? (why ?? 'The cause is not known yet.') : 'It was not measured.';
+  const lines = [...scenarioVerdicts(results), ...wholeReadingVerdicts(results)]
+    .filter(({ reached }) => !reached)
+    .map((each) => {
+      const { what, found, unit, wanted, since } = each;
+      return `- ${what}, ${withInterval(found)}${unit} (${wanted}, set on ${since}). ${reason(each)}`;
+    });
   return lines.length === 0 ? 'None.' : lines.join('\n');
 }
 
-function pooled({ pooled = [] }: Results): string {
-  const rows = pooled.flatMap(({ title, rounds }) => {
-    const cells = (kind: 'pooled' | 'direct') => {
-      const middle = (figure: (each: (typeof rounds)[number]['pooled']) => number) =>
-        digits(median(rounds.map((round) => figure(round[kind]))));
-      return [
-        middle(({ programCpuUs }) => programCpuUs),
-        middle(({ postgresCpuUs }) => postgresCpuUs),
-        kind === 'pooled' ? middle(({ poolerCpuUs }) => poolerCpuUs) : '–',
-      ];
-    };
-    return [
-      [title, ...cells('pooled')],
-      ['the same, direct', ...cells('direct')],
-    ];
-  });
-  return table(['CPU µs', 'service', 'PostgreSQL', 'PgBouncer'], rows);
+/** Who was not measured, in one round at least. */
+function excluded({ disqualified }: Results): string {
+  const lines = disqualified.map(({ side, scenario, reason }) => `- ${labelOf(side)}, ${scenario}: ${reason}`);
+  return lines.length === 0 ? '' : `Not measured in a round:\n\n${lines.join('\n')}`;
 }
 
 /** What operators ask first. */
 function operation({ operators = [] }: Results): string {
   const line = (title: string, figure: (found: OperatorFigures) => number) => {
-    const found = SIDES.map((name) => operators.find(({ side }) => side === name));
+    const found = COMPARED.map((name) => operators.find(({ side }) => side === name));
     return `- ${title}: ${found.map((each) => (each ? digits(figure(each)) : '–')).join('/')}`;
   };
   const lines = [
@@ -146,7 +155,7 @@ function figures({ scenarios }: Results): string {
   return table(['scenario', 'program', 'MB', 'remarks'], rows);
 }
 
-function remarks({ scenario }: ScenarioResults, line: ReturnType<typeof linesOf>[number]): string[] {
+function remarks({ scenario }: ScenarioResults, line: Line): string[] {
   const found = [...line.faults];
   if (scenario.updatesPerSecond > 0) found.unshift(`${digits(line.updatesPerSecond)} updates/s done`);
   if (line.failures > 0) found.unshift(`${line.failures} failed`);

@@ -1,8 +1,8 @@
+import { readFile } from 'node:fs/promises';
 import type { Machine } from './machine.ts';
 import type { Measurement, WARM_UP_SECONDS } from './measure.ts';
 import type { OperatorFigures, WholeReading } from './operators.ts';
-import type { Pooled } from './pooled.ts';
-import type { Scenario } from './scenarios.ts';
+import { scenarios, type Scenario } from './scenarios.ts';
 import type { SideName } from './sides.ts';
 
 export interface Round extends Measurement {
@@ -11,6 +11,7 @@ export interface Round extends Measurement {
 }
 
 export interface ScenarioResults {
+  /** As it was when it was measured, with its goals. */
   scenario: Scenario;
   rounds: Round[];
 }
@@ -25,7 +26,32 @@ export interface Results {
   scenarios: ScenarioResults[];
   operators?: OperatorFigures[] | undefined;
   wholeReading?: WholeReading | undefined;
-  pooled?: Pooled[] | undefined;
   /** Who was not measured in which scenario, in one round at least, and why. */
   disqualified: { side: SideName; scenario: string; reason: string }[];
+}
+
+export function resultsText(results: Results): string {
+  const toFourDigits = (_name: string, value: unknown): unknown =>
+    typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value;
+  return `${JSON.stringify(results, toFourDigits)}\n`;
+}
+
+export async function readResults(file: URL | string): Promise<Results> {
+  // JSON has no NaN, which stands for what was not measured.
+  return JSON.parse(await readFile(file, 'utf8'), (_name, value: unknown) => value ?? NaN) as Results;
+}
+
+/** Goals with the reasons that are known now. A goal itself stays as it was when the run began. */
+export function withPresentReasons(results: Results): Results {
+  return {
+    ...results,
+    scenarios: results.scenarios.map(({ scenario, rounds }) => {
+      const present = scenarios.find(({ name }) => name === scenario.name)?.goals ?? [];
+      const goals = scenario.goals.map((goal) => {
+        const same = present.find(({ figure, against }) => figure === goal.figure && against === goal.against);
+        return { ...goal, why: same?.why };
+      });
+      return { scenario: { ...scenario, goals }, rounds };
+    }),
+  };
 }

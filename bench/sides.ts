@@ -13,21 +13,30 @@ const SERVICE = { LOG_LEVEL: 'warn', DATABASE_POOL_SIZE: '8' };
 const programs = {
   service: ['this service', 'dist/main.js', SERVICE],
   fastify: ['Fastify + pg', 'bench/peers/fastify.ts', {}],
+  pooled: ['this service behind PgBouncer', 'dist/main.js', SERVICE],
   // Reading a long list whole, eight times at once, takes longer than a request may wait by default.
-  nest: ['NestJS + Prisma', 'dist/main.js', { ...SERVICE, FAST: 'off', REQUEST_DEADLINE_MS: '9000' }],
+  nest: [
+    'NestJS + Prisma (this service with `FAST=off`)',
+    'dist/main.js',
+    { ...SERVICE, FAST: 'off', REQUEST_DEADLINE_MS: '9000' },
+  ],
 } as const satisfies Record<string, [label: string, program: string, environment: Record<string, string>]>;
 
 export type SideName = keyof typeof programs;
 
-export const SIDES = Object.keys(programs) as SideName[];
+/** The programs that the page compares in its columns. */
+export const COMPARED: readonly SideName[] = ['service', 'fastify', 'nest'];
 
 export function labelOf(side: SideName): string {
   return programs[side][0];
 }
 
 /** The database that the side works on. */
-export function storeOf(side: SideName, database: BenchDatabase): Store {
-  return side === 'fastify' ? database.peer : database.own;
+export function storeOf(side: SideName, { own, peer, pooled }: BenchDatabase): Store {
+  if (side === 'fastify') return peer;
+  if (side !== 'pooled') return own;
+  if (!pooled) throw new Error('there is no PgBouncer');
+  return pooled;
 }
 
 export type Side = Awaited<ReturnType<typeof startSide>>;

@@ -1,5 +1,4 @@
 // Fastify 5 + pg: a key from the database for each request, complete lists, durable updates with a history row.
-import etag from '@fastify/etag';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { randomUUID } from 'node:crypto';
 import { bearerToken, findKey, isInt64, listItems, setQuantity } from './database.ts';
@@ -17,7 +16,6 @@ const app = Fastify({
   ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
 });
 app.decorateRequest('keyId', '');
-if (process.env['PEER_ETAG']) await app.register(etag);
 
 const failure = (reply: FastifyReply, status: number, code: string, message: string) =>
   reply.code(status).send({ code, message, status });
