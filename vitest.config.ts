@@ -87,6 +87,7 @@ const onDemand: TestProjectInlineConfiguration[] = [
       maxWorkers,
     },
   },
+  { test: { ...shared, name: 'judge', include: ['faults/judge.trial.ts'] } }, // needs Go
   {
     test: {
       name: 'proxies', // needs HAProxy and nginx

@@ -1,4 +1,4 @@
-import type { Exchange } from './exchange.ts';
+import type { Exchange, List } from './exchange.ts';
 import { ConnectionLost, type Answer } from '../test/support/http-client.ts';
 
 /** @returns a sentence for each promise about every response that this one breaks */
@@ -14,6 +14,19 @@ export function brokenRules(exchange: Exchange, answerWithinMs: number): string[
     broken.push(`was answered ${outcome.status} ${outcome.text.slice(0, 200)}, Retry-After: ${retryAfter}`);
   }
   return broken;
+}
+
+/** What became of an update. */
+export function resultOf(outcome: Exchange['outcome']): 'done' | 'unknown' | 'refused' {
+  if (outcome instanceof ConnectionLost || outcome.status === 500) return 'unknown';
+  if (codeOf(outcome) === 'outcome_unknown') return 'unknown';
+  return outcome.status === 200 ? 'done' : 'refused';
+}
+
+/** The list that a client has after its request, if there is one. */
+export function listAfter({ known }: List, outcome: Exchange['outcome']): string | undefined {
+  if (outcome instanceof ConnectionLost) return undefined;
+  return outcome.status === 200 ? outcome.text : outcome.status === 304 ? known?.body : undefined;
 }
 
 /** The `code` of an Error body, if there is one. */

@@ -67,7 +67,7 @@ it.each(ROWS)('the judge sees %s', (_name, steps, quantities, found) => {
     const headers = { 'content-type': 'application/json', 'retry-after': '1' };
     const outcome: Answer = { status, headers, text, bytes: Buffer.from(text) };
     const target = { name: 'service', port: 0, killedAt: -Infinity };
-    evidence.add({ target, operation, start, end, connectedAt: 0, outcome });
+    evidence.add({ target, client: 0, operation, start, end, connectedAt: 0, outcome });
   }
   const all = [
     [1, ...quantities],

@@ -1,4 +1,4 @@
-import { brokenRules, codeOf } from './answer-rules.ts';
+import { brokenRules, codeOf, listAfter, resultOf } from './answer-rules.ts';
 import type { Exchange, List, Update } from './exchange.ts';
 import { brokenHistory, disagreeingLists, lostUpdates, type Accepted, type FinalState } from './final-state.ts';
 import { ConnectionLost, type Answer } from '../test/support/http-client.ts';
@@ -93,9 +93,7 @@ export class Evidence {
   }
 
   private addUpdate({ outcome, start, end, repeated }: Exchange, update: Update): void {
-    const answer = outcome instanceof ConnectionLost ? undefined : outcome;
-    const isUnknown = !answer || answer.status === 500 || codeOf(answer) === 'outcome_unknown';
-    const result = answer?.status === 200 ? 'done' : isUnknown ? 'unknown' : 'refused';
+    const result = resultOf(outcome);
     this.histories
       .get(update.petId)
       ?.write(update.quantity, repeated?.since ?? start, result === 'done' ? end : Infinity);
@@ -104,8 +102,8 @@ export class Evidence {
     this.accepted.set(update.quantity, { update, outcome: result });
   }
 
-  private addList(exchange: Exchange, { known }: List, answer: Answer): void {
-    const body = answer.status === 200 ? answer.text : answer.status === 304 ? known?.body : undefined;
+  private addList(exchange: Exchange, operation: List, answer: Answer): void {
+    const body = listAfter(operation, answer);
     if (body === undefined) return;
     const items = JSON.parse(body) as { petId: number; quantity: number; status: string }[];
     const moment = new Int32Array(this.initial.size);

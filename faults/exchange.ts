@@ -15,6 +15,8 @@ export interface Update {
   readonly quantity: number;
   /** The quantity in `If-Match`, if the update has one. */
   readonly expected?: number;
+  /** The `Idempotency-Key`, if the update has one. */
+  readonly key?: string;
 }
 
 export interface List {
@@ -31,6 +33,8 @@ export interface KnownList {
 /** One request and its outcome. Times are monotonic milliseconds. */
 export interface Exchange {
   readonly target: Target;
+  /** Each client waits for an outcome before its next request. */
+  readonly client: number;
   readonly operation: Update | List;
   readonly start: number;
   readonly end: number;

@@ -19,8 +19,13 @@ export interface LoadOptions {
   readonly conditionalShare?: number;
   /** All workers begin at the first target and stay until the service closes their connection. Otherwise they take turns. */
   readonly together?: boolean;
-  /** Updates have an `Idempotency-Key`. Workers repeat them until they are answered, even after `stop`. */
-  readonly repeats?: boolean;
+  /**
+   * The share of the updates with an `Idempotency-Key`, 0 to 1. Default 0. Workers repeat them until they are answered, even
+   * after `stop`.
+   */
+  readonly keyedShare?: number;
+  /** The share of the responses to these that a worker takes for lost, 0 to 1. Default 0. */
+  readonly missedShare?: number;
 }
 
 const GIVE_UP_MS = 15_000;
@@ -69,7 +74,7 @@ export class Load {
   }
 
   private async work(index: number): Promise<void> {
-    const { targets, random } = this.options;
+    const { targets, random, missedShare = 0 } = this.options;
     let turn = this.options.together ? 0 : index;
     let connection: Connection | undefined;
     let connectedAt = 0;
@@ -98,10 +103,11 @@ export class Load {
       if (outcome instanceof Error) connection.destroy();
       if (outcome instanceof NotConnected) continue; // the service closed it just before the request
       const since = unanswered?.since ?? start;
-      const again = outcome instanceof Error || outcome.status === 503;
-      const repeats = this.options.repeats && operation.kind === 'update';
+      const repeats = operation.kind === 'update' && operation.key !== undefined;
+      const isUnserved = outcome instanceof Error || outcome.status === 503;
+      const again = isUnserved || (repeats && random.chance(missedShare));
       unanswered = repeats && again ? { operation, since } : undefined;
-      const exchange = { target, operation, start, end, connectedAt, outcome };
+      const exchange = { target, client: index, operation, start, end, connectedAt, outcome };
       if (succeeded(exchange)) this.served++;
       else this.unserved++;
       for (const listener of this.listeners) listener(repeats ? { ...exchange, repeated: { since, again } } : exchange);
@@ -117,15 +123,17 @@ export class Load {
   }
 
   private choose(known: KnownList | undefined, seen: ReadonlyMap<number, number>): Update | List {
-    const { random, quantities, petIds, updateShare = 0.6, conditionalShare = 0.1 } = this.options;
+    const { random, quantities, petIds } = this.options;
+    const { updateShare = 0.6, conditionalShare = 0.1, keyedShare = 0 } = this.options;
     if (!random.chance(updateShare)) {
       return known && random.chance(0.5) ? { kind: 'list', known } : { kind: 'list' };
     }
     const petId = random.pick(petIds);
     const expected = seen.get(petId);
-    const update: Update = { kind: 'update', petId, quantity: ++quantities.last };
+    const quantity = ++quantities.last;
     const isConditional = expected !== undefined && random.chance(conditionalShare);
-    return isConditional ? { ...update, expected } : update;
+    const key = random.chance(keyedShare) ? { key: `q${quantity}` } : {};
+    return { kind: 'update', petId, quantity, ...(isConditional && { expected }), ...key };
   }
 
   private request(operation: Update | List): Question {
@@ -134,13 +142,13 @@ export class Load {
       const condition = operation.known ? { 'if-none-match': operation.known.etag } : {};
       return { target: '/v1/inventory', headers: { authorization, ...condition } };
     }
-    const { petId, quantity, expected } = operation;
+    const { petId, quantity, expected, key } = operation;
     const headers = {
       authorization,
       'content-type': 'application/json',
       'x-request-id': `q${quantity}`,
       ...(expected !== undefined && { 'if-match': `"available-${expected}"` }),
-      ...(this.options.repeats && { 'idempotency-key': `q${quantity}` }),
+      ...(key !== undefined && { 'idempotency-key': key }),
     };
     return { method: 'PATCH', target: `/v1/inventory/${petId}`, headers, body: JSON.stringify({ quantity }) };
   }

@@ -5,6 +5,7 @@ import { ServiceProcess } from '../test/support/service-process.ts';
 import { Evidence } from './evidence.ts';
 import type { Exchange } from './exchange.ts';
 import { fillStock, readFinalState } from './final-state.ts';
+import { History } from './history.ts';
 import { Load, type LoadOptions } from './load.ts';
 import { succeeded } from './measures.ts';
 import { SeededRandom } from './seeded-random.ts';
@@ -16,6 +17,10 @@ export interface World {
   readonly postgres: FaultyPostgres;
   readonly random: SeededRandom;
   readonly size: Size;
+  /** The scenario's name. */
+  readonly name: string;
+  /** Each stage adds its operations to this file, if there is one. */
+  readonly historyFile: string | undefined;
   /** Adds a line to the report. */
   note(line: string): void;
 }
@@ -58,6 +63,7 @@ export class Stage {
   readonly services: ServiceProcess[] = [];
   readonly proxies: TcpProxy[] = [];
   readonly evidence: Evidence;
+  readonly history: History | undefined;
   readonly petIds: readonly number[];
   readonly apiKey = randomBytes(24).toString('hex');
   /** Updates of unknown outcome that did take place. The verdict sets it. */
@@ -65,6 +71,7 @@ export class Stage {
   private readonly loads: Load[] = [];
   /** Counts up, so that no quantity is sent twice. */
   readonly quantities: { last: number };
+  private clients = 0;
   private slowestRecoveryMs = 0;
   private readonly ends = new AsyncDisposableStack();
 
@@ -74,6 +81,8 @@ export class Stage {
     this.petIds = [...stock.keys()];
     this.quantities = { last: this.petIds.at(-1) ?? 0 };
     this.evidence = new Evidence(stock, answerWithinMs);
+    const { historyFile, name } = world;
+    this.history = historyFile === undefined ? undefined : new History(historyFile, name, stock);
   }
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
@@ -137,12 +146,21 @@ export class Stage {
     // The load has its own random choices: the number of its requests must not change which faults come next.
     const random = new SeededRandom(this.world.random.between(0, 2 ** 31));
     const { services: targets, apiKey, quantities, petIds } = this;
-    const load = new Load({ targets, apiKey, quantities, random, workers: 64, petIds, ...options });
-    load.onExchange((exchange) => this.evidence.add(exchange));
+    const settings = { targets, apiKey, quantities, random, workers: 64, petIds, ...options };
+    const load = new Load(settings);
+    const clientsBefore = this.clients;
+    this.clients += settings.workers;
+    load.onExchange((exchange) => this.note({ ...exchange, client: clientsBefore + exchange.client }));
     this.loads.push(load);
     this.defer(() => load.stop());
     load.start();
     return load;
+  }
+
+  /** Makes an exchange evidence, and a part of the history. */
+  note(exchange: Exchange): void {
+    this.evidence.add(exchange);
+    this.history?.add(exchange);
   }
 
   /** How long it takes until every service has served a list and an update; infinite after 10 s. */
@@ -168,6 +186,7 @@ export class Stage {
     const { evidence, services, world } = this;
     const state = await readFinalState(this.database);
     evidence.conclude(state);
+    this.history?.conclude(state);
     this.appliedUnknown = evidence.appliedUnknown(state);
     world.note(evidence.summary);
     for (const example of evidence.examples) world.note(example);

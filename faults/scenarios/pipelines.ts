@@ -107,12 +107,14 @@ class Client {
   readonly answered: string[] = [];
   readonly wrong: string[] = [];
   private readonly stage: Stage;
+  private readonly number: number;
   private readonly random: SeededRandom;
   /** From when on no earlier update of a pet can still take place. */
   private readonly certainFrom: Map<number, number>;
 
   constructor(stage: Stage, n: number) {
     this.stage = stage;
+    this.number = n;
     this.random = new SeededRandom(stage.world.random.between(0, 2 ** 31));
     const petIds = stage.petIds.slice(n * PETS_PER_CLIENT, (n + 1) * PETS_PER_CLIENT);
     this.certainFrom = new Map(petIds.map((petId) => [petId, 0]));
@@ -222,7 +224,15 @@ class Client {
   private note(operation: Update, start: number, outcome: Answer | ConnectionLost): void {
     // The client cuts its connections itself, as a kill -9 of the service would.
     const target = { name: 'service', port: this.stage.service.port, killedAt: Infinity };
-    this.stage.evidence.add({ target, operation, start, end: performance.now(), connectedAt: start, outcome });
+    this.stage.note({
+      target,
+      client: this.number,
+      operation,
+      start,
+      end: performance.now(),
+      connectedAt: start,
+      outcome,
+    });
   }
 
   private shown(piece: Piece | undefined): string {

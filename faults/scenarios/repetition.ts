@@ -10,7 +10,7 @@ export const REPETITION: Scenarios = {
   'repeated-updates': async (world) => {
     await using stage = await Stage.open(world, { proxied: true });
     const { evidence } = stage;
-    const load = stage.startLoad({ repeats: true, updateShare: 0.95 });
+    const load = stage.startLoad({ keyedShare: 1, updateShare: 0.95 });
     let replays = 0;
     load.onExchange(({ outcome }) => {
       if ('headers' in outcome && 'idempotent-replayed' in outcome.headers) replays++;
