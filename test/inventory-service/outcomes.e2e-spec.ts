@@ -78,7 +78,7 @@ eachService(({ start, isPooled }) => {
     const sequence = `pg_get_serial_sequence('stock_change', 'id')`;
     await service.sql(
       `INSERT INTO stock_change (pet_id, id, quantity_before, quantity_after, changed_by)
-       SELECT 1, last + n, 0, 0, 'test' FROM (SELECT max(id) AS last FROM stock_change), generate_series(1, 1000) n`,
+       SELECT 1, last + n, 0, 0, 'test' FROM (SELECT max(id) AS last FROM stock_change) AS newest, generate_series(1, 1000) n`,
     );
     const taken = setQuantity(inventoryOf(small), { quantity: 5 }, 1_500);
     expect(await taken).toEqual({ outcome: 'service_unavailable' });
