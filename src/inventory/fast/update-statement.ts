@@ -37,21 +37,24 @@ const AS_ASKED = `
 const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
 
 /**
- * One update without a condition or a key. It has no row if the pet is absent or busy, or if it is too late: then nothing has
- * happened, and the next text tells which. A locked pet always has a row, whatever a trigger does to it.
+ * One update without a key. It has no row if the pet is absent or busy, or if it is too late: then nothing has happened, and the
+ * other texts tell which. A locked pet always has a row, whatever a trigger does to it.
  */
 const LONE = `
   WITH judged AS MATERIALIZED (
-    SELECT 1 AS n, pet_id, $4::int AS quantity, quantity AS present, ${notUpdated('#')}, ${SETTINGS}
+    SELECT 1 AS n, pet_id, $4::int AS quantity, quantity AS present, ${notUpdated('#')},
+           ($8::text IS NULL OR status || '-' || quantity = ANY (string_to_array($8, ' '))) AS holds, ${SETTINGS}
       FROM inventory_item WHERE pet_id = $3::bigint AND ${IN_TIME} FOR NO KEY UPDATE SKIP LOCKED
   ), recorded AS (
     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${notUpdated('#_before, #_after')}, changed_by, request_id, reason)
-    SELECT pet_id, present, quantity, ${notUpdated('#, #')}, $5::text, $6::text, $7::text FROM judged
+    SELECT pet_id, present, quantity, ${notUpdated('#, #')}, $5::text, $6::text, $7::text FROM judged WHERE holds
     RETURNING pet_id
   ), changed AS (
-    UPDATE inventory_item AS item SET quantity = judged.quantity FROM judged WHERE item.pet_id = $3 RETURNING ${AS_ASKED}
+    UPDATE inventory_item AS item SET quantity = judged.quantity FROM judged WHERE item.pet_id = $3 AND judged.holds
+    RETURNING ${AS_ASKED}
   )
-  SELECT n, CASE WHEN EXISTS (SELECT FROM recorded) AND (SELECT as_asked FROM changed) THEN 'done' ELSE ${REFUSAL} END,
+  SELECT n, CASE WHEN NOT holds THEN 'precondition_failed'
+                 WHEN EXISTS (SELECT FROM recorded) AND (SELECT as_asked FROM changed) THEN 'done' ELSE ${REFUSAL} END,
          present, ${notUpdated('#')} FROM judged`;
 
 /**
@@ -167,16 +170,17 @@ export function updateStatement(updates: readonly QuantityUpdate[], lastMs: numb
 }
 
 /**
- * What to try first; undefined unless the updates are a lone one without a condition and a key. Without a row nothing has
- * happened, and {@link updateStatement} tells why.
+ * What to try first; undefined unless the updates are a lone one without a key. Without a row nothing has happened, and
+ * {@link updateStatement} tells why.
  */
 export function loneStatement(
   [update, ...others]: readonly QuantityUpdate[],
   lastMs: number,
   timeoutMs: number,
 ): Statement | undefined {
-  if (!update || others.length > 0 || !isPlain(update)) return undefined;
-  const { petId, quantity, changedBy, requestId, reason } = update;
+  if (!update || others.length > 0 || update.idempotencyKey !== null) return undefined;
+  const { petId, quantity, changedBy, requestId, reason, ifMatch } = update;
   const values = [...[lastMs, timeoutMs, petId, quantity].map(String), changedBy, requestId, reason];
+  values.push(ifMatch?.join(' ') ?? null);
   return { sql: LONE, values, mayBeEmpty: true };
 }
