@@ -89,7 +89,7 @@ export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETT
 /** The token by which NestJS injects {@link Settings}. */
 export const Settings = class Settings {};
 
-/** Nothing else reads `process.env`. @throws Failure with a line for each missing or malformed setting, without its value */
+/** The service reads `process.env` nowhere else. @throws Failure with a line for each missing or malformed setting, without its value */
 export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
   const faults: string[] = [];
   const { DATABASE_URL: address } = source;
