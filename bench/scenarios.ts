@@ -68,7 +68,7 @@ function scenario(name: string, title: string, rest: Partial<Scenario> & Shape):
 }
 
 const ONE_AT_A_TIME =
-  'By the CPU times, this service keeps one of the two cores busy and Fastify + pg one and a half: it sends one statement of updates at a time and waits for its commit, and theirs run side by side.';
+  'This service sends one statement of updates at a time and waits for its commit. Fastify + pg sends them side by side. By the CPU times, they keep one and one and a half of the two cores busy.';
 
 function goal(figure: Figure, value: number, { against = 'fastify', why }: Partial<Goal> = {}): Goal {
   return { figure, against, value, since: '2026-11-25', ...(why === undefined ? {} : { why }) };
