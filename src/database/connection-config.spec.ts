@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, Socket, createServer } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import type { ClientBase } from 'pg';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { createCertificate } from '../../test/support/certificate.js';
 import { connectionConfig, openConnection, schemaOf } from './connection-config.js';
 
 const bounds = { statement_timeout: 1_500, lock_timeout: 900 };
@@ -74,5 +76,53 @@ describe('connectionConfig', () => {
     const config = connectionConfig(`postgresql://me@127.0.0.1:${port}/stock`, 'list', bounds);
     await expect(openConnection(config)).rejects.toThrow();
     expect(setKeepAlive.mock.calls).toEqual([[true, 10_000]]);
+  });
+
+  describe('with channel_binding=require', () => {
+    const demand = (kind: number, body = '') =>
+      Buffer.from(`R\0\0\0${String.fromCharCode(8 + body.length)}\0\0\0${String.fromCharCode(kind)}${body}`, 'latin1');
+    const BOUND = demand(10, 'SCRAM-SHA-256-PLUS\0\0');
+    const LET_IN = Buffer.concat([demand(0), Buffer.from('Z\0\0\0\x05I')]);
+
+    /** Listens as a server in the middle. @returns the port, and what it was told after the startup message */
+    async function inTheMiddle(demands: Buffer[]) {
+      const { certificate: cert, key } = createCertificate();
+      const told: string[] = [];
+      const server = createServer((socket) => {
+        socket
+          .on('error', () => undefined)
+          .once('data', () => {
+            socket.write('S');
+            const left = [...demands];
+            new TLSSocket(socket, { isServer: true, cert, key })
+              .on('error', () => undefined)
+              .on('data', function (this: TLSSocket, bytes: Buffer) {
+                told.push(bytes.toString('latin1'));
+                const next = left.shift();
+                if (next) this.write(next);
+                else this.end();
+              });
+          });
+      }).listen(0, '127.0.0.1');
+      onTestFinished(() => void server.close());
+      await once(server, 'listening');
+      return { port: (server.address() as AddressInfo).port, told };
+    }
+
+    it.each([
+      ['for a password', [demand(3), LET_IN]],
+      ['for nothing', [LET_IN]],
+      ['first for SCRAM-SHA-256-PLUS, then for a password', [BOUND, demand(3), LET_IN]],
+      ['for both at once', [Buffer.concat([BOUND, demand(3)]), LET_IN]],
+      ['first for SCRAM-SHA-256-PLUS, then for an md5 of the password', [BOUND, demand(5, 'salt'), LET_IN]],
+      ['first for SCRAM-SHA-256-PLUS, then for SCRAM-SHA-256', [BOUND, demand(10, 'SCRAM-SHA-256\0\0'), LET_IN]],
+    ])('gives no password to a server in the middle that asks %s', async (_, demands) => {
+      const { port, told } = await inTheMiddle(demands);
+      const url = `postgresql://me:secret@127.0.0.1:${port}/stock?sslmode=require`;
+      const bounds = { connectionTimeoutMillis: 10_000 };
+      const bound = connectionConfig(`${url}&channel_binding=require`, 'list', bounds);
+      await expect(openConnection(bound)).rejects.toThrow('SCRAM-SHA-256-PLUS, which channel_binding=require demands');
+      for (const text of told.slice(1)) expect(text).toContain('SCRAM-SHA-256-PLUS'); // the start of an exchange
+    });
   });
 });

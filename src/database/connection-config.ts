@@ -55,21 +55,17 @@ class Client extends pg.Client {
     const { connection } = this;
     connection.once('error', () => cut(this)); // the driver leaves a connection open after an error of its own
     const { passwordFrom, isBound: mustBeBound } = (config ?? {}) as OwnConfig;
-    const own = this as unknown as { password: unknown };
-    const password = own.password;
+    if (passwordFrom) (this as unknown as { password: unknown }).password = passwordFrom;
+    // These come before the driver's own listeners, which only `connect` adds. A cut connection sends nothing more.
     let isOffered = false;
-    // These come before the driver's own listeners, which only `connect` adds.
+    const refuse = () => mustBeBound && connection.emit('error', new Failure(WITHOUT_BINDING));
+    connection.on('authenticationCleartextPassword', refuse).on('authenticationMD5Password', refuse);
     connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: string[] }) => {
       isOffered = mechanisms.includes('SCRAM-SHA-256-PLUS');
       this.isBound = false;
+      if (!isOffered) refuse();
     });
     connection.on('authenticationSASLFinal', () => (this.isBound = isOffered));
-    if (!passwordFrom && !mustBeBound) return;
-    // The driver asks for the password only when it is about to answer the server's demand.
-    own.password = () => {
-      if (mustBeBound && !isOffered) throw new Failure(WITHOUT_BINDING);
-      return passwordFrom?.() ?? password ?? undefined;
-    };
   }
 }
 
