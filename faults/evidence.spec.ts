@@ -3,6 +3,7 @@ import type { Answer } from '../test/support/http-client.ts';
 import { itemText, listText } from '../test/support/stock.ts';
 import { Evidence } from './evidence.ts';
 import type { Exchange } from './exchange.ts';
+import { Linearizability } from './linearizability.ts';
 
 type Times = readonly [start: number, end: number];
 type Step = readonly [operation: Exchange['operation'], status: number, text: string, ...Times];
@@ -62,7 +63,7 @@ const ROWS: readonly Row[] = [
 ];
 
 it.each(ROWS)('the judge sees %s', (_name, steps, quantities, found) => {
-  const evidence = new Evidence(INITIAL, 1_000);
+  const evidence = new Evidence(INITIAL, 1_000, new Linearizability(INITIAL));
   for (const [operation, status, text, start, end] of steps) {
     const headers = { 'content-type': 'application/json', 'retry-after': '1' };
     const outcome: Answer = { status, headers, text, bytes: Buffer.from(text) };

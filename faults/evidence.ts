@@ -1,22 +1,18 @@
-import { brokenRules, codeOf, listAfter, resultOf } from './answer-rules.ts';
-import type { Exchange, List, Update } from './exchange.ts';
-import { brokenHistory, disagreeingLists, lostUpdates, type Accepted, type FinalState } from './final-state.ts';
-import { ConnectionLost, type Answer } from '../test/support/http-client.ts';
-import { RegisterHistory } from './linearizability.ts';
+import { ConnectionLost } from '../test/support/http-client.ts';
+import { brokenRules, codeOf, resultOf } from './answer-rules.ts';
+import type { Exchange, Update } from './exchange.ts';
+import { brokenHistory, lostUpdates, type Accepted, type FinalState } from './final-state.ts';
+import type { Linearizability } from './linearizability.ts';
 
 const EXAMPLES = 8;
 const CONNECTION_LOST = 'connection lost';
 
-/**
- * Judges each exchange by the promises of the interface. For the verdict at the end it keeps a register history of each
- * pet, and the lists as moments of the store.
- */
+/** Judges each exchange by the promises of the interface, and at the end the history of the store by what clients were told. */
 export class Evidence {
   readonly answerWithinMs: number;
   private readonly initial: ReadonlyMap<number, number>;
-  private readonly histories = new Map<number, RegisterHistory>();
+  private readonly linearizability: Linearizability | undefined;
   private readonly accepted = new Map<number, Accepted>();
-  private readonly lists: Int32Array[] = [];
   private readonly counts = new Map<string, number>();
   private sentences: string[] = [];
   slowestMs = 0;
@@ -25,11 +21,18 @@ export class Evidence {
   done = 0;
   unknown = 0;
 
-  /** @param initial each pet's quantity before the first request, in ascending order of pets */
-  constructor(initial: ReadonlyMap<number, number>, answerWithinMs: number) {
+  /**
+   * @param initial each pet's quantity before the first request, in ascending order of pets
+   * @param linearizability undefined if Porcupine decides that
+   */
+  constructor(
+    initial: ReadonlyMap<number, number>,
+    answerWithinMs: number,
+    linearizability: Linearizability | undefined,
+  ) {
     this.initial = initial;
     this.answerWithinMs = answerWithinMs;
-    for (const [petId, quantity] of initial) this.histories.set(petId, new RegisterHistory(quantity));
+    this.linearizability = linearizability;
   }
 
   add(exchange: Exchange): void {
@@ -42,21 +45,19 @@ export class Evidence {
     this.counts.set(kind, this.answered(kind) + 1);
     if (exchange.repeated?.again) return; // the last attempt tells about the whole request
     if (operation.kind === 'update') this.addUpdate(exchange, operation);
-    else if (!(outcome instanceof ConnectionLost)) this.addList(exchange, operation, outcome);
+    else if (!(outcome instanceof ConnectionLost)) {
+      const fault = this.linearizability?.addList(exchange, operation, outcome);
+      if (fault !== undefined) this.accuse(exchange, fault);
+    }
   }
 
   /** Judges the whole, once no request is in flight. */
   conclude(state: FinalState): void {
     for (const [petId, first] of this.initial) {
-      const history = this.histories.get(petId);
-      const left = state.quantities.get(petId);
-      if (left !== undefined) history?.read(left, state.readStart, state.readEnd);
-      const order = [first, ...(state.changes.get(petId) ?? []).map(({ after }) => after)];
-      for (const sentence of history?.violations(order) ?? []) this.sentences.push(`pet ${petId}: ${sentence}`);
       this.sentences.push(...brokenHistory(petId, first, state, this.accepted));
     }
-    const lost = lostUpdates(state, this.accepted);
-    this.sentences = [...this.sentences, ...lost, ...disagreeingLists(this.lists, this.initial, state)];
+    const contradictions = this.linearizability?.violations(state) ?? [];
+    this.sentences = [...this.sentences, ...lostUpdates(state, this.accepted), ...contradictions];
   }
 
   get violations(): number {
@@ -94,31 +95,10 @@ export class Evidence {
 
   private addUpdate({ outcome, start, end, repeated }: Exchange, update: Update): void {
     const result = resultOf(outcome);
-    this.histories
-      .get(update.petId)
-      ?.write(update.quantity, repeated?.since ?? start, result === 'done' ? end : Infinity);
+    this.linearizability?.addUpdate(update, repeated?.since ?? start, result === 'done' ? end : Infinity);
     if (result === 'refused') return;
     this[result]++;
     this.accepted.set(update.quantity, { update, outcome: result });
-  }
-
-  private addList(exchange: Exchange, operation: List, answer: Answer): void {
-    const body = listAfter(operation, answer);
-    if (body === undefined) return;
-    const items = JSON.parse(body) as { petId: number; quantity: number; status: string }[];
-    const moment = new Int32Array(this.initial.size);
-    let index = 0;
-    for (const petId of this.initial.keys()) {
-      const item = items[index];
-      if (item?.petId !== petId || item.status !== 'available') {
-        this.accuse(exchange, `has ${JSON.stringify(item)} where pet ${petId} belongs`);
-        return;
-      }
-      this.histories.get(petId)?.read(item.quantity, exchange.start, exchange.end);
-      moment[index++] = item.quantity;
-    }
-    if (items.length !== index) this.accuse(exchange, `has ${items.length} items`);
-    if (answer.status === 200) this.lists.push(moment); // the list of a 304 is already in `lists`
   }
 
   private accuse({ target, operation, start, end }: Exchange, what: string): void {

@@ -84,32 +84,3 @@ export function lostUpdates(state: FinalState, accepted: ReadonlyMap<number, Acc
     .filter(({ update, outcome }) => outcome === 'done' && !found.has(update.quantity))
     .map(({ update }) => `lost update: pet ${update.petId} := ${update.quantity} was acknowledged`);
 }
-
-/**
- * Lists are moments of one store, so of any two one is at least as new in every pet. The history tells how new each
- * quantity is; `lists` have them in the order of `initial`.
- */
-export function disagreeingLists(
-  lists: readonly Int32Array[],
-  initial: ReadonlyMap<number, number>,
-  state: FinalState,
-): string[] {
-  const ages = new Map<number, number>();
-  for (const quantity of initial.values()) ages.set(quantity, 0);
-  for (const changes of state.changes.values()) changes.forEach(({ after }, index) => ages.set(after, index + 1));
-  const moments = lists.map((list) => {
-    const ageOfEach = list.map((quantity) => ages.get(quantity) ?? -1);
-    return { list, ageOfEach, age: ageOfEach.reduce((sum, each) => sum + each, 0) };
-  });
-  moments.sort((one, other) => one.age - other.age);
-  const petIds = [...initial.keys()];
-  const found: string[] = [];
-  for (const [at, { list, ageOfEach }] of moments.entries()) {
-    const previous = moments[at - 1];
-    const older = ageOfEach.findIndex((age, pet) => age < (previous?.ageOfEach[pet] ?? -1));
-    if (older < 0) continue;
-    const quantities = [previous?.list[older], list[older]].join(' and ');
-    found.push(`two lists are no moments of one store: pet ${String(petIds[older])} has ${quantities}`);
-  }
-  return found;
-}

@@ -33,9 +33,10 @@ const { values: options } = parseArgs({
     help: { type: 'boolean', short: 'h' },
   },
 });
-const scenarios = options.judge ? HISTORIES : SCENARIOS;
+const isForPorcupine = options.judge === true;
+const scenarios = isForPorcupine ? HISTORIES : SCENARIOS;
 const ALL = Object.keys(scenarios);
-const leftOut = options.medium && !options.judge ? LEFT_OUT_OF_MEDIUM : [];
+const leftOut = options.medium && !isForPorcupine ? LEFT_OUT_OF_MEDIUM : [];
 const names = options.only ?? ALL.filter((name) => !leftOut.includes(name));
 const seed = Number(options.seed ?? Math.floor(Math.random() * 2 ** 31));
 const isUnderstood = names.every((name) => ALL.includes(name)) && Number.isInteger(seed);
@@ -44,9 +45,9 @@ if (options.help || !isUnderstood) {
   process.exit(isUnderstood ? 0 : 2);
 }
 
-if (options.judge && !(await areHere('go'))) process.exit(0);
+if (isForPorcupine && !(await areHere('go'))) process.exit(0);
 const historyFile =
-  options.history ?? (options.judge ? join(mkdtempSync(join(tmpdir(), 'histories-')), 'histories.jsonl') : undefined);
+  options.history ?? (isForPorcupine ? join(mkdtempSync(join(tmpdir(), 'histories-')), 'histories.jsonl') : undefined);
 if (historyFile !== undefined) writeFileSync(historyFile, '');
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130)); // the end of this process ends its children
@@ -59,7 +60,7 @@ for (const name of names) {
   if (!passed(figures)) failed.add(name);
 }
 await postgres.remove();
-if (options.judge && historyFile !== undefined) {
+if (isForPorcupine && historyFile !== undefined) {
   const { report, refused } = judge(historyFile);
   console.log(report);
   for (const name of refused) failed.add(name);
@@ -72,13 +73,13 @@ process.exit(failed.size > 0 ? 1 : 0);
 /** Each scenario has its own random choices, so that it repeats the same alone. */
 async function play(name: string): Promise<Figure[]> {
   const random = new SeededRandom(seed + ALL.indexOf(name));
-  const size = options.medium || options.judge ? SIZES.medium : SIZES.full;
+  const size = options.medium || isForPorcupine ? SIZES.medium : SIZES.full;
   const notes: string[] = [];
   const startedAt = performance.now();
   let figures: Figure[] = [];
   try {
     const note = (line: string) => notes.push(line);
-    figures = (await scenarios[name]?.({ name, postgres, random, size, historyFile, note })) ?? [];
+    figures = (await scenarios[name]?.({ name, postgres, random, size, historyFile, isForPorcupine, note })) ?? [];
   } catch (error) {
     notes.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
     figures = [{ what: 'ran to its end', measured: 'no', bound: 'yes', holds: false }];

@@ -6,6 +6,7 @@ import { Evidence } from './evidence.ts';
 import type { Exchange } from './exchange.ts';
 import { fillStock, readFinalState } from './final-state.ts';
 import { History } from './history.ts';
+import { Linearizability } from './linearizability.ts';
 import { Load, type LoadOptions } from './load.ts';
 import { succeeded } from './measures.ts';
 import { SeededRandom } from './seeded-random.ts';
@@ -21,6 +22,8 @@ export interface World {
   readonly name: string;
   /** Each stage adds its operations to this file, if there is one. */
   readonly historyFile: string | undefined;
+  /** Porcupine judges that file, so no judge of this folder decides whether it is linearizable. */
+  readonly isForPorcupine: boolean;
   /** Adds a line to the report. */
   note(line: string): void;
 }
@@ -80,8 +83,8 @@ export class Stage {
     this.database = database;
     this.petIds = [...stock.keys()];
     this.quantities = { last: this.petIds.at(-1) ?? 0 };
-    this.evidence = new Evidence(stock, answerWithinMs);
-    const { historyFile, name } = world;
+    const { historyFile, isForPorcupine, name } = world;
+    this.evidence = new Evidence(stock, answerWithinMs, isForPorcupine ? undefined : new Linearizability(stock));
     this.history = historyFile === undefined ? undefined : new History(historyFile, name, stock);
   }
 

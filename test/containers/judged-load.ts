@@ -2,6 +2,7 @@ import type { Database } from '../support/database.ts';
 import { Evidence } from '../../faults/evidence.ts';
 import type { Target } from '../../faults/exchange.ts';
 import { fillStock, readFinalState, type FinalState } from '../../faults/final-state.ts';
+import { Linearizability } from '../../faults/linearizability.ts';
 import { Load } from '../../faults/load.ts';
 import { succeeded } from '../../faults/measures.ts';
 import { SeededRandom } from '../../faults/seeded-random.ts';
@@ -27,7 +28,7 @@ export async function startJudgedLoad(
     `TRUNCATE inventory_item; SELECT set_config('inventory.history', 'prune', true); DELETE FROM stock_change`,
   );
   const stock = await fillStock(database, PETS);
-  const evidence = new Evidence(stock, ANSWER_WITHIN_MS);
+  const evidence = new Evidence(stock, ANSWER_WITHIN_MS, new Linearizability(stock));
   const petIds = [...stock.keys()];
   const load = new Load({ targets, apiKey, quantities, random, workers: 32, petIds, thinkTimeMs });
   /** When a list and an update last succeeded, and the longest times without. */
