@@ -37,7 +37,7 @@ export async function createApp(settings: Settings, limits: Limits = LIMITS): Pr
   app.flushLogs();
   const requestLog = app.get(RequestLog);
   requestLog.attach(app.getHttpServer());
-  app.getHttpServer().on(REFUSED, (refused: Refused) => requestLog.refused(refused));
+  app.getHttpServer().on(REFUSED, ({ id, address, error }: Refused) => requestLog.refused(id, address, error));
   app.get(Readiness).drain = adapter.drain;
   if (settings.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: settings.CORS_ORIGINS });
   if (settings.DOCS === 'on') adapter.addLastRoutes = () => serveDocs(app);

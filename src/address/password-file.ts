@@ -3,7 +3,7 @@ import { lastText, readText } from './tls.ts';
 /** The parameter by which `readSettings` passes on DATABASE_PASSWORD_FILE. */
 export const PASSWORD_FILE = 'DATABASE_PASSWORD_FILE';
 
-/** @returns what reads the file anew, for each connection. Most editors and secret stores add a line break. */
+/** @returns a function that reads the file, for each connection again. Most editors and secret stores add a line break. */
 export function passwordReader(file: string): () => string {
   const failure = 'names a file that cannot be read';
   const read = () => readText(file, failure).replace(/\r?\n$/, '');

@@ -65,7 +65,7 @@ export function addExport(program: Command): void {
     .action(exportStock);
 }
 
-/** Says so if it fails or a signal ends it, because nobody must take a part of the stock for the whole. */
+/** Marks the output if the export fails or a signal ends it: nobody must take a part of the stock for the whole. */
 async function exportStock(options: ExportOptions): Promise<void> {
   refuseClosedOutput();
   const tellFailed = () => process.stdout.write(`\n${FAILED_MARK}\n`);

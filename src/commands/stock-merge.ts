@@ -4,10 +4,10 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { findRuleAgainst } from '../database/rewrite-rules.js';
 import { Failure, NOT_AS_ASKED } from '../errors/error-text.js';
-import { NOT_UPDATED, MEMBERS, STATE, stateList } from '../inventory/stock-item.js';
+import { itemTagOf, MEMBERS, NOT_UPDATED, STATE, stateList } from '../inventory/stock-item.js';
 import { CHANGED_AT, LINES } from './export.js';
 import type { FileFacts } from './stock-rows.js';
-import { EXPORTED, itemTagOf, MADE } from './stock-values.js';
+import { EXPORTED, MADE } from './stock-values.js';
 
 /** What became of a pet. `removed`, `kept`: not in the file. `skipped`: its row is edited. `gone`: its row is not. */
 export const OUTCOMES = ['added', 'changed', 'removed', 'skipped', 'kept', 'gone'] as const;
@@ -130,7 +130,7 @@ export async function planMerge(
      WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) ORDER BY pet_id`);
   const tellsTime = rules.missing === 'remove' && (await planRemoval(client, file, locking('UPDATE')));
   const counts = await countPlanned(client);
-  // The joins with the stock need it.
+  // The statements that join the plan with the stock need the statistics.
   if (counts['changed'] || counts['removed'] || counts['kept']) await client.query('ANALYZE planned (pet_id, outcome)');
   if (file.hasExported) await refuseMissed(client, counts);
   await refusePlanned(client, rules, file, unit, counts);
@@ -364,7 +364,7 @@ export async function writePlanned(client: Client, summary: Summary, author: Aut
   );
 }
 
-/** What is written of each outcome, and what the table took. */
+/** SQL that writes the pets of an outcome, and returns what the table took. */
 const WRITES = {
   changed: `
     UPDATE inventory_item i SET ${stateList('# = planned.#_after')} FROM planned
@@ -382,7 +382,7 @@ const WRITTEN = Object.keys(WRITES) as (keyof typeof WRITES)[];
 
 const historyOf = (row: string) => `${row}.pet_id, ${stateList(`${row}.#_before, ${row}.#_after`)}`;
 
-/** An outcome that no pet has would cost a reading of the plan. */
+/** Each outcome costs a reading of the plan, even if no pet has it. */
 function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
   const isWritten = `outcome IN ('${outcomes.join("', '")}')`;
   return `

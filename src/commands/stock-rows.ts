@@ -344,7 +344,7 @@ function petOf(written: readonly string[], leftOut: readonly boolean[], exported
   return { pet: `${sound.join()},${made}`, faults };
 }
 
-/** Of a sound item that has the petId of its `exported`: what the row was made from. Otherwise undefined. */
+/** What a row with sound values was made from; undefined if its `exported` is not whole, or is of another pet. */
 function madeFrom(exported: string, petId: string, quantity: string, status: string): string | undefined {
   const start = `${petId}:`;
   if (exported === `${start}${itemTag({ quantity, status })}:`) return MADE.unedited;

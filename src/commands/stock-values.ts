@@ -1,4 +1,4 @@
-import { ITEM, itemTag } from '../inventory/stock-item.js';
+import { ITEM, itemTag, itemTagOf } from '../inventory/stock-item.js';
 import { isPetId } from '../inventory/stock.limits.js';
 
 /** A blank of any kind, also an invisible one of web pages and word processors. \x1a ended a file in DOS. */
@@ -61,10 +61,6 @@ export const MADE = { new: 'new', unedited: 'same' } as const;
 
 /** SQL for {@link EXPORTED}. Its last colon shows that it is whole; with it, it is text to every spreadsheet. */
 export const exportedOf = (row: string) => `${row}.${ITEM.petId.column} || ':' || ${itemTagOf(row)} || ':'`;
-
-/** SQL for the item tag. */
-export const itemTagOf = (row: string, suffix = '') =>
-  `${row}.${ITEM.status.column}${suffix} || '-' || ${row}.${ITEM.quantity.column}${suffix}`;
 
 /** What {@link EXPORTED} says; undefined if it is not whole. */
 export function readExported(text: string): { petId: string; tag: string } | undefined {

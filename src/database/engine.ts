@@ -57,7 +57,7 @@ function refuseOtherEngine(result: pg.QueryResult<Version> | undefined): void {
   if (fault !== undefined) throw new Failure(`${fault} is not supported: ${WHICH}`);
 }
 
-export function engineFault(version: string): string | undefined {
+function engineFault(version: string): string | undefined {
   const other = OTHER_ENGINES.find(([pattern]) => pattern.test(version))?.[1];
   if (other !== undefined) return other;
   const [, major] = /^PostgreSQL (\d+)/.exec(version) ?? [];

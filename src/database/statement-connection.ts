@@ -13,7 +13,7 @@ export interface Statement {
   readonly sql: string;
   /** As PostgreSQL reads them, arrays as {@link arrayLiteral} writes them. */
   readonly values: (string | null)[];
-  /** Else it has no row only if PostgreSQL read it too late and did nothing. */
+  /** Whether it may have no row although PostgreSQL read it in time. Otherwise, no row means: read too late, and nothing done. */
   readonly mayBeEmpty?: boolean;
 }
 
@@ -73,7 +73,7 @@ class StatementRun<Row extends TextRow> implements Submittable {
 /** How long a session stays checked out: the pool renews its sessions only when they come back. */
 const CHECKED_OUT_MS = 60_000;
 
-/** A statement without an answer is given up as much later at most. */
+/** A statement without an answer is given up at most so long after its time-out. */
 const SWEEP_INTERVAL_MS = 50;
 
 /** The driver would set a timer for each statement. An interval costs less. */
@@ -107,9 +107,7 @@ export class StatementConnection {
     return this.#idle ? undefined : this.#connect().then((client) => this.#putBack(client));
   }
 
-  /**
-   * @throws NotApplied when it was not sent or read too late, else what the driver failed with
-   */
+  /** @throws NotApplied when it was not sent or read too late, else what the driver failed with */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = this.#idle ?? (await this.#connect());
     this.#idle = undefined;
@@ -127,11 +125,11 @@ export class StatementConnection {
     } finally {
       this.#underWay = undefined;
     }
-    const isTooLate = run.rows.length === 0 && !statement.mayBeEmpty;
-    if (isTooLate)
-      client.release(true); // by a clock that may have been set: a new session looks at it anew
-    else this.#putBack(client);
-    if (isTooLate) throw new NotApplied('the database read the statement after its deadline');
+    if (run.rows.length === 0 && !statement.mayBeEmpty) {
+      client.release(true); // the database's clock may have been set: a new session looks at it again
+      throw new NotApplied('the database read the statement after its deadline');
+    }
+    this.#putBack(client);
     if (this.#pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
     return run.rows;
   }

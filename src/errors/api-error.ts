@@ -1,7 +1,7 @@
 /*
  * Who may know a status, and who reads which words.
  *
- * What refuses a request throws an ApiError: it names a code, and the code has its status. database/ knows no request. It throws
+ * Code that refuses a request throws an ApiError: it names a code, and the code has its status. database/ knows no request. It throws
  * what became of a statement (NotApplied, OutcomeUnknown, RefusedValue), and only http/error.filter.ts makes a code of that. Anything
  * else that is thrown is 500, or the 4xx that NestJS gave it, without its words: a case that we forgot tells a stranger nothing.
  *

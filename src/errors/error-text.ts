@@ -8,7 +8,7 @@ export class Failure extends Error {}
 
 export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
 
-/** Why an update or an import is refused whose rows a trigger changed. */
+/** Why an update or an import is refused if a trigger changed its rows. */
 export const NOT_AS_ASKED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
 
 /** The unique indexes of the migrations. Any other unique rule is the operator's own. */

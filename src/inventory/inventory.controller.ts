@@ -22,8 +22,8 @@ export class InventoryController {
   ) {}
 
   /**
-   * The guard has put the snapshot of its key check into the request: if nothing was committed since a list was made, that list is
-   * sent again. It goes out as bytes, by `@Res()`, so that no response makes it anew from objects.
+   * The guard has put the snapshot of its key check into the request: a list may be sent again if nothing was committed since it was
+   * made. It goes out as bytes, by `@Res()`, so that no response makes it anew from objects.
    */
   @Get()
   @RequireScope('inventory:read')

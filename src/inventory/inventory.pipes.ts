@@ -34,7 +34,7 @@ export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in dou
 const PRINTABLE = /^[!-~]*$/;
 
 /** Said instead of "The stock has changed", which may be untrue when a tag is weak or has a suffix. */
-export const NO_ITEM_TAG =
+const NO_ITEM_TAG =
   'If-Match does not hold. A weak tag (W/) or a tag with a suffix never matches: a proxy that compresses changes tags. ' +
   'Write the tag from status and quantity, such as "available-12".';
 

@@ -21,7 +21,7 @@ import type { StockList } from './stock-list.js';
 import { MAX_PET_ID } from './stock.limits.js';
 
 /** The event loop is held while the rows of one statement are read, and each statement of an update waits for that. */
-export const PETS_PER_PAGE = 1_024;
+const PETS_PER_PAGE = 1_024;
 
 /** The contract by Prisma alone: the stock is read page by page, and each update is a transaction of its own. */
 @Injectable()

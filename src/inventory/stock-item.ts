@@ -79,3 +79,8 @@ export function itemJson(row: string): string {
 export function itemTag({ quantity, status }: { quantity: number | string; status: string }): string {
   return `${status}-${quantity}`;
 }
+
+/** SQL for {@link itemTag}. @param suffix of the columns, as in `quantity_before` */
+export function itemTagOf(row: string, suffix = ''): string {
+  return `${row}.${ITEM.status.column}${suffix} || '-' || ${row}.${ITEM.quantity.column}${suffix}`;
+}

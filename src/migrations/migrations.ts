@@ -1,12 +1,12 @@
 import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
-// With their own extensions: what a developer's machine runs has this file from its source.
+// `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { ALL_ROWS, connectionConfig, openConnection } from '../database/connection-config.ts';
-import { Failure } from '../errors/error-text.ts';
 import { untilDeadline } from '../database/deadline.ts';
-import { mendFunctions, misplacedFunctions } from './function-mending.ts';
+import { Failure } from '../errors/error-text.ts';
 import { LOCK_WITHIN_MS, mendHistory } from '../history/history-mending.ts';
+import { mendFunctions, misplacedFunctions } from './function-mending.ts';
 
 // Two levels up from src/migrations and from dist/migrations alike.
 const projectMigrations = new URL('../../prisma/migrations/', import.meta.url);

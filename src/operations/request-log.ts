@@ -31,17 +31,9 @@ export class RequestLog {
   }
 
   /** For what the parser refused: there is no request. */
-  refused({
-    id,
-    address,
-    error: { code, status },
-  }: {
-    id: string;
-    address: string | undefined;
-    error: ApiError;
-  }): void {
+  refused(requestId: string, address: string | undefined, { code, status }: ApiError): void {
     this.metrics.malformed.inc({ code });
-    this.log.warn({ requestId: id, address, status, code }, 'malformed request');
+    this.log.warn({ requestId, address, status, code }, 'malformed request');
   }
 
   #ended(request: ApiRequest, response: ServerResponse): void {

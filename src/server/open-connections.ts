@@ -20,9 +20,9 @@ export class OpenConnections {
     const all = [this.#withoutKey, this.#inCheck, this.#withKey];
     socket.once('close', () => all.some((some) => some.delete(socket)));
     if (all.reduce((sum, { size }) => sum + size, 0) <= this.most) return;
-    const [longest] = this.#withoutKey;
+    const [longest = socket] = this.#withoutKey;
     const [inCheck = socket] = this.#inCheck;
-    const yielding = longest === undefined || longest === socket ? inCheck : longest;
+    const yielding = longest === socket ? inCheck : longest;
     for (const some of all) some.delete(yielding);
     yielding.destroy();
   }

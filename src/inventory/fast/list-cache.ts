@@ -18,7 +18,7 @@ const MOST_CHANGES = 4_096;
 /** With an older kept list, the stock is read whole: the marks of unrecorded changes are deleted after a day. */
 const MOST_AGE_MS = 3_600_000;
 /** For reading the stock whole. The event loop is held while the rows of one statement are read. */
-export const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
+const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
 
 const ITEM_JSON = itemJson('item');
 
@@ -68,8 +68,8 @@ interface Kept extends Reading {
 }
 
 /**
- * Keeps the list as bytes. While the snapshot stays the same, they are the list. Afterwards they are, except for the pets that
- * PostgreSQL names as changed. `docs/decisions/kept-list.md` has the proof.
+ * Keeps the list as bytes. While the snapshot stays the same, they are the present list. Afterwards, only the pets that PostgreSQL
+ * names have changed. `docs/decisions/kept-list.md` has the proof.
  */
 export class ListCache {
   readonly #readings: StockReadings;

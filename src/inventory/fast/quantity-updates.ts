@@ -27,17 +27,17 @@ interface Unrecorded {
   readonly outcome: 'unrecorded';
 }
 
-/** Sets quantities, the updates that arrive during a database round trip together in the next. */
+/** Sets quantities. Updates that arrive during a database round trip share the next one. */
 export class QuantityUpdates {
   readonly #connection: StatementConnection;
   readonly #batcher: Batcher<QuantityUpdate, UpdatedRow>;
   readonly #heldCommits: HeldCommits;
   readonly #queryTimeoutMs: number;
   readonly #leastTimeMs: number;
-  /** What the database's clock is ahead of `performance.now()`, as of the session's beginning. */
+  /** How far the database's clock was ahead of `performance.now()` when the session began. */
   #clockAheadMs = 0;
 
-  /** @param joining settles when those are here who are about to update */
+  /** @param joining settles when the updates that are about to come are here; undefined if there are none */
   constructor(
     settings: Settings,
     counts: InventoryCounts,
@@ -54,8 +54,8 @@ export class QuantityUpdates {
       open: () => this.#connection.open(),
       notSentWithinMs: this.#leastTimeMs,
       joining,
-      // Of several updates of a pet each is recorded after the one before, as if that took place for sure. One that has a
-      // precondition or a key may not, so it is the only one of its pet.
+      // Of several updates of a pet, each is recorded as if the one before it surely took place. One that has a precondition or a
+      // key may not, so it is the only one of its pet.
       order: ({ petId, ifMatch, idempotencyKey }) => ({
         key: petId,
         exclusive: ifMatch !== null || idempotencyKey !== null,
@@ -66,8 +66,8 @@ export class QuantityUpdates {
   /** Resolves after the commit. */
   async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     let result = await this.#apply(update, deadline);
-    // Either may come of this key's first use, committed after the statement's snapshot: the next statement sees it. The second
-    // may follow on the first.
+    // The first use of the key may have committed after the statement's snapshot: the next statement sees it. An update that
+    // failed its precondition may be unrecorded next, so each outcome has its own repetition.
     const isKeyed = update.idempotencyKey !== null;
     if (isKeyed && result.outcome === 'precondition_failed') result = await this.#apply(update, deadline);
     if (result.outcome === 'unrecorded') result = await this.#apply(update, deadline);

@@ -1,7 +1,7 @@
 import { type Statement, arrayLiteral } from '../../database/statement-connection.js';
 import { NOT_AS_ASKED } from '../../errors/error-text.js';
 import type { QuantityUpdate } from '../inventory.contract.js';
-import { NOT_UPDATED, stateList } from '../stock-item.js';
+import { NOT_UPDATED, itemTagOf, stateList } from '../stock-item.js';
 import { chainUpdates } from './update-chain.js';
 
 /**
@@ -17,7 +17,7 @@ export type UpdatedRow = readonly [
 
 const notUpdated = (form: string) => stateList(form, NOT_UPDATED);
 
-/** `transaction_timeout` is new in PostgreSQL 17. */
+/** What the transaction sets for itself. `transaction_timeout` is new in PostgreSQL 17. */
 const SETTINGS = `
            set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
            CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
@@ -25,6 +25,8 @@ const SETTINGS = `
            CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
                 THEN set_config('transaction_timeout', $2, true) END`;
 const IN_TIME = `statement_timestamp() < to_timestamp($1::float8 / 1000)`;
+/** Whether the item has one of these tags. Without tags, any item will do. */
+const matches = (tags: string) => `(${tags} IS NULL OR ${itemTagOf('item')} = ANY (string_to_array(${tags}, ' ')))`;
 
 /**
  * Whether the table took what was asked: else a trigger of somebody else changed the row or kept it back. Only a row of the table
@@ -43,8 +45,8 @@ const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
 const LONE = `
   WITH judged AS MATERIALIZED (
     SELECT 1 AS n, pet_id, $4::int AS quantity, quantity AS present, ${notUpdated('#')},
-           ($8::text IS NULL OR status || '-' || quantity = ANY (string_to_array($8, ' '))) AS holds, ${SETTINGS}
-      FROM inventory_item WHERE pet_id = $3::bigint AND ${IN_TIME} FOR NO KEY UPDATE SKIP LOCKED
+           ${matches('$8::text')} AS holds, ${SETTINGS}
+      FROM inventory_item AS item WHERE pet_id = $3::bigint AND ${IN_TIME} FOR NO KEY UPDATE SKIP LOCKED
   ), recorded AS (
     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${notUpdated('#_before, #_after')}, changed_by, request_id, reason)
     SELECT pet_id, present, quantity, ${notUpdated('#, #')}, $5::text, $6::text, $7::text FROM judged WHERE holds
@@ -113,7 +115,7 @@ const FULL = `
                                                         FOR NO KEY UPDATE SKIP LOCKED) AS item WHERE is_last
   ), judged AS MATERIALIZED (
     SELECT asked.*, item.quantity AS present, ${notUpdated('item.#')}, item.status IS NOT NULL
-           AND (if_match IS NULL OR item.status || '-' || item.quantity = ANY (string_to_array(if_match, ' '))) AS holds
+           AND ${matches('if_match')} AS holds
       FROM asked LEFT JOIN locked AS item USING (pet_id) WHERE n NOT IN (SELECT n FROM known)
   ), recorded AS (
     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${notUpdated('#_before, #_after')}, changed_by, request_id, reason,
@@ -180,7 +182,7 @@ export function loneStatement(
 ): Statement | undefined {
   if (!update || others.length > 0 || update.idempotencyKey !== null) return undefined;
   const { petId, quantity, changedBy, requestId, reason, ifMatch } = update;
-  const values = [...[lastMs, timeoutMs, petId, quantity].map(String), changedBy, requestId, reason];
-  values.push(ifMatch?.join(' ') ?? null);
+  const numbers = [lastMs, timeoutMs, petId, quantity].map(String);
+  const values = [...numbers, changedBy, requestId, reason, ifMatch?.join(' ') ?? null];
   return { sql: LONE, values, mayBeEmpty: true };
 }
