@@ -76,8 +76,11 @@ const OTHER_STAGES: Readonly<Record<string, () => Promise<Stage>>> = {
   'a standby has a life': onStandby,
 };
 
-// Again, because a busy machine may flush the log before a crash.
-describe('the service gives the list of the moment in the order that is wrong when', { retry: 2 }, () => {
+const NOT_PLAYED = 'the order did not lead to what it leads to in the model';
+/** Only such a failure says nothing about the service: a busy machine may flush the log before a crash. */
+const retry = { count: 2, condition: new RegExp(NOT_PLAYED) };
+
+describe('the service gives the list of the moment in the order that is wrong when', { retry }, () => {
   it.each(Object.entries(MISTAKES))('%s', async (mistake, { order, list: wrong }) => {
     const { url, database, key, faults, settle } = await (OTHER_STAGES[mistake] ?? onOneServer)();
     const service = await startService({ databaseUrl: url, ...(key && { key }) });
@@ -135,7 +138,8 @@ describe('the service gives the list of the moment in the order that is wrong wh
       `SELECT string_agg(quantity::text, ',' ORDER BY pet_id) AS stock FROM inventory_item`,
     );
     expect(given).toBe(stock);
-    expect(stock).not.toBe(wrong); // the order led to what it leads to in the model
-    if (order.at(-1) === 'process 1: at') expect(snapshots.at(-1)?.transactions).toBe(snapshots.at(-2)?.transactions);
+    expect(stock, NOT_PLAYED).not.toBe(wrong);
+    if (order.at(-1) !== 'process 1: at') return;
+    expect(snapshots.at(-1)?.transactions, NOT_PLAYED).toBe(snapshots.at(-2)?.transactions);
   });
 });
