@@ -8,6 +8,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -143,6 +144,18 @@ describe('the embedded PostgreSQL', () => {
     onTestFinished(() => chownSync(folder, serverAccount?.uid ?? 0, serverAccount?.gid ?? 0));
     const line = `${folder} was made by user 1000; start as user 1000, or remove ${folder} to start afresh`;
     await expect(start()).rejects.toThrow(new Error(line));
+    chownSync(folder, 0, 0);
+    const command = `chown -R ${serverAccount?.uid} '${folder}'`;
+    await expect(start()).rejects.toThrow(
+      `${folder} belongs to root, and PostgreSQL does not run as root. As root, type: ${command}.`,
+    );
+  });
+
+  it('names the missing file of a damaged data folder', async () => {
+    const file = data('global/pg_control');
+    renameSync(file, `${file}.away`);
+    onTestFinished(() => renameSync(`${file}.away`, file));
+    await expect(start()).rejects.toThrow(`could not open file "${file}": No such file or directory`);
   });
 
   const disk = mkdtempSync(join(tmpdir(), 'inventory-disk-'));
@@ -152,7 +165,9 @@ describe('the embedded PostgreSQL', () => {
     rmSync(disk, { recursive: true, force: true });
   });
   it.runIf(isMounted)('says that the disk is full', async () => {
-    await expect(start(join(disk, 'new'))).rejects.toThrow(/^initdb failed: .+No space left on device$/);
+    await expect(start(join(disk, 'new'))).rejects.toThrow(
+      /^initdb failed: .+No space left on device\. Make room on its disk$/,
+    );
     expect(readdirSync(disk)).toEqual([]);
   });
 });

@@ -59,12 +59,16 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
   makeFolder(folder, (unfinished) => createCluster(binaries, unfinished));
   const { uid } = statSync(folder);
   const account = serverAccount?.uid ?? process.getuid?.() ?? uid;
+  if (!existsSync(join(folder, 'data')) && (serverAccount || uid === account)) {
+    throw new Error(`${folder} has lost its folder "data"; put it back, or remove ${folder} to start afresh`);
+  }
+  if (uid === 0) {
+    const advice = `As root, type: chown -R ${account} '${folder}'. Or remove ${folder} to start afresh`;
+    throw new Error(`${folder} belongs to root, and PostgreSQL does not run as root. ${advice}`);
+  }
   if (uid !== account) {
     const owner = uid === 65534 ? 'root' : `user ${uid}`;
     throw new Error(`${folder} was made by ${owner}; start as ${owner}, or remove ${folder} to start afresh`);
-  }
-  if (!existsSync(join(folder, 'data'))) {
-    throw new Error(`${folder} has lost its folder "data"; put it back, or remove ${folder} to start afresh`);
   }
   const deadline = Date.now() + handoverTimeoutMs;
   for (;;) {
@@ -134,9 +138,20 @@ function createCluster(binaries: string, folder: string): void {
   const told = initdb('-D', here, '--no-sync', '-E', 'UTF8', '--locale=C', ...locale, ...access);
   if (told.status === 0) return;
 
-  const reason = reasonIn(told.stderr);
-  const advice = '; name that user in /etc/passwd, start as another user, or set DATABASE_URL';
-  throw new Error(`initdb failed: ${reason}${reason.includes('effective user ID') ? advice : ''}`);
+  throw new Error(`initdb failed: ${withAdvice(reasonIn(told.stderr), folder)}`);
+}
+
+/** What to do, by what PostgreSQL says. */
+const ADVICE: readonly (readonly [RegExp, string])[] = [
+  [/effective user ID/, 'Name that user in /etc/passwd, start as another user, or set DATABASE_URL'],
+  [/shared memory segment/, 'It needs a /dev/shm that it can write to, with 2 MB free'],
+  [/(No space left|Disk quota)(?!.*Check free disk space)/, 'Make room on its disk'],
+];
+
+/** Folders by the names that the user knows. */
+function withAdvice(reason: string, folder: string): string {
+  const advice = ADVICE.find(([pattern]) => pattern.test(reason))?.[1];
+  return `${reason.replaceAll(here, join(folder, 'data'))}${advice ? `. ${advice}` : ''}`;
 }
 
 /** A program of another C library cannot be started: the system then says that it does not exist. */
@@ -188,12 +203,10 @@ function startFailure(folder: string, log: string, { exitCode, signalCode }: Chi
   if (occupant) return `another process is already using the database in ${folder} (PostgreSQL is process ${occupant})`;
   const reason =
     reasonIn(log) || (isFull(folder) ? 'No space left on device' : `it ended by ${signalCode ?? exitCode}`);
-  const advice = reason.includes('shared memory segment')
-    ? '. It needs a /dev/shm that it can write to'
-    : reason.includes('incompatible with server')
-      ? `. Start the earlier version of this project, or remove ${folder} to start afresh`
-      : '';
-  return `PostgreSQL did not start in ${folder}: ${reason}${advice}`;
+  const advice = reason.includes('incompatible with server')
+    ? `. Start the earlier version of this project, or remove ${folder} to start afresh`
+    : '';
+  return `PostgreSQL did not start in ${folder}: ${withAdvice(reason, folder)}${advice}`;
 }
 
 /** The log is on the same disk, so that it may have no room for the reason. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { applyMigrations } from '../src/migrations/migrations.ts';
 import { buildIfStale, projectFolder } from './build.ts';
 import { loadEnvFile } from './env-file.ts';
-import { runningProjectDatabase, startProjectDatabase } from './project-database.ts';
+import { inPlainWords, runningProjectDatabase, startProjectDatabase } from './project-database.ts';
 
 /* `npm run inventory -- …` on DATABASE_URL, or else on the database of `npm start`, which need not be running. */
 let interrupt = (): void => process.exit(130);
@@ -29,6 +29,6 @@ try {
   process.exitCode = code ?? 1;
   await database?.stop();
 } catch (error) {
-  console.error((error as Error).message);
+  console.error(inPlainWords(error));
   process.exit(1); // the database ends with this process
 }

@@ -21,6 +21,14 @@ it.each([
     'database files are incompatible with server. The data directory was initialized by PostgreSQL version 15',
   ],
   [
+    `${stamp}LOG:  redo done at 0/1\n${stamp}ERROR:  could not write blocks 29..29 in file "base/1": No space left on device\n${stamp}HINT:  Check free disk space.\n${stamp}CONTEXT:  writing block 29\n${stamp}FATAL:  checkpoint request failed\n${stamp}HINT:  Consult recent messages in the server log for details.\n`,
+    'could not write blocks 29..29 in file "base/1": No space left on device. Check free disk space. writing block 29',
+  ],
+  [
+    'postgres: could not find the database system\nExpected to find it in the directory "d",\nbut could not open file "e": No such file or directory\n',
+    'postgres: could not find the database system Expected to find it in the directory "d", but could not open file "e": No such file or directory',
+  ],
+  [
     'postgres: could not access "postgresql.conf": No such file or directory\n',
     'postgres: could not access "postgresql.conf": No such file or directory',
   ],

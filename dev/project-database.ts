@@ -23,12 +23,8 @@ export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
     );
   }
   const server = await startPostgres(serverFolder).catch((error: unknown) => {
-    const { code = '', syscall = '', message, path, dest = path } = error as NodeJS.ErrnoException & { dest?: string };
-    const isUnwritable =
-      ['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT'].includes(code) && !syscall.startsWith('spawn');
-    if (isUnwritable) throw new Error(`${dest ?? serverFolder} cannot be written: ${message}`);
     const [pid, address] = existsSync(addressFile) ? readFileSync(addressFile, 'utf8').split(' ') : [];
-    const isRunning = runningPostgres(serverFolder) && isAlive(Number(pid));
+    const isRunning = pid !== undefined && runningPostgres(serverFolder) && isAlive(Number(pid));
     throw isRunning ? new Error(`npm start is already running at ${address} (process ${pid})`) : error;
   });
   const administration = urlWithoutTls(server.url, 'postgres');
@@ -37,6 +33,20 @@ export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
     if (found.length === 0) await query(administration, 'CREATE DATABASE inventory');
   });
   return { ...server, url: urlWithoutTls(server.url) };
+}
+
+/** What to say of a failure, also when a part of the project's folder cannot be used. */
+export function inPlainWords(error: unknown): string {
+  const { code = '', syscall, message, path, dest = path } = error as NodeJS.ErrnoException & { dest?: string };
+  if (syscall === undefined || !dest?.startsWith(dataFolder)) return message;
+  const advice = {
+    EACCES: 'Start as its owner, or let this user write there',
+    EPERM: 'Start as its owner, or let this user write there',
+    EROFS: 'Move the project to where it can be written',
+    ENOSPC: 'Make room on its disk',
+    EDQUOT: 'Make room on its disk',
+  }[code];
+  return `${dest} cannot be used: ${message}. ${advice ?? `Mend it, or remove ${dataFolder} to start afresh`}`;
 }
 
 /** @throws what ended the server, if it ended meanwhile: the work itself only knows that a connection was lost */

@@ -9,7 +9,15 @@ import { SEMI_SPACE, buildIfStale, projectFolder } from './build.ts';
 import { startChild } from './child.ts';
 import { loadEnvFile } from './env-file.ts';
 import { freePort } from './free-port.ts';
-import { demoKey, firstPet, noteAddress, serverLost, startProjectDatabase, whileItRuns } from './project-database.ts';
+import {
+  demoKey,
+  firstPet,
+  inPlainWords,
+  noteAddress,
+  serverLost,
+  startProjectDatabase,
+  whileItRuns,
+} from './project-database.ts';
 
 /*
  * `npm start`: all that a fresh clone needs in order to serve. With DATABASE_URL it is that database, brought to the newest
@@ -39,7 +47,7 @@ if (process.env['npm_lifecycle_event']) {
   }, 500).unref();
 }
 const code = await start().catch((error: unknown) => {
-  console.error((error as Error).message);
+  console.error(inPlainWords(error));
   return 1;
 });
 process.exit(code);

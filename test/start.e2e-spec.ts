@@ -257,6 +257,16 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await refusal()).toBe(isFile);
     rmSync(data);
     symlinkSync(process.platform === 'darwin' ? '/System' : '/sys/kernel', data); // where no folder can be made
-    expect(await refusal()).toMatch(/^.+\/\.data\/postgres\S* cannot be written: E.+\n$/);
+    expect(await refusal()).toMatch(/^.+\/\.data\/postgres\S* cannot be used: E.+\n$/);
+    const afresh = `Mend it, or remove ${data} to start afresh\n`;
+    rmSync(data);
+    symlinkSync('nowhere', data);
+    expect(await refusal()).toBe(
+      `${data} cannot be used: ENOENT: no such file or directory, mkdir '${data}'. ${afresh}`,
+    );
+    rmSync(data);
+    mkdirSync(data);
+    writeFileSync(server, '');
+    expect(await refusal()).toMatch(/lost its folder/);
   });
 });
