@@ -1,5 +1,8 @@
 # Builds with BuildKit and with the classic builder: no --mount, no COPY --chmod, no syntax line to fetch.
-ARG NODE_IMAGE=node:26-bookworm-slim
+ARG NODE_IMAGE=default-node
+
+# A stage of its own: Dependabot does not read the default of an ARG.
+FROM node:26-bookworm-slim AS default-node
 
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
