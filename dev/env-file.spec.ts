@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { parseEnvFile } from './env-file.ts';
+import { parseEnvFile, unknownName } from './env-file.ts';
 import { SETTINGS } from '../src/settings.ts';
 
 const read = (content: string | Buffer) =>
@@ -47,6 +47,7 @@ describe('.env', () => {
     ["PORT=' a # $b\\n '", ' a # $b\\n '],
     ['PORT="it\'s # 5 $"', "it's # 5 $"],
     ["PORT=it's", "it's"],
+    ['PORT=-c a_b=5 C', '-c a_b=5 C'],
     ['PORT=C:\\run', 'C:\\run'],
   ])('is read in the line %j', (line, value) => {
     expect(read(line)).toEqual([[1, 'PORT', value]]);
@@ -67,8 +68,14 @@ describe('.env', () => {
   ])('is refused for the line %j, which is no assignment', (line) => {
     expect(() => read(`PORT=1\n${line}`)).toThrow(new Error('.env, line 2: is not NAME=value'));
   });
+  const SECOND = 'has a second assignment. Write it on a line of its own, or put the value in single quotes';
   it.each([
     ['A="SECRET', QUOTE],
+    ['A=SECRET LOG_LEVEL=SECRET', SECOND],
+    ['export A=SECRET B=SECRET', SECOND],
+    ['A=SECRET; export A; B=SECRET', SECOND],
+    ['set A=SECRET & set B=SECRET', SECOND],
+    ['A=SECRET; export A', 'has a command after the value. Remove it, or put the value in single quotes'],
     ["A='SECRET\n'", QUOTE],
     ['A="SECRET" x', QUOTE],
     ["A='it'\\''s'", QUOTE],
@@ -91,6 +98,24 @@ describe('.env', () => {
 
   it('names each line that it does not understand', () => {
     expect(() => read('a\nPORT=1\nb')).toThrow('.env, line 1: is not NAME=value\n.env, line 3: is not NAME=value');
+  });
+
+  it('has names that the service, Compose, Node.js, npm or an override file of Compose knows', () => {
+    const known =
+      `PORT POSTGRES_PASSWORD BALANCER_PORT POOL_MODE COMPOSE_PROJECT_NAME DOCKER_HOST PGUSER PGPASSWORD PGSSLMODE
+      NODE_OPTIONS UV_THREADPOOL_SIZE NO_COLOR SSL_CERT_FILE OTEL_SERVICE_NAME
+      npm_config_registry HTTPS_PROXY no_proxy TZ SHOP_TLS SHOP_LOG SHOP_DEBUG`.split(/\s+/);
+    const compose = readFileSync('docker-compose.yml', 'utf8');
+    const override = 'environment:\n  A: $SHOP_LOG/${SHOP_TLS:?}\n  SHOP_DEBUG:\n';
+    expect(known.filter((name) => unknownName(name, [compose, override]) !== undefined)).toEqual([]);
+    expect(unknownName('SHOP_TLS', [compose])?.text).toBe('is not known to the service or to docker-compose.yml');
+    for (const [name, intended] of [
+      ['port', 'PORT'],
+      ['DATABASE_POOLSIZE', 'DATABASE_POOL_SIZE'],
+      ['POSTGRES_PASWORD', 'POSTGRES_PASSWORD'],
+      ['PGSLMODE', 'PGSSLMODE'],
+    ] as const)
+      expect(unknownName(name, [compose])).toEqual({ text: `is not known; ${intended} is`, intended });
   });
 
   it('sets in docker-compose.yml what is not its own', () => {

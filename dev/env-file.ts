@@ -1,13 +1,13 @@
-import { existsSync, lstatSync, readFileSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIBPQ_VARIABLES } from '../src/address/database-url.ts';
 import { isNear } from '../src/setting-names.ts';
 import { SETTINGS } from '../src/settings.ts';
 import { projectFolder } from './build.ts';
 
-/** What Compose itself, Node.js, npm and PostgreSQL's driver know. */
+/** What Compose itself, Node.js, npm, OpenTelemetry (docs/operations.md) and PostgreSQL's driver know. */
 const OTHERS =
-  /^((COMPOSE|DOCKER|BUILDKIT|BUILDX|NODE|NPM_CONFIG)_\w+|PG(PORT|USER|PASSWORD|PASSFILE|DATABASE|OPTIONS|APPNAME)|(HTTPS?|ALL|NO)_PROXY|TZ|POSTGRES_VERSION)$/i;
+  /^((COMPOSE|DOCKER|BUILDKIT|BUILDX|NODE|NPM_CONFIG|OTEL|UV|SSL_CERT)_\w+|(NO|FORCE)_COLOR|PG(PORT|USER|PASSWORD|PASSFILE|DATABASE|OPTIONS|APPNAME)|(HTTPS?|ALL|NO)_PROXY|TZ|POSTGRES_VERSION)$/i;
 
 interface Line {
   readonly line: number;
@@ -31,9 +31,10 @@ export function loadEnvFile(): void {
   try {
     bytes = readFileSync(file);
   } catch (error) {
-    throw new Error(`.env cannot be read: ${(error as Error).message}`);
+    throw new Error(`.env cannot be read: ${(error as Error).message}. Make it a file that this user can read`);
   }
-  const names = [...Object.keys(SETTINGS), ...composeNames(), ...LIBPQ_VARIABLES];
+  const composeFiles = readdirSync(projectFolder).filter((name) => /compose.*\.ya?ml$/.test(name));
+  const texts = composeFiles.map((name) => readFileSync(join(projectFolder, name), 'utf8'));
   const set = new Map<string, Line>();
   for (const line of parseEnvFile(bytes)) {
     const { name, value } = line;
@@ -41,18 +42,33 @@ export function loadEnvFile(): void {
     const told = `.env, line ${line.line}: ${name}`;
     if (former && former.value !== value) console.error(`${told} replaces the one of line ${former.line}`);
     set.set(name, line);
-    if (names.includes(name) || OTHERS.test(name)) continue;
-    const intended = names.find((known) => isNear(name, known));
-    console.error(`${told} is not known${intended ? `; ${intended} is` : ' to the service or to docker-compose.yml'}`);
-    if (intended) set.delete(name);
+    const unknown = unknownName(name, texts);
+    if (unknown === undefined) continue;
+    console.error(`${told} ${unknown.text}`);
+    if (unknown.intended) set.delete(name);
   }
   for (const { name, value } of set.values()) process.env[name] ??= value;
 }
 
-/** The names that docker-compose.yml takes from `.env`. */
-function composeNames(): string[] {
-  const text = readFileSync(join(projectFolder, 'docker-compose.yml'), 'utf8');
-  return Array.from(text.matchAll(/\$\{([A-Z_]+)/g), ([, name = '']) => name);
+/**
+ * What to say of a name that nothing knows, and the name that was probably intended.
+ *
+ * @param composeFiles docker-compose.yml and what the user has put beside it
+ */
+export function unknownName(
+  name: string,
+  composeFiles: readonly string[],
+): { text: string; intended?: string } | undefined {
+  const used = /\$\{?([A-Za-z_]\w*)|^[ -]+([A-Z_][A-Z0-9_]*):?$/gm; // in a value, or as a variable without a value
+  const ofCompose = composeFiles.flatMap((text) =>
+    Array.from(text.matchAll(used), ([, one, other = '']) => one ?? other),
+  );
+  const names = [...Object.keys(SETTINGS), ...ofCompose, ...LIBPQ_VARIABLES];
+  if (names.includes(name) || OTHERS.test(name)) return undefined;
+  const intended = names.find((known) => isNear(name, known));
+  return intended === undefined
+    ? { text: 'is not known to the service or to docker-compose.yml' }
+    : { text: `is not known; ${intended} is`, intended };
 }
 
 /** @throws in one line for each that is not understood, without its text, which may be a secret */
@@ -120,6 +136,10 @@ function assignment(text: string): { name: string; value: string } {
   }
   if (/^[\u2018-\u201f\u00ab\u00bb]/.test(right)) throw new Error(`has quotes of a word processor. Use ' instead`);
   const bare = `${blank}${right}`.replace(/\s+#.*$/, '').trim();
+  if (/\s[A-Z][A-Z0-9_]*=/.test(bare))
+    throw new Error('has a second assignment. Write it on a line of its own, or put the value in single quotes');
+  if (/;\s*export\s/.test(bare))
+    throw new Error('has a command after the value. Remove it, or put the value in single quotes');
   return { name, value: literal(command ? bare.replace(/\s*;$/, '') : bare) };
 }
 

@@ -239,7 +239,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect([command.status, command.stdout, command.stderr]).toEqual([1, '', lines]);
     rmSync(file);
     mkdirSync(file);
-    expect(await refusal()).toMatch(/^\.env cannot be read: .+\n$/);
+    expect(await refusal()).toMatch(/^\.env cannot be read: .+\. Make it a file that this user can read\n$/);
   });
 
   it('ends with one line when its .data is damaged', async () => {

@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageFile from '../../package.json' with { type: 'json' };
 import { createDatabase, type Database } from '../support/database.ts';
-import { EXPORT_FAILED, failed, inventory, printed, startInventory } from './inventory-command.ts';
+import { EXPORT_FAILED, failed, inventory, outcomeOf, printed, startInventory } from './inventory-command.ts';
 
 let empty: Database;
 /** Accepts connections and sends nothing. */
@@ -51,6 +51,15 @@ describe('inventory', () => {
     const { code, stdout, stderr } = await run('inventory keys create --help');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toContain('Usage: inventory keys create');
+  });
+
+  it('warns of a name in the environment that is nearly one of a setting', async () => {
+    const names = { DATABASE_PASSWORDFILE: '/x', LOGLEVEL: 'x' };
+    const { stderr } = await outcomeOf(startInventory(empty.url, ['keys', 'list'], names));
+    expect(stderr).toBe(
+      'warning: DATABASE_PASSWORDFILE is not a setting; DATABASE_PASSWORD_FILE is\n' +
+        `warning: LOGLEVEL is not a setting; LOG_LEVEL is\n${TOO_EARLY.stderr}`,
+    );
   });
 
   it('exits with 2 after wrong use also when nobody reads what it prints', async () => {
