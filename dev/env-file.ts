@@ -7,7 +7,7 @@ import { projectFolder } from './build.ts';
 
 /** What Compose itself, Node.js, npm, OpenTelemetry (docs/operations.md) and PostgreSQL's driver know. */
 const OTHERS =
-  /^((COMPOSE|DOCKER|BUILDKIT|BUILDX|NODE|NPM_CONFIG|OTEL|UV|SSL_CERT)_\w+|(NO|FORCE)_COLOR|PG(PORT|USER|PASSWORD|PASSFILE|DATABASE|OPTIONS|APPNAME)|(HTTPS?|ALL|NO)_PROXY|TZ|POSTGRES_VERSION)$/i;
+  /^((COMPOSE|DOCKER|BUILDKIT|BUILDX|NODE|NPM_CONFIG|OTEL|UV|SSL_CERT)_\w+|(NO|FORCE)_COLOR|PG(USER|PASSWORD|PASSFILE|DATABASE|OPTIONS|APPNAME)|(HTTPS?|ALL|NO)_PROXY|TZ|POSTGRES_VERSION)$/i;
 
 interface Line {
   readonly line: number;

@@ -72,8 +72,12 @@ describe('readSettings', () => {
   });
 
   it.each([
-    [DATABASE_URL, 'package.json', 'must not be set where DATABASE_URL has a password'],
-    [`${WITHOUT_PASSWORD}?password=x`, 'package.json', 'must not be set where DATABASE_URL has a password'],
+    [DATABASE_URL, 'prisma/migrations/migration_lock.toml', 'must not be set where DATABASE_URL has a password'],
+    [
+      `${WITHOUT_PASSWORD}?password=x`,
+      'prisma/migrations/migration_lock.toml',
+      'must not be set where DATABASE_URL has a password',
+    ],
     [WITHOUT_PASSWORD, '/secret', 'names a file that cannot be read: no such file or directory'],
     [WITHOUT_PASSWORD, '/dev/null', 'names a file that is empty'],
   ])('for the address %s, refuses the password file %s', (address, file, rule) => {
@@ -96,6 +100,26 @@ describe('readSettings', () => {
     expect(read).toThrow(new Failure('DATABASE_PASSWORD_FILE names a file that is empty'));
   });
 
+  it('reads the password as an editor or another shell wrote it, and refuses a file with more than it', () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'inventory-settings-')), 'password');
+    onTestFinished(() => rmSync(dirname(file), { recursive: true }));
+    writeFileSync(file, '\uFEFFgood\n\n');
+    const password = passwordReader(file);
+    expect(password()).toBe('good');
+    for (const content of [
+      'secret\nsecret\n',
+      'a\rb',
+      Buffer.from('\uFEFFsecret', 'utf16le'),
+      Buffer.from('p\xe4', 'latin1'),
+    ]) {
+      writeFileSync(file, content);
+      expect(password()).toBe('good');
+      const rule = 'names a file that is not one line of UTF-8';
+      const source = { DATABASE_URL: WITHOUT_PASSWORD, DATABASE_PASSWORD_FILE: file };
+      expect(() => readSettings(source)).toThrow(new Failure(`DATABASE_PASSWORD_FILE ${rule}`));
+    }
+  });
+
   it.each([
     ['', 'is empty'],
     ['"postgresql://u:secret@db/x"', 'has quotes round it; remove them'],
@@ -110,6 +134,8 @@ describe('readSettings', () => {
     ['DATABASE_URL=postgresql://u:secret@db/x', 'has its own name in the value'],
     ['export DATABASE_URL="postgresql://u:secret@db/x', 'has its own name in the value'],
     ['DATABASE_URL: postgresql://u:secret@db/x', 'has its own name in the value'],
+    ['POSTGRES_URL="postgresql://u:secret@db/x"', 'has something before "postgresql://"'],
+    ['- url: postgres://u:secret@db/x', 'has something before "postgresql://"'],
     ['psql postgresql://u:secret@db/x', 'begins with "psql"'],
     ['jdbc:postgresql://u:secret@db/x', 'begins with "jdbc:"'],
     ['host=db dbname=x password=secret', 'is a list like "host=… dbname=…"'],
@@ -123,6 +149,18 @@ describe('readSettings', () => {
     ['postgresql://u:[YOUR-PASSWORD]@db/x', 'has a placeholder in it'],
     ['postgresql://u:secret@one:5432,two:5432/x', 'must name one host'],
     ['postgresql://u:secret@one,two/x', 'must name one host'],
+    ['postgresql://u:secret@db/x?host=one,two', 'must name one host'],
+    ['postgresql://u:secret@db/x?port=1,2', 'must name a port up to 65535'],
+    ['postgresql://u:secret@db/x?port=65536', 'must name a port up to 65535'],
+    ['postgresql://u:secret@db/x?port=port', 'must name a port up to 65535'],
+    ['postgresql://u:secret@db/x;', 'ends with ; or ,'],
+    ['postgresql://u:secret@db/x # of the shop', 'has a comment after the address'],
+    ['postgresql://u:secret@db /x', 'has a blank in its host or database, or before its user'],
+    ['postgresql://u:secret@db/x ?sslmode=require', 'has a blank in its host or database, or before its user'],
+    ['postgresql:// u:secret@db/x', 'has a blank in its host or database, or before its user'],
+    ['postgresql://u:secret%00@db/x', 'has a line break, a tab or an invisible character'],
+    ['postgresql://db/x?user=u&password=secret+', 'has a + in its parameter user or password'],
+    ['postgresql://u:secret%ff@[::1]/x', ENCODE],
     ['postgresql://u:secret@[::1/x', 'has a host that is no address of IPv6'],
     ['postgresql://u:secret@db:port/x', 'has a port that is not a number'],
     ['postgresql://u:secret@db/x&sslmode=require', 'must have ? before its first parameter'],
@@ -172,6 +210,11 @@ describe('readSettings', () => {
 
   it.each(['postgresql://u:p@ss@db/x', 'postgresql://u:p;a=b&c=d@db/x', 'postgresql://u:p{}$<>:@db/x'])(
     'takes the password of %s, which has no other reading',
+    (address) => expect(readSettings({ DATABASE_URL: address }).DATABASE_URL).toBe(address),
+  );
+
+  it.each(["postgresql://u@db/x?options=-csearch_path='a'", 'postgresql://u:p w@db/x?options=-c work_mem=8MB'])(
+    'takes %s, whose quotes and blanks belong to its values',
     (address) => expect(readSettings({ DATABASE_URL: address }).DATABASE_URL).toBe(address),
   );
 
@@ -325,6 +368,16 @@ describe('readSettings', () => {
     expect(read('postgresql:///db?port=1')).toBe('postgresql:///db?port=1&host=other&sslmode=require');
   });
 
+  it.each([
+    [DATABASE_URL, { PGSSLMODE: 'prefer' }, 'PGSSLMODE must have one of these as sslmode: '],
+    [`${DATABASE_URL}?sslmode=require`, { PGCHANNELBINDING: 'on' }, 'PGCHANNELBINDING must have one of these as chan'],
+    ['postgresql:///db', { PGHOST: 'one,two' }, 'PGHOST must name one host'],
+    ['postgresql://u@:/db', { PGHOST: 'one', PGPORT: '1,2' }, 'PGHOST and PGPORT must name a port up to 65535'],
+    [DATABASE_URL, { PGPORT: 'port' }, 'PGPORT must name a port up to 65535'],
+  ])('for %s, names the variables of %j that count', (address, source, told) => {
+    expect(() => readSettings({ DATABASE_URL: address, ...source })).toThrow(`DATABASE_URL with ${told}`);
+  });
+
   it('reads an empty PGHOST and an empty PGSSLMODE as none', () => {
     const source = { DATABASE_URL: 'postgresql:///db', PGHOST: '', PGSSLMODE: '' };
     expect(readSettings(source).DATABASE_URL).toBe('postgresql:///db');
@@ -365,7 +418,7 @@ describe('TLS for an address and each sslmode', () => {
         if (ssl === false) return 'none';
         return (ssl as ConnectionOptions).rejectUnauthorized === false ? 'encrypted' : 'verified';
       } catch (error) {
-        expect((error as Error).message).toMatch(/^DATABASE_URL must have one of these as sslmode/);
+        expect((error as Error).message).toMatch(/^DATABASE_URL (with [A-Za-z ]+ )?must have one of these as sslmode/);
         return 'refused';
       }
     };

@@ -95,8 +95,9 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
   const { DATABASE_URL: address } = source;
   const texts = { ...source };
   // A secret store or a file may have added the line break.
-  if (address !== undefined)
-    texts['DATABASE_URL'] = withEnvironment(address.trimEnd(), source, (fault) => faults.push(fault));
+  const given = withEnvironment(address?.trimEnd() ?? '', source, (fault) => faults.push(fault));
+  if (address !== undefined) texts['DATABASE_URL'] = given.address;
+  const variables = new Intl.ListFormat('en').format(given.variables);
   const values: Record<string, unknown> = {};
   for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
     const text = texts[name] ?? fallback;
@@ -104,7 +105,8 @@ export function readSettings(source: Readonly<Record<string, string | undefined>
       if (text === undefined) throw new Error('is required');
       values[name] = read(text);
     } catch (error) {
-      faults.push(`${name} ${(error as Error).message}`);
+      const subject = name === 'DATABASE_URL' && variables ? `${name} with ${variables}` : name;
+      faults.push(`${subject} ${(error as Error).message}`);
     }
   }
   if (faults.length > 0) throw new Failure([...faults, ...misspelledSettings(source)].join('\n'));

@@ -2,6 +2,9 @@
 import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 const EXAMPLE = 'postgresql://user:password@host:5432/database';
+const ONE_HOST = 'must name one host; put a proxy or a DNS name before several';
+const LAST_PORT = 65_535;
+const PORT = `must name a port up to ${LAST_PORT}`;
 const ENCODE =
   'must have these percent-encoded in its user and password: @ is %40, : is %3A, / is %2F, ? is %3F, # is %23, % is %25';
 
@@ -13,15 +16,19 @@ const MISTAKES: readonly (readonly [RegExp, string])[] = [
   [/^$/, `is empty; write an address such as ${EXAMPLE}`],
   [/^(?:\uFEFF|ï»¿)/, 'begins with a byte order mark; save its file as UTF-8 without one'],
   [/^\s/, 'has a blank or a line break before the address; remove it'],
-  [/^["'`“”‘’«]|["'`“”‘’»]$/, 'has quotes round it; remove them (--env-file of docker keeps quotes)'],
+  [/^["'`“”‘’«]|^[^"'`“”‘’«]*["'`“”‘’»]$/, 'has quotes round it; remove them (--env-file of docker keeps quotes)'],
   [
     /^(?:(?:export|set|setx|env|-e|--env)\s+)?\$?(?:env:)?DATABASE_URL\s*[=:\s]/i,
     'has its own name in the value; leave out "DATABASE_URL="',
   ],
   [/^psql\s/i, 'begins with "psql"; leave that and the quotes out'],
   [/^jdbc:/i, `begins with "jdbc:"; leave that out, and write user and password before the host: ${EXAMPLE}`],
+  [/^[^/]*[=:\s]["'`]?postgres(?:ql)?:\/\//i, 'has something before "postgresql://"; remove it'],
   [/^\s*[\w ]+\s*=/, `is a list like "host=… dbname=…"; write it as an address: ${EXAMPLE}`],
-  [/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u, 'has a line break, a tab or an invisible character in it; remove it'],
+  [/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|%00/u, 'has a line break, a tab or an invisible character in it; remove it'],
+  [/\s#[^@]*$/, 'has a comment after the address; remove it'],
+  [/[;,]$/, 'ends with ; or ,; remove that'],
+  [/[?&](?:user|password)=[^&]*\+/, 'has a + in its parameter user or password; write %2B for + and %20 for a blank'],
   [/^postgres(?:ql)?:(?!\/\/)/i, `must have two slashes after its scheme: ${EXAMPLE}`],
   [
     /^(?!postgres(?:ql)?:)[a-z][a-z\d+.-]*:\/\//i,
@@ -69,28 +76,43 @@ const ENVIRONMENT: Readonly<Record<string, readonly [string, 'all' | 'TLS' | 'TC
 };
 
 /** All that {@link withEnvironment} reads. */
-export const LIBPQ_VARIABLES: readonly string[] = ['PGHOST', 'PGSSLMODE', 'PGREQUIRESSL', ...Object.keys(ENVIRONMENT)];
+export const LIBPQ_VARIABLES: readonly string[] = [
+  'PGHOST',
+  'PGPORT',
+  'PGSSLMODE',
+  'PGREQUIRESSL',
+  ...Object.keys(ENVIRONMENT),
+];
 
 /**
  * As with libpq, its variables count where the address says nothing, and an empty one counts as none.
  *
  * @param refuse is given a message for each variable that cannot be kept
+ * @returns the address with what they say, and the names of those that count
  */
 export function withEnvironment(
   address: string,
   source: Readonly<Record<string, string | undefined>>,
   refuse: (message: string) => void,
-): string {
-  const [, , host, , rest = ''] = ADDRESS.exec(address) ?? [];
+): { address: string; variables: string[] } {
+  const variables: string[] = [];
+  const [, , host, port, rest = ''] = ADDRESS.exec(address) ?? [];
   const url = host === '' ? `postgresql://${rest}` : address;
-  if (!URL.canParse(url)) return address;
+  if (!URL.canParse(url)) return { address, variables };
   const { hostname, searchParams } = new URL(url);
   const parameters = new Map(searchParams);
   const given = new URLSearchParams();
-  const { PGHOST, PGSSLMODE, PGREQUIRESSL } = source;
-  if (PGHOST && !hostname && !parameters.get('host')) given.set('host', PGHOST);
-  const defaultMode = [PGSSLMODE, PGREQUIRESSL?.startsWith('1') && 'require'].find(Boolean);
-  if (defaultMode && !parameters.has('sslmode')) given.set('sslmode', defaultMode);
+  const give = (parameter: string, value: string, variable: string) => {
+    given.set(parameter, value);
+    variables.push(variable);
+  };
+  const { PGHOST, PGPORT, PGSSLMODE, PGREQUIRESSL } = source;
+  if (PGHOST && !hostname && !parameters.get('host')) give('host', PGHOST, 'PGHOST');
+  if (PGPORT && !port && !parameters.get('port')) give('port', PGPORT, 'PGPORT');
+  if (!parameters.has('sslmode')) {
+    if (PGSSLMODE) give('sslmode', PGSSLMODE, 'PGSSLMODE');
+    else if (PGREQUIRESSL?.startsWith('1')) give('sslmode', 'require', 'PGREQUIRESSL');
+  }
 
   const mode = parameters.get('sslmode') ?? given.get('sslmode');
   const hostRead = [parameters.get('host'), hostname, given.get('host')].find(Boolean) ?? '';
@@ -105,10 +127,11 @@ export function withEnvironment(
     const value = source[name];
     const demandsMode = !isSocket && mode === null && parameter === 'sslrootcert' && value === 'system';
     if (!value || parameters.has(parameter) || !(isRead[connections] || demandsMode)) continue;
-    if (SUPPORTED.includes(parameter)) given.set(parameter, value);
+    if (SUPPORTED.includes(parameter)) give(parameter, value, name);
     else if (!isHarmless(parameter, value)) refuse(`${name} demands what this service cannot keep; unset it`);
   }
-  return given.size === 0 ? address : `${address}${address.includes('?') ? '&' : '?'}${given.toString()}`;
+  const added = given.size === 0 ? '' : `${address.includes('?') ? '&' : '?'}${given.toString()}`;
+  return { address: address + added, variables };
 }
 
 /**
@@ -120,18 +143,24 @@ export function postgresUrl(text: string): string {
   if (mistake) throw new Error(mistake);
   const [, identity, host = '', port, rest = ''] = ADDRESS.exec(text) ?? [];
   if (text.includes('#') || !ADDRESS.test(text)) throw new Error(ENCODE);
-  if (host.includes(',')) throw new Error('must name one host; put a proxy or a DNS name before several');
+  if (host.includes(',')) throw new Error(ONE_HOST);
   if (/^[^[]*:/.test(host))
     throw new Error(
       'has a port that is not a number, an address of IPv6 without brackets, or a password without @ and a host',
     );
-  if (Number(port) > 65_535) throw new Error('must name a port up to 65535');
+  if (Number(port) > LAST_PORT) throw new Error(PORT);
   const [path = '', ...parameters] = rest.split('?');
+  if (/^\s/.test(identity ?? '') || /\s/.test(host + path))
+    throw new Error('has a blank in its host or database, or before its user; remove it');
   if (/[&;]\s*\w+=/.test(path + host)) throw new Error('must have ? before its first parameter, and & between them');
   if (parameters.some((part) => /;\s*\w+=|&amp;/.test(part))) throw new Error('must have & between its parameters');
   let address = text;
   try {
     decodeURIComponent(text);
+  } catch {
+    throw new Error(ENCODE);
+  }
+  try {
     if (host === '' && (identity !== undefined || port !== undefined)) address = withoutEmptyHost(rest, identity, port);
     new URL(address);
   } catch {
@@ -163,7 +192,11 @@ function refuseParameters({ searchParams }: URL): void {
         : `has the parameter ${name}, which this service cannot keep; remove it`,
     );
   }
-  const binding = new Map(searchParams).get('channel_binding'); // of several, the last counts, as with libpq
+  const parameters = new Map(searchParams); // of several, the last counts, as with libpq
+  if (parameters.get('host')?.includes(',')) throw new Error(ONE_HOST);
+  const port = parameters.get('port') ?? '';
+  if (!/^\d*$/.test(port) || Number(port) > LAST_PORT) throw new Error(PORT);
+  const binding = parameters.get('channel_binding');
   if (binding !== undefined && !['disable', 'prefer', 'require'].includes(binding))
     throw new Error('must have one of these as channel_binding: disable, prefer, require');
 }

@@ -3,10 +3,12 @@ import { lastText, readText } from './tls.ts';
 /** The parameter by which `readSettings` passes on DATABASE_PASSWORD_FILE. */
 export const PASSWORD_FILE = 'DATABASE_PASSWORD_FILE';
 
-/** @returns a function that reads the file, for each connection again. Most editors and secret stores add a line break. */
+/** @returns a function that reads the file, for each connection again. Editors and secret stores add a mark or a line break. */
 export function passwordReader(file: string): () => string {
-  const failure = 'names a file that cannot be read';
-  const read = () => readText(file, failure).replace(/\r?\n$/, '');
-  if (read() === '') throw new Error('names a file that is empty');
-  return lastText(read);
+  return lastText(() => {
+    const password = readText(file, 'names a file that cannot be read').replace(/^\uFEFF|[\r\n]+$/g, '');
+    if (password === '') throw new Error('names a file that is empty');
+    if (/[\r\n\0\uFFFD]/.test(password)) throw new Error('names a file that is not one line of UTF-8');
+    return password;
+  });
 }
