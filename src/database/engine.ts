@@ -25,6 +25,9 @@ const OTHER_ENGINES: readonly (readonly [RegExp, string])[] = [
   [/using H2\b/i, 'H2'],
   [/hsqldb/i, 'HSQLDB'],
   [/immudb/i, 'immudb'],
+  [/\bxtdb\b/i, 'XTDB'],
+  [/greptimedb/i, 'GreptimeDB'],
+  [/\bydb\b/i, 'YDB'],
 ];
 const OLDEST = 15;
 const WHICH = 'docs/deployment.md#which-postgresql';
@@ -57,7 +60,7 @@ function refuseOtherEngine(result: pg.QueryResult<Version> | undefined): void {
   if (fault !== undefined) throw new Failure(`${fault} is not supported: ${WHICH}`);
 }
 
-function engineFault(version: string): string | undefined {
+export function engineFault(version: string): string | undefined {
   const other = OTHER_ENGINES.find(([pattern]) => pattern.test(version))?.[1];
   if (other !== undefined) return other;
   const [, major] = /^PostgreSQL (\d+)/.exec(version) ?? [];
