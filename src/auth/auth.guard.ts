@@ -41,7 +41,7 @@ export class AuthGuard implements CanActivate {
     throw new ApiError('forbidden', lacksScope(needed), challenge(`${INSUFFICIENT}, scope="${needed}"`));
   }
 
-  /** A connection that has shown a good key does not yield to new ones. */
+  /** A connection that has shown a good key does not yield to new ones, even if a later check fails. */
   async #checkKey(request: ApiRequest, needed: Scope | undefined): Promise<CheckedKey> {
     const { socket } = request;
     socket.openConnections?.checking(socket);
@@ -50,7 +50,7 @@ export class AuthGuard implements CanActivate {
       socket.openConnections?.checked(socket, true);
       return key;
     } catch (error) {
-      socket.openConnections?.checked(socket, false);
+      socket.openConnections?.checked(socket, request.authFailure === undefined ? undefined : false);
       throw error;
     }
   }

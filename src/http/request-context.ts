@@ -15,7 +15,7 @@ export interface ClientSocket extends Socket {
   /** Decides which connections yield when there are too many. Undefined for those that do not count. */
   openConnections?: {
     checking(socket: ClientSocket): void;
-    checked(socket: ClientSocket, isGood: boolean): void;
+    checked(socket: ClientSocket, isGood: boolean | undefined): void;
     responded(socket: ClientSocket): void;
   };
 }

@@ -185,6 +185,17 @@ describe('connections', () => {
     expect((await checked.answer()).status).toBe(200);
   });
 
+  it('do not yield when a later check of their good key fails', async () => {
+    const own = await startService({ limits: { connections: 2 }, settings: { REQUEST_DEADLINE_MS: '300' } });
+    const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];
+    for (const connection of kept) expect((await connection.answer()).status).toBe(200);
+    const lock = await own.database.session('LOCK TABLE api_key');
+    for (const connection of kept) expect((await connection.send(listBytes(own.key)).answer()).status).toBe(503);
+    expect(await (await open('', own)).closed()).toBe('');
+    await lock.query('COMMIT');
+    for (const connection of kept) expect((await connection.send(listBytes(own.key)).answer()).status).toBe(200);
+  });
+
   it('share the bytes of a documentation file', async () => {
     const end = vi.spyOn(ServerResponse.prototype, 'end');
     onTestFinished(() => end.mockRestore());
