@@ -14,6 +14,7 @@ import { readSettings } from '../src/settings.ts';
 import { EXPORT_FAILED, failed, inventory } from './commands/inventory-command.ts';
 import { createCertificate } from './support/certificate.ts';
 import { createDatabase } from './support/database.ts';
+import { hasPooler, startPooler } from './support/pooler.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
 import { ServiceProcess } from './support/service-process.ts';
 import { startService } from './support/service.ts';
@@ -201,6 +202,12 @@ describe('an engine that is not PostgreSQL', () => {
   ])('is refused by commands when version() is %s', async (version, engine) => {
     const url = await databaseThatIs(version);
     for (const args of EACH_LAYER) expect(await inventory(url, args)).toEqual(failedIn(args, unsupported(engine)));
+  });
+
+  it.skipIf(!hasPooler())('is refused behind a pooler, also by a session that served an earlier client', async () => {
+    const { url } = await startPooler(await databaseThatIs('PostgreSQL 16 (XTDB 2.2.0)'), 1);
+    await expect.poll(() => inventory(url, ['migrate'])).toEqual(failed(unsupported('XTDB'))); // it may not listen yet
+    for (const args of EACH_LAYER) expect(await inventory(url, args)).toEqual(failedIn(args, unsupported('XTDB')));
   });
 
   it('is refused by readiness', async () => {

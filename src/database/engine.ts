@@ -45,6 +45,8 @@ export async function begin(client: Pick<pg.ClientBase, 'query'>, firstStatement
     const results = (await client.query(`${VERSION};${firstStatement}`)) as unknown as pg.QueryResult<Version>[];
     refuseOtherEngine(results[0]);
   } catch (error) {
+    // Behind a pooler, the session serves another client next.
+    if (error instanceof Failure) await client.query('RESET ALL').catch(() => undefined);
     if (error instanceof pg.DatabaseError)
       refuseOtherEngine(await client.query<Version>(VERSION).catch(() => undefined));
     throw error;
