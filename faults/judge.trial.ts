@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KeyCheck } from '../src/auth/key-check.ts';
 import type { InventoryContract, ListRequest, QuantityUpdate } from '../src/inventory/inventory.contract.ts';
-import { InventoryService } from '../src/inventory/inventory.service.ts';
 import { Piece, StockList } from '../src/inventory/stock-list.ts';
 import { areHere } from '../test/contract/tools.ts';
 import { SERVICES } from '../test/inventory-service/services.ts';
@@ -129,7 +128,7 @@ const like = (pattern: RegExp) => expect.stringMatching(pattern) as string;
 /** Judges what eight clients see of a service with these methods in the place of its own. */
 async function verdictOn(FAST: string, mistake: (right: Right) => Partial<Methods> = () => ({}), limit?: string) {
   const service = await startService({ settings: { FAST } });
-  const inventory: Methods = service.app.get(InventoryService);
+  const inventory: Methods = service.inventory;
   const keys = service.app.get(KeyCheck);
   const right: Right = {
     list: inventory.list.bind(inventory),

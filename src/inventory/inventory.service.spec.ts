@@ -5,16 +5,13 @@ import { UPDATE, changesOf, setQuantity } from '../../test/support/updates.js';
 import { NotApplied } from '../database/database-failure.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { describeFailure } from '../errors/error-text.js';
-import { InventoryService } from './inventory.service.js';
 
 /* How the plain service keeps what both services promise: the promises are tested in test/inventory-service/. */
 
 let service: TestService;
-let inventory: InventoryService;
 
 beforeAll(async () => {
   service = await startService({ settings: { FAST: 'off' } });
-  inventory = service.app.get(InventoryService);
 });
 beforeEach(async () => {
   await service.sql('DELETE FROM inventory_item');
@@ -43,7 +40,7 @@ describe('the transaction of an update', () => {
         return session.query(statement).finally(() => session.release());
       };
       await ofPool(`SET synchronous_commit = ${before}; SET client_min_messages = error`);
-      expect(await setQuantity(inventory, {})).toMatchObject({ outcome: 'done' });
+      expect(await setQuantity(service, {})).toMatchObject({ outcome: 'done' });
       const { rows } = await ofPool(`SELECT current_setting('test.settings') AS during, ${settings} AS later`);
       expect(rows).toEqual([{ during: `${during} warning`, later: `${before} error` }]);
     },
@@ -53,12 +50,12 @@ describe('the transaction of an update', () => {
     await withTrigger('UPDATE ON inventory_item', 'PERFORM pg_sleep(5.1)');
     const settings = { FAST: 'off', REQUEST_DEADLINE_MS: '9000' };
     const patient = await startService({ databaseUrl: service.databaseUrl, settings });
-    expect(await setQuantity(patient.app.get(InventoryService), { quantity: 7 })).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(patient, { quantity: 7 })).toMatchObject({ outcome: 'done' });
   });
 
   it('tells why it was not applied when its session ends before the commit', async () => {
     await withTrigger('UPDATE ON inventory_item', 'PERFORM pg_terminate_backend(pg_backend_pid())');
-    const update = inventory.setQuantity(UPDATE, performance.now() + 2_500);
+    const update = service.inventory.setQuantity(UPDATE, performance.now() + 2_500);
     const failure = await update.catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(NotApplied);
     expect(describeFailure(failure)).toMatch(/^terminating connection due to administrator command/);

@@ -1,18 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { asApiError } from '../../src/http/error.filter.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
+import { readStock } from '../support/stock-lists.ts';
 import { listText } from '../support/stock.ts';
 import { setQuantity } from '../support/updates.ts';
 import { eachService } from './services.ts';
 
 /** How long each of many updates took to be settled, and its outcome, or the code of its Error. */
 function updateAll(service: TestService, petIds: readonly number[], patienceMs: number) {
-  const inventory = service.app.get(InventoryService);
   const from = performance.now();
   return petIds.map(async (petId) => {
-    const { outcome } = await setQuantity(inventory, { petId: BigInt(petId), quantity: 5 }, patienceMs);
+    const { outcome } = await setQuantity(service, { petId: BigInt(petId), quantity: 5 }, patienceMs);
     return { outcome, tookMs: performance.now() - from };
   });
 }
@@ -60,7 +59,7 @@ eachService(({ start }) => {
   });
 
   describe('the metrics', () => {
-    it('have all series of the dashboard and the alerts', async () => {
+    it('count the round trips of key checks, updates and lists, and the readings of the stock', async () => {
       const service = await start();
       await service.stock([1, 1]);
       await Promise.all([service.list(), service.update(1, 2)]);
@@ -81,13 +80,10 @@ eachService(({ start }) => {
     it('and more are refused at once', async () => {
       const service = await start({ settings: { MAX_WAITING_REQUESTS: '3' } });
       await service.stock([1, 0]);
-      const inventory = service.app.get(InventoryService);
       const holder = await service.database.session('LOCK TABLE inventory_item');
       let refused = 0;
       const outcomes = pets(20).map(async () => {
-        const deadline = performance.now() + 9_000;
-        const list = inventory.list({ snapshot: { life: null, transactions: '' }, deadline });
-        const outcome = await list.then(
+        const outcome = await readStock(service).then(
           () => '200',
           (error: unknown) => asApiError(error).code,
         );

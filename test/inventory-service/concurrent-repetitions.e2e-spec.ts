@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { refused, replayed, updated, whole } from '../support/answers.ts';
 import type { HeaderLines } from '../support/http-client.ts';
 import type { TestService } from '../support/service.ts';
@@ -44,7 +43,6 @@ eachService(({ start }) => {
     const ownKey: HeaderLines = key === undefined ? [] : [['Idempotency-Key', key]];
     return whole(await by.update(petId, quantity, [...condition, ...ownKey]));
   }
-  const inventoryOf = ({ app }: TestService) => app.get(InventoryService);
   const quantitiesOf = async (petId: number) => (await changesOf(service, petId)).map(({ after }) => after);
   const quantityOf = async (petId: number) =>
     (await service.sql('SELECT quantity FROM inventory_item WHERE pet_id = $1', [petId]))[0]?.['quantity'];
@@ -94,7 +92,7 @@ eachService(({ start }) => {
       const keys = pets.map(() => randomUUID());
       const send = (by: TestService, ofPet: (at: number) => string | undefined) =>
         pets.map((pet, at) =>
-          setQuantity(inventoryOf(by), { petId: BigInt(pet), quantity: 11, idempotencyKey: ofPet(at) ?? null }, 25_000),
+          setQuantity(by, { petId: BigInt(pet), quantity: 11, idempotencyKey: ofPet(at) ?? null }, 25_000),
         );
       const told = await Promise.all([...send(service, (at) => keys[at]), ...send(other, (at) => keys.at(-1 - at))]);
       const countOf = (outcome: string) => told.filter((each) => each.outcome === outcome).length;
@@ -156,10 +154,10 @@ eachService(({ start }) => {
       'gets the first answer when the connection was cut after the commit',
       async () => {
         const key = randomUUID();
-        await setQuantity(inventoryOf(other), { petId: 2n }); // opens the connection
+        await setQuantity(other, { petId: 2n }); // opens the connection
         network.cutBeforeAnswer(1);
         const first = { changedBy: author, quantity: 11, idempotencyKey: key };
-        expect(await setQuantity(inventoryOf(other), first)).toEqual({ outcome: 'outcome_unknown' });
+        expect(await setQuantity(other, first)).toEqual({ outcome: 'outcome_unknown' });
         expect(await update({ key }, other)).toEqual(replayed('1', 11));
         expect(await quantitiesOf(1)).toEqual([11]);
       },

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { applyMigrations } from '../../src/migrations/migrations.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { PETS_PER_PIECE } from '../../src/inventory/stock-list.ts';
 import { Database } from '../support/database.ts';
 import { expectExact, refill } from '../support/exact-lists.ts';
@@ -54,7 +53,7 @@ describe('the lists of several processes equal the stock', () => {
     await refill(owner, PETS);
     await expectAllExact();
     // Otherwise the tests below would compare whole readings.
-    const patches = () => services.map(({ app }) => app.get(InventoryService).counts.patches);
+    const patches = () => services.map(({ inventory }) => inventory.counts.patches);
     const before = patches();
     await sql('UPDATE inventory_item SET quantity = 1000000 WHERE pet_id = 1');
     await expectAllExact();

@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { PrismaService } from '../../src/database/prisma.service.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock.limits.ts';
 import { refused, whole } from '../support/answers.ts';
 import type { TestService } from '../support/service.ts';
+import { readStock } from '../support/stock-lists.ts';
 import { type Pet, itemText, listText } from '../support/stock.ts';
 import { eachService } from './services.ts';
 
@@ -13,17 +13,11 @@ const petsOf = (text: string) => text.match(/"petId":/g)?.length;
 
 eachService(({ start }) => {
   let service: TestService;
-  let inventory: InventoryService;
 
   beforeAll(async () => {
     service = await start();
-    inventory = service.app.get(InventoryService);
   });
   beforeEach(() => service.sql('TRUNCATE inventory_item'));
-
-  /** Reads the stock, whatever the service remembers of it. */
-  const read = () =>
-    inventory.list({ snapshot: { life: null, transactions: '' }, deadline: performance.now() + 9_000 });
 
   async function withRowSecurity(): Promise<void> {
     await service.sql('ALTER TABLE inventory_item ENABLE ROW LEVEL SECURITY');
@@ -96,10 +90,10 @@ eachService(({ start }) => {
     ])('are one list, %s', async (_, prepare) => {
       await service.database.fill(`SELECT n, 0, 'available' FROM generate_series(1, 3000) n`);
       await prepare();
-      const first = await read();
-      expect(await read()).toBe(first);
+      const first = await readStock(service);
+      expect(await readStock(service)).toBe(first);
       await service.stock([1_500, 1]);
-      const changed = await read();
+      const changed = await readStock(service);
       expect(changed.tag('identity')).not.toBe(first.tag('identity'));
       expect(changed.bytesNotIn(first)).toBeLessThan(changed.plain.length); // what did not change is shared
     });
@@ -109,14 +103,14 @@ eachService(({ start }) => {
     it('share the next one', async () => {
       await service.stock([1, 1]);
       const holder = await service.database.session('LOCK TABLE inventory_item');
-      const { readings } = inventory.counts;
-      const first = read();
+      const { readings } = service.inventory.counts;
+      const first = readStock(service);
       await expect.poll(() => service.database.waitingForLocks(), { interval: 5 }).toBe(1);
-      const others = Array.from({ length: 10 }, read);
+      const others = Array.from({ length: 10 }, () => readStock(service));
       await holder.query('UPDATE inventory_item SET quantity = 2; COMMIT');
       const lists = await Promise.all([first, ...others]);
       expect(new Set(lists).size).toBe(1);
-      expect(inventory.counts.readings).toBe(readings + 2);
+      expect(service.inventory.counts.readings).toBe(readings + 2);
     });
   });
 });

@@ -2,7 +2,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { asApiError } from '../../src/http/error.filter.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { UPDATE, setQuantity, stockOf } from '../support/updates.ts';
@@ -11,12 +10,10 @@ import { eachService } from './services.ts';
 eachService(({ start }) => {
   describe('while another session holds a pet', () => {
     let service: TestService;
-    let inventory: InventoryService;
     let holder: Client;
 
     beforeAll(async () => {
       service = await start({ settings: { REQUEST_DEADLINE_MS: '2500' } });
-      inventory = service.app.get(InventoryService);
     });
     beforeEach(async () => {
       await service.stock([1, 1], [2, 2]);
@@ -24,10 +21,10 @@ eachService(({ start }) => {
     });
 
     it('an update of the pet waits without a connection, and updates of other pets do not wait', async () => {
-      const locked = setQuantity(inventory, { quantity: 100 }, 25_000);
+      const locked = setQuantity(service, { quantity: 100 }, 25_000);
       const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
       for (let quantity = 0; quantity < 20; quantity++) {
-        expect(await setQuantity(inventory, { petId: 2n, quantity })).toMatchObject({ outcome: 'done' });
+        expect(await setQuantity(service, { petId: 2n, quantity })).toMatchObject({ outcome: 'done' });
         expect(await service.sql(waiting)).toEqual([]);
       }
       expect(await Promise.race([locked, pause(100, 'waits')])).toBe('waits');
@@ -37,22 +34,22 @@ eachService(({ start }) => {
 
     it('an update does not wait if the other session only refers to the pet', async () => {
       await holder.query('ROLLBACK; BEGIN; SELECT FROM inventory_item WHERE pet_id = 1 FOR KEY SHARE');
-      expect(await setQuantity(inventory, { quantity: 100 })).toMatchObject({ outcome: 'done' });
+      expect(await setQuantity(service, { quantity: 100 })).toMatchObject({ outcome: 'done' });
     });
 
     it('an update sees what the other session committed', async () => {
-      const locked = setQuantity(inventory, { quantity: 100, ifMatch: ['available-1'] });
+      const locked = setQuantity(service, { quantity: 100, ifMatch: ['available-1'] });
       await holder.query('UPDATE inventory_item SET quantity = 50 WHERE pet_id = 1; COMMIT');
       expect(await locked).toEqual({ outcome: 'precondition_failed', tag: '"available-50"' });
     });
 
     it('an update is not_found once the other session removed the pet, and done once it replaced the pet', async () => {
-      const removed = setQuantity(inventory, { quantity: 100 });
+      const removed = setQuantity(service, { quantity: 100 });
       await holder.query('DELETE FROM inventory_item WHERE pet_id = 1; COMMIT');
       expect(await removed).toEqual({ outcome: 'not_found' });
       await service.stock([1, 1]);
       await holder.query('BEGIN; DELETE FROM inventory_item WHERE pet_id = 1');
-      const replaced = setQuantity(inventory, { quantity: 100 });
+      const replaced = setQuantity(service, { quantity: 100 });
       await holder.query(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); COMMIT`);
       expect(await replaced).toEqual({ outcome: 'done', item: { petId: 1n, quantity: 100, status: 'sold' } });
     });
@@ -62,7 +59,7 @@ eachService(({ start }) => {
       ['during an attempt', 'LOCK TABLE inventory_item'],
     ])('an update fails at its deadline, %s, and writes nothing', async (_, lock) => {
       const patienceMs = 1_800;
-      const update = inventory.setQuantity({ ...UPDATE, quantity: 100 }, performance.now() + patienceMs);
+      const update = service.inventory.setQuantity({ ...UPDATE, quantity: 100 }, performance.now() + patienceMs);
       const failure = Promise.race([update.catch((error: unknown) => error), laterThan(patienceMs, 'nothing')]);
       await pause(600);
       await holder.query(lock);

@@ -1,6 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { NotApplied } from '../../src/database/database-failure.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { createDatabase } from '../support/database.ts';
 import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
@@ -81,9 +80,7 @@ eachService(({ isPooled, start }) => {
       await service.database.session('LOCK TABLE stock_change; LOCK TABLE inventory_item');
       const { life = '' } = (await service.sql<{ life: string }>('SELECT present_server_life() AS life'))[0] ?? {};
       const from = performance.now();
-      const list = service.app
-        .get(InventoryService)
-        .list({ snapshot: { life, transactions: '' }, deadline: from + 800 });
+      const list = service.inventory.list({ snapshot: { life, transactions: '' }, deadline: from + 800 });
       await expect(list).rejects.toBeInstanceOf(NotApplied);
       expect(performance.now() - from).toBeLessThan(5_000); // it would wait for 25 s
     });

@@ -3,7 +3,6 @@ import { type Socket, createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { changesOf, setQuantity, stockOf } from '../support/updates.ts';
@@ -29,8 +28,6 @@ eachService(({ start, isPooled }) => {
     await service.stock([1, 1], [2, 2]);
   });
 
-  const inventoryOf = ({ app }: TestService) => app.get(InventoryService);
-
   async function withTrigger(event: string, act: string): Promise<void> {
     await service.sql(
       `CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${act}; RETURN NEW; END $$;
@@ -45,7 +42,7 @@ eachService(({ start, isPooled }) => {
       Array.from({ length: 20 }, async (_, at) => {
         await pause(40 * at);
         const patienceMs = 1_000 + 83 * at;
-        const update = setQuantity(inventoryOf(service), { requestId: 'late' }, patienceMs);
+        const update = setQuantity(service, { requestId: 'late' }, patienceMs);
         return Promise.race([update, laterThan(patienceMs, { outcome: 'nothing' })]);
       }),
     );
@@ -54,24 +51,22 @@ eachService(({ start, isPooled }) => {
     expect(new Set([...codes, 'outcome_unknown'])).toEqual(new Set(['service_unavailable', 'outcome_unknown']));
     // The machine may stand still between sending a statement and its end. Sent without regard to the time, 8 to 11 were unknown.
     expect(codes.filter((code) => code === 'outcome_unknown').length).toBeLessThan(5);
-    expect(await setQuantity(inventoryOf(service), { quantity: 7 })).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(service, { quantity: 7 })).toMatchObject({ outcome: 'done' });
     expect(await changesOf(service, 1)).toMatchObject([{ after: 7 }]);
   });
 
   it('an update that comes after its deadline is not sent', async () => {
-    expect(await setQuantity(inventoryOf(service), { quantity: 5 }, -1)).toEqual({ outcome: 'service_unavailable' });
+    expect(await setQuantity(service, { quantity: 5 }, -1)).toEqual({ outcome: 'service_unavailable' });
     expect(await changesOf(service, 1)).toEqual([]);
   });
 
   it('an update that says that nothing was written is not committed after that', async () => {
     await withTrigger('INSERT ON stock_change', 'PERFORM pg_sleep(0.8)');
-    const told = await Promise.all(
-      [1n, 2n].map((petId) => setQuantity(inventoryOf(small), { petId, quantity: 5 }, 1_300)),
-    );
+    const told = await Promise.all([1n, 2n].map((petId) => setQuantity(small, { petId, quantity: 5 }, 1_300)));
     await pause(1_000);
     const written = (await stockOf(service)).map(({ quantity }) => quantity === 5);
     expect(told.map(({ outcome }, at) => outcome === 'service_unavailable' && written[at])).toEqual([false, false]);
-    expect(await setQuantity(inventoryOf(small), { quantity: 6 })).toMatchObject({ outcome: 'done' }); // with more time
+    expect(await setQuantity(small, { quantity: 6 })).toMatchObject({ outcome: 'done' }); // with more time
   });
 
   it('an update is not applied while its id in the history is taken, and is done after that', async () => {
@@ -80,16 +75,16 @@ eachService(({ start, isPooled }) => {
       `INSERT INTO stock_change (pet_id, id, quantity_before, quantity_after, changed_by)
        SELECT 1, last + n, 0, 0, 'test' FROM (SELECT max(id) AS last FROM stock_change) AS newest, generate_series(1, 1000) n`,
     );
-    const taken = setQuantity(inventoryOf(small), { quantity: 5 }, 1_500);
+    const taken = setQuantity(small, { quantity: 5 }, 1_500);
     expect(await taken).toEqual({ outcome: 'service_unavailable' });
     expect(await stockOf(service)).toMatchObject([{ quantity: 1 }, { quantity: 2 }]);
     await service.sql(`SELECT setval(${sequence}, max(id)) FROM stock_change`);
-    expect(await setQuantity(inventoryOf(small), { quantity: 5 })).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(small, { quantity: 5 })).toMatchObject({ outcome: 'done' });
   });
 
   it('updates whose sessions are ended tell whether they were written, and are written once at most', async () => {
     const holder = await service.database.session('LOCK TABLE stock_change'); // stops the statement itself, not one row of it
-    const ended = Promise.all([1n, 2n].map((petId) => setQuantity(inventoryOf(service), { petId, quantity: 100 })));
+    const ended = Promise.all([1n, 2n].map((petId) => setQuantity(service, { petId, quantity: 100 })));
     const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
       WHERE wait_event_type = 'Lock' AND datname = current_database()`;
     await expect.poll(async () => (await service.sql(end)).length).toBeGreaterThan(0);
@@ -103,25 +98,25 @@ eachService(({ start, isPooled }) => {
         ['service_unavailable', []],
       ]);
     }
-    expect(await setQuantity(inventoryOf(service), { quantity: 7 })).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(service, { quantity: 7 })).toMatchObject({ outcome: 'done' });
   });
 
   it('an update whose session always ends before the commit does not say that it was made', async () => {
     await withTrigger('UPDATE ON inventory_item', 'PERFORM pg_terminate_backend(pg_backend_pid())');
-    const { outcome } = await setQuantity(inventoryOf(small), { quantity: 5 }, 1_500);
+    const { outcome } = await setQuantity(small, { quantity: 5 }, 1_500);
     expect(outcome).toBeOneOf(['service_unavailable', 'outcome_unknown']);
     expect(await changesOf(service, 1)).toEqual([]);
   });
 
   it('an update that PostgreSQL gets after its deadline does not undo a newer one', async () => {
-    expect(await setQuantity(inventoryOf(remote), { quantity: 5 })).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(remote, { quantity: 5 })).toMatchObject({ outcome: 'done' });
     network.silence();
     onTestFinished(() => network.speak());
-    const { outcome } = await setQuantity(inventoryOf(remote), { quantity: 6 }, 1_500);
+    const { outcome } = await setQuantity(remote, { quantity: 6 }, 1_500);
     expect(outcome).toBeOneOf(['service_unavailable', 'outcome_unknown']);
-    expect(await setQuantity(inventoryOf(service), { quantity: 7 })).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(service, { quantity: 7 })).toMatchObject({ outcome: 'done' });
     network.speak();
-    expect(await setQuantity(inventoryOf(remote), { quantity: 8 })).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(remote, { quantity: 8 })).toMatchObject({ outcome: 'done' });
     expect(await changesOf(service, 1)).toMatchObject([{ after: 5 }, { after: 7 }, { after: 8 }]);
   });
 
@@ -129,10 +124,10 @@ eachService(({ start, isPooled }) => {
   it.skipIf(process.env['TEST_DATABASE_TLS'])(
     'an update whose connection is cut after the commit is outcome_unknown, and is not repeated',
     async () => {
-      expect(await setQuantity(inventoryOf(remote), { quantity: 5 })).toMatchObject({ outcome: 'done' });
+      expect(await setQuantity(remote, { quantity: 5 })).toMatchObject({ outcome: 'done' });
       network.cutBeforeAnswer(1);
-      expect(await setQuantity(inventoryOf(remote), { quantity: 6 })).toEqual({ outcome: 'outcome_unknown' });
-      expect(await setQuantity(inventoryOf(remote), { quantity: 7 })).toMatchObject({ outcome: 'done' });
+      expect(await setQuantity(remote, { quantity: 6 })).toEqual({ outcome: 'outcome_unknown' });
+      expect(await setQuantity(remote, { quantity: 7 })).toMatchObject({ outcome: 'done' });
       expect(await changesOf(service, 1)).toMatchObject([{ after: 5 }, { after: 6 }, { after: 7 }]);
     },
   );
@@ -148,19 +143,19 @@ eachService(({ start, isPooled }) => {
         settings: { REQUEST_DEADLINE_MS },
         behind: () => Promise.resolve(url),
       });
-      expect(await setQuantity(inventoryOf(cutOff), { quantity: 5 })).toMatchObject({ outcome: 'done' });
-      return { own, port: Number(new URL(url).port), inventory: inventoryOf(cutOff) };
+      expect(await setQuantity(cutOff, { quantity: 5 })).toMatchObject({ outcome: 'done' });
+      return { own, port: Number(new URL(url).port), cutOff };
     }
 
     // PostgreSQL 15 and 16 wait until the kernel has found out that nobody is there, some 25 s.
     it.skipIf(inject('postgresMajor') < 17)(
       'an update whose last message PostgreSQL does not get locks its pet no longer than the service waits',
       async () => {
-        const { own, inventory } = await onNetwork('1000');
+        const { own, cutOff } = await onNetwork('1000');
         own.withholdCommits();
-        const { outcome } = await setQuantity(inventory, { quantity: 6 }, 2_000);
+        const { outcome } = await setQuantity(cutOff, { quantity: 6 }, 2_000);
         expect(outcome).toBeOneOf(['service_unavailable', 'outcome_unknown']);
-        expect(await setQuantity(inventoryOf(service), { quantity: 7 })).toMatchObject({ outcome: 'done' });
+        expect(await setQuantity(service, { quantity: 7 })).toMatchObject({ outcome: 'done' });
         expect(await changesOf(service, 1)).toMatchObject([{ after: 5 }, { after: 7 }]);
       },
     );
@@ -169,12 +164,12 @@ eachService(({ start, isPooled }) => {
       ['is cut at its beginning', (socket: Socket) => void socket.once('data', () => socket.resetAndDestroy())],
       ['has not begun at the deadline', () => undefined],
     ])('an update whose session %s is not applied', async (_, answer) => {
-      const { own, port, inventory } = await onNetwork('2500');
+      const { own, port, cutOff } = await onNetwork('2500');
       await own.close();
       const nobody = createServer(answer);
       onTestFinished(() => void nobody.close());
       await once(nobody.listen(port, '127.0.0.1'), 'listening');
-      const told = await setQuantity(inventory, { quantity: 6 }, 900);
+      const told = await setQuantity(cutOff, { quantity: 6 }, 900);
       expect(told).toEqual({ outcome: 'service_unavailable' });
     });
   });

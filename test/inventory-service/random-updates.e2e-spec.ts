@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
 import type { QuantityUpdate } from '../../src/inventory/inventory.contract.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import type { TestService } from '../support/service.ts';
 import { type Told, UPDATE, setQuantity, stockOf } from '../support/updates.ts';
 import { eachService } from './services.ts';
@@ -58,11 +57,9 @@ class Model {
 
 eachService(({ start }) => {
   let service: TestService;
-  let inventory: InventoryService;
 
   beforeAll(async () => {
     service = await start();
-    inventory = service.app.get(InventoryService);
   });
 
   it('any updates have the outcomes, the stock and the history that the contract says', async () => {
@@ -89,7 +86,7 @@ eachService(({ start }) => {
               const idempotencyKey = key && `${key}-${run}`;
               return { ...UPDATE, ...update, idempotencyKey, requestId: randomUUID(), changedBy: `key:${run}` };
             });
-          const told = await Promise.all(asked.map((update) => setQuantity(inventory, update)));
+          const told = await Promise.all(asked.map((update) => setQuantity(service, update)));
           expect(told).toEqual(asked.map((update) => model.setQuantity(update)));
         }
         const stock = [...model.stock].sort(([one], [other]) => Number(one - other));

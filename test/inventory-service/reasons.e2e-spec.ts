@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { replayed, updated, whole } from '../support/answers.ts';
 import type { HeaderLines } from '../support/http-client.ts';
 import type { TestService } from '../support/service.ts';
@@ -47,7 +46,7 @@ eachService(({ start }) => {
       { petId: 1n, quantity: 7, reason: 'x'.repeat(64) },
       { petId: 2n, quantity: 8, reason: 'return', idempotencyKey: key() },
     ];
-    await Promise.all(asked.map((each) => setQuantity(service.app.get(InventoryService), each)));
+    await Promise.all(asked.map((each) => setQuantity(service, each)));
     const stored = await service.sql(
       'SELECT quantity_after AS quantity, reason FROM stock_change WHERE id > $1 ORDER BY quantity_after',
       [last],

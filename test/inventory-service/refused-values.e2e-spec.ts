@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { refused, whole } from '../support/answers.ts';
 import type { TestService } from '../support/service.ts';
 import { UPDATE, UPDATE_KINDS, changesOf, setQuantity, stockOf } from '../support/updates.ts';
@@ -8,11 +7,9 @@ import { eachService } from './services.ts';
 
 eachService(({ start }) => {
   let service: TestService;
-  let inventory: InventoryService;
 
   beforeAll(async () => {
     service = await start();
-    inventory = service.app.get(InventoryService);
   });
   beforeEach(async () => {
     await service.sql('DELETE FROM inventory_item');
@@ -54,7 +51,7 @@ eachService(({ start }) => {
     await addRule();
     const quantityOf = (pet: number) => (pet % 7 === 0 ? 1_001 : pet);
     const asked = [...pets, 50].map((pet) => ({ petId: BigInt(pet), quantity: quantityOf(pet) }));
-    const told = await Promise.all(asked.map((update) => setQuantity(inventory, update)));
+    const told = await Promise.all(asked.map((update) => setQuantity(service, update)));
     expect(told.map(({ outcome }) => outcome)).toEqual(
       asked.map(({ quantity }) => (quantity > 1_000 ? 'validation_failed' : 'done')),
     );
@@ -89,8 +86,8 @@ eachService(({ start }) => {
     );
     const from = performance.now();
     const told = await Promise.all([
-      setQuantity(inventory, { quantity: 2 }),
-      setQuantity(inventory, { petId: 3n, quantity: 13, idempotencyKey: randomUUID() }),
+      setQuantity(service, { quantity: 2 }),
+      setQuantity(service, { petId: 3n, quantity: 13, idempotencyKey: randomUUID() }),
     ]);
     expect(told.map(({ outcome }) => outcome)).toEqual(['validation_failed', 'done']);
     expect(whole(await service.update(1, 2))).toEqual(refused.rule);
@@ -122,9 +119,9 @@ eachService(({ start }) => {
     expect(alone.map(whole)).toEqual([refused.rule, refused.rule, refused.rule]);
     expect(await stockOf(service)).toEqual(before);
     const beside = await Promise.all([
-      setQuantity(inventory, { petId: 1n, quantity: 1_001 }),
-      setQuantity(inventory, { petId: 2n, quantity: 12, ifMatch: ['available-2'] }),
-      setQuantity(inventory, { petId: 3n, quantity: 13 }),
+      setQuantity(service, { petId: 1n, quantity: 1_001 }),
+      setQuantity(service, { petId: 2n, quantity: 12, ifMatch: ['available-2'] }),
+      setQuantity(service, { petId: 3n, quantity: 13 }),
     ]);
     expect(beside.map(({ outcome }) => outcome)).toEqual(['validation_failed', 'done', 'done']);
     expect(await stockOf(service)).toMatchObject([{ quantity: 1 }, { quantity: 12 }, { quantity: 13 }]);
@@ -132,16 +129,16 @@ eachService(({ start }) => {
     expect(await changesOf(service, 2)).toMatchObject([{ before: 2, after: 12 }]);
     expect(await changesOf(service, 3)).toMatchObject([{ before: 3, after: 13 }]);
     const least = { petId: 1n, quantity: 1_000, idempotencyKey: randomUUID() };
-    expect(await setQuantity(inventory, least)).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(service, least)).toMatchObject({ outcome: 'done' });
   });
 
   it('an update whose history a trigger keeps back fails beside another of its pet and one with a key', async () => {
     await service.stock([1, 1], [2, 2]);
     await meddle('BEFORE INSERT ON stock_change', 'RETURN NULL;', 'quantity_after');
     const told = await Promise.all([
-      setQuantity(inventory, { petId: 1n, quantity: 1_001 }),
-      setQuantity(inventory, { petId: 1n, quantity: 11 }),
-      setQuantity(inventory, { petId: 2n, quantity: 12, idempotencyKey: randomUUID() }),
+      setQuantity(service, { petId: 1n, quantity: 1_001 }),
+      setQuantity(service, { petId: 1n, quantity: 11 }),
+      setQuantity(service, { petId: 2n, quantity: 12, idempotencyKey: randomUUID() }),
     ]);
     expect(told.map(({ outcome }) => outcome)).toEqual(['validation_failed', 'done', 'done']);
     expect(await changesOf(service, 1)).toMatchObject([{ before: 1, after: 11 }]);
@@ -151,7 +148,7 @@ eachService(({ start }) => {
   it('the log gets plain words for an update that a trigger kept back', async () => {
     await service.stock([1, 1]);
     await meddle('BEFORE UPDATE ON inventory_item', 'RETURN NULL;');
-    const update = inventory.setQuantity({ ...UPDATE, quantity: 1_001 }, performance.now() + 9_000);
+    const update = service.inventory.setQuantity({ ...UPDATE, quantity: 1_001 }, performance.now() + 9_000);
     await expect(update).rejects.toThrow(
       /^a trigger changed the row or kept it back; let the trigger raise an error instead$/,
     );
@@ -168,7 +165,7 @@ eachService(({ start }) => {
     );
     for (const [, members] of UPDATE_KINDS) {
       for (const pets of [[1n], [1n, 2n]]) {
-        const told = await Promise.all(pets.map((petId) => setQuantity(inventory, { petId, ...members() })));
+        const told = await Promise.all(pets.map((petId) => setQuantity(service, { petId, ...members() })));
         expect(told.map(({ outcome }) => outcome)).toEqual(pets.map(() => 'done'));
       }
     }
@@ -183,7 +180,7 @@ eachService(({ start }) => {
          CREATE TRIGGER stamp BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION stamp()`,
         'DROP FUNCTION stamp CASCADE; ALTER TABLE inventory_item DROP changed_on',
       );
-      expect(await setQuantity(inventory, members())).toMatchObject({ outcome: 'done' });
+      expect(await setQuantity(service, members())).toMatchObject({ outcome: 'done' });
       const stamped = await service.sql('SELECT changed_on IS NOT NULL AS is_stamped FROM inventory_item');
       expect(stamped).toEqual([{ is_stamped: true }]);
     });

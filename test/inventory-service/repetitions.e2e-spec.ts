@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { refused, replayed, updated, whole } from '../support/answers.ts';
 import type { HeaderLines } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -11,12 +10,10 @@ eachService(({ start }) => {
   /** Two processes with the same key. */
   let service: TestService;
   let other: TestService;
-  let inventory: InventoryService;
 
   beforeAll(async () => {
     service = await start();
     other = await start({ databaseUrl: service.databaseUrl, key: service.key });
-    inventory = service.app.get(InventoryService);
   });
   beforeEach(async () => {
     await service.sql('DELETE FROM inventory_item');
@@ -107,7 +104,7 @@ eachService(({ start }) => {
 
     it('fails alone when its key is refused: updates of the same pet beside it succeed', async () => {
       const [used, fresh] = [randomUUID(), randomUUID()];
-      await setQuantity(inventory, { quantity: 11, idempotencyKey: used });
+      await setQuantity(service, { quantity: 11, idempotencyKey: used });
       const told = await Promise.all(
         [
           { petId: 1n, quantity: 4, idempotencyKey: used },
@@ -115,7 +112,7 @@ eachService(({ start }) => {
           { petId: 2n, quantity: 2, idempotencyKey: fresh },
           { petId: 2n, quantity: 3 },
           { petId: 2n, quantity: 4, idempotencyKey: used },
-        ].map((each) => setQuantity(inventory, each)),
+        ].map((each) => setQuantity(service, each)),
       );
       const reused = 'idempotency_key_reused';
       expect(told.map(({ outcome }) => outcome)).toEqual([reused, 'done', 'done', 'done', reused]);
@@ -125,11 +122,9 @@ eachService(({ start }) => {
 
     it('lets an update of the same pet behind a repetition be recorded as what that changes', async () => {
       const repeated = { petId: 1n, quantity: 20, idempotencyKey: randomUUID() };
-      for (const each of [repeated, { petId: 1n, quantity: 30 }]) await setQuantity(inventory, each);
+      for (const each of [repeated, { petId: 1n, quantity: 30 }]) await setQuantity(service, each);
       await Promise.all(
-        [repeated, { petId: 1n, quantity: 40 }, { petId: 2n }, { petId: 2n }].map((each) =>
-          setQuantity(inventory, each),
-        ),
+        [repeated, { petId: 1n, quantity: 40 }, { petId: 2n }, { petId: 2n }].map((each) => setQuantity(service, each)),
       );
       expect(await changesOf(service, 1)).toMatchObject([
         { before: 10, after: 20 },
@@ -141,8 +136,8 @@ eachService(({ start }) => {
     it('has its condition in the history, which no other update has there', async () => {
       const ifMatch = ['available-10', 'sold-20'];
       await Promise.all([
-        setQuantity(inventory, { petId: 1n, ifMatch }),
-        setQuantity(inventory, { petId: 2n, ifMatch, idempotencyKey: randomUUID() }),
+        setQuantity(service, { petId: 1n, ifMatch }),
+        setQuantity(service, { petId: 2n, ifMatch, idempotencyKey: randomUUID() }),
       ]);
       const digests = await service.sql(
         `SELECT DISTINCT ON (pet_id) if_match_sha256 = sha256('available-10 sold-20') AS has

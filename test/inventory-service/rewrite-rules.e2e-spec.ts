@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
 import { UPDATE, setQuantity } from '../support/updates.ts';
@@ -8,11 +7,9 @@ import { eachService } from './services.ts';
 
 eachService(({ start }) => {
   let service: TestService;
-  let inventory: InventoryService;
 
   beforeAll(async () => {
     service = await start();
-    inventory = service.app.get(InventoryService);
     await service.sql('CREATE TABLE aside AS SELECT * FROM inventory_item');
   });
 
@@ -49,10 +46,10 @@ eachService(({ start }) => {
     expect(JSON.parse(answers[0].text)).toMatchObject({ code: 'service_unavailable' });
     expect((await service.list()).text).toBe(listText([1, 1], [2, 2]));
     expect(await service.sql('SELECT FROM stock_change WHERE id > $1', [last])).toEqual([]);
-    await expect(inventory.setQuantity(UPDATE, performance.now() + 9_000)).rejects.toThrow(
+    await expect(service.inventory.setQuantity(UPDATE, performance.now() + 9_000)).rejects.toThrow(
       `no update is possible with the rule "Most" on ${table}; drop it (DROP RULE), or write a trigger that raises an error`,
     );
     await service.sql(`ALTER TABLE ${table} DISABLE RULE "Most"`);
-    expect(await setQuantity(inventory, { quantity: 5 })).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(service, { quantity: 5 })).toMatchObject({ outcome: 'done' });
   });
 });

@@ -1,10 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
-import { bodyOf } from '../support/stock-lists.ts';
+import { bodyOf, readStock } from '../support/stock-lists.ts';
 import { listText } from '../support/stock.ts';
 import { eachService } from './services.ts';
 
@@ -13,7 +12,6 @@ const PETS = 30_000;
 eachService(({ start }) => {
   let network: TcpProxy;
   let service: TestService;
-  let inventory: InventoryService;
 
   beforeAll(async () => {
     const behind = (url: string) => {
@@ -21,12 +19,8 @@ eachService(({ start }) => {
       return network.listen();
     };
     service = await start({ behind, settings: { REQUEST_DEADLINE_MS: '2000' } });
-    inventory = service.app.get(InventoryService);
     await service.list(); // opens connections
   });
-
-  const read = (patienceMs: number) =>
-    inventory.list({ snapshot: { life: null, transactions: '' }, deadline: performance.now() + patienceMs });
 
   describe('a list over a slow network', () => {
     it('may take longer than its deadline while the database responds, and is of one moment', async () => {
@@ -35,7 +29,7 @@ eachService(({ start }) => {
       network.delayAnswers(250);
       onTestFinished(() => network.delayAnswers(0));
       let isRead = false as boolean;
-      const reading = vi.waitFor(() => read(1_500), 20_000); // a busy machine may begin too late
+      const reading = vi.waitFor(() => readStock(service, 1_500), 20_000); // a busy machine may begin too late
       void reading.finally(() => (isRead = true)).catch(() => undefined);
       const from = performance.now();
       for (let quantity = 1; !isRead; quantity++) {
@@ -53,7 +47,7 @@ eachService(({ start }) => {
     it('fails at its deadline, and another one waits for its own', async () => {
       network.silence();
       onTestFinished(() => network.speak());
-      const lists = [15_000, 500].map((patienceMs) => read(patienceMs).catch(() => patienceMs));
+      const lists = [15_000, 500].map((patienceMs) => readStock(service, patienceMs).catch(() => patienceMs));
       expect(await Promise.race([...lists, laterThan(500, 'none')])).toBe(500); // a statement may take 1,600 ms
       network.speak();
       await lists[0];

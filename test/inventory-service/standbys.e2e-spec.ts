@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { startReplicated } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
@@ -19,10 +18,10 @@ it('lists on a standby equal its table at every request, and stay exact after it
     await expect.poll(() => standby.sql(first), { timeout: 10_000, interval: 5 }).toEqual([{ quantity }]);
     await expectLists(services, listText([1, quantity], [2, 6, 'sold']));
   }
-  const refuse = services.map(async ({ name, app, update }) => {
+  const refuse = services.map(async ({ name, inventory, update }) => {
     expect([name, (await update(1, 3)).status]).toEqual([name, 503]);
     // Its snapshot does not change with every commit.
-    expect([name, app.get(InventoryService).counts]).toMatchObject([name, { reuses: 0, patches: 0 }]);
+    expect([name, inventory.counts]).toMatchObject([name, { reuses: 0, patches: 0 }]);
   });
   await Promise.all(refuse);
 

@@ -1,5 +1,4 @@
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock.limits.ts';
 import type { TestService } from '../support/service.ts';
 import { itemText } from '../support/stock.ts';
@@ -10,12 +9,10 @@ eachService(({ isPooled, start }) => {
   let service: TestService;
   /** Another process. */
   let other: TestService;
-  let inventory: InventoryService;
 
   beforeAll(async () => {
     service = await start();
     other = await start({ databaseUrl: service.databaseUrl, key: service.key });
-    inventory = service.app.get(InventoryService);
   });
   beforeEach(async () => {
     await service.sql('DELETE FROM inventory_item');
@@ -26,7 +23,7 @@ eachService(({ isPooled, start }) => {
     it.skipIf(isPooled)('is made by sessions that have planned for another type of a column', async () => {
       await service.stock([1, 1], [2, 1], [3, 1]);
       const update = async () => {
-        const told = [1n, 2n, 3n].map((petId) => setQuantity(inventory, { petId, quantity: 5 }));
+        const told = [1n, 2n, 3n].map((petId) => setQuantity(service, { petId, quantity: 5 }));
         return (await Promise.all(told)).map(({ outcome }) => outcome);
       };
       expect(await update()).toEqual(['done', 'done', 'done']);
@@ -42,7 +39,7 @@ eachService(({ isPooled, start }) => {
         const ifMatch = members().ifMatch && ['sold-1'];
         const update = { ...members(), ifMatch: ifMatch ?? null, petId: 3n, quantity: 5, requestId: 'own' };
         const item = { petId: 3n, quantity: 5, status: 'sold' };
-        expect(await setQuantity(inventory, { ...update, reason: 'return' })).toEqual({ outcome: 'done', item });
+        expect(await setQuantity(service, { ...update, reason: 'return' })).toEqual({ outcome: 'done', item });
         expect(await stockOf(service)).toMatchObject([
           { quantity: 1 },
           { quantity: 2 },
@@ -66,7 +63,7 @@ eachService(({ isPooled, start }) => {
     it('changes its pet and no neighbour, at the edges of int64 too', async () => {
       const ids = [MIN_PET_ID, MIN_PET_ID + 1n, 9007199254740992n, 9007199254740993n, MAX_PET_ID - 1n, MAX_PET_ID];
       await service.stock(...ids.map((id) => [id, 5] as const));
-      for (const petId of ids.filter((_, at) => at % 2 === 1)) await setQuantity(inventory, { petId, quantity: 6 });
+      for (const petId of ids.filter((_, at) => at % 2 === 1)) await setQuantity(service, { petId, quantity: 6 });
       expect(await stockOf(service)).toEqual(
         ids.map((id, at) => ({ pet_id: String(id), quantity: at % 2 === 1 ? 6 : 5, status: 'available' })),
       );
@@ -92,7 +89,7 @@ eachService(({ isPooled, start }) => {
           'BEGIN UPDATE inventory_item SET quantity = 9 WHERE quantity > 9; RETURN NULL; END';
         CREATE TRIGGER cap AFTER UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION cap()`);
       onTestFinished(() => service.sql('DROP FUNCTION cap CASCADE').then(() => undefined));
-      expect(await setQuantity(inventory, { quantity: 10, ...members() })).toMatchObject({ outcome: 'done' });
+      expect(await setQuantity(service, { quantity: 10, ...members() })).toMatchObject({ outcome: 'done' });
       const history = await service.sql(
         'SELECT quantity_before AS before, quantity_after AS after FROM stock_change WHERE pet_id = 1 ORDER BY id DESC LIMIT 2',
       );
@@ -115,7 +112,7 @@ eachService(({ isPooled, start }) => {
           { petId: 5n, quantity: 51, ifMatch: [] },
           { petId: 1n, quantity: 12, ifMatch: ['available-11'] },
           { petId: 1n, quantity: 13, ifMatch: ['available-11'] },
-        ].map((update) => setQuantity(inventory, update)),
+        ].map((update) => setQuantity(service, update)),
       );
       expect(told).toEqual([
         { outcome: 'done', item: { petId: 1n, quantity: 11, status: 'available' } },
@@ -139,7 +136,7 @@ eachService(({ isPooled, start }) => {
       const told = await Promise.all(
         quantities.map((quantity) => {
           const ifMatch = quantity % 10 === 0 ? [`available-${quantity - 1}`] : null;
-          return setQuantity(inventory, { quantity, ifMatch, requestId: `request-${quantity}` });
+          return setQuantity(service, { quantity, ifMatch, requestId: `request-${quantity}` });
         }),
       );
       expect(told.map((each) => 'item' in each && each.item.quantity)).toEqual(quantities);
@@ -153,7 +150,7 @@ eachService(({ isPooled, start }) => {
       const pets = Array.from({ length: 20 }, (_, at) => at + 1);
       await service.stock(...pets.map((pet) => [pet, 0] as const));
       const send = (by: TestService, order: readonly number[]) =>
-        order.map((pet) => setQuantity(by.app.get(InventoryService), { petId: BigInt(pet), quantity: pet }, 25_000));
+        order.map((pet) => setQuantity(by, { petId: BigInt(pet), quantity: pet }, 25_000));
       const sent = [...send(service, [...pets, ...pets]), ...send(other, [...pets, ...pets].toReversed())];
       for (const { outcome } of await Promise.all(sent)) expect(outcome).toBe('done');
       for (const pet of pets)

@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
+import type { InventoryContract } from '../../src/inventory/inventory.contract.ts';
 import { type Database, createDatabase } from '../support/database.ts';
 import { startService } from '../support/service.ts';
 import { setQuantity } from '../support/updates.ts';
@@ -50,7 +50,7 @@ let processes: Process[];
 
 interface Process {
   readonly proxy: TcpProxy;
-  readonly inventory: InventoryService;
+  readonly inventory: InventoryContract;
 }
 
 beforeAll(async () => {
@@ -62,8 +62,8 @@ beforeAll(async () => {
       const proxy = new TcpProxy(database.url);
       const url = new URL(await proxy.listen());
       url.searchParams.set('options', `-c test.process=${process}`);
-      const { app } = await startService({ databaseUrl: database.url, settings: { DATABASE_URL: url.href } });
-      return { proxy, inventory: app.get(InventoryService) };
+      const { inventory } = await startService({ databaseUrl: database.url, settings: { DATABASE_URL: url.href } });
+      return { proxy, inventory };
     }),
   );
 });
@@ -103,9 +103,9 @@ describe('the service gives the right answers in the order that does harm when',
 
     const answers: State['answers'] = {};
     const sent = new Map<number, Promise<void>>();
-    async function send(n: number, { inventory }: Process): Promise<void> {
+    async function send(n: number, process: Process): Promise<void> {
       const { pet, quantity, ifMatch, key } = updateOf(workload, n);
-      const { outcome } = await setQuantity(inventory, {
+      const { outcome } = await setQuantity(process, {
         ...{ petId: BigInt(pet), quantity, ifMatch: ifMatch?.map((each) => `sold-${each}`) ?? null },
         ...{ idempotencyKey: key && `${key}-${String(last)}`, requestId: String(n) },
       });

@@ -3,7 +3,6 @@ import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
 import { KeyCheck } from '../../src/auth/key-check.ts';
 import { pruneBefore } from '../../src/history/history-chain.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import type { Snapshot } from '../../src/database/snapshot.ts';
 import type { Database } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres, startReplicated } from '../support/postgres-server.ts';
@@ -85,7 +84,6 @@ describe('the service gives the list of the moment in the order that is wrong wh
     const { url, database, key, faults, settle } = await (OTHER_STAGES[mistake] ?? onOneServer)();
     const service = await startService({ databaseUrl: url, ...(key && { key }) });
     const keys = service.app.get(KeyCheck);
-    const inventory = service.app.get(InventoryService);
     if (!settle) await database.sql('SELECT present_server_life()');
     await database.sql('CHECKPOINT');
 
@@ -101,7 +99,7 @@ describe('the service gives the list of the moment in the order that is wrong wh
     const list = async () => {
       const [snapshot] = snapshots.slice(-1);
       if (!snapshot) throw new Error('there was no key check');
-      const { plain } = await inventory.list({ snapshot, deadline: deadline() });
+      const { plain } = await service.inventory.list({ snapshot, deadline: deadline() });
       given = (JSON.parse(bodyOf(plain).toString()) as { quantity: number }[]).map(({ quantity }) => quantity).join();
     };
     const acts: Readonly<Record<string, (who: string, pet: string) => unknown>> = {

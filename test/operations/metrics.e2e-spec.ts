@@ -5,7 +5,6 @@ import { runInNewContext } from 'node:vm';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type BatchEnd, batchEnds } from '../../src/database/batcher.ts';
 import { PrismaService } from '../../src/database/prisma.service.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
 import { Log } from '../../src/operations/log.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { listBytes } from '../http/raw-requests.ts';
@@ -183,7 +182,7 @@ describe('GET /metrics', () => {
 
   it('counts a failed round trip once, however many requests have shared it', async () => {
     const end: BatchEnd = { name: 'list', calls: 5, durationMs: 1, failed: true };
-    const ended = new Metrics(service.app.get(PrismaService), service.app.get(InventoryService), service.app.get(Log));
+    const ended = new Metrics(service.app.get(PrismaService), service.inventory, service.app.get(Log));
     ended.onApplicationShutdown();
     const risesIn = await risesOf(async () => batchEnds.publish(await Promise.resolve(end)));
     expect(risesIn('inventory_round_trip_failures_total')).toEqual({ '{trip="list"}': 1 });

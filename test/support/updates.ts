@@ -27,7 +27,7 @@ export type Told = Updated | { readonly outcome: ErrorCode; readonly tag?: strin
 
 /** Makes an update past HTTP: the updates of one turn of the event loop arrive together. */
 export async function setQuantity(
-  inventory: InventoryContract,
+  { inventory }: { readonly inventory: InventoryContract },
   update: Partial<QuantityUpdate>,
   patienceMs = 9_000,
 ): Promise<Told> {

@@ -1,19 +1,14 @@
 import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { startService, type TestService } from '../../../test/support/service.js';
+import { readStock } from '../../../test/support/stock-lists.js';
 import { NotApplied, sqlstateOf } from '../../database/database-failure.js';
 import { PrismaService } from '../../database/prisma.service.js';
-import { InventoryService } from '../inventory.service.js';
 
 let service: TestService;
 
 beforeAll(async () => {
   service = await startService({ settings: { FAST: 'off' } });
 });
-
-const list = (patienceMs: number) =>
-  service.app
-    .get(InventoryService)
-    .list({ snapshot: { life: null, transactions: '' }, deadline: performance.now() + patienceMs });
 
 /** The transactions that read the stock. */
 function watchReadings() {
@@ -24,7 +19,7 @@ function watchReadings() {
 
 it('a reading may take 25 s', async () => {
   const readings = watchReadings();
-  await list(9_000);
+  await readStock(service);
   expect(readings.mock.lastCall?.[1]).toMatchObject({ timeout: 25_000 }); // docs/interface.md
 });
 
@@ -35,7 +30,7 @@ it('a reading is tried once without a lock, and fails then, when inventory_item 
   const undo = 'BEGIN; DROP TYPE inventory_item; ALTER TABLE kept_aside RENAME TO inventory_item; COMMIT';
   onTestFinished(() => service.sql(undo).then(() => undefined));
   const readings = watchReadings();
-  const failure = await list(9_000).catch((error: unknown) => error);
+  const failure = await readStock(service).catch((error: unknown) => error);
   expect(sqlstateOf(failure)).toBe('42809'); // wrong_object_type
   expect(readings).toHaveBeenCalledTimes(2);
 });
@@ -47,7 +42,7 @@ it('a reading is not tried again in the last 400 ms, in which the database has t
   const timers = vi.spyOn(globalThis, 'setTimeout');
   const cleared = vi.spyOn(globalThis, 'clearTimeout');
   onTestFinished(() => void vi.restoreAllMocks());
-  await expect(list(390)).rejects.toBeInstanceOf(NotApplied);
+  await expect(readStock(service, 390)).rejects.toBeInstanceOf(NotApplied);
   expect(readings).toHaveBeenCalledOnce();
   const delays = timers.mock.calls.map(([, ms]) => ms);
   expect(delays).toContain(400);

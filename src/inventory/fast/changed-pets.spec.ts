@@ -7,7 +7,6 @@ import { type FaultyPostgres, startFaultyPostgres } from '../../../test/support/
 import { type TestService, startService } from '../../../test/support/service.js';
 import { applyMigrations } from '../../migrations/migrations.js';
 import { PrismaService } from '../../database/prisma.service.js';
-import { InventoryService } from '../inventory.service.js';
 
 const PETS = 2_500;
 const FUTURE = '4611686018427387904';
@@ -33,7 +32,6 @@ beforeEach(async () => {
 
 const sql = (statement: string) => owner.query(statement);
 const expectLists = () => expectExact(owner, [service, another]);
-const countsOf = ({ app }: TestService) => app.get(InventoryService).counts;
 
 function watchStatements() {
   const sent = vi.spyOn(service.app.get(PrismaService), '$queryRawUnsafe');
@@ -43,14 +41,14 @@ function watchStatements() {
 
 describe('the list is patched', () => {
   it('after updates, and not read while nothing changes', async () => {
-    const { readings, patches } = countsOf(service);
+    const { readings, patches } = service.inventory.counts;
     for (let quantity = 1; quantity <= 5; quantity++) {
       await (quantity % 2 ? service : another).update(quantity, quantity + 10);
       await sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 2000`);
       await expectLists();
       await expectLists();
     }
-    expect(countsOf(service)).toMatchObject({ readings, patches: patches + 5 });
+    expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 5 });
   });
 
   it('after 4,096 changes, and read whole after more, even if all are of one pet', async () => {
@@ -68,10 +66,10 @@ describe('the list is patched', () => {
         'readings',
       ],
     ] as const) {
-      const before = countsOf(service)[count];
+      const before = service.inventory.counts[count];
       await sql(changes);
       await expectLists();
-      expect(countsOf(service)[count]).toBe(before + 1);
+      expect(service.inventory.counts[count]).toBe(before + 1);
       const [statement = '', ...values] = sent.mock.calls.findLast(([text]) => text.includes('recent')) ?? [];
       const { rows } = await owner.query<{ changes: unknown[] }>(statement, values);
       expect(rows[0]?.changes.length).toBeLessThanOrEqual(4_097); // it does not look up the others
@@ -81,13 +79,13 @@ describe('the list is patched', () => {
   it('for an hour, and an older one is read whole', async () => {
     const clock = vi.spyOn(Date, 'now');
     onTestFinished(() => clock.mockRestore());
-    const { readings, patches } = countsOf(service);
+    const { readings, patches } = service.inventory.counts;
     for (const minutes of [50, 60, 60.001]) {
       clock.mockReturnValue(Date.now() + minutes * 60_000);
       await service.update(1, Math.ceil(minutes) + PETS);
       await expectLists();
     }
-    expect(countsOf(service)).toMatchObject({ readings: readings + 1, patches: patches + 2 });
+    expect(service.inventory.counts).toMatchObject({ readings: readings + 1, patches: patches + 2 });
     // A list is as old as the beginning of its reading.
     const begun = vi.spyOn(service.app.get(PrismaService), '$transaction');
     onTestFinished(() => begun.mockRestore());
@@ -97,7 +95,7 @@ describe('the list is patched', () => {
       await service.update(1, quantity);
       await expectLists();
     }
-    expect(countsOf(service)).toMatchObject({ readings: readings + 3, patches: patches + 2 });
+    expect(service.inventory.counts).toMatchObject({ readings: readings + 3, patches: patches + 2 });
   });
 
   it.each([
@@ -106,16 +104,16 @@ describe('the list is patched', () => {
     `unrecorded_change VALUES ('${FUTURE}')`,
   ])('after "migrate" when there are rows from a server whose transaction ids lie ahead: %s', async (rows) => {
     await sql(`INSERT INTO ${rows}`);
-    const { readings } = countsOf(service);
+    const { readings } = service.inventory.counts;
     await service.update(1, 10_001);
     await expectLists();
-    expect(countsOf(service).readings).toBeGreaterThan(readings);
+    expect(service.inventory.counts.readings).toBeGreaterThan(readings);
     await applyMigrations(postgres.url);
     await expectLists();
-    const { patches } = countsOf(service);
+    const { patches } = service.inventory.counts;
     await service.update(1, 10_002);
     await expectLists();
-    expect(countsOf(service).patches).toBe(patches + 1);
+    expect(service.inventory.counts.patches).toBe(patches + 1);
   });
 
   it('by looking up only the changes and their pets, however many there are', async () => {
@@ -151,7 +149,7 @@ describe.each(['', ...(hasPooler() ? [' behind a pooler'] : [])])('services%s th
 
   /** Several at once, so that a pooler spreads them over its sessions. */
   const lists = () => Promise.all([...services, ...services, ...services].map(({ list }) => list()));
-  const readings = () => services.map((each) => countsOf(each).readings);
+  const readings = () => services.map((each) => each.inventory.counts.readings);
 
   it('read the stock whole once after each reset of the statistics under load, and otherwise only changes', async () => {
     await lists();

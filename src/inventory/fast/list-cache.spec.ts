@@ -3,21 +3,19 @@ import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { TcpProxy } from '../../../faults/tcp-proxy.js';
 import { type FaultyPostgres, startFaultyPostgres } from '../../../test/support/postgres-server.js';
 import { type TestService, startService } from '../../../test/support/service.js';
+import { readStock } from '../../../test/support/stock-lists.js';
 import { PrismaService } from '../../database/prisma.service.js';
-import { InventoryService } from '../inventory.service.js';
 import { MAX_PET_ID } from '../stock.limits.js';
 
 /** Its own, because changes in another database of a server change the snapshot, too. */
 let postgres: FaultyPostgres;
 let service: TestService;
-let inventory: InventoryService;
 let life: string;
 
 beforeAll(async () => {
   postgres = await startFaultyPostgres();
   await postgres.database.setSystem('SET autovacuum = off');
   service = await startService({ databaseUrl: postgres.url, settings: { FAST: 'on' } });
-  inventory = service.app.get(InventoryService);
   life = String((await service.sql('SELECT present_server_life() AS life'))[0]?.['life']);
 });
 beforeEach(async () => {
@@ -31,8 +29,7 @@ const change = () => service.sql('UPDATE inventory_item SET quantity = quantity 
 
 /** The list of a request whose key check saw this. */
 const at = (life: string | null, transactions: string, patienceMs = 9_000) =>
-  inventory.list({ snapshot: { life, transactions }, deadline: performance.now() + patienceMs });
-const readWhole = () => at(null, '');
+  service.inventory.list({ snapshot: { life, transactions }, deadline: performance.now() + patienceMs });
 
 function watchStatements() {
   const sent = vi.spyOn(service.app.get(PrismaService), '$queryRawUnsafe');
@@ -44,37 +41,37 @@ describe('a kept list', () => {
   it('serves while the snapshot stays the same', async () => {
     const transactions = await presentTransactions();
     const list = await at(life, transactions);
-    const { readings, patches, reuses } = inventory.counts;
+    const { readings, patches, reuses } = service.inventory.counts;
     expect(await at(life, transactions)).toBe(list);
-    expect(inventory.counts).toMatchObject({ readings, patches, reuses: reuses + 1 });
+    expect(service.inventory.counts).toMatchObject({ readings, patches, reuses: reuses + 1 });
   });
 
   it('is read whole in another life of the server, even if the snapshot is the same', async () => {
     await at(life, await presentTransactions());
-    const { readings } = inventory.counts;
+    const { readings } = service.inventory.counts;
     await at('another', await presentTransactions());
-    expect(inventory.counts.readings).toBe(readings + 1);
+    expect(service.inventory.counts.readings).toBe(readings + 1);
   });
 
   it('is brought up to date once for all who wait', async () => {
     await at(life, '');
     await change();
     const transactions = await presentTransactions();
-    const { readings, patches } = inventory.counts;
+    const { readings, patches } = service.inventory.counts;
     const lists = await Promise.all(Array.from({ length: 20 }, () => at(life, transactions)));
     expect(new Set(lists).size).toBe(1);
-    expect(inventory.counts).toMatchObject({ readings, patches: patches + 1 });
+    expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 1 });
   });
 
   it('serves who waits with the snapshot that it has got meanwhile', async () => {
     await at(life, '');
     await change();
     const transactions = await presentTransactions();
-    const { patches } = inventory.counts;
+    const { patches } = service.inventory.counts;
     const under = at(life, transactions);
     await nextTurn();
     expect(await at(life, transactions)).toBe(await under);
-    expect(inventory.counts.patches).toBe(patches + 1);
+    expect(service.inventory.counts.patches).toBe(patches + 1);
   });
 
   it.each([0, 1, 2])(
@@ -83,7 +80,7 @@ describe('a kept list', () => {
       await at(life, '');
       await change();
       const transactions = await presentTransactions();
-      const { readings, patches } = inventory.counts;
+      const { readings, patches } = service.inventory.counts;
       const under = at(life, transactions);
       await nextTurn();
       const calls: [string, string][] = [
@@ -94,27 +91,27 @@ describe('a kept list', () => {
       const lists = await Promise.all(calls.map((call) => at(...call)));
       expect(lists.map((list) => list.plain)).toEqual(lists.map(() => lists[0]?.plain));
       await under;
-      expect(inventory.counts).toMatchObject({ readings, patches: patches + 2 });
+      expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 2 });
     },
   );
 
   it('is brought up to date at the next attempt when one has failed', async () => {
     await at(life, '');
-    const { readings, patches } = inventory.counts;
+    const { readings, patches } = service.inventory.counts;
     watchStatements().mockRejectedValueOnce(new Error('Connection terminated unexpectedly'));
     await at(life, '');
-    expect(inventory.counts).toMatchObject({ readings, patches: patches + 1 });
+    expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 1 });
   });
 
   it('begins with sessions that began while the database took no writes, once another one has named its life', async () => {
-    const { database, app, list } = await startService({ settings: { FAST: 'on' } });
+    const { database, inventory, list } = await startService({ settings: { FAST: 'on' } });
     await database.sql('DELETE FROM server_life_token');
     await database.set('default_transaction_read_only', 'on');
     await database.cutSessions();
     await list();
     await database.sql('BEGIN READ WRITE; INSERT INTO server_life_token DEFAULT VALUES; COMMIT');
     for (let again = 0; again < 3; again++) await list();
-    const { reuses, patches } = app.get(InventoryService).counts;
+    const { reuses, patches } = inventory.counts;
     expect(reuses + patches).toBeGreaterThan(0);
   });
 });
@@ -126,18 +123,16 @@ describe('a whole reading', () => {
   ])('of %i pets takes %i statements', async (pets, statements) => {
     await service.database.fill(`SELECT ${MAX_PET_ID} - n, 1, 'sold' FROM generate_series(0, ${pets - 2}) n`); // pet 1 is there
     const sent = watchStatements();
-    await readWhole();
+    await readStock(service);
     expect(sent).toHaveBeenCalledTimes(statements);
   });
 
   it('ends at its deadline although the database has told in time that the history is locked', async () => {
     const settings = { FAST: 'on', REQUEST_DEADLINE_MS: '2500' }; // a statement waits 500 ms for a lock
-    const { app, list, database } = await startService({ databaseUrl: postgres.url, key: service.key, settings });
+    const { inventory, list, database } = await startService({ databaseUrl: postgres.url, key: service.key, settings });
     await list();
     await database.session('LOCK TABLE stock_change; LOCK TABLE inventory_item');
-    const late = app
-      .get(InventoryService)
-      .list({ snapshot: { life, transactions: '' }, deadline: performance.now() + 800 });
+    const late = inventory.list({ snapshot: { life, transactions: '' }, deadline: performance.now() + 800 });
     await expect(late).rejects.toThrow('the database did not begin to respond in time');
   });
 
@@ -149,9 +144,7 @@ describe('a whole reading', () => {
     await service.sql(`INSERT INTO inventory_item SELECT n, 0, 'sold' FROM generate_series(2, 5000) n`);
     network.delayAnswers(600);
     const read = () =>
-      slow.app
-        .get(InventoryService)
-        .list({ snapshot: { life, transactions: '' }, deadline: performance.now() + 2_000 });
+      slow.inventory.list({ snapshot: { life, transactions: '' }, deadline: performance.now() + 2_000 });
     const list = await vi.waitFor(read, 20_000); // a busy machine may begin too late
     expect(list.plain.length).toBeGreaterThan(1e5); // after five answers or more
   });

@@ -11,16 +11,13 @@ import type { QuantityUpdate } from '../inventory.contract.js';
 import { FastInventoryService } from './fast-inventory.service.js';
 
 let service: TestService;
-let inventory: InventoryService;
 
 /** Another process. It ends with the test. */
 const startAnother = (settings = {}) =>
   startService({ databaseUrl: service.databaseUrl, settings: { FAST: 'on', ...settings } });
-const inventoryOf = ({ app }: TestService) => app.get(InventoryService);
 
 beforeAll(async () => {
   service = await startService({ settings: { FAST: 'on' } });
-  inventory = inventoryOf(service);
 });
 beforeEach(async () => {
   await service.sql('DELETE FROM inventory_item');
@@ -28,17 +25,17 @@ beforeEach(async () => {
 
 const pets = (count: number, from = 1) => Array.from({ length: count }, (_, at) => from + at);
 const stockOf = (...petIds: number[]) => service.stock(...petIds.map((pet) => [pet, 0] as const));
-const updateAll = (updates: Partial<QuantityUpdate>[], by = inventory, patienceMs?: number) =>
+const updateAll = (updates: Partial<QuantityUpdate>[], by = service, patienceMs?: number) =>
   Promise.all(updates.map((update) => setQuantity(by, update, patienceMs)));
 
 it('FAST=on chooses the fast service, and FAST=off the plain one', async () => {
-  expect(inventory).toBeInstanceOf(FastInventoryService);
-  expect(inventoryOf(await startAnother({ FAST: 'off' }))).toBeInstanceOf(InventoryService);
+  expect(service.inventory).toBeInstanceOf(FastInventoryService);
+  expect((await startAnother({ FAST: 'off' })).inventory).toBeInstanceOf(InventoryService);
 });
 
 describe('a statement', () => {
   it('takes the updates that wait, and 500 at most', async () => {
-    const fresh = inventoryOf(await startAnother());
+    const fresh = await startAnother();
     const sizes = watchBatches('updates');
     for (const count of [20, 1_100])
       await updateAll(
@@ -64,7 +61,7 @@ describe('a statement', () => {
     await stockOf(1, 2);
     await service.database.set('array_nulls', 'off');
     onTestFinished(() => service.database.set('array_nulls', 'on'));
-    const fresh = inventoryOf(await startAnother());
+    const fresh = await startAnother();
     const sizes = watchBatches('updates');
     expect(await updateAll([{ petId: 1n }, { petId: 2n, ifMatch: ['available-0'] }], fresh)).toMatchObject([
       { outcome: 'done' },
@@ -85,7 +82,7 @@ describe('a statement', () => {
       const holder = await fresh.database.session('LOCK TABLE api_key');
       const first = fresh.update(1, 1);
       await expect.poll(() => service.sql(isChecking)).toHaveLength(1);
-      const second = setQuantity(inventoryOf(fresh), { petId: 2n }, 25_000);
+      const second = setQuantity(fresh, { petId: 2n }, 25_000);
       await letGo(holder);
       expect(await second).toMatchObject({ outcome: 'done' });
       await holder.query('COMMIT');
@@ -106,7 +103,7 @@ describe('a statement', () => {
     await stockOf(...many);
     await service.sql('ALTER TABLE inventory_item ADD CONSTRAINT most CHECK (quantity <= 1000)');
     onTestFinished(() => service.sql('ALTER TABLE inventory_item DROP CONSTRAINT most').then(() => undefined));
-    const fresh = inventoryOf(await startAnother());
+    const fresh = await startAnother();
     const sent = vi.spyOn(StatementConnection.prototype, 'run');
     onTestFinished(() => sent.mockRestore());
     const told = await updateAll(
@@ -123,16 +120,16 @@ describe('a statement', () => {
     const fresh = await startAnother();
     const sent = vi.spyOn(StatementConnection.prototype, 'run');
     onTestFinished(() => sent.mockRestore());
-    expect(await setQuantity(inventoryOf(fresh), { petId: 1n })).toMatchObject({ outcome: 'done' });
+    expect(await setQuantity(fresh, { petId: 1n })).toMatchObject({ outcome: 'done' });
     expect(sent).toHaveBeenCalledTimes(1);
     const sessions = await service.database.sessions();
-    expect(await setQuantity(inventoryOf(fresh), { petId: 404n })).toEqual({ outcome: 'not_found' });
+    expect(await setQuantity(fresh, { petId: 404n })).toEqual({ outcome: 'not_found' });
     expect(sent).toHaveBeenCalledTimes(3);
     expect(await service.database.sessions()).toEqual(sessions);
   });
 
   it('is no second one for a lone update if the first one waited so long for a lock that another wait would be too much', async () => {
-    const fresh = inventoryOf(await startAnother({ REQUEST_DEADLINE_MS: '9000' })); // a lock may take 1,800 ms, and sending needs 2,160
+    const fresh = await startAnother({ REQUEST_DEADLINE_MS: '9000' }); // a lock may take 1,800 ms, and sending needs 2,160
     const isWaiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     const first = await service.database.session('LOCK TABLE inventory_item');
     const update = setQuantity(fresh, { petId: 404n }, 3_000);
@@ -152,13 +149,13 @@ describe('a statement', () => {
         $$BEGIN RAISE 'bound: %', current_setting('transaction_timeout'); END$$;
       CREATE TRIGGER tell_bound BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION tell_bound()`);
     onTestFinished(() => service.sql('DROP FUNCTION tell_bound CASCADE').then(() => undefined));
-    const hasty = inventoryOf(await startAnother({ REQUEST_DEADLINE_MS: '2500' }));
-    await expect(hasty.setQuantity(UPDATE, performance.now() + 9_000)).rejects.toThrow('bound: 2s');
+    const hasty = await startAnother({ REQUEST_DEADLINE_MS: '2500' });
+    await expect(hasty.inventory.setQuantity(UPDATE, performance.now() + 9_000)).rejects.toThrow('bound: 2s');
   });
 
   it.each([3_600_000, -3_600_000])('is executed after the clock of the database was set %i ms ahead', async (byMs) => {
     await stockOf(1);
-    const early = inventoryOf(await startAnother());
+    const early = await startAnother();
     const now = performance.now.bind(performance);
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + byMs);
     onTestFinished(() => clock.mockRestore());
@@ -190,7 +187,7 @@ describe('updates with the keys of others', () => {
   });
 
   it('cause no deadlock between two processes that update many pets in opposite order', async () => {
-    const other = inventoryOf(await startAnother());
+    const other = await startAnother();
     const deadlocks = 'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()';
     const before = await service.database.sql(deadlocks);
     const many = pets(100);
