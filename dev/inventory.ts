@@ -24,7 +24,7 @@ try {
     env: { ...process.env, DATABASE_URL: present ?? database?.url },
     stdio: 'inherit',
   });
-  process.on('SIGTERM', () => command.kill('SIGTERM'));
+  for (const signal of ['SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => command.kill(signal));
   const [code] = (await once(command, 'exit')) as [number | null];
   process.exitCode = code ?? 1;
   await database?.stop();

@@ -100,8 +100,9 @@ function decode(bytes: Buffer): string {
 }
 
 const STRING = /"(?:[^"\\]|\\.)*"/g;
-/** Outside of strings: another quotation mark, a backslash, or a name. `a=1` is what a form would send. */
-const MISQUOTES = /['`\\\u2018-\u201f\u00ab\u00bb\uff02\uff07]|(?:^|[{,"])\s*[a-z_$][\w$]*\s*[:"]|^\s*[a-z_]\w*=./i;
+/** Outside of strings: another quotation mark, a backslash, a caret, a doubled quote, or a name. `a=1` is what a form would send. */
+const MISQUOTES =
+  /['`\\^\u00b4\u2032\u2033\u2018-\u201f\u00ab\u00bb\uff02\uff07]|"{4}|(?:^|[{,"])\s*[a-z_$][\w$]*\s*[:"]|^\s*[a-z_]\w*=./i;
 
 /** Whether a text that is not JSON looks like JSON whose double quotes a shell has removed, escaped or replaced. */
 const isMisquoted = (text: string) => MISQUOTES.test(text.replace(STRING, '""'));

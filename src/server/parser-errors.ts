@@ -4,7 +4,7 @@ import { ApiError } from '../errors/api-error.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
 import type { ApiRequest } from '../http/request-context.js';
 import { errorHeaders, SECURITY_HEADERS } from '../http/responses.js';
-import { HTTP_VERSIONS, MAX_TARGET_LENGTH, targetTooLong } from './request-head.js';
+import { HTTP_VERSIONS, MAX_TARGET_LENGTH, TARGET_MALFORMED, methodNotServed, targetTooLong } from './request-head.js';
 import type { Connection } from './request-turns.js';
 import { type ParserError, UnknownMethodConnection, requestOfUnknownMethod } from './unknown-method.js';
 
@@ -80,6 +80,7 @@ function afterResponse(response: ServerResponse, act: () => void): void {
 /** Messages, by code or reason, for requests that are well-formed, or would be if they had arrived whole. */
 const WELL_FORMED: Readonly<Record<string, string>> = {
   HPE_INVALID_EOF_STATE: 'The request did not arrive whole.',
+  HPE_INVALID_URL: TARGET_MALFORMED, // also of one that another scheme allows
   HPE_PAUSED_H2_UPGRADE: HTTP_VERSIONS,
   'Invalid HTTP version': HTTP_VERSIONS,
   'Content-Length overflow': 'The Content-Length is beyond all bounds.',
@@ -94,6 +95,7 @@ function readParserError({ code, reason, rawPacket }: ParserError): ApiError {
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return new ApiError('payload_too_large', chunks);
   if (reason === 'Chunk size overflow') return new ApiError('payload_too_large', BODY_TOO_LARGE);
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new ApiError('request_timeout');
+  if (reason === 'Invalid method for HTTP/x.x request') return methodNotServed(); // of RTSP, and its head came in pieces
   return new ApiError('bad_request', WELL_FORMED[code ?? ''] ?? WELL_FORMED[reason ?? '']);
 }
 

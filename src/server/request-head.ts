@@ -12,9 +12,15 @@ const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
 const ORIGIN = /^https?:\/\/[^/?]+(?:\/|(?=\?)|$)/i;
 const ALLOW = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
 
+export const TARGET_MALFORMED = 'The request target is malformed.';
+
 const badRequest = (message: string) => new ApiError('bad_request', message);
 export const targetTooLong = () =>
   new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
+
+/** Without the target, which would tell the methods of its path. */
+export const methodNotServed = () =>
+  new ApiError('method_not_allowed', `This service takes ${ALLOW.Allow} only.`, ALLOW);
 
 /** Refuses what Node.js lets pass: a missing or malformed Host (RFC 9112 section 3.2), unknown transfer codings (6.1). */
 export function validateHead(request: ApiRequest): ApiError | undefined {
@@ -43,7 +49,7 @@ function validateTarget(request: ApiRequest): ApiError | undefined {
   if (method === 'CONNECT') return new ApiError('method_not_allowed', 'This service is no proxy.', ALLOW);
   const target = url.replace(ORIGIN, '/');
   const isSound = target.startsWith('/') || (target === '*' && method === 'OPTIONS');
-  if (!isSound || target.includes('#')) return badRequest('The request target is malformed.');
+  if (!isSound || target.includes('#')) return badRequest(TARGET_MALFORMED);
   request.url = target.replaceAll('%', '%25');
   return undefined;
 }

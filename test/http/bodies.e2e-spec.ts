@@ -137,6 +137,8 @@ describe('PATCH /v1/inventory/:petId, a body that is not JSON', () => {
   it.each([
     ...['{quantity:5}', '{quantity: 5}', '{quantity:', '{"quantity:5}', '{quantity":5}', ' { $quantity : 5 }'], // removed
     ...[`'{"quantity":5}'`, `'{quantity:5}'`, `'{"quantity":`, `{'quantity':5}`, "''", '`{"quantity":5}`'], // others
+    ...['^{"quantity^":5}', '{^"quantity^":5}', '{"""quantity""":5}', '"{""quantity"":5}"'], // of cmd.exe
+    ...['{\u00b4quantity\u00b4:5}', '{\u2032quantity\u2032:5}', '{\u2033quantity\u2033:5}'],
     ...['{\\"quantity\\":5}', '{""quantity"":5}', '{`"quantity`":5}', '"{"quantity":5}"', `"{'quantity':5}`], // escaped
     ...[
       '{\u201cquantity\u201d:5}',
@@ -156,7 +158,15 @@ describe('PATCH /v1/inventory/:petId, a body that is not JSON', () => {
       '{"quantity":True}',
       '<quantity/>',
     ],
-    ...['five', '{"quantity":0x5}', '{"quantity":5,"quantity"}', '[{"quantity":5]', '5 5'],
+    ...[
+      'five',
+      '{"quantity":0x5}',
+      '{"a":"^","quantity":}',
+      '{"a" "b":5}',
+      '{"quantity":5,"quantity"}',
+      '[{"quantity":5]',
+      '5 5',
+    ],
   ])('is said to be no JSON alone: %s', (body) => expectRefused(refused.notJson, JSON_TYPE, body));
 });
 

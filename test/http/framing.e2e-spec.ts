@@ -120,6 +120,18 @@ describe('a request with a method that Node.js does not know', () => {
     expect(await raw.lastAnswer(connection)).toEqual(expected);
   });
 
+  it.each(['DESCRIBE', 'GET_PARAMETER', 'PLAY'])(
+    'gets 405 if it is of RTSP and comes in pieces: %s',
+    async (method) => {
+      const connection = await send();
+      for (const byte of list(method)) {
+        connection.send(byte);
+        await pause(0);
+      }
+      expect(await raw.lastAnswer(connection)).toEqual(refused.otherProtocol);
+    },
+  );
+
   it('gets 405 when the client then sends no more', async () => {
     const connection = await send(list('FOO'));
     connection.finish();

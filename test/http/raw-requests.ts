@@ -13,7 +13,6 @@ export const MALFORMED_HEADS: readonly [name: string, bytes: string][] = [
   ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
   ['a version without a digit', 'GET / HTTP/a.b\r\nHost: a\r\n\r\n'],
   ['a method without a target', 'FOO\r\nHost: a\r\n\r\n'],
-  ['a method and a version alone', 'FOO HTTP/1.1\r\nHost: a\r\n\r\n'],
   ['a space before an unknown method', ' FOO / HTTP/1.1\r\nHost: a\r\n\r\n'],
   ['another character behind an unknown method', 'FOO(/ HTTP/1.1\r\nHost: a\r\n\r\n'],
   ['an unknown method with a header without a colon', 'FOO / HTTP/1.1\r\nHost: a\r\nnonsense\r\n\r\n'],
@@ -41,6 +40,9 @@ export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: Who
   ['HTTP/1.2', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n', refused.httpVersion],
   ['HTTP/3.0', 'FOO / HTTP/3.0\r\nHost: a\r\n\r\n', refused.httpVersion],
   ['an unknown method without Host', 'FOO / HTTP/1.1\r\n\r\n', refused.noHost],
+  ['no target', 'FOO HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
+  ['a URN as target', 'GET urn:isbn:1 HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
+  ['a host as target', 'FOO a:80 HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
   ['an unknown method with *', 'FOO * HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
   [
     'an unknown method with a long target',
