@@ -11,6 +11,8 @@ const [needed] = /\d+/.exec(manifest.engines.node);
 const script = relative(fileURLToPath(project), process.argv[1] ?? '');
 const isProduction = script.startsWith('dist') || process.env.npm_lifecycle_event === 'postinstall';
 const everything = 'npm ci --include=dev --include=optional';
+/** Written at the end of an installation by npm, pnpm and yarn. */
+const DONE = ['.package-lock.json', '.modules.yaml', '.yarn-state.yml', '.yarn-integrity'];
 
 const fault = parseInt(process.versions.node) < needed ? nodeFault() : packageFault();
 if (fault) {
@@ -30,6 +32,9 @@ function nodeFault() {
 function packageFault() {
   const names = Object.keys({ ...manifest.dependencies, ...(isProduction ? {} : manifest.devDependencies) });
   const missing = names.find((name) => !existsSync(new URL(`node_modules/${name}`, project)));
-  if (missing) return `The package ${missing} is not installed. Type: ${isProduction ? 'npm ci' : everything}`;
+  const advice = `Type: ${isProduction ? 'npm ci' : everything}`;
+  if (missing) return `The package ${missing} is not installed. ${advice}`;
+  if (!DONE.some((name) => existsSync(new URL(`node_modules/${name}`, project))))
+    return `The installation did not finish. ${advice}`;
   if (!existsSync(process.argv[1])) return `${script} is not built. Type: npm run build`;
 }

@@ -30,6 +30,7 @@ describe.skipIf(process.platform === 'win32')('an installation', () => {
     onTestFinished(() => rmSync(folder, { recursive: true }));
     for (const name of [...Object.keys({ ...manifest.dependencies, ...manifest.devDependencies }), '.bin'])
       mkdirSync(packages(name), { recursive: true });
+    writeFileSync(packages('.package-lock.json'), '{}');
     for (const file of ['link-node.js', 'own-node.js', 'installed.js', 'prisma.ts', 'build.ts'])
       cpSync(`dev/${file}`, join(folder, 'dev', file));
     for (const file of ['start.ts', 'inventory.ts'])
@@ -110,7 +111,7 @@ describe.skipIf(process.platform === 'win32')('an installation', () => {
     expect(run('start')).toEqual([1, `${fault}. Install it, then type: npm ci\n`]);
   });
 
-  it.each(['start', 'dev', 'inventory', 'generate', 'prisma'] as const)(
+  it.each(['start', 'dev', 'inventory', 'generate', 'prisma', 'faults', 'bench'] as const)(
     'says in one line of npm run %s that packages are missing',
     (script) => {
       rmSync(packages('prisma'), { recursive: true });
@@ -119,6 +120,14 @@ describe.skipIf(process.platform === 'win32')('an installation', () => {
       expect(run(script)).toEqual([1, `The package @nestjs/common is not installed. Type: ${everything}\n`]);
     },
   );
+
+  it('says in one line that npm did not finish, which writes its list of packages last', () => {
+    rmSync(packages('.package-lock.json'));
+    expect(run('start')).toEqual([1, `The installation did not finish. Type: ${everything}\n`]);
+    expect(run('start:prod')).toEqual([1, 'The installation did not finish. Type: npm ci\n']);
+    writeFileSync(packages('.modules.yaml'), '');
+    expect(run('start')).toEqual([0, 'start.ts\n']);
+  });
 
   it('needs no development packages for production, but a build', () => {
     for (const name of Object.keys(manifest.devDependencies)) rmSync(packages(name), { recursive: true });
