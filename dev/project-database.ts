@@ -77,9 +77,9 @@ export function noteAddress(address: string): void {
   writeFileSync(addressFile, `${process.pid} ${address}`);
 }
 
-/** It listens to this machine alone, and speaks no TLS, whatever PGSSLMODE says. */
+/** It listens to this machine alone, and speaks no TLS, whatever PGSSLMODE and its like say. */
 function urlWithoutTls(url: string, database = 'inventory'): string {
-  return `${url.replace(/postgres$/, database)}?sslmode=disable`;
+  return `${url.replace(/postgres$/, database)}?sslmode=disable&channel_binding=disable&sslnegotiation=postgres`;
 }
 
 /** As BOOTSTRAP_API_KEY has it. */

@@ -9,7 +9,9 @@ const proxy = { NODE_USE_ENV_PROXY: '1', HTTP_PROXY: 'http://127.0.0.1:9', HTTPS
 
 /** @returns the exit code of the check for a server that is live and not ready */
 async function check(host: string, path: string, settings: NodeJS.ProcessEnv = {}): Promise<unknown> {
-  const server = createServer(({ url }, answer) => answer.writeHead(url === '/health/live' ? 200 : 503).end());
+  const server = createServer({ maxHeaderSize: 8_192 }, ({ url }, answer) =>
+    answer.writeHead(url === '/health/live' ? 200 : 503).end(),
+  );
   onTestFinished(() => void server.close());
   await once(server.listen(0, host), 'listening');
   const env = { HOST: host, PORT: String((server.address() as AddressInfo).port), ...proxy, ...settings };
@@ -23,6 +25,7 @@ it.each(['0.0.0.0', '::', '', '127.0.0.1', '::1', 'localhost'])(
   async (host) => {
     expect(await check(host, '/health/live')).toBe(0);
     expect(await check(host, '/health/live', { NO_PROXY: 'example.com', no_proxy: 'example.com' })).toBe(0);
+    expect(await check(host, '/health/live', { NODE_OPTIONS: '--max-http-header-size=10' })).toBe(0);
     expect(await check(host, '/health/ready')).toBe(1);
     expect(await check(host, '/health/live', { PORT: '9' })).toBe(1);
   },

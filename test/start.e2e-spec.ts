@@ -151,7 +151,7 @@ describe('npm start', { timeout: 120_000 }, () => {
   });
 
   it('prints a new key when the last one is revoked, and reads an empty setting as unset', async () => {
-    const unset = { DATABASE_URL: '', BOOTSTRAP_API_KEY: '' };
+    const unset = { DATABASE_URL: '', BOOTSTRAP_API_KEY: '', PGSSLNEGOTIATION: 'direct', PGCHANNELBINDING: 'require' };
     const keys = (...args: string[]) => {
       const env = { ...process.env, ...unset };
       const program = ['dev/inventory.ts', 'keys', ...args];
