@@ -75,7 +75,8 @@ This operation is **experimental**: the shape of its request may change before i
     ApiHeader({
       name: 'If-Match',
       required: false,
-      description: 'One or more tags of the item in double quotes, separated by commas. `*` matches every state.',
+      description: `One or more tags of the item in double quotes, separated by commas. \`*\` matches every state. A weak tag or a tag
+with a suffix never matches. A proxy that compresses makes such tags of \`ETag\`, so write the tag from status and quantity.`,
       schema: { type: 'string', pattern: ENTITY_TAG_LIST.source },
       example: EXAMPLE_TAG,
     }),
@@ -120,7 +121,10 @@ it out: the first reason stays.`,
       forbidden: { message: lacksScope('inventory:write') },
       not_found: { description: 'The requested resource could not be found.' },
       idempotency_key_reused: {},
-      precondition_failed: { headers: entityTag('The present tag of the item.', '"available-9"') },
+      precondition_failed: {
+        description: '`If-Match` does not hold. `message` says whether the stock has changed or a tag cannot match.',
+        headers: entityTag('The present tag of the item.', '"available-9"'),
+      },
       payload_too_large: { message: BODY_TOO_LARGE },
       unsupported_media_type: {},
       service_unavailable: {
