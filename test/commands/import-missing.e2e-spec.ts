@@ -4,7 +4,7 @@ import { IMPORT_CSV, inventory, outcomeOf, startInventory, untilSessionOf } from
 
 useImportStore(SHEET, 'recorded');
 
-describe('--missing remove', () => {
+describe('inventory import --missing remove', () => {
   it('keeps what came or changed after the file was made, as the end mark tells', async () => {
     const { stdout } = await store.inventory('export', '--end-mark');
     expect(stdout).toMatch(/\n# end \d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\n$/);
@@ -56,8 +56,10 @@ describe('--missing remove', () => {
     await writer.query('COMMIT');
     expect((await outcome).summary).toMatchObject({ removed: 0, kept: 1 });
   });
+});
 
-  it('has a mark that an open writer cannot make untrue', async () => {
+describe('the end mark of an export', () => {
+  it('waits for a writer that is still open, so that the export has what the writer commits', async () => {
     const writer = await store.database.session(`INSERT INTO inventory_item VALUES (88, 1, 'sold')`);
     await store.sql('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2'); // with a higher id
     const child = startInventory(store.url, ['export', '--end-mark']);
@@ -67,7 +69,7 @@ describe('--missing remove', () => {
     expect((await exported).stdout).toContain('\n88,1,sold\n');
   });
 
-  it('has a bare mark if a writer stays open for ten seconds, and the export says why', async () => {
+  it('is bare if a writer stays open for ten seconds, and the export says why', async () => {
     const writer = await store.database.session(`INSERT INTO inventory_item VALUES (88, 1, 'sold')`);
     await store.sql('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2'); // with a higher id
     const { code, stdout, stderr } = await store.inventory('export', '--end-mark');
@@ -78,7 +80,7 @@ describe('--missing remove', () => {
     );
   });
 
-  it('has a bare mark if the role may not read the history, and the export says why', async () => {
+  it('is bare if the role may not read the history, and the export says why', async () => {
     const role = `reader_${process.pid}`;
     await store.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'; GRANT SELECT ON inventory_item TO ${role}`);
     onTestFinished(() => store.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`).then(() => undefined));
