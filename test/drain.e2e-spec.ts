@@ -81,8 +81,7 @@ describe('the drain', () => {
     const service = await startService();
     const holder = await service.database.session('LOCK TABLE api_key'); // the key check waits, so the list has not asked for a connection
     const list = service.list();
-    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    await expect.poll(() => service.sql(waiting)).toHaveLength(1);
+    await expect.poll(() => service.database.waitingForLocks()).toBe(1);
     const closed = service.app.close();
     await pause(100);
     await holder.end();

@@ -141,8 +141,7 @@ describe('inventory history cursor', () => {
     waiting.query('UPDATE inventory_item SET quantity = 5').catch(() => undefined);
     await database.session('LOCK TABLE api_key IN ROW EXCLUSIVE MODE');
     await (await createDatabase()).session('LOCK TABLE stock_change IN ROW EXCLUSIVE MODE');
-    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'relation'`;
-    await expect.poll(() => store.sql(waits)).toHaveLength(1);
+    await expect.poll(() => database.waitingForLocks()).toBe(1);
     expect(await cursor()).toEqual(printed('4\n'));
     await Promise.all([holder.end(), waiting.end()]);
 

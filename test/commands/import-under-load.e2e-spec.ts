@@ -145,9 +145,7 @@ describe('inventory export', () => {
     const rewriter = await rewriteStock();
     const exported = inventory(url, ['export']);
     const compared = inventory(url, [...IMPORT_CSV, '--dry-run'], stockOf(20));
-    const waiting = () =>
-      service.sql(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'relation'`);
-    await expect.poll(waiting).toHaveLength(2);
+    await expect.poll(() => service.database.waitingForLocks()).toBe(2);
     await rewriter.query('COMMIT');
     expect(await exported).toEqual(printed(stockOf(20)));
     expect((await compared).stderr).toContain(`0 added, 0 changed, ${PETS} unchanged, 0 removed`);

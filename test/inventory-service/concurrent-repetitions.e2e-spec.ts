@@ -125,8 +125,7 @@ eachService(({ start }) => {
       const key = randomUUID();
       const first = await service.database.session(`LOCK TABLE inventory_item; ${record(1, key, tag)}`);
       const repetition = update({ key, ...(tag && { ifMatch: `"${tag}"` }) });
-      const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'relation'`;
-      await expect.poll(() => service.sql(waiting), { interval: 10 }).toHaveLength(1);
+      await expect.poll(() => service.database.waitingForLocks(), { interval: 10 }).toBe(1);
       await first.query(`${change}; COMMIT`);
       expect(await repetition).toEqual(replayed('1', 11));
     });

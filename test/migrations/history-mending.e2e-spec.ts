@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { LOCK_WITHIN_MS, mendHistory } from '../../src/history/history-mending.js';
 import { applyMigrations } from '../../src/migrations/migrations.js';
 import { createDatabase, type Database } from '../support/database.ts';
-import { folderWithLater, later, WAITING } from './later-migration.ts';
+import { folderWithLater, later } from './later-migration.ts';
 
 /** A transaction id of another server. */
 const AHEAD = '4611686018427387904';
@@ -140,7 +140,7 @@ describe('migrations', () => {
       const writer = await database.session('LOCK TABLE stock_change IN ROW EXCLUSIVE MODE');
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
       const applied = applyMigrations(database.url).catch(() => undefined); // a busy machine may exceed the lock's time
-      await expect.poll(() => rows(WAITING), { interval: 10 }).toHaveLength(1);
+      await expect.poll(() => database.waitingForLocks(), { interval: 10 }).toBe(1);
       await client.query(`SELECT setval(${SEQUENCE}, 6000)`);
       await writer.query('COMMIT');
       await applied;

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { pathToFileURL } from 'node:url';
 import { onTestFinished } from 'vitest';
 
+/** The name of the migration that comes after the project's. */
 export const later = '99990101000000_later';
-export const WAITING = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
 
 /** The project's migrations, and one that comes after them. */
 export function folderWithLater(): URL {

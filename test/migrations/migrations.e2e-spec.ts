@@ -11,7 +11,7 @@ import { applyMigrations, pendingMigrations } from '../../src/migrations/migrati
 import { Failure, OWN_UNIQUE_INDEXES } from '../../src/errors/error-text.js';
 import { readSettings } from '../../src/settings.js';
 import { createDatabase, type Database } from '../support/database.ts';
-import { folderWithLater, later, WAITING } from './later-migration.ts';
+import { folderWithLater, later } from './later-migration.ts';
 
 const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
 const first = String(names[0]);
@@ -251,7 +251,7 @@ describe('migrations', () => {
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
       const from = performance.now();
       const failure = applyMigrations(database.url, folderWithLater()).catch((error: unknown) => error);
-      await expect.poll(() => database.sql(WAITING), { interval: 10 }).toHaveLength(1);
+      await expect.poll(() => database.waitingForLocks(), { interval: 10 }).toBe(1);
       const over = performance.now() + 60_000;
       const clock = vi
         .spyOn(performance, 'now')

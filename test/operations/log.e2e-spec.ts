@@ -151,8 +151,7 @@ describe('the log', () => {
     const connection = await Connection.open(shared.port);
     const headers = `Host: x\r\nX-Request-Id: gone\r\nAuthorization: Bearer ${bootstrap}`;
     connection.send(`GET /v1/inventory HTTP/1.1\r\n${headers}\r\n\r\n`);
-    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    await expect.poll(() => database.sql(waits)).toHaveLength(1);
+    await expect.poll(() => database.waitingForLocks()).toBe(1);
     const from = performance.now();
     await pause(50);
     const waitedMs = performance.now() - from;

@@ -130,10 +130,9 @@ describe('a statement', () => {
 
   it('is no second one for a lone update if the first one waited so long for a lock that another wait would be too much', async () => {
     const fresh = await startAnother({ REQUEST_DEADLINE_MS: '9000' }); // a lock may take 1,800 ms, and sending needs 2,160
-    const isWaiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     const first = await service.database.session('LOCK TABLE inventory_item');
     const update = setQuantity(fresh, { petId: 404n }, 3_000);
-    await expect.poll(() => service.sql(isWaiting)).toHaveLength(1);
+    await expect.poll(() => service.database.waitingForLocks()).toBe(1);
     const second = await service.database.session();
     const locked = second.query('BEGIN; LOCK TABLE inventory_item');
     await pause(1_200);
