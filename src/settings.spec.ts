@@ -178,6 +178,8 @@ describe('readSettings', () => {
     ],
     ['postgresql://u:secret@db/x?sslmode=disable&sslnegotiation=direct', 'must have an sslmode other than disable'],
     ['postgresql://u:secret@db/x?sslmode=require&sslnegotiation=x', 'must have one of these as sslnegotiation'],
+    ['postgresql://u:secret@db/x?slmode=require', 'has the parameter slmode, which'],
+    ['postgresql://u:secret@db/x?mode=verify-full', 'has the parameter mode, which'],
     ...['sslcrl', 'sslcrldir', 'ssl_min_protocol_version', 'sslcertmode', 'sslpassword', 'ssl_mode', 'sslaccept'].map(
       (name) => [`postgresql://u:secret@db/x?${name}=secret`, 'must ask for TLS by sslmode, '],
     ),
@@ -226,7 +228,12 @@ describe('readSettings', () => {
   it.each(
     [
       ['gssencmode=disable', 'gssencmode=prefer', 'sslcertmode=allow', 'sslsni=1', 'sslcompression=0'],
-      ['ssl_min_protocol_version=TLSv1.2', 'min_protocol_version=3.0', 'sslnegotiation=postgres'],
+      [
+        'ssl_min_protocol_version=TLSv1.2',
+        'ssl_max_protocol_version=TLSv1.3',
+        'min_protocol_version=3.0',
+        'sslnegotiation=postgres',
+      ],
     ].flat(),
   )('takes %s, which promises nothing more than what holds', (parameter) => {
     const address = `${DATABASE_URL}?${parameter}`;
@@ -245,6 +252,8 @@ describe('readSettings', () => {
     ['PGSSLCRLDIR', '/crl', [TLS], [TCP, SOCKET, `${TCP}?sslmode=disable`]],
     ['PGSSLMINPROTOCOLVERSION', 'TLSv1.3', [TLS], [TCP, SOCKET]],
     ['PGSSLMINPROTOCOLVERSION', 'TLSv1.2', [], [TCP, TLS, SOCKET]],
+    ['PGSSLMAXPROTOCOLVERSION', 'TLSv1.2', [TLS], [TCP, SOCKET]],
+    ['PGSSLSNI', '0', [TLS], [TCP, SOCKET]],
     ['PGREQUIREPEER', 'postgres', [SOCKET], [TCP, TLS]],
     ['PGHOSTADDR', '10.0.0.1', [TCP, TLS, SOCKET], []],
     ['PGSERVICE', 'shop', [TCP, TLS, SOCKET], []],

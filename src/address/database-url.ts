@@ -52,6 +52,7 @@ const HARMLESS: Readonly<Record<string, RegExp>> = {
   sslcertmode: /^allow$/,
   sslcompression: /^0$/,
   sslsni: /^1$/,
+  ssl_max_protocol_version: /^TLSv1\.3$/,
   ssl_min_protocol_version: /^TLSv1(?:\.[12])?$/,
 };
 const isHarmless = (name: string, value: string) => HARMLESS[name]?.test(value) ?? false;
@@ -64,6 +65,8 @@ const ENVIRONMENT: Readonly<Record<string, readonly [string, 'all' | 'TLS' | 'TC
   PGSSLCRL: ['sslcrl', 'TLS'],
   PGSSLCRLDIR: ['sslcrldir', 'TLS'],
   PGSSLMINPROTOCOLVERSION: ['ssl_min_protocol_version', 'TLS'],
+  PGSSLMAXPROTOCOLVERSION: ['ssl_max_protocol_version', 'TLS'],
+  PGSSLSNI: ['sslsni', 'TLS'],
   PGSSLCERTMODE: ['sslcertmode', 'TCP'],
   PGSSLNEGOTIATION: ['sslnegotiation', 'TCP'],
   PGGSSENCMODE: ['gssencmode', 'TCP'],
@@ -183,8 +186,8 @@ function withoutEmptyHost(rest: string, identity = '', port = ''): string {
 function refuseParameters({ searchParams }: URL): void {
   for (const [name, value] of searchParams) {
     const plain = name.toLowerCase();
-    if (SUPPORTED.includes(name) || isHarmless(name, value) || !PROMISES.test(plain.replaceAll(/[^a-z]/g, '')))
-      continue;
+    const isPromise = PROMISES.test(plain.replaceAll(/[^a-z]/g, '')) || /^(?:require|verify)/i.test(value);
+    if (SUPPORTED.includes(name) || isHarmless(name, value) || !isPromise) continue;
     const isTls = plain.startsWith('ssl');
     throw new Error(
       isTls && !SUPPORTED.includes(plain)
