@@ -38,7 +38,7 @@ export function codeOf({ status, text }: Answer): string | undefined {
 
 function isPromised({ operation }: Exchange, answer: Answer): boolean {
   const { status, headers, text } = answer;
-  if (operation.kind === 'list' && status === 200) return true; // the evidence judges its items
+  if (operation.kind === 'list' && status === 200) return true; // `Linearizability` or Porcupine judges its items
   if (operation.kind === 'list' && status === 304) return operation.known !== undefined;
   if (operation.kind === 'update' && status === 200) {
     const { petId, quantity } = operation;

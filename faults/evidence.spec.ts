@@ -35,34 +35,39 @@ const list = (one: number, two: number, times: Times): Step => [
 const setPet2: Step = [{ kind: 'update', petId: 2, quantity: 20 }, 200, itemText(2, 20), 0, 9];
 
 const ROWS: readonly Row[] = [
-  ['a list of a value whose update is under way', [set(10, [0, 4]), list(10, 2, [1, 2])], [10], undefined],
-  ['a list from before an update, which ends after it', [set(10, [1, 2]), list(1, 2, [0, 9])], [10], undefined],
-  ['an applied update of unknown outcome', [failed(10, 'outcome_unknown', [0, 1])], [10], undefined],
-  ['a list that misses an acknowledged update', [set(10, [0, 1]), list(1, 2, [2, 3])], [10], 'followed it'],
+  ['accepts a list of a value whose update is under way', [set(10, [0, 4]), list(10, 2, [1, 2])], [10], undefined],
+  ['accepts a list from before an update, which ends after it', [set(10, [1, 2]), list(1, 2, [0, 9])], [10], undefined],
+  ['accepts an applied update of unknown outcome', [failed(10, 'outcome_unknown', [0, 1])], [10], undefined],
+  ['refuses a list that misses an acknowledged update', [set(10, [0, 1]), list(1, 2, [2, 3])], [10], 'followed it'],
   [
-    'a list that is older than one before it',
+    'refuses a list that is older than one before it',
     [set(10, [0, 9]), list(10, 2, [1, 2]), list(1, 2, [3, 4])],
     [10],
     'followed it',
   ],
-  ['updates in another order than clients saw', [set(10, [0, 1]), set(11, [2, 3])], [11, 10], 'followed it'],
-  ['a value before it was sent', [list(10, 2, [0, 1]), set(10, [2, 3])], [10], 'before its write began'],
-  ['a refused value', [failed(10, 'service_unavailable', [0, 1]), list(10, 2, [2, 3])], [], 'the store never had it'],
-  ['a lost update', [set(10, [0, 1])], [], 'lost update: pet 1 := 10'],
-  ['an update that was written twice', [set(10, [0, 1])], [10, 10], '10 was written twice'],
-  ['an update that nobody sent', [], [10], "nobody's accepted update set 10"],
-  ['a precondition that did not hold', [set(10, [0, 1], 5)], [10], '10 was to replace 5 only'],
+  ['refuses updates in another order than clients saw', [set(10, [0, 1]), set(11, [2, 3])], [11, 10], 'followed it'],
+  ['refuses a value before it was sent', [list(10, 2, [0, 1]), set(10, [2, 3])], [10], 'before its write began'],
   [
-    'two lists of which neither is the newer one',
+    'refuses a list with a value whose update was refused',
+    [failed(10, 'service_unavailable', [0, 1]), list(10, 2, [2, 3])],
+    [],
+    'the store never had it',
+  ],
+  ['refuses a lost update', [set(10, [0, 1])], [], 'lost update: pet 1 := 10'],
+  ['refuses an update that was written twice', [set(10, [0, 1])], [10, 10], '10 was written twice'],
+  ['refuses an update that nobody sent', [], [10], "nobody's accepted update set 10"],
+  ['refuses a precondition that did not hold', [set(10, [0, 1], 5)], [10], '10 was to replace 5 only'],
+  [
+    'refuses two lists of which neither is the newer one',
     [set(10, [0, 9]), setPet2, list(10, 2, [1, 8]), list(1, 20, [1, 8])],
     [10],
     'no moments of one store',
   ],
-  ['a slow answer', [list(1, 2, [0, 2_000])], [], 'took 2000 ms'],
-  ['an undocumented failure', [failed(10, 'internal_error', [0, 1])], [], 'was answered 503'],
+  ['refuses a slow answer', [list(1, 2, [0, 2_000])], [], 'took 2000 ms'],
+  ['refuses an undocumented failure', [failed(10, 'internal_error', [0, 1])], [], 'was answered 503'],
 ];
 
-it.each(ROWS)('the judge sees %s', (_name, steps, quantities, found) => {
+it.each(ROWS)('the evidence %s', (_name, steps, quantities, found) => {
   const evidence = new Evidence(INITIAL, 1_000, new Linearizability(INITIAL));
   for (const [operation, status, text, start, end] of steps) {
     const headers = { 'content-type': 'application/json', 'retry-after': '1' };

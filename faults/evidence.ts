@@ -23,7 +23,7 @@ export class Evidence {
 
   /**
    * @param initial each pet's quantity before the first request, in ascending order of pets
-   * @param linearizability undefined if Porcupine decides that
+   * @param linearizability undefined if Porcupine judges the run instead
    */
   constructor(
     initial: ReadonlyMap<number, number>,
@@ -69,7 +69,7 @@ export class Evidence {
     return this.sentences.slice(0, EXAMPLES);
   }
 
-  broken(words: string): number {
+  violationsWith(words: string): number {
     return this.sentences.filter((sentence) => sentence.includes(words)).length;
   }
 

@@ -7,7 +7,7 @@ import type { Exchange } from './exchange.ts';
 import { fillStock, readFinalState } from './final-state.ts';
 import { History } from './history.ts';
 import { Linearizability } from './linearizability.ts';
-import { Load, type LoadOptions } from './load.ts';
+import { Load, type LoadOptions, type Quantities } from './load.ts';
 import { succeeded } from './measures.ts';
 import { SeededRandom } from './seeded-random.ts';
 import type { Size } from './size.ts';
@@ -22,7 +22,7 @@ export interface World {
   readonly name: string;
   /** Each stage adds its operations to this file, if there is one. */
   readonly historyFile: string | undefined;
-  /** Porcupine judges that file, so no judge of this folder decides whether it is linearizable. */
+  /** Porcupine decides whether that file is linearizable, so `Linearizability` does not. */
   readonly isForPorcupine: boolean;
   /** Adds a line to the report. */
   note(line: string): void;
@@ -72,8 +72,7 @@ export class Stage {
   /** Updates of unknown outcome that did take place. The verdict sets it. */
   appliedUnknown = 0;
   private readonly loads: Load[] = [];
-  /** Counts up, so that no quantity is sent twice. */
-  readonly quantities: { last: number };
+  readonly quantities: Quantities;
   private clients = 0;
   private slowestRecoveryMs = 0;
   private readonly ends = new AsyncDisposableStack();
@@ -153,15 +152,15 @@ export class Stage {
     const load = new Load(settings);
     const clientsBefore = this.clients;
     this.clients += settings.workers;
-    load.onExchange((exchange) => this.note({ ...exchange, client: clientsBefore + exchange.client }));
+    load.onExchange((exchange) => this.record({ ...exchange, client: clientsBefore + exchange.client }));
     this.loads.push(load);
     this.defer(() => load.stop());
     load.start();
     return load;
   }
 
-  /** Makes an exchange evidence, and a part of the history. */
-  note(exchange: Exchange): void {
+  /** Adds an exchange to the evidence and to the history. */
+  record(exchange: Exchange): void {
     this.evidence.add(exchange);
     this.history?.add(exchange);
   }
@@ -195,7 +194,7 @@ export class Stage {
     for (const example of evidence.examples) world.note(example);
     return [
       atMost('violations', evidence.violations, 0),
-      atMost('acknowledged updates lost', evidence.broken('lost update'), 0),
+      atMost('acknowledged updates lost', evidence.violationsWith('lost update'), 0),
       atMost('answers 500', evidence.answered('500 internal_error'), 0),
       atMost('uncaught errors', services.flatMap(({ log }) => log.match(UNCAUGHT) ?? []).length, 0),
       atMost('services that ended', services.filter((service) => !service.isRunning).length, 0),
@@ -211,12 +210,6 @@ export function atMost(what: string, measured: number, bound: number, unit = '')
 
 export function atLeast(what: string, measured: number, bound: number, unit = ''): Figure {
   return { what, measured: shown(measured, unit), bound: `≥ ${shown(bound, unit)}`, holds: measured >= bound };
-}
-
-/** The figure of a control, which passes when the wanted figure does not hold. */
-export function found(figures: readonly Figure[], wanted: string): Figure[] {
-  const isMissed = figures.some(({ what, holds }) => what === wanted && !holds);
-  return [atLeast(`finds ${wanted}`, isMissed ? 1 : 0, 1)];
 }
 
 function shown(value: number, unit: string): string {

@@ -18,7 +18,7 @@ export interface Key {
   allowed: boolean;
 }
 
-export interface Item {
+interface Item {
   petId: bigint;
   quantity: number;
   status: string;

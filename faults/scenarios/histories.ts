@@ -3,7 +3,7 @@ import { FAULTS, type Fault } from '../faults.ts';
 import { atLeast, atMost, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
 
 const OPERATIONS = 3_000;
-/** With more of them Porcupine may need too long. */
+/** With more open operations, Porcupine may need too long. */
 const MOST_OPEN = 10;
 
 const PLAYED: Readonly<Record<string, Fault>> = {

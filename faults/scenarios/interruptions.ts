@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { FAULTS, type Fault } from '../faults.ts';
 import { atLeast, Stage, type Figure, type Scenarios, type StageOptions, type World } from '../stage.ts';
 
-/** Faults that are over at once, again and again under load. */
+/** Each fault alone, and all of them in turn, again and again under load. */
 export const INTERRUPTIONS: Scenarios = {
   ...Object.fromEntries(
     Object.entries(FAULTS).map(([name, fault]) => [name, (world: World) => interrupt(world, { [name]: fault })]),

@@ -224,7 +224,7 @@ class Client {
   private note(operation: Update, start: number, outcome: Answer | ConnectionLost): void {
     // The client cuts its connections itself, as a kill -9 of the service would.
     const target = { name: 'service', port: this.stage.service.port, killedAt: Infinity };
-    this.stage.note({
+    this.stage.record({
       target,
       client: this.number,
       operation,

@@ -10,7 +10,7 @@ interface Options extends ServiceOptions {
 }
 
 /** One way to make the service. */
-export interface ServiceKind {
+interface ServiceKind {
   readonly isPooled: boolean;
   /** Starts it as `startService` does. `databaseUrl` is PostgreSQL itself; a pooled service uses it by its pooler. */
   readonly start: (options?: Options) => Promise<TestService>;

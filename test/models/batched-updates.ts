@@ -6,7 +6,7 @@ import { type Model, type Step, nth } from './explorer.ts';
  * snapshot, it locks and writes, it commits.
  */
 const PROCESSES = [1, 2] as const;
-/** Of the updates. */
+/** The numbers of the updates. */
 const NUMBERS = [1, 2, 3] as const;
 /** Lost connections, statements that fail, and deadlines that pass. */
 const FAULTS = 1;
@@ -99,9 +99,8 @@ const WORKLOADS = {
     { ...NO_CONDITION, pet: 1, quantity: 3, isSql: true },
   ],
 } satisfies Record<string, Update[]>;
-export type Workload = keyof typeof WORKLOADS;
+type Workload = keyof typeof WORKLOADS;
 
-const SHARES = 'an update with a condition shares its batch with another one of its pet';
 const ONE_RUN = ['process 1: #run 1, 2', 'process 1: locks and writes', 'process 1: commits'] as const;
 const TWO_RUNS = [
   ...['process 1: #run 1', 'process 2: #run 2', 'process 1: locks and writes', 'process 1: commits'],
@@ -142,7 +141,7 @@ export const MISTAKES = {
     order: TWO_RUNS,
     harm: 'pet 1 changed from 0, but was 1',
   },
-  [SHARES]: {
+  'an update with a condition shares its batch with another one of its pet': {
     workload: 'conditions',
     order: ONE_RUN,
     harm: 'update 2 took place against its condition',
@@ -180,7 +179,8 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
 
   /** `Batcher.#take`: an update with a precondition or a key is the only one of its pet. */
   function mayGo(batch: readonly Update[]): boolean {
-    const isExclusive = ({ ifMatch, key }: Update) => key !== null || (ifMatch !== null && !has(SHARES));
+    const mayShare = has('an update with a condition shares its batch with another one of its pet');
+    const isExclusive = ({ ifMatch, key }: Update) => key !== null || (ifMatch !== null && !mayShare);
     const sharesPet = ({ pet }: Update) => batch.filter((other) => other.pet === pet).length > 1;
     return !batch.some((one) => isExclusive(one) && sharesPet(one));
   }

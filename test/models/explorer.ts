@@ -11,7 +11,7 @@ export interface Model<State> {
   readonly key: (state: State) => string;
 }
 
-export interface Exploration<State> {
+interface Exploration<State> {
   /** The number of different states. */
   readonly states: number;
   readonly violation?: { readonly what: string; readonly state: State; readonly order: readonly string[] };

@@ -5,11 +5,11 @@ import { MISTAKES, type Mistake, keptList } from './kept-list.ts';
 const DEPTH = 2 + Math.max(...Object.values(MISTAKES).map(({ order }) => order.length));
 
 describe('the model of the kept list', () => {
-  it('has no wrong list two steps beyond the deepest mistake', () => {
+  it('has no wrong list in up to two steps more than any mistake needs', () => {
     expect(explore(keptList(), DEPTH)).toEqual({ states: 98_974 });
   });
 
-  it('has none with two requests of one process at the depth of that mistake', () => {
+  it('has no wrong list in as many steps as any mistake needs, with two requests of one process', () => {
     expect(explore(keptList(undefined, 1, 2), DEPTH - 2)).toEqual({ states: 40_828 });
   });
 

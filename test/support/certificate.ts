@@ -1,7 +1,7 @@
 import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 
 /** A key pair with its certificate (RFC 5280), for a TLS server or an authority. */
-export interface Certificate {
+interface Certificate {
   /** In PEM. */
   readonly certificate: string;
   /** In PEM. */
