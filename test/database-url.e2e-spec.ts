@@ -106,25 +106,38 @@ describe.concurrent('the password of the database', () => {
     await service.terminate();
   });
 
-  it('may be changed in the role and in DATABASE_PASSWORD_FILE while the service runs', async ({ expect }) => {
-    const rotating = join(folder, 'rotating-password');
-    const set = (text: string) => postgres.database.sql(`ALTER ROLE rotated PASSWORD ${escapeLiteral(text)}`);
-    await postgres.database.sql('CREATE ROLE rotated SUPERUSER LOGIN');
-    await set('first');
-    writeFileSync(rotating, 'first\n');
-    const service = await startServe(withoutPassword('rotated'), { DATABASE_PASSWORD_FILE: rotating });
-    await expectTold(service, 'ready');
-    const probe = async () => {
-      await postgres.database.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotated'`);
-      return (await fetch(`${service.url}/health/ready`)).status;
-    };
-    await set('second');
-    await expect.poll(probe).toBe(503);
-    writeFileSync(rotating, 'second\n');
-    await expect.poll(probe).toBe(200);
-    await expectConnects(withoutPassword('rotated'), { DATABASE_PASSWORD_FILE: rotating });
-    await service.terminate();
-  });
+  it.for(['on', 'off'])(
+    'may be changed in the role and in DATABASE_PASSWORD_FILE while the service runs with FAST=%s',
+    async (FAST, { expect }) => {
+      const role = `rotated_${FAST}`;
+      const rotating = join(folder, role);
+      const set = (text: string) => postgres.database.sql(`ALTER ROLE ${role} PASSWORD ${escapeLiteral(text)}`);
+      await postgres.database.sql(`CREATE ROLE ${role} SUPERUSER LOGIN`);
+      await set('first');
+      writeFileSync(rotating, 'first\n');
+      const [DATABASE_PASSWORD_FILE, BOOTSTRAP_API_KEY] = [rotating, 'a-bootstrap-key-of-enough-characters'];
+      const settings = { DATABASE_PASSWORD_FILE, BOOTSTRAP_API_KEY, FAST, REQUEST_DEADLINE_MS: '1000' };
+      const service = await startServe(withoutPassword(role), settings);
+      await expectTold(service, 'ready');
+      const headers = { authorization: `Bearer ${BOOTSTRAP_API_KEY}`, 'content-type': 'application/json' };
+      const update = { method: 'PATCH', headers, body: '{"quantity": 1}' };
+      const probe = async () => {
+        await postgres.database.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${role}'`);
+        const [ready, list, absent] = [
+          await fetch(`${service.url}/health/ready`),
+          await fetch(`${service.url}/v1/inventory`, { headers }),
+          await fetch(`${service.url}/v1/inventory/-1`, update),
+        ];
+        return [ready.status, list.status, absent.status];
+      };
+      await set('second');
+      await expect.poll(probe).toEqual([503, 503, 503]);
+      writeFileSync(rotating, 'second\n');
+      await expect.poll(probe).toEqual([200, 200, 404]);
+      await expectConnects(withoutPassword(role), { DATABASE_PASSWORD_FILE });
+      await service.terminate();
+    },
+  );
 
   it('is reported missing in one line by commands, readiness and requests, and the service leaks no connection', async () => {
     const line = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
