@@ -1,8 +1,6 @@
 import type { Results } from './results.ts';
+import { ROUNDS_FOR_INTERVAL } from './statistics.ts';
 import { scenarioVerdicts, withInterval, type ScenarioVerdict } from './summary.ts';
-
-/** An interval counts from so many starts of each side on. */
-const FEWEST_ROUNDS = 10;
 
 /** Whether two runs agree: for each CPU time with a goal, whether both have enough rounds, and the intervals overlap. */
 export function compareRuns(first: Results, second: Results): { lines: string[]; agree: boolean } {
@@ -22,6 +20,6 @@ function cpuVerdicts(results: Results): Map<string, ScenarioVerdict> {
 }
 
 function overlap(one: ScenarioVerdict, two: ScenarioVerdict): boolean {
-  const isMeasured = Math.min(one.rounds, two.rounds) >= FEWEST_ROUNDS;
+  const isMeasured = Math.min(one.rounds, two.rounds) >= ROUNDS_FOR_INTERVAL;
   return isMeasured && one.found.low <= two.found.high && two.found.low <= one.found.high;
 }

@@ -103,7 +103,7 @@ async function openStore(url: string, tables = '') {
     close: () => session.end(),
 
     /**
-     * Puts the store into the same state as ever, where it is not: so many pets, no history, nothing left to clean up.
+     * Puts the store into its first state, unless it is in that still: so many pets, no history, nothing left to clean up.
      *
      * @returns the list that everyone must send, as the database itself makes it
      */
@@ -144,7 +144,7 @@ async function openStore(url: string, tables = '') {
       throw new Error('its updates do not end');
     },
 
-    /** Has the next {@link fill} begin afresh. */
+    /** The next {@link fill} begins afresh. */
     expectWrites(): void {
       untouched = undefined;
     },

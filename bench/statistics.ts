@@ -11,10 +11,10 @@ export function median(values: readonly number[]): number {
 }
 
 /** With fewer rounds, the interval is from the lowest to the highest. */
-const ROUNDS_FOR_INTERVAL = 10;
+export const ROUNDS_FOR_INTERVAL = 10;
 
 /**
- * The median with its interval. From ten rounds on, that is from the second lowest to the second highest, which holds the true
+ * The median with its interval. From {@link ROUNDS_FOR_INTERVAL} on, that is from the second lowest to the second highest, which holds the true
  * median with a confidence of 97.9 % or more (by the binomial distribution).
  */
 export function medianWithInterval(values: readonly number[]): Interval {

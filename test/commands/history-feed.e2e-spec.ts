@@ -26,7 +26,7 @@ import {
 } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
-describe('inventory history --after', () => {
+describe('inventory history --after, with and without --follow', () => {
   let store: Store;
   beforeEach(async () => {
     store = await openStore();

@@ -1,4 +1,4 @@
-import { beforeAll, expect, it, vi } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { startReplicated } from '../support/postgres-server.ts';
 import { CSV_HEADER, IMPORT_CSV, inventory } from './inventory-command.ts';
 
@@ -8,9 +8,7 @@ beforeAll(async () => {
   replicated = await startReplicated();
   // The commands need the warning of an unconfirmed commit, and must set its level by themselves.
   await onPrimary(`ALTER DATABASE postgres SET client_min_messages = error`);
-  await replicated.primary.setSystem(`SET synchronous_standby_names = '*'`);
-  const synchronous = () => onPrimary(`SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
-  await vi.waitUntil(async () => (await synchronous()).length === 1, { timeout: 15_000 });
+  await replicated.awaitStandby();
 });
 
 const onPrimary = (statement: string) => replicated.primary.sql(statement);
@@ -27,8 +25,7 @@ it('every command fails whose commit the standby did not confirm', async () => {
   const created = await run(['keys', 'create', '--name', 'till']);
   const id = /^key (\S+)/.exec(created.stderr)?.[1] ?? '';
   for (const quantity of [1, 2]) await run([...IMPORT_CSV, '--quiet'], `${CSV_HEADER}1,${quantity},available\n`); // for a history that can be pruned
-  await replicated.standby.setSystem(`SET primary_conninfo = ''`);
-  await expect.poll(() => onPrimary('SELECT FROM pg_stat_replication')).toHaveLength(0);
+  await replicated.loseStandby();
   const key = /^psk_\w+\n$/;
   for (const [args, stdout] of [
     [['keys', 'create', '--name', 'shop'], key],

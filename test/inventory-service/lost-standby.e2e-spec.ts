@@ -1,4 +1,4 @@
-import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { Settings } from '../../src/settings.ts';
 import { Database } from '../support/database.ts';
 import { startReplicated } from '../support/postgres-server.ts';
@@ -12,8 +12,7 @@ beforeAll(async () => {
   await onPrimary(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 100) n`);
   // The service needs the warning of an unconfirmed commit, and must set its level by itself.
   await onPrimary(`ALTER DATABASE postgres SET client_min_messages = error`);
-  await replicated.primary.setSystem(`SET synchronous_standby_names = '*'`);
-  await findStandby();
+  await replicated.awaitStandby();
 });
 
 const onPrimary = (statement: string) => replicated.primary.sql(statement);
@@ -21,15 +20,8 @@ const held = () =>
   onPrimary(`SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name LIKE 'inventory %'`);
 
 async function loseStandby(): Promise<void> {
-  onTestFinished(findStandby);
-  await replicated.standby.setSystem(`SET primary_conninfo = ''`);
-  await expect.poll(() => onPrimary('SELECT FROM pg_stat_replication')).toHaveLength(0);
-}
-
-async function findStandby(): Promise<void> {
-  await replicated.standby.setSystem(`SET primary_conninfo = '${replicated.primary.url}'`);
-  const synchronous = () => onPrimary(`SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
-  await vi.waitUntil(async () => (await synchronous()).length === 1, { timeout: 15_000 });
+  onTestFinished(() => replicated.awaitStandby());
+  await replicated.loseStandby();
 }
 
 /** A commit whose wait is cancelled is in the database, but a failover may lose it. */
@@ -66,7 +58,7 @@ eachService(({ start }) => {
     const repeated = update('first', 1); // perhaps of a commit that is not confirmed
     await cancelWait();
     expect(await repeated).toBe('outcome_unknown');
-    await findStandby();
+    await replicated.awaitStandby();
     await expect.poll(() => update('third', 3)).toBe('200');
   });
 
@@ -100,7 +92,7 @@ eachService(({ start }) => {
       expect(metrics).toMatch(/^inventory_held_commits [45]$/m);
       await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
       await expect.poll(() => codeOf(service.update(100, 2))).toBe('outcome_unknown'); // there is room again
-      await findStandby();
+      await replicated.awaitStandby();
       await expect.poll(() => codeOf(service.update(100, 3))).toBe('200');
       expect(await held()).toEqual([]);
       const written = await onPrimary(`SELECT request_id FROM stock_change WHERE request_id LIKE 'r${service.port}-%'`);

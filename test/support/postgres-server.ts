@@ -189,6 +189,23 @@ export async function startReplicated() {
   writeFileSync(join(standbyData, 'standby.signal'), '');
   giveToServer(join(standbyData, 'standby.signal'));
   appendFileSync(join(standbyData, 'postgresql.auto.conf'), `primary_conninfo = '${primary.url}'\n`);
-  const standby = await start('standby');
-  return { primary: new Database(primary.url), standby: new Database(standby.url), remove };
+  const ofStandby = new Database((await start('standby')).url);
+  const ofPrimary = new Database(primary.url);
+
+  async function follow(url: string, isFollowed: string): Promise<void> {
+    await ofStandby.setSystem(`SET primary_conninfo = '${url}'`);
+    while ((await ofPrimary.sql(`SELECT WHERE ${isFollowed}`)).length === 0) await pause(20);
+  }
+  return {
+    primary: ofPrimary,
+    standby: ofStandby,
+    remove,
+    /** From now on, the standby gets no more changes. A commit that is to wait for it waits. */
+    loseStandby: () => follow('', 'NOT EXISTS (SELECT FROM pg_stat_replication)'),
+    /** From now on, each commit waits for the standby, which confirms it. */
+    async awaitStandby(): Promise<void> {
+      await ofPrimary.setSystem(`SET synchronous_standby_names = '*'`);
+      await follow(primary.url, `EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')`);
+    },
+  };
 }

@@ -1,4 +1,4 @@
-import { beforeAll, expect, it, vi } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { Database, createDatabaseOn } from '../../../test/support/database.js';
 import { startReplicated } from '../../../test/support/postgres-server.js';
 import { readSettings } from '../../settings.js';
@@ -15,9 +15,7 @@ beforeAll(async () => {
   anotherStore = await createDatabaseOn(primary.url);
   await primary.sql(`CREATE ROLE shop LOGIN SUPERUSER PASSWORD 'shop'`);
   anotherRole = new Database(Object.assign(new URL(primary.url), { username: 'shop', password: 'shop' }).href);
-  await replicated.standby.setSystem(`SET primary_conninfo = ''`);
-  const replications = () => primary.sql('SELECT FROM pg_stat_replication');
-  await vi.waitUntil(async () => (await replications()).length === 0, { timeout: 15_000 });
+  await replicated.loseStandby();
   await primary.setSystem(`SET synchronous_standby_names = '*'`);
 });
 
