@@ -1,6 +1,8 @@
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
+delete process.env['NODE_USE_ENV_PROXY']; // a proxy does not reach the services of the tests
+
 const resultsFile = process.env['TEST_RESULTS'];
 
 /** Tests that compare short times, such as the costs of two requests. Nothing else runs beside them. */

@@ -145,10 +145,9 @@ describe('the embedded PostgreSQL', () => {
     const line = `${folder} was made by user 1000; start as user 1000, or remove ${folder} to start afresh`;
     await expect(start()).rejects.toThrow(new Error(line));
     chownSync(folder, 0, 0);
-    const command = `chown -R ${serverAccount?.uid} '${folder}'`;
-    await expect(start()).rejects.toThrow(
-      `${folder} belongs to root, and PostgreSQL does not run as root. As root, type: ${command}.`,
-    );
+    const advice = `As root, give it to user ${serverAccount?.uid} by chown -R, or remove it to start afresh`;
+    const rooted = `${folder} belongs to root, and PostgreSQL does not run as root. ${advice}`;
+    await expect(start()).rejects.toThrow(new Error(rooted));
   });
 
   it('names the missing file of a damaged data folder', async () => {

@@ -63,7 +63,7 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
     throw new Error(`${folder} has lost its folder "data"; put it back, or remove ${folder} to start afresh`);
   }
   if (uid === 0) {
-    const advice = `As root, type: chown -R ${account} '${folder}'. Or remove ${folder} to start afresh`;
+    const advice = `As root, give it to user ${account} by chown -R, or remove it to start afresh`;
     throw new Error(`${folder} belongs to root, and PostgreSQL does not run as root. ${advice}`);
   }
   if (uid !== account) {

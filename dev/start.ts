@@ -36,6 +36,9 @@ const isWatched = process.argv.includes('--watch');
 const nest = ['node_modules/@nestjs/cli/bin/nest.js', 'start', '--watch', '--watchAssets', '--preserveWatchOutput'];
 const program = isWatched ? [...nest, '--no-shell', '--exec', process.execPath] : [SEMI_SPACE, 'dist/main.js'];
 
+/** By these, curl would ask a proxy for this machine's addresses, too. */
+const CURL_PROXIES = ['http_proxy', 'all_proxy', 'ALL_PROXY'];
+
 let isStopping = false;
 let stop = (): void => process.exit(130); // what was started so far does not outlive this process
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop());
@@ -112,6 +115,7 @@ async function runInventory(env: NodeJS.ProcessEnv, ...args: string[]): Promise<
 async function announce(address: string, key: string, pet = '<petId>'): Promise<void> {
   while (!(await answersOk(HOST, Number(new URL(address).port || 80), '/health/ready', 2_000))) await sleep(200);
   const list = `${address}/${API_PREFIX}/inventory`;
+  const curl = CURL_PROXIES.some((name) => process.env[name]) ? `curl --noproxy '*'` : 'curl';
   const makeKey = `
   Make a key, with the same DATABASE_URL:
     KEY=$(npm run --silent inventory -- keys create --name me)
@@ -125,10 +129,10 @@ async function announce(address: string, key: string, pet = '<petId>'): Promise<
   Swagger UI  ${address}/docs
 ${key ? '' : makeKey}${key === '$BOOTSTRAP_API_KEY' && !keyOfShell ? takeKey() : ''}
   List the stock:
-    curl -H "Authorization: Bearer ${key || '$KEY'}" ${list}
+    ${curl} -H "Authorization: Bearer ${key || '$KEY'}" ${list}
 
   Set the quantity of a pet:
-    curl -X PATCH -H "Authorization: Bearer ${key || '$KEY'}" -H "Content-Type: application/json" \\
+    ${curl} -X PATCH -H "Authorization: Bearer ${key || '$KEY'}" -H "Content-Type: application/json" \\
       -d '{"quantity": 5}' ${list}/${pet}
 `);
 }

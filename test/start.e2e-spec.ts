@@ -181,10 +181,16 @@ describe('npm start', { timeout: 120_000 }, () => {
     const typingErrors = `DATABASE_POOLSIZE=9\nNAME=x\nPORT=1\nPORT=2\nBALANCER_PORT=8080\nPGSSLMODE=\n`;
     writeFileSync(join(project, '.env'), lines.join('') + typingErrors);
     // Nothing listens there: the project asks its own address without a proxy.
-    const proxy = { NODE_USE_ENV_PROXY: '1', HTTP_PROXY: 'http://127.0.0.1:9', NO_PROXY: '' };
+    const proxy = {
+      NODE_USE_ENV_PROXY: '1',
+      HTTP_PROXY: 'http://127.0.0.1:9',
+      NO_PROXY: '',
+      http_proxy: 'http://127.0.0.1:9',
+    };
     const started = start({ DATABASE_PASSWORD_FILE, PGHOST: hostname, REQUEST_DEADLINEMS: '9', ...proxy });
     await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 110_000);
     expect(started.output()).toContain('\n    . ./.env\n');
+    expect(started.output().match(/curl --noproxy '\*' -(H|X PATCH)/g)).toHaveLength(2);
     const list = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
     const answer = await fetch(list, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
     expect(await answer.text()).toBe('[]');
