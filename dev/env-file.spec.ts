@@ -108,6 +108,7 @@ describe('.env', () => {
     const compose = readFileSync('docker-compose.yml', 'utf8');
     const override = 'environment:\n  A: $SHOP_LOG/${SHOP_TLS:?}\n  SHOP_DEBUG:\n';
     expect(known.filter((name) => unknownName(name, [compose, override]) !== undefined)).toEqual([]);
+    expect(unknownName('told', [compose])).toBeDefined(); // $$told is a variable of a command
     expect(unknownName('SHOP_TLS', [compose])?.text).toBe('is not known to the service or to docker-compose.yml');
     for (const [name, intended] of [
       ['port', 'PORT'],

@@ -59,7 +59,7 @@ export function unknownName(
   name: string,
   composeFiles: readonly string[],
 ): { text: string; intended?: string } | undefined {
-  const used = /\$\{?([A-Za-z_]\w*)|^[ -]+([A-Z_][A-Z0-9_]*):?$/gm; // in a value, or as a variable without a value
+  const used = /(?<!\$)\$\{?([A-Za-z_]\w*)|^[ -]+([A-Z_][A-Z0-9_]*):?$/gm; // in a value, or as a variable without a value
   const ofCompose = composeFiles.flatMap((text) =>
     Array.from(text.matchAll(used), ([, one, other = '']) => one ?? other),
   );

@@ -40,8 +40,8 @@ export function inPlainWords(error: unknown): string {
   const { code = '', syscall, message, path, dest = path } = error as NodeJS.ErrnoException & { dest?: string };
   if (syscall === undefined || !dest?.startsWith(dataFolder)) return message;
   const advice = {
-    EACCES: 'Start as its owner, or let this user write there',
-    EPERM: 'Start as its owner, or let this user write there',
+    EACCES: 'Start as its owner, or let this user read and write there',
+    EPERM: 'Start as its owner, or let this user read and write there',
     EROFS: 'Move the project to where it can be written',
     ENOSPC: 'Make room on its disk',
     EDQUOT: 'Make room on its disk',
