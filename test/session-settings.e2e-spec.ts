@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest'
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { openStore, type Store } from './commands/store.ts';
 import { HOSTILE } from './support/hostile-settings.ts';
+import { atTestEnd } from './support/test-end.ts';
 
 describe('with foreign settings on the database', () => {
   let store: Store;
@@ -57,14 +58,16 @@ describe('with foreign settings on the database', () => {
 
   it('the commands do what they say with all of them at once', async () => {
     const compatible = HOSTILE.flat().filter((setting) => !setting.includes('serializable'));
-    // On a busy machine, the first statement of a connection takes longer than some milliseconds.
+    // On a busy machine, the first statement of a connection comes late, and takes longer than some milliseconds.
     await emptyWith(
-      ...compatible.map((setting) => setting.replace(/^((statement|transaction)_timeout) = .*/, '$1 = 800')),
+      ...compatible.map((setting) =>
+        setting.replace(/^((statement|transaction|idle_session)_timeout) = .*/, '$1 = 800'),
+      ),
     );
     await store.sql(`CREATE FUNCTION take_longer() RETURNS TRIGGER LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NULL; END';
       CREATE TRIGGER take_longer AFTER INSERT ON inventory_item EXECUTE FUNCTION take_longer();
       CREATE TRIGGER take_longer AFTER INSERT ON api_key EXECUTE FUNCTION take_longer()`);
-    onTestFinished(() => store.sql('DROP FUNCTION take_longer CASCADE').then(() => undefined));
+    await atTestEnd(() => store.sql('DROP FUNCTION take_longer CASCADE'));
     const csv = 'petId,quantity,status\n7,8,sold\n';
     const imported = await store.inventoryReading(csv, 'import', '-', '--format', 'csv');
     const create = ['keys', 'create', '--name', 'Kässe 3', '--expires', '2d'];

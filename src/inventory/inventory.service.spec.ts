@@ -1,6 +1,7 @@
-import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { refused, whole } from '../../test/support/answers.js';
 import { type TestService, startService } from '../../test/support/service.js';
+import { withTrigger } from '../../test/support/triggers.js';
 import { UPDATE, changesOf, setQuantity } from '../../test/support/updates.js';
 import { NotApplied } from '../database/database-failure.js';
 import { PrismaService } from '../database/prisma.service.js';
@@ -18,14 +19,6 @@ beforeEach(async () => {
   await service.stock([1, 1], [2, 2]);
 });
 
-async function withTrigger(event: string, act: string): Promise<void> {
-  await service.sql(
-    `CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${act}; RETURN NEW; END $$;
-     CREATE TRIGGER meddle BEFORE ${event} FOR EACH ROW EXECUTE FUNCTION meddle()`,
-  );
-  onTestFinished(() => service.sql('DROP FUNCTION meddle CASCADE').then(() => undefined));
-}
-
 describe('the transaction of an update', () => {
   it.each([
     ['off', 'on'],
@@ -34,7 +27,11 @@ describe('the transaction of an update', () => {
     'commits durably in a session with synchronous_commit = %s, as a pooler may give it: %s',
     async (before, during) => {
       const settings = `current_setting('synchronous_commit') || ' ' || current_setting('client_min_messages')`;
-      await withTrigger('INSERT ON stock_change', `PERFORM set_config('test.settings', ${settings}, false)`);
+      await withTrigger(
+        service,
+        'BEFORE INSERT ON stock_change',
+        `PERFORM set_config('test.settings', ${settings}, false); RETURN NEW;`,
+      );
       const ofPool = async (statement: string) => {
         const session = await service.app.get(PrismaService).pool.connect(); // the one that was used last
         return session.query(statement).finally(() => session.release());
@@ -47,14 +44,18 @@ describe('the transaction of an update', () => {
   );
 
   it("may take longer than Prisma's own bound of a transaction, which is 5 s", async () => {
-    await withTrigger('UPDATE ON inventory_item', 'PERFORM pg_sleep(5.1)');
+    await withTrigger(service, 'BEFORE UPDATE ON inventory_item', 'PERFORM pg_sleep(5.1); RETURN NEW;');
     const settings = { FAST: 'off', REQUEST_DEADLINE_MS: '9000' };
     const patient = await startService({ databaseUrl: service.databaseUrl, settings });
     expect(await setQuantity(patient, { quantity: 7 })).toMatchObject({ outcome: 'done' });
   });
 
   it('tells why it was not applied when its session ends before the commit', async () => {
-    await withTrigger('UPDATE ON inventory_item', 'PERFORM pg_terminate_backend(pg_backend_pid())');
+    await withTrigger(
+      service,
+      'BEFORE UPDATE ON inventory_item',
+      'PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW;',
+    );
     const update = service.inventory.setQuantity(UPDATE, performance.now() + 2_500);
     const failure = await update.catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(NotApplied);
@@ -69,7 +70,7 @@ describe('the transaction of an update', () => {
     ['another status', `NEW.status_before := 'sold'`],
     ['another pet', 'NEW.pet_id := 3'],
   ])('writes nothing when a trigger makes its history tell of %s', async (_, act) => {
-    await withTrigger('INSERT ON stock_change', act);
+    await withTrigger(service, 'BEFORE INSERT ON stock_change', `${act}; RETURN NEW;`);
     for (const headers of [[], [['If-Match', '"available-1"']], [['Idempotency-Key', 'k']]] as const)
       expect(whole(await service.update(1, 5, headers))).toEqual(refused.rule);
     expect(await service.sql('SELECT quantity FROM inventory_item ORDER BY pet_id')).toEqual([

@@ -1,6 +1,7 @@
-import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { pruneBefore, verifyHistory } from '../../src/history/history-chain.ts';
 import { HISTORY_LOCK } from '../../src/history/history-mending.ts';
+import { atTestEnd } from '../support/test-end.ts';
 import { failed, printed, untilSessionOf } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -98,9 +99,7 @@ describe('the history', () => {
       INSERT INTO unrecorded_change SELECT n::text::xid8, now() - interval '1 h' * CASE n WHEN 1 THEN 23 ELSE 25 END
         FROM generate_series(1, 12) n;
       INSERT INTO inventory_item VALUES (1, 5, 'sold')`);
-    onTestFinished(() =>
-      store.sql('ROLLBACK; DROP PUBLICATION everything; DELETE FROM unrecorded_change').then(() => undefined),
-    );
+    await atTestEnd(() => store.sql('ROLLBACK; DROP PUBLICATION everything; DELETE FROM unrecorded_change'));
     const marksAfterChange = async () => {
       await store.sql(`BEGIN; SET LOCAL lock_timeout = '5s'; SET LOCAL session_replication_role = replica;
         UPDATE inventory_item SET quantity = quantity + 1; COMMIT`);
@@ -116,7 +115,7 @@ describe('the history', () => {
   it('can be pruned while a publication has all tables', async () => {
     await store.sql(`CREATE PUBLICATION everything FOR ALL TABLES; INSERT INTO inventory_item VALUES (1, 5, 'sold');
       UPDATE inventory_item SET quantity = 6`);
-    onTestFinished(() => store.sql('DROP PUBLICATION everything').then(() => undefined));
+    await atTestEnd(() => store.sql('DROP PUBLICATION everything'));
     expect((await store.inventory('history', 'prune', '--before', '0s')).stderr).toMatch(/^1 rows /);
     await expect(store.sql('UPDATE inventory_item SET quantity = -1')).rejects.toThrow('inventory_item_quantity_check');
   });

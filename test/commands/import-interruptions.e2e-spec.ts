@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { atTestEnd } from '../support/test-end.ts';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
@@ -89,7 +90,7 @@ describe('inventory import', () => {
     await store.sql(`
       CREATE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;
       CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON inventory_item INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`);
-    onTestFinished(() => store.sql('DROP FUNCTION refuse CASCADE').then(() => undefined));
+    await atTestEnd(() => store.sql('DROP FUNCTION refuse CASCADE'));
     const outcome = await importCsv('8,1,sold');
     const full = `CREATE OR REPLACE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE disk_full; END $$`;
     await store.sql(full);

@@ -1,4 +1,5 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { atTestEnd } from '../support/test-end.ts';
 import { BIG, csv, file, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
 import { IMPORT_CSV, inventory, outcomeOf, startInventory, untilSessionOf } from './inventory-command.ts';
 
@@ -83,7 +84,7 @@ describe('the end mark of an export', () => {
   it('is bare if the role may not read the history, and the export says why', async () => {
     const role = `reader_${process.pid}`;
     await store.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'; GRANT SELECT ON inventory_item TO ${role}`);
-    onTestFinished(() => store.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`).then(() => undefined));
+    await atTestEnd(() => store.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`));
     const url = Object.assign(new URL(store.url), { username: role, password: 'secret' });
     const { code, stdout, stderr } = await inventory(url.href, ['export', '--end-mark']);
     expect([code, stdout.endsWith('\n# end\n')]).toEqual([0, true]);

@@ -1,15 +1,14 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { NOT_AS_ASKED } from '../../src/errors/error-text.ts';
+import { atTestEnd } from '../support/test-end.ts';
+import { withTrigger } from '../support/triggers.ts';
 import { BIG, csv, importText, SHEET, store, useImportStore } from './import-store.ts';
 
 useImportStore(SHEET, 'recorded');
 
 describe('a rule of the operator', () => {
-  async function trigger(event: string, body: string, table = 'inventory_item'): Promise<void> {
-    await store.sql(`CREATE FUNCTION own() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN ${body} END $$;
-      CREATE TRIGGER own BEFORE ${event} ON ${table} FOR EACH ROW EXECUTE FUNCTION own()`);
-    onTestFinished(() => store.sql('DROP FUNCTION own CASCADE').then(() => undefined));
-  }
+  const trigger = (event: string, body: string, table = 'inventory_item') =>
+    withTrigger(store, `BEFORE ${event} ON ${table}`, body);
 
   it.each([
     ['UPDATE', 'NEW.quantity := least(NEW.quantity, 13); RETURN NEW;', [`line 3: pet 2: ${NOT_AS_ASKED}`]],
@@ -58,7 +57,7 @@ describe('a rule of the operator', () => {
     'that is a DO INSTEAD on %s is named, and nothing is written',
     async (event) => {
       await store.sql(`CREATE RULE "their rule" AS ON ${event} TO inventory_item DO INSTEAD NOTHING`);
-      onTestFinished(() => store.sql('DROP RULE "their rule" ON inventory_item').then(() => undefined));
+      await atTestEnd(() => store.sql('DROP RULE "their rule" ON inventory_item'));
       const told = 'no import is possible with the rule "their rule" on inventory_item; drop it (DROP RULE)';
       for (const dryRun of [true, undefined])
         await expect(importText(csv('1,13,available'), dryRun ? { dryRun } : {})).rejects.toThrow(told);

@@ -8,6 +8,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { makeKey } from '../../src/auth/api-key.format.ts';
 import { importStock } from '../../src/commands/import.ts';
 import { ITEM } from '../../src/inventory/stock-item.ts';
+import { atTestEnd } from '../support/test-end.ts';
 import { EXTREMES, file, folder, importCsv, importFile, store, untilLockWait, useImportStore } from './import-store.ts';
 import {
   CSV_HEADER,
@@ -237,7 +238,7 @@ describe('inventory import', () => {
     await store.sql(
       `INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 2, 'sold'); SET inventory.reason = 'theirs'`,
     );
-    onTestFinished(() => store.sql('RESET inventory.reason').then(() => undefined));
+    await atTestEnd(() => store.sql('RESET inventory.reason'));
     const options = ['--new', 'add', '--missing', 'remove', '--reason', 'new-arrival'];
     expect((await importCsv('1,5,sold\n3,3,sold', ...options)).code).toBe(0);
     expect((await importCsv('1,6,sold')).code).toBe(0);

@@ -1,12 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
-import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { PrismaService } from '../../src/database/prisma.service.ts';
 import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock.limits.ts';
 import { refused, whole } from '../support/answers.ts';
 import type { TestService } from '../support/service.ts';
 import { readStock } from '../support/stock-lists.ts';
 import { type Pet, itemText, listText } from '../support/stock.ts';
+import { atTestEnd } from '../support/test-end.ts';
 import { eachService } from './services.ts';
 
 const petsOf = (text: string) => text.match(/"petId":/g)?.length;
@@ -21,7 +22,7 @@ eachService(({ start }) => {
 
   async function withRowSecurity(): Promise<void> {
     await service.sql('ALTER TABLE inventory_item ENABLE ROW LEVEL SECURITY');
-    onTestFinished(() => service.sql('ALTER TABLE inventory_item DISABLE ROW LEVEL SECURITY').then(() => undefined));
+    await atTestEnd(() => service.sql('ALTER TABLE inventory_item DISABLE ROW LEVEL SECURITY'));
   }
 
   describe('GET /v1/inventory', () => {
@@ -75,7 +76,7 @@ eachService(({ start }) => {
 
     it('fails with 500 at once when no other attempt could read the stock', async () => {
       await service.sql('ALTER TABLE inventory_item RENAME quantity TO amount');
-      onTestFinished(() => service.sql('ALTER TABLE inventory_item RENAME amount TO quantity').then(() => undefined));
+      await atTestEnd(() => service.sql('ALTER TABLE inventory_item RENAME amount TO quantity'));
       let attempts = 0;
       service.app.get(PrismaService).pool.on('acquire', () => attempts++);
       expect(whole(await service.list())).toEqual(refused.failed);

@@ -1,8 +1,9 @@
-import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { NotApplied } from '../../src/database/database-failure.ts';
 import { createDatabase } from '../support/database.ts';
 import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
+import { atTestEnd } from '../support/test-end.ts';
 import { eachService } from './services.ts';
 
 eachService(({ isPooled, start }) => {
@@ -63,7 +64,7 @@ eachService(({ isPooled, start }) => {
       ],
     ])('has the pets of %s', async (_, prepare, statements, undo) => {
       await service.sql(prepare);
-      onTestFinished(() => service.sql(`BEGIN; ${undo}; COMMIT`).then(() => undefined));
+      await atTestEnd(() => service.sql(`BEGIN; ${undo}; COMMIT`));
       expect(await listDuring(...statements)).toBe(listText([1, 50, 'sold']));
     });
 

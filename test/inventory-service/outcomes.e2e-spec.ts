@@ -5,6 +5,7 @@ import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } f
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
+import { withTrigger } from '../support/triggers.ts';
 import { changesOf, setQuantity, stockOf } from '../support/updates.ts';
 import { eachService } from './services.ts';
 
@@ -27,14 +28,6 @@ eachService(({ start, isPooled }) => {
     await service.sql('DELETE FROM inventory_item');
     await service.stock([1, 1], [2, 2]);
   });
-
-  async function withTrigger(event: string, act: string): Promise<void> {
-    await service.sql(
-      `CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${act}; RETURN NEW; END $$;
-       CREATE TRIGGER meddle BEFORE ${event} FOR EACH ROW EXECUTE FUNCTION meddle()`,
-    );
-    onTestFinished(() => service.sql('DROP FUNCTION meddle CASCADE').then(() => undefined));
-  }
 
   it('each update that waits for the table ends at its deadline, and writes nothing later', async () => {
     const holder = await service.database.session('LOCK TABLE stock_change');
@@ -61,7 +54,7 @@ eachService(({ start, isPooled }) => {
   });
 
   it('an update that says that nothing was written is not committed after that', async () => {
-    await withTrigger('INSERT ON stock_change', 'PERFORM pg_sleep(0.8)');
+    await withTrigger(service, 'BEFORE INSERT ON stock_change', 'PERFORM pg_sleep(0.8); RETURN NEW;');
     const told = await Promise.all([1n, 2n].map((petId) => setQuantity(small, { petId, quantity: 5 }, 1_300)));
     await pause(1_000);
     const written = (await stockOf(service)).map(({ quantity }) => quantity === 5);
@@ -102,7 +95,7 @@ eachService(({ start, isPooled }) => {
   });
 
   it('an update whose session always ends before the commit does not say that it was made', async () => {
-    await withTrigger('UPDATE ON inventory_item', 'PERFORM pg_terminate_backend(pg_backend_pid())');
+    await withTrigger(service, 'BEFORE UPDATE ON inventory_item', 'PERFORM pg_terminate_backend(pg_backend_pid());');
     const { outcome } = await setQuantity(small, { quantity: 5 }, 1_500);
     expect(outcome).toBeOneOf(['service_unavailable', 'outcome_unknown']);
     expect(await changesOf(service, 1)).toEqual([]);

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { refused, whole } from '../support/answers.ts';
 import type { TestService } from '../support/service.ts';
+import { atTestEnd } from '../support/test-end.ts';
+import { withTrigger } from '../support/triggers.ts';
 import { UPDATE, UPDATE_KINDS, changesOf, setQuantity, stockOf } from '../support/updates.ts';
 import { eachService } from './services.ts';
 
@@ -18,17 +20,12 @@ eachService(({ start }) => {
   /** Adds something to the tables until the test ends. */
   async function withRule(rule: string, undo: string): Promise<void> {
     await service.sql(rule);
-    onTestFinished(() => service.sql(undo).then(() => undefined));
+    await atTestEnd(() => service.sql(undo));
   }
 
   /** A trigger that acts on rows with a quantity above 1,000. */
   const meddle = (event: string, act: string, quantity = 'quantity') =>
-    withRule(
-      `CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS
-         $$ BEGIN IF NEW.${quantity} > 1000 THEN ${act} END IF; RETURN NEW; END $$;
-       CREATE ${event.endsWith('DEFERRED') ? 'CONSTRAINT ' : ''}TRIGGER meddle ${event} FOR EACH ROW EXECUTE FUNCTION meddle()`,
-      'DROP FUNCTION meddle CASCADE',
-    );
+    withTrigger(service, event, `IF NEW.${quantity} > 1000 THEN ${act} END IF; RETURN NEW;`);
 
   it.each([
     [

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
+import { atTestEnd } from '../support/test-end.ts';
 import { UPDATE, setQuantity } from '../support/updates.ts';
 import { eachService } from './services.ts';
 
@@ -32,7 +33,7 @@ eachService(({ start }) => {
     await service.stock([1, 1], [2, 2]);
     await service.sql(`CREATE RULE "Most" AS ON ${rule}`);
     const table = rule.includes('stock_change') ? 'stock_change' : 'inventory_item';
-    onTestFinished(() => service.sql(`DROP RULE IF EXISTS "Most" ON ${table}`).then(() => undefined));
+    await atTestEnd(() => service.sql(`DROP RULE IF EXISTS "Most" ON ${table}`));
     const [{ last } = {}] = await service.sql('SELECT max(id) AS last FROM stock_change');
     const from = performance.now();
     const answers = await Promise.all([

@@ -5,6 +5,7 @@ import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { bodyOf, readStock } from '../support/stock-lists.ts';
 import { listText } from '../support/stock.ts';
+import { atTestEnd } from '../support/test-end.ts';
 import { eachService } from './services.ts';
 
 const PETS = 30_000;
@@ -25,7 +26,7 @@ eachService(({ start }) => {
   describe('a list over a slow network', () => {
     it('may take longer than its deadline while the database responds, and is of one moment', async () => {
       await service.database.fill(`SELECT n, 0, 'sold' FROM generate_series(1, ${PETS}) n`);
-      onTestFinished(() => service.sql('TRUNCATE inventory_item').then(() => undefined));
+      await atTestEnd(() => service.sql('TRUNCATE inventory_item'));
       network.delayAnswers(250);
       onTestFinished(() => network.delayAnswers(0));
       let isRead = false as boolean;

@@ -1,7 +1,8 @@
-import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock.limits.ts';
 import type { TestService } from '../support/service.ts';
 import { itemText } from '../support/stock.ts';
+import { atTestEnd } from '../support/test-end.ts';
 import { UPDATE_KINDS, changesOf, setQuantity, stockOf } from '../support/updates.ts';
 import { eachService } from './services.ts';
 
@@ -27,7 +28,7 @@ eachService(({ isPooled, start }) => {
         return (await Promise.all(told)).map(({ outcome }) => outcome);
       };
       expect(await update()).toEqual(['done', 'done', 'done']);
-      onTestFinished(() => service.sql('ALTER TABLE stock_change ALTER reason TYPE text').then(() => undefined));
+      await atTestEnd(() => service.sql('ALTER TABLE stock_change ALTER reason TYPE text'));
       await service.sql('ALTER TABLE stock_change ALTER reason TYPE varchar(64)');
       expect(await update()).toEqual(['done', 'done', 'done']);
     });
@@ -88,7 +89,7 @@ eachService(({ isPooled, start }) => {
       await service.sql(`CREATE FUNCTION cap() RETURNS trigger LANGUAGE plpgsql AS
           'BEGIN UPDATE inventory_item SET quantity = 9 WHERE quantity > 9; RETURN NULL; END';
         CREATE TRIGGER cap AFTER UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION cap()`);
-      onTestFinished(() => service.sql('DROP FUNCTION cap CASCADE').then(() => undefined));
+      await atTestEnd(() => service.sql('DROP FUNCTION cap CASCADE'));
       expect(await setQuantity(service, { quantity: 10, ...members() })).toMatchObject({ outcome: 'done' });
       const history = await service.sql(
         'SELECT quantity_before AS before, quantity_after AS after FROM stock_change WHERE pet_id = 1 ORDER BY id DESC LIMIT 2',

@@ -1,6 +1,7 @@
 import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { startService, type TestService } from '../../../test/support/service.js';
 import { readStock } from '../../../test/support/stock-lists.js';
+import { atTestEnd } from '../../../test/support/test-end.js';
 import { NotApplied, sqlstateOf } from '../../database/database-failure.js';
 import { PrismaService } from '../../database/prisma.service.js';
 
@@ -28,7 +29,7 @@ it('a reading is tried once without a lock, and fails then, when inventory_item 
     'BEGIN; ALTER TABLE inventory_item RENAME TO kept_aside; CREATE TYPE inventory_item AS (pet_id bigint); COMMIT',
   );
   const undo = 'BEGIN; DROP TYPE inventory_item; ALTER TABLE kept_aside RENAME TO inventory_item; COMMIT';
-  onTestFinished(() => service.sql(undo).then(() => undefined));
+  await atTestEnd(() => service.sql(undo));
   const readings = watchReadings();
   const failure = await readStock(service).catch((error: unknown) => error);
   expect(sqlstateOf(failure)).toBe('42809'); // wrong_object_type
@@ -37,7 +38,7 @@ it('a reading is tried once without a lock, and fails then, when inventory_item 
 
 it('a reading is not tried again in the last 400 ms, in which the database has to begin at least', async () => {
   await service.sql('ALTER TABLE inventory_item RENAME TO kept_aside');
-  onTestFinished(() => service.sql('ALTER TABLE kept_aside RENAME TO inventory_item').then(() => undefined));
+  await atTestEnd(() => service.sql('ALTER TABLE kept_aside RENAME TO inventory_item'));
   const readings = watchReadings();
   const timers = vi.spyOn(globalThis, 'setTimeout');
   const cleared = vi.spyOn(globalThis, 'clearTimeout');

@@ -4,6 +4,7 @@ import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { watchBatches } from '../../../test/support/batches.js';
 import { type TestService, startService } from '../../../test/support/service.js';
+import { atTestEnd } from '../../../test/support/test-end.js';
 import { UPDATE, changesOf, setQuantity } from '../../../test/support/updates.js';
 import { StatementConnection } from '../../database/statement-connection.js';
 import { InventoryService } from '../inventory.service.js';
@@ -102,7 +103,7 @@ describe('a statement', () => {
     const many = pets(100);
     await stockOf(...many);
     await service.sql('ALTER TABLE inventory_item ADD CONSTRAINT most CHECK (quantity <= 1000)');
-    onTestFinished(() => service.sql('ALTER TABLE inventory_item DROP CONSTRAINT most').then(() => undefined));
+    await atTestEnd(() => service.sql('ALTER TABLE inventory_item DROP CONSTRAINT most'));
     const fresh = await startAnother();
     const sent = vi.spyOn(StatementConnection.prototype, 'run');
     onTestFinished(() => sent.mockRestore());
@@ -147,7 +148,7 @@ describe('a statement', () => {
     await service.sql(`CREATE FUNCTION tell_bound() RETURNS trigger LANGUAGE plpgsql AS
         $$BEGIN RAISE 'bound: %', current_setting('transaction_timeout'); END$$;
       CREATE TRIGGER tell_bound BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION tell_bound()`);
-    onTestFinished(() => service.sql('DROP FUNCTION tell_bound CASCADE').then(() => undefined));
+    await atTestEnd(() => service.sql('DROP FUNCTION tell_bound CASCADE'));
     const hasty = await startAnother({ REQUEST_DEADLINE_MS: '2500' });
     await expect(hasty.inventory.setQuantity(UPDATE, performance.now() + 9_000)).rejects.toThrow('bound: 2s');
   });

@@ -1,6 +1,7 @@
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { type Database, createDatabase } from '../../../test/support/database.js';
+import { atTestEnd } from '../../../test/support/test-end.js';
 import { UPDATE, UPDATE_KINDS } from '../../../test/support/updates.js';
 import { ConnectionPool } from '../../database/connection-pool.js';
 import { readSettings } from '../../settings.js';
@@ -115,7 +116,7 @@ describe.each(STATEMENTS)('the statement of %s', (_, members, others) => {
          AS 'SELECT pg_advisory_xact_lock(7); SELECT clock_timestamp()'`,
     );
     const own = await database.session();
-    onTestFinished(() => session.query('DROP FUNCTION public.statement_timestamp').then(() => undefined));
+    await atTestEnd(() => session.query('DROP FUNCTION public.statement_timestamp'));
     await own.query('SET search_path = public, pg_catalog');
     const outcomes = run([{ ...members(), petId: 1n, quantity: 99 }, ...others], own);
     const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
@@ -163,7 +164,7 @@ it.each([
          RETURN NULL; END $$;
        CREATE TRIGGER tell AFTER INSERT ON stock_change EXECUTE FUNCTION tell()`,
     );
-    onTestFinished(() => session.query('DROP FUNCTION tell CASCADE').then(() => undefined));
+    await atTestEnd(() => session.query('DROP FUNCTION tell CASCADE'));
     await session.query(`SET client_min_messages = error; SET synchronous_commit = ${before}`);
     await run(pets.map((petId) => ({ petId })));
     const [told] = await rowsOf(
