@@ -1,6 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import { freePort } from '../../dev/free-port.ts';
 import { serverAccount } from '../../dev/postgres-binaries.ts';
 import { atTestEnd } from './test-end.ts';
@@ -43,5 +46,19 @@ export async function startPooler(databaseUrl: string, poolSize: number) {
     rmSync(folder, { recursive: true, force: true });
   }
   await atTestEnd(stop);
+  for (const deadline = performance.now() + 30_000; !(await isListening(own));) {
+    if (pooler.exitCode !== null || performance.now() > deadline) throw new Error('PgBouncer did not start');
+    await pause(10);
+  }
   return { url: url.href, pid: pooler.pid ?? 0, stop };
+}
+
+async function isListening(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  const isConnected = await once(socket, 'connect').then(
+    () => true,
+    () => false,
+  );
+  socket.destroy();
+  return isConnected;
 }
