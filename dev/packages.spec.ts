@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import manifest from '../package.json' with { type: 'json' };
@@ -64,6 +64,15 @@ describe('Dependabot', () => {
       expect.arrayContaining(['npm', 'github-actions', 'docker']),
     );
     for (const { cooldown } of updates) expect(cooldown).toEqual({ 'default-days': Number(days) });
+  });
+
+  it.each([
+    ['npm', 'package-lock.json'],
+    ['gomod', 'go.sum'],
+  ])('knows each folder of %s', (ecosystem, lockFile) => {
+    const folders = updates.flatMap((update) => (update['package-ecosystem'] === ecosystem ? update.directories : []));
+    const locked = globSync(`**/${lockFile}`, { exclude: ['**/node_modules/**', 'dist/**'] });
+    expect(folders.toSorted()).toEqual(locked.map((file) => join('/', dirname(file))).toSorted());
   });
 
   it('finds the base image of each Dockerfile, which it does not do behind an ARG', () => {

@@ -31,7 +31,7 @@ try {
   console.error((error as Error).message);
   process.exit(1);
 }
-const { DATABASE_URL, BOOTSTRAP_API_KEY = '', PORT = '3000', HOST = '0.0.0.0' } = process.env;
+const { DATABASE_URL, BOOTSTRAP_API_KEY = '', PORT = '3000', HOST = '0.0.0.0', DOCS } = process.env;
 const isWatched = process.argv.includes('--watch');
 const nest = ['node_modules/@nestjs/cli/bin/nest.js', 'start', '--watch', '--watchAssets', '--preserveWatchOutput'];
 const program = isWatched ? [...nest, '--no-shell', '--exec', process.execPath] : [SEMI_SPACE, 'dist/main.js'];
@@ -125,8 +125,7 @@ async function announce(address: string, key: string, pet = '<petId>'): Promise<
     ${isKeyForShell() ? '. ./.env' : "BOOTSTRAP_API_KEY='…'"}
 `;
   console.log(`
-  API         ${address}/${API_PREFIX}
-  Swagger UI  ${address}/docs
+  API         ${address}/${API_PREFIX}${DOCS === 'off' ? '' : `\n  Swagger UI  ${address}/docs`}
 ${key ? '' : makeKey}${key === '$BOOTSTRAP_API_KEY' && !keyOfShell ? takeKey() : ''}
   List the stock:
     ${curl} -H "Authorization: Bearer ${key || '$KEY'}" ${list}

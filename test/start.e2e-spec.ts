@@ -110,6 +110,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     const started = start();
     const { list, update } = await ready(started);
     expect(started.output()).toContain('Building');
+    expect(started.output()).toMatch(/Swagger UI {2}http.*\/docs\n/);
 
     const stock = await (await list()).text();
     const pets = stock.matchAll(/"petId":(-?\d+),"quantity":(\d+),"status":"(\w+)"/g);
@@ -176,7 +177,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     const { password, hostname, href } = new URL(database.url);
     writeFileSync(DATABASE_PASSWORD_FILE, decodeURIComponent(password));
     const DATABASE_URL = href.replace(`:${password}@${hostname}`, '@');
-    const settings = { DATABASE_URL, BOOTSTRAP_API_KEY, HOST: 'the.environment.counts.more' };
+    const settings = { DATABASE_URL, BOOTSTRAP_API_KEY, DOCS: 'off', HOST: 'the.environment.counts.more' };
     const lines = Object.entries(settings).map(([name, value]) => `${name}='${value}'\n`);
     const typingErrors = `DATABASE_POOLSIZE=9\nNAME=x\nPORT=1\nPORT=2\nBALANCER_PORT=8080\nPGSSLMODE=\n`;
     writeFileSync(join(project, '.env'), lines.join('') + typingErrors);
@@ -190,6 +191,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     const started = start({ DATABASE_PASSWORD_FILE, PGHOST: hostname, REQUEST_DEADLINEMS: '9', ...proxy });
     await vi.waitFor(() => expect(started.output()).toContain('Bearer $BOOTSTRAP_API_KEY'), 110_000);
     expect(started.output()).toContain('\n    . ./.env\n');
+    expect(started.output()).not.toContain('/docs');
     expect(started.output().match(/curl --noproxy '\*' -(H|X PATCH)/g)).toHaveLength(2);
     const list = /\S+\/v1\/inventory\b/.exec(started.output())?.[0] ?? '';
     const answer = await fetch(list, { headers: { authorization: `Bearer ${BOOTSTRAP_API_KEY}` } });
@@ -198,9 +200,9 @@ describe('npm start', { timeout: 120_000 }, () => {
     await end(started);
     const warnings = started.output().match(/^\.env, .+|(?<="level":"warn",.*"msg":")[^"]+/gm);
     expect(warnings).toEqual([
-      '.env, line 4: DATABASE_POOLSIZE is not known; DATABASE_POOL_SIZE is',
-      '.env, line 5: NAME is not known to the service or to docker-compose.yml',
-      '.env, line 7: PORT replaces the one of line 6',
+      '.env, line 5: DATABASE_POOLSIZE is not known; DATABASE_POOL_SIZE is',
+      '.env, line 6: NAME is not known to the service or to docker-compose.yml',
+      '.env, line 8: PORT replaces the one of line 7',
       'REQUEST_DEADLINEMS is not a setting; REQUEST_DEADLINE_MS is',
     ]);
   });
