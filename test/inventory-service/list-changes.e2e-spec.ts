@@ -9,6 +9,8 @@ import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-se
 import { type NamedService, startEveryService } from './services.ts';
 import { CHANGES, PETS } from './stock-changes.ts';
 
+const FUTURE = '4611686018427387904';
+
 let postgres: FaultyPostgres;
 let services: NamedService[];
 /** Past the services, as the table's owner. */
@@ -91,6 +93,32 @@ describe('the lists of several processes equal the stock', () => {
     await session.end();
     await sql('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 1');
     await expectAllExact();
+  });
+
+  it('when overlapping transactions commit in another order than they began', async () => {
+    const one = await postgres.database.session('UPDATE inventory_item SET quantity = 1001 WHERE pet_id = 1');
+    const another = await postgres.database.session('UPDATE inventory_item SET quantity = 1002 WHERE pet_id = 2');
+    for (const session of [another, one]) {
+      await update(3, 1_003);
+      await expectAllExact();
+      await session.query('COMMIT');
+    }
+    await expectAllExact();
+  });
+
+  it.each([
+    `stock_change (pet_id, quantity_after, status_after, changed_by, changed_in)
+      SELECT n, 1, 'sold', 'test', '${FUTURE}' FROM generate_series(1, 5000) n`,
+    `unrecorded_change VALUES ('${FUTURE}')`,
+  ])('with rows from a server whose transaction ids lie ahead, before and after "migrate": %s', async (rows) => {
+    await sql(`INSERT INTO ${rows}`);
+    for (const mend of [() => Promise.resolve(), () => applyMigrations(postgres.url)]) {
+      await mend();
+      await update(1, 1);
+      await expectAllExact();
+      await sql('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 2');
+      await expectAllExact();
+    }
   });
 
   it.each([
