@@ -35,7 +35,7 @@ import type { StockList } from './stock-list.js';
  *
  * Both:
  * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once (test: bounds).
- * - A lost synchronous standby holds five commits at most, and no list. The metrics tell how many (test: lost-standby).
+ * - A lost synchronous standby holds five commits of a process at most, and no list. The metrics tell how many (test: lost-standby).
  */
 export interface InventoryContract {
   readonly counts: InventoryCounts;

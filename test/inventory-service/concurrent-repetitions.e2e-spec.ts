@@ -123,7 +123,10 @@ eachService(({ start }) => {
       ['changed', 'available-10', 'UPDATE inventory_item SET quantity = 12'],
     ])('gets the same answer when the pet was %s meanwhile', async (_, tag, change) => {
       const key = randomUUID();
-      const first = await service.database.session(`LOCK TABLE inventory_item; ${record(1, key, tag)}`);
+      // In this mode, the plain service waits after it has looked for the key.
+      const first = await service.database.session(
+        `LOCK TABLE inventory_item IN EXCLUSIVE MODE; ${record(1, key, tag)}`,
+      );
       const repetition = update({ key, ...(tag && { ifMatch: `"${tag}"` }) });
       await expect.poll(() => service.database.waitingForLocks(), { interval: 10 }).toBe(1);
       await first.query(`${change}; COMMIT`);

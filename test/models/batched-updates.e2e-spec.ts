@@ -38,6 +38,8 @@ const ANSWERS: Record<Mistake, State['answers']> = {
   'each update of a chain finds what is in the table': { 1: 'done', 2: 'done' },
   'a condition is judged by the snapshot': { 1: 'done', 2: 'done' },
   'an update with a condition shares its batch with another one of its pet': { 1: 'done', 2: 'precondition_failed' },
+  'an update with a key shares its batch with another one of its pet': { 1: 'done', 2: 'key_reused', 3: 'done' },
+  'a key is known whatever its update says': { 1: 'done', 2: 'key_reused' },
   'a key is looked up only before the lock': { 1: 'done', 2: 'key_reused' },
   'a pet is written although its history row is not': { 1: 'done', 2: 'key_reused' },
   'a 412 with a key is sent after one statement': { 1: 'done', 2: 'replayed' },

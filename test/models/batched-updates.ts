@@ -90,7 +90,7 @@ const WORKLOADS = {
     { pet: 1, quantity: 3, ifMatch: [1, 2], key: null },
   ],
   repetition: [REPEATED, REPEATED, { ...NO_CONDITION, pet: 1, quantity: 3 }],
-  'one key, two pets': [REPEATED, { ...REPEATED, pet: 2, quantity: 2 }, REPEATED],
+  'one key, two pets': [REPEATED, { ...REPEATED, pet: 2, quantity: 2 }, { ...NO_CONDITION, pet: 2, quantity: 3 }],
   'repetition with a condition': [IF_0, IF_0, { ...NO_CONDITION, pet: 1, quantity: 3 }],
   'two repetitions': [IF_0, IF_0, IF_0],
   'repetition, and SQL that lets the condition hold': [
@@ -146,6 +146,19 @@ export const MISTAKES = {
     order: ONE_RUN,
     harm: 'update 2 took place against its condition',
   },
+  'an update with a key shares its batch with another one of its pet': {
+    workload: 'one key, two pets',
+    order: ['process 1: #run 1, 2, 3', 'process 1: locks and writes', 'process 1: commits'],
+    harm: 'pet 2 changed from 2, but was 0',
+  },
+  'a key is known whatever its update says': {
+    workload: 'one key, two pets',
+    order: [
+      ...['process 1: #run 1', 'process 1: locks and writes', 'process 1: commits'],
+      ...['process 1: #run 2', 'process 1: locks and writes', 'process 1: commits'],
+    ],
+    harm: 'update 2 is answered with replayed, but it never took place',
+  },
   'a key is looked up only before the lock': {
     workload: 'one key, two pets',
     order: ONE_RUN,
@@ -180,7 +193,9 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
   /** `Batcher.#take`: an update with a precondition or a key is the only one of its pet. */
   function mayGo(batch: readonly Update[]): boolean {
     const mayShare = has('an update with a condition shares its batch with another one of its pet');
-    const isExclusive = ({ ifMatch, key }: Update) => key !== null || (ifMatch !== null && !mayShare);
+    const mayShareKeyed = has('an update with a key shares its batch with another one of its pet');
+    const isExclusive = ({ ifMatch, key }: Update) =>
+      (key !== null && !mayShareKeyed) || (ifMatch !== null && !mayShare);
     const sharesPet = ({ pet }: Update) => batch.filter((other) => other.pet === pet).length > 1;
     return !batch.some((one) => isExclusive(one) && sharesPet(one));
   }
@@ -191,7 +206,8 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
     for (const { n } of calls) {
       const { key, pet, quantity } = updateOf(next.workload, n);
       const change = next.history.find((change) => key !== null && change.key === key);
-      if (change) known[n] = change.pet === pet && change.after === quantity ? 'replayed' : 'key_reused';
+      const isSame = change?.pet === pet && change.after === quantity;
+      if (change) known[n] = isSame || has('a key is known whatever its update says') ? 'replayed' : 'key_reused';
       if (!next.begun.includes(n)) next.begun = [...next.begun, n].sort();
     }
     next.statements.push({ process, calls, known, snapshot: next.stock });
@@ -211,10 +227,14 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
     const held = next.statements.flatMap(({ written }) => written?.locked ?? []);
     const outcomes: Record<number, Outcome> = { ...statement.known };
     const [locked, changes, stock]: [number[], Change[], Partial<Stock>] = [[], [], {}];
-    for (const { n } of statement.calls.filter(({ n }) => !outcomes[n])) {
+    const chained: Partial<Stock> = {}; // `chainUpdates`: an update finds what the one before it asks for
+    for (const { n } of statement.calls) {
       const { pet, quantity, ifMatch, key } = updateOf(next.workload, n);
+      const asked = chained[pet];
+      chained[pet] = quantity;
+      if (outcomes[n]) continue;
       const present = (has('a condition is judged by the snapshot') ? statement.snapshot : next.stock)[pet] ?? 0;
-      const before = has('each update of a chain finds what is in the table') ? present : (stock[pet] ?? present);
+      const before = has('each update of a chain finds what is in the table') ? present : (asked ?? present);
       const isTaken = key !== null && [...next.history, ...changes].some((change) => change.key === key);
       if (held.includes(pet)) outcomes[n] = 'busy';
       else if (ifMatch && !ifMatch.includes(present)) outcomes[n] = 'precondition_failed';
@@ -353,13 +373,16 @@ export function violation(
   for (const n of NUMBERS.filter((n) => answers[n])) {
     const answer = answers[n];
     const tookPlace = history.some((change) => change.n === n);
-    const isUsed = history.some(({ key }) => key !== null && key === updateOf(workload, n).key);
+    const { key, pet, quantity } = updateOf(workload, n);
+    const first = history.find((change) => key !== null && change.key === key);
+    const isSame = first?.pet === pet && first.after === quantity;
     const isAnswered = `update ${n} is answered with ${answer}`;
     if (answer === 'outcome_unknown') continue;
     if (answer === 'done' && !tookPlace) return `${isAnswered}, and did not take place`;
     if (answer !== 'done' && tookPlace) return `${isAnswered}, and took place`;
     if (answer === 'validation_failed') return isAnswered;
-    if ((answer === 'replayed' || answer === 'key_reused') && !isUsed) return `${isAnswered}, but nobody used its key`;
+    if (answer === 'replayed' && !isSame) return `${isAnswered}, but it never took place`;
+    if (answer === 'key_reused' && (!first || isSame)) return `${isAnswered}, but no other update used its key`;
     if (answer === 'precondition_failed' && !refusable.includes(n))
       return `update ${n} is refused, but at no moment was it to be refused`;
   }

@@ -11,7 +11,10 @@ const HELD = `
    WHERE application_name IN ('inventory updates', 'inventory pool') AND usename = session_user AND datname = current_database()
      AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
 
-/** Bounds the commits of all processes of this store and role that a lost synchronous standby holds. */
+/**
+ * Bounds the commits that a lost synchronous standby holds. It counts those of all processes of this store and role, but several
+ * processes can send commits at the same time.
+ */
 export class HeldCommits {
   readonly #givenUpAfterMs: number;
 
