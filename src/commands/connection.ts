@@ -23,14 +23,17 @@ const listen = (client: pg.ClientBase) =>
     if (routine === UNCONFIRMED_COMMIT) hasUnconfirmedCommit = true;
   });
 
-function databaseUrl(): string {
+/** Each is told once, however often a command connects. */
+const warnings = misspelledSettings();
+
+function readDatabaseUrl(): string {
   const { DATABASE_URL } = readSettings();
-  for (const line of misspelledSettings()) console.error(`warning: ${line}`);
+  for (const line of warnings.splice(0)) console.error(`warning: ${line}`);
   return DATABASE_URL;
 }
 
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const url = databaseUrl();
+  const url = readDatabaseUrl();
   const client = await openConnection(connectionConfig(url, command, bounds, listen, ALL_ROWS));
   try {
     return await work(client);
@@ -76,7 +79,7 @@ export function withNewestSchema<T>(command: string, work: (client: pg.Client) =
 export async function withPrisma<T>(command: string, work: (prisma: PrismaClient) => Promise<T>): Promise<T> {
   const { PrismaClient } = await import('../generated/prisma/client.js');
   const { PrismaPg } = await import('@prisma/adapter-pg');
-  const url = databaseUrl();
+  const url = readDatabaseUrl();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
   const config = connectionConfig(url, command, { ...bounds, query_timeout, max: 1 }, listen, ALL_ROWS);
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaForPrisma(url) }) });

@@ -36,7 +36,7 @@ export class OpenConnections {
   /** @param isGood undefined if the check failed */
   checked(socket: ClientSocket, isGood: boolean | undefined): void {
     if (isGood) {
-      if (this.#remove(socket)) this.#withKey.add(socket);
+      if (!this.#withKey.has(socket) && this.#remove(socket)) this.#withKey.add(socket);
     } else if (this.#inCheck.delete(socket)) {
       (isGood === false ? this.#refused : this.#withoutKey).add(socket);
     } else if (isGood === false && this.#withKey.delete(socket)) {
