@@ -34,8 +34,7 @@ const MENDINGS = {
     ${HISTORY_LOCK};
     WITH gone AS (DELETE FROM stock_change_pruned RETURNING last_id, last_changed_at)
     INSERT INTO stock_change_pruned (last_id, last_changed_at)
-    SELECT coalesce(max(last_id), ${HIGHEST}, 0),
-           coalesce(max(last_changed_at) FILTER (WHERE last_id > 0), clock_timestamp()) FROM gone`,
+    SELECT coalesce(max(last_id), ${HIGHEST}, 0), coalesce(max(last_changed_at), clock_timestamp()) FROM gone`,
   // Another server's transaction ids may lie ahead: every list would read those rows again.
   ahead: `
     SET LOCAL "inventory.history" = 'restored';

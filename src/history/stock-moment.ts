@@ -114,8 +114,7 @@ async function findFirst(client: Client, { isPruned, earliest, firstAfter }: Mom
     WITH change AS MATERIALIZED (
       SELECT coalesce(${firstAfter}, (SELECT max(id) + 1 FROM stock_change), 1) AS first),
     pruned AS (
-      SELECT max(last_id) AS last_id, max(last_changed_at) FILTER (WHERE last_id > 0) AS last_changed_at
-        FROM stock_change_pruned)
+      SELECT max(last_id) AS last_id, max(last_changed_at) AS last_changed_at FROM stock_change_pruned)
     SELECT CASE WHEN ${isPruned} THEN ${earliest} END AS earliest, first,
            greatest((SELECT max(id) FROM stock_change WHERE id < first), last_id) AS "lastBefore"
       FROM change, pruned`);

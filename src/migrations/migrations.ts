@@ -122,7 +122,7 @@ async function refuseOrList(client: Client, migrations: readonly Migration[]): P
   const checksums = new Map(rows.map((row) => [row.migration_name, row.checksum]));
   if (checksums.size > 0 && !checksums.has(migrations[0]?.name ?? ''))
     throw new Failure(
-      'this database was made by a version before 1.0.0, which cannot be upgraded; export the stock with that version, and import it into a new database with this one',
+      'this database was made by a version before 1.0.0, which cannot be upgraded; export the stock with that version, and import it into a new database with this one (npm start makes one when .data is gone)',
     );
   const edited = migrations.find(({ name, checksum }) => (checksums.get(name) ?? checksum) !== checksum);
   if (edited)

@@ -192,36 +192,6 @@ describe('inventory export --at', () => {
     );
   });
 
-  it('refuses, where changes were pruned before their time was noted, all moments before the migration', async () => {
-    const pruneAsBefore = `BEGIN; SET LOCAL inventory.history = 'prune'; DELETE FROM stock_change WHERE id = 1; COMMIT`;
-    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); UPDATE inventory_item SET quantity = 2`);
-    await setTimes('1', '2');
-    const migration = `(SELECT migration_name FROM _prisma_migrations WHERE migration_name LIKE '%pruned_time')`;
-    const undo = `ALTER TABLE stock_change_pruned DROP COLUMN last_changed_at;
-      CREATE OR REPLACE FUNCTION note_pruned_stock_change() RETURNS TRIGGER LANGUAGE plpgsql AS $$
-        BEGIN UPDATE stock_change_pruned SET last_id = greatest(last_id, (SELECT max(id) FROM pruned)); RETURN NULL; END $$;
-      DELETE FROM _prisma_migrations WHERE migration_name = ${migration}`;
-    await store.sql(undo);
-    expect((await at('1')).stderr).toContain('run "inventory migrate" first');
-    await applyMigrations(store.url);
-    expect(await stockAt('2026-01-01T00:00:01Z')).toBe('1,1,sold\n'); // nothing was pruned
-
-    await store.sql(`${undo}; ${pruneAsBefore}`);
-    const before = (await now(store)).slice(0, 23);
-    await applyMigrations(store.url);
-    const after = (await now(store)).slice(0, 23);
-    const { code, stderr } = await at('2026-01-01T00:00:03Z');
-    const earliest = /the earliest moment is (\S+)Z\n$/.exec(stderr)?.[1] ?? expect.fail(stderr);
-    expect([code, before <= earliest, earliest <= after]).toEqual([1, true, true]);
-    expect(await stockAt(`${earliest}Z`)).toBe('1,2,sold\n');
-    expect(await stockAt('1')).toBe('1,1,sold\n'); // ids were noted always
-    // A backup of that time has no time either.
-    await store.sql(`TRUNCATE stock_change_pruned; INSERT INTO stock_change_pruned (last_id) VALUES (0)`);
-    expect(await stockAt('2026-01-01T00:00:03Z')).toBe('1,2,sold\n');
-    await store.sql(`TRUNCATE stock_change_pruned; INSERT INTO stock_change_pruned (last_id) VALUES (1)`);
-    expect(await at('2026-01-01T00:00:03Z')).toMatchObject({ code: 1, stdout: EXPORT_FAILED });
-  });
-
   it('refuses by name the pets whose later changes do not link up to their present stock', async () => {
     const unrecorded = `SET session_replication_role = replica; UPDATE inventory_item SET quantity = 0 WHERE pet_id IN (2, 3);
       DELETE FROM inventory_item WHERE pet_id = 5; INSERT INTO inventory_item VALUES (6, 1, 'sold');

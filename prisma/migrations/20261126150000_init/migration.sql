@@ -1,4 +1,6 @@
--- The trigger functions below keep this search path. So they find the tables in every session that fires them.
+-- The functions below keep this search path. So they find the tables in every session that calls them. "inventory migrate"
+-- renews it when the schema has another name. A trigger function works on the schema of the trigger's table, whatever its search
+-- path says: the schema may be renamed or copied, and the table may move to another one.
 SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
 CREATE TYPE "pet_status" AS ENUM ('available', 'pending', 'sold');
@@ -22,6 +24,8 @@ CREATE TABLE "api_key" (
     "expires_at" TIMESTAMPTZ(3),
     "revoked_at" TIMESTAMPTZ(3),
     "last_used_at" TIMESTAMPTZ(3),
+    -- The key that "inventory keys rotate" issued in its place: it is rotated once, unless that one is revoked.
+    "successor_id" TEXT,
 
     CONSTRAINT "api_key_pkey" PRIMARY KEY ("id"),
     CONSTRAINT "api_key_key_sha256_check" CHECK (octet_length("key_sha256") = 32),
@@ -42,8 +46,11 @@ CREATE TABLE "stock_change" (
     "changed_in" xid8 NOT NULL DEFAULT pg_current_xact_id(),
     "idempotency_key" TEXT,
     "if_match_sha256" BYTEA,
+    -- Why a change was made. No default: a session's setting must not get into the updates of others who share the session.
+    "reason" TEXT,
 
-    CONSTRAINT "stock_change_pkey" PRIMARY KEY ("pet_id", "id")
+    CONSTRAINT "stock_change_pkey" PRIMARY KEY ("pet_id", "id"),
+    CONSTRAINT "stock_change_reason_check" CHECK (length("reason") <= 64 AND "reason" ~ '^[A-Za-z0-9_-]+$')
 );
 -- The changes of all pets in their order.
 CREATE INDEX "stock_change_id_idx" ON "stock_change"("id");
@@ -53,12 +60,14 @@ CREATE INDEX "stock_change_changed_in_idx" ON "stock_change"("changed_in");
 CREATE UNIQUE INDEX "stock_change_idempotency_key" ON "stock_change"("changed_by", "idempotency_key")
     WHERE "idempotency_key" IS NOT NULL;
 
--- One row: the highest id that was ever pruned. It tells a reader of changes that some are missing.
+-- One row: the highest id and the latest time of the changes that were ever pruned. It tells a reader of changes that some are
+-- missing.
 -- A publication of all tables would refuse to update or delete rows of a table without REPLICA IDENTITY.
 CREATE TABLE "stock_change_pruned" (
-    "last_id" BIGINT NOT NULL
+    "last_id" BIGINT NOT NULL,
+    "last_changed_at" TIMESTAMPTZ(6) NOT NULL
 );
-INSERT INTO "stock_change_pruned" VALUES (0);
+INSERT INTO "stock_change_pruned" VALUES (0, '-infinity');
 ALTER TABLE "stock_change_pruned" REPLICA IDENTITY FULL;
 
 -- Transactions of the last day that changed stock without history. The table is logged: a prepared transaction outlives a
@@ -79,11 +88,13 @@ CREATE UNLOGGED TABLE "server_life_token" (
 );
 
 -- Names the life of the server in which transaction ids and snapshots can be compared. NULL on a standby, where PostgreSQL
--- cannot even plan a statement on an unlogged table; and while there is no token.
+-- cannot even plan a statement on an unlogged table; while there is no token; and without the token's table, as after the schema
+-- was renamed. A temporary table could be anybody's.
 -- The start tells two servers apart, the oid two databases: a dump and CREATE DATABASE copy the token.
 CREATE FUNCTION "server_life"() RETURNS TEXT LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
-    IF pg_is_in_recovery() THEN
+    IF pg_is_in_recovery() OR to_regclass('server_life_token') IS NULL
+       OR to_regclass('pg_temp.server_life_token') IS NOT NULL THEN
         RETURN NULL;
     END IF;
     RETURN (SELECT concat_ws(' ', token, extract(epoch FROM pg_postmaster_start_time()), oid)
@@ -92,12 +103,17 @@ END
 $$;
 
 -- The same, and makes the token where there is none. A session asks once and keeps the answer: no session outlives a crash.
+-- This name also has the time at which the statistics began. A crash resets them, even where an unlogged table survives it. So
+-- does an operator: then one life has several names, each of which stays true in the sessions that keep it.
 CREATE FUNCTION "present_server_life"() RETURNS TEXT LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
+    IF to_regclass('server_life_token') IS NULL OR to_regclass('pg_temp.server_life_token') IS NOT NULL THEN
+        RETURN NULL;
+    END IF;
     IF server_life() IS NULL AND NOT current_setting('transaction_read_only')::boolean THEN
         INSERT INTO server_life_token DEFAULT VALUES ON CONFLICT DO NOTHING;
     END IF;
-    RETURN server_life();
+    RETURN server_life() || ' ' || (SELECT extract(epoch FROM stats_reset) FROM pg_stat_wal);
 END
 $$;
 
@@ -106,22 +122,38 @@ CREATE FUNCTION "stock_changed_by"() RETURNS TEXT LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('inventory.changed_by', true), ''), 'sql:' || session_user)
 $$;
 
+-- The reason of a change by SQL: the setting of its transaction. The error does not repeat the value, which could be a key.
+CREATE FUNCTION "stock_change_reason"() RETURNS TEXT LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    reason CONSTANT TEXT := nullif(current_setting('inventory.reason', true), '');
+BEGIN
+    IF reason !~ '^[A-Za-z0-9_-]{1,64}$' OR reason ~ 'psk_[0-9A-Za-z]{32}' THEN
+        RAISE EXCEPTION 'inventory.reason must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN reason;
+END
+$$;
+
 CREATE FUNCTION "record_stock_change"() RETURNS TRIGGER LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
+    IF current_schema() IS DISTINCT FROM TG_TABLE_SCHEMA THEN
+        PERFORM set_config('search_path', concat_ws(', ', quote_ident(TG_TABLE_SCHEMA), current_setting('search_path')), true);
+    END IF;
     IF TG_OP = 'UPDATE' AND NEW.pet_id = OLD.pet_id THEN
         IF NEW IS DISTINCT FROM OLD THEN
-            INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by)
-            VALUES (NEW.pet_id, OLD.quantity, NEW.quantity, OLD.status, NEW.status, stock_changed_by());
+            INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, reason)
+            VALUES (NEW.pet_id, OLD.quantity, NEW.quantity, OLD.status, NEW.status, stock_changed_by(), stock_change_reason());
         END IF;
         RETURN NULL;
     END IF;
     IF TG_OP <> 'INSERT' THEN
-        INSERT INTO stock_change (pet_id, quantity_before, status_before, changed_by)
-        VALUES (OLD.pet_id, OLD.quantity, OLD.status, stock_changed_by());
+        INSERT INTO stock_change (pet_id, quantity_before, status_before, changed_by, reason)
+        VALUES (OLD.pet_id, OLD.quantity, OLD.status, stock_changed_by(), stock_change_reason());
     END IF;
     IF TG_OP <> 'DELETE' THEN
-        INSERT INTO stock_change (pet_id, quantity_after, status_after, changed_by)
-        VALUES (NEW.pet_id, NEW.quantity, NEW.status, stock_changed_by());
+        INSERT INTO stock_change (pet_id, quantity_after, status_after, changed_by, reason)
+        VALUES (NEW.pet_id, NEW.quantity, NEW.status, stock_changed_by(), stock_change_reason());
     END IF;
     RETURN NULL;
 END
@@ -138,12 +170,15 @@ CREATE TRIGGER "inventory_item_history" AFTER INSERT OR UPDATE OR DELETE ON "inv
 CREATE FUNCTION "record_truncated_stock"() RETURNS TRIGGER LANGUAGE plpgsql
     SET search_path FROM CURRENT SET row_security = off AS $$
 BEGIN
+    IF current_schema() IS DISTINCT FROM TG_TABLE_SCHEMA THEN
+        PERFORM set_config('search_path', concat_ws(', ', quote_ident(TG_TABLE_SCHEMA), current_setting('search_path')), true);
+    END IF;
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         RAISE EXCEPTION 'TRUNCATE of inventory_item refused: its history needs READ COMMITTED'
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
-    INSERT INTO stock_change (pet_id, quantity_before, status_before, changed_by)
-    SELECT pet_id, quantity, status, stock_changed_by() FROM inventory_item;
+    INSERT INTO stock_change (pet_id, quantity_before, status_before, changed_by, reason)
+    SELECT pet_id, quantity, status, stock_changed_by(), stock_change_reason() FROM inventory_item;
     RETURN NULL;
 END
 $$;
@@ -151,10 +186,16 @@ $$;
 CREATE TRIGGER "inventory_item_truncate_history" BEFORE TRUNCATE ON "inventory_item" FOR EACH STATEMENT
     EXECUTE FUNCTION "record_truncated_stock"();
 
+-- One mark for each transaction and table: a transaction can change the stocks of two schemas.
 CREATE FUNCTION "mark_unrecorded_change"() RETURNS TRIGGER LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    marked_in CONSTANT TEXT := 'inventory.marked_in_' || TG_RELID;
 BEGIN
-    IF current_setting('inventory.marked_in', true) IS DISTINCT FROM pg_current_xact_id()::text THEN
-        PERFORM set_config('inventory.marked_in', pg_current_xact_id()::text, true);
+    IF current_setting(marked_in, true) IS DISTINCT FROM pg_current_xact_id()::text THEN
+        IF current_schema() IS DISTINCT FROM TG_TABLE_SCHEMA THEN
+            PERFORM set_config('search_path', concat_ws(', ', quote_ident(TG_TABLE_SCHEMA), current_setting('search_path')), true);
+        END IF;
+        PERFORM set_config(marked_in, pg_current_xact_id()::text, true);
         INSERT INTO unrecorded_change DEFAULT VALUES;
         DELETE FROM unrecorded_change WHERE ctid = ANY (ARRAY(
             SELECT past.ctid FROM unrecorded_change AS past
@@ -187,8 +228,14 @@ CREATE TRIGGER "stock_change_append_only" BEFORE UPDATE OR DELETE OR TRUNCATE ON
 
 CREATE FUNCTION "note_pruned_stock_change"() RETURNS TRIGGER LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    UPDATE stock_change_pruned SET last_id = greatest(last_id, gone.newest)
-      FROM (SELECT max(id) AS newest FROM pruned) AS gone WHERE gone.newest > last_id;
+    IF current_schema() IS DISTINCT FROM TG_TABLE_SCHEMA THEN
+        PERFORM set_config('search_path', concat_ws(', ', quote_ident(TG_TABLE_SCHEMA), current_setting('search_path')), true);
+    END IF;
+    UPDATE stock_change_pruned
+       SET last_id = greatest(last_id, gone.newest),
+           last_changed_at = greatest(last_changed_at, gone.latest)
+      FROM (SELECT max(id) AS newest, max(changed_at) AS latest FROM pruned) AS gone
+     WHERE gone.newest > last_id OR gone.latest > last_changed_at;
     RETURN NULL;
 END
 $$;
@@ -197,13 +244,16 @@ CREATE TRIGGER "stock_change_pruning" AFTER DELETE ON "stock_change" REFERENCING
     FOR EACH STATEMENT EXECUTE FUNCTION "note_pruned_stock_change"();
 
 -- NULL while changes of stock may be missing from the history. Otherwise a text. Where two texts are equal, the history has
--- every change between them. docs/decisions/kept-list.md says why.
-CREATE FUNCTION "stock_witness"("life" TEXT) RETURNS TEXT LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+-- every change between them. docs/decisions/kept-list.md says why. Without a search path of its own: it judges the tables that
+-- the calling statement reads.
+CREATE FUNCTION "stock_witness"("life" TEXT) RETURNS TEXT LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    present CONSTANT TEXT := server_life() || ' ';
 BEGIN
-    IF life IS DISTINCT FROM server_life() OR life IS NULL THEN
+    IF starts_with(life, present) IS NOT TRUE THEN
         RETURN NULL;
     END IF;
-    RETURN (
+    RETURN present || (SELECT extract(epoch FROM stats_reset) FROM pg_stat_wal) || ' ' || (
         SELECT string_agg(fact, ' ' ORDER BY fact) FROM (
             SELECT concat_ws(' ', oid, xmin) FROM pg_class
              WHERE oid IN ('inventory_item'::regclass, 'stock_change'::regclass)
@@ -212,7 +262,8 @@ BEGIN
             UNION ALL SELECT concat_ws(' ', attname, xmin) FROM pg_attribute
              WHERE attrelid = 'inventory_item'::regclass AND attnum > 0
             UNION ALL SELECT concat_ws(' ', 'default', xmin) FROM pg_attrdef WHERE adrelid = 'stock_change'::regclass
-            UNION ALL SELECT concat_ws(' ', enumlabel, xmin) FROM pg_enum WHERE enumtypid = 'pet_status'::regtype
+            UNION ALL SELECT concat_ws(' ', enumlabel, xmin) FROM pg_enum WHERE enumtypid = (
+                SELECT atttypid FROM pg_attribute WHERE attrelid = 'inventory_item'::regclass AND attname = 'status')
         ) AS facts (fact)
          -- Both tables are ordinary ones, with nothing in front of them.
          WHERE NOT EXISTS (SELECT FROM pg_class WHERE oid IN ('inventory_item'::regclass, 'stock_change'::regclass)
