@@ -1,29 +1,8 @@
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
-import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 delete process.env['NODE_USE_ENV_PROXY']; // a proxy does not reach the services of the tests
 
 const resultsFile = process.env['TEST_RESULTS'];
-
-/** Tests that compare short times, such as the costs of two requests. Nothing else runs beside them. */
-const TIMED = ['test/**/*.timed-spec.ts'];
-
-/** The longest files, which begin first: otherwise one of them would run alone at the end. */
-const LONGEST = [
-  ...['start', 'history-follow', 'database-url', 'limits', 'list-changes', 'slow-networks', 'outcomes', 'lost-standby'],
-  ...['standbys', 'history-feed', 'import', 'log-output', 'import-under-load', 'metrics', 'locked-pets', 'cli'],
-  ...['keys', 'log', 'embedded-postgres', 'drain', 'migrations', 'health', 'session-settings', 'history', 'stock-list'],
-];
-
-class LongestFirst extends BaseSequencer {
-  override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ moduleId }: TestSpecification) => {
-      const at = LONGEST.findIndex((name) => new RegExp(`/${name}\\.(e2e-)?spec\\.ts$`).test(moduleId));
-      return at < 0 ? LONGEST.length : at;
-    };
-    return Promise.resolve(files.toSorted((one, other) => rank(one) - rank(other)));
-  }
-}
 
 /** Ends what hooks have started. */
 const FILE_END = 'test/support/file-end.ts';
@@ -44,11 +23,10 @@ const shared = {
   expect: { poll: { timeout: 15_000 } }, // a busy machine needs more than the default, a second
 } as const;
 
-/** `npm test`. */
-const everyRun: TestProjectInlineConfiguration[] = [
-  { test: { ...shared, name: 'all', include: ['{src,dev,faults,bench,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'] } },
-  { test: { ...shared, name: 'timed', include: TIMED, maxWorkers: 1, sequence: { groupOrder: 1 } } },
-];
+/** `npm test`. Vitest begins with the files that took longest the last time; the first time, with the largest. */
+const all: TestProjectInlineConfiguration = {
+  test: { ...shared, name: 'all', include: ['{src,dev,faults,bench,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'] },
+};
 
 /** Projects that take longer, or need more than a clone has: `npm test -- --project <name>`. */
 const onDemand: TestProjectInlineConfiguration[] = [
@@ -123,9 +101,8 @@ const isOnDemand = process.argv.some((argument) => argument.startsWith('--projec
 
 export default defineConfig({
   test: {
-    projects: isOnDemand ? [...everyRun, ...onDemand] : everyRun,
+    projects: isOnDemand ? [all, ...onDemand] : [all],
     globalSetup: 'test/support/global-setup.ts', // once a run
-    sequence: { sequencer: LongestFirst },
     // A green run prints one page. A failed test prints its whole output.
     reporters: resultsFile ? ['dot', ['json', { outputFile: resultsFile }]] : ['dot'],
     silent: isOnDemand ? false : 'passed-only',
