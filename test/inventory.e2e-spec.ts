@@ -12,7 +12,7 @@ import { type Database, createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
 
 /*
- * The published interface, section by section of docs/interface.md, asked of the module as @nestjs/testing starts it.
+ * The published interface in short, asked of the module as @nestjs/testing starts it.
  * The edges of each promise are in the files beside this one and in http/.
  */
 
@@ -46,7 +46,7 @@ async function start(FAST: string, adapter?: InventoryExpressAdapter): Promise<v
   await vi.waitFor(async () => expect((await request('GET', '/health/ready')).status).toBe(200), 10_000);
 }
 
-type Sent = Partial<Record<'key' | 'body' | 'If-Match' | 'If-None-Match' | 'Idempotency-Key', string>>;
+type Sent = Partial<Record<'key' | 'body' | 'If-Match', string>>;
 
 async function request(method: string, target: string, { key = KEY, body, ...headers }: Sent = {}) {
   const authorization = key === '' ? {} : { Authorization: `Bearer ${key}` };
@@ -79,17 +79,6 @@ describe.each(
         text: '[{"petId":-3,"quantity":0,"status":"sold"},{"petId":9007199254740993,"quantity":12,"status":"available"}]',
       });
     });
-
-    it('lists an empty store as []', async () => {
-      await database.sql('DELETE FROM inventory_item');
-      expect(await request('GET', LIST)).toMatchObject({ status: 200, text: '[]' });
-    });
-
-    it('answers 304 without a body to If-None-Match with the tag of the list', async () => {
-      const { headers } = await request('GET', LIST);
-      const answer = await request('GET', LIST, { 'If-None-Match': String(headers['etag']) });
-      expect(answer).toMatchObject({ status: 304, text: '' });
-    });
   });
 
   describe('PATCH /v1/inventory/:petId', () => {
@@ -113,29 +102,14 @@ describe.each(
       });
     });
 
-    it('gives a repetition with the same Idempotency-Key the first response, and writes nothing', async () => {
-      const update = { body: '{"quantity":11}', 'Idempotency-Key': 'arrival-1', 'If-Match': '"available-12"' };
-      expect(await request('PATCH', CAT, update)).toMatchObject({ status: 200, text: ITEM });
-      expect(await request('PATCH', CAT, update)).toMatchObject({
-        status: 200,
-        headers: { 'idempotent-replayed': 'true' },
-        text: ITEM,
-      });
-      expect(await request('PATCH', CAT, { ...update, body: '{"quantity":10}' })).toMatchObject(
-        error(409, 'idempotency_key_reused'),
-      );
-    });
-
     it.each([
       ['an unknown pet', '/v1/inventory/2', '{"quantity":1}', error(404, 'not_found')],
       ['a petId that is none', '/v1/inventory/x', '{"quantity":1}', error(400, 'validation_failed')],
-      ['no body', CAT, undefined, error(400, 'bad_request')],
-      ['a body that is not JSON', CAT, '{', error(400, 'bad_request')],
       ['a quantity below 0', CAT, '{"quantity":-1}', error(400, 'validation_failed')],
       ['a member beside quantity', CAT, '{"quantity":1,"status":"sold"}', error(400, 'validation_failed')],
       ['a path that is none', '/v1/nothing', '{"quantity":1}', error(404, 'not_found')],
     ])('answers with an Error to %s', async (_, target, body, expected) => {
-      expect(await request('PATCH', target, body === undefined ? {} : { body })).toMatchObject(expected);
+      expect(await request('PATCH', target, { body })).toMatchObject(expected);
     });
   });
 

@@ -40,27 +40,16 @@ describe('PATCH /v1/inventory/:petId, headers of the body', () => {
   it.each([
     ...['APPLICATION/JSON', 'application/json;', 'application/json;v=1; charset=utf-8'],
     'application/json \t; \tcharset \t= \tutf-8 \t;v=1',
-    ...['utf-8', ' utf-8', 'UTF-8 ', '"utf-8"', 'utf-8; charset=utf-8', 'utf8', 'UTF8', '"utf8" '].map(
-      (name) => `application/json ;  Charset=${name}`,
-    ),
+    ...['utf-8', '"utf-8"', 'utf-8; charset=utf-8', ' UTF8 '].map((name) => `application/json ;  Charset=${name}`),
   ])('accepts the Content-Type %j', (type) => expectAccepted([['Content-Type', type]], FIVE));
 
   it.each([
     ...['', 'text/plain', 'application/json+x', 'text/plain; application/json'], // not JSON
     ...['application /json', 'application/json, text/plain', 'application/json charset=utf-8'], // malformed
     ...['application/json;charset =latin1', 'application/json;\tCHARSET\t=latin1'],
-    ...[
-      'latin1',
-      'utf-8999',
-      'utf88',
-      'utf-16',
-      'utf--8',
-      '"utf8',
-      '',
-      'utf-8; charset=latin1',
-      'latin1; charset=utf-8',
-      "'utf-8'",
-    ].map((name) => `application/json; charset=${name}`),
+    ...['latin1', 'utf-16', '"utf8', '', 'utf-8; charset=latin1', "'utf-8'"].map(
+      (name) => `application/json; charset=${name}`,
+    ),
   ])('refuses the Content-Type %j', (type) => expectRefused(refused.mediaType, [['Content-Type', type]], FIVE));
 
   it.each<[string, HeaderLines, string]>([
@@ -115,11 +104,8 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
 
   it.each<[string, string | Buffer, WholeAnswer]>([
     ['two byte order marks', `\ufeff\ufeff${FIVE}`, refused.notJson],
-    ['a byte order mark behind a space', ` \ufeff${FIVE}`, refused.notJson],
     ['UTF-16 with a byte order mark', Buffer.from(`\ufeff${FIVE}`, 'utf16le'), refused.notUtf8],
     ['UTF-16 without one', Buffer.from(FIVE, 'utf16le'), refused.notUtf8],
-    ['UTF-16 in the other order', Buffer.from(`\ufeff${FIVE}`, 'utf16le').swap16(), refused.notUtf8],
-    ['UTF-32', Buffer.from(Array.from(`\ufeff${FIVE}`, (each) => `${each}\0`).join(''), 'utf16le'), refused.notUtf8],
     ['NUL behind the object', `${FIVE}\0`, refused.notUtf8],
     ['an invalid byte in a name', Buffer.from('{"quantity\xff":5}', 'latin1'), refused.notUtf8],
     ['a surrogate in UTF-8', Buffer.from('{"\xed\xa0\x80":5}', 'latin1'), refused.notUtf8],
@@ -135,38 +121,13 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
 
 describe('PATCH /v1/inventory/:petId, a body that is not JSON', () => {
   it.each([
-    ...['{quantity:5}', '{quantity: 5}', '{quantity:', '{"quantity:5}', '{quantity":5}', ' { $quantity : 5 }'], // removed
-    ...[`'{"quantity":5}'`, `'{quantity:5}'`, `'{"quantity":`, `{'quantity':5}`, "''", '`{"quantity":5}`'], // others
-    ...['^{"quantity^":5}', '{^"quantity^":5}', '{"""quantity""":5}', '"{""quantity"":5}"'], // of cmd.exe
-    ...['{\u00b4quantity\u00b4:5}', '{\u2032quantity\u2032:5}', '{\u2033quantity\u2033:5}'],
-    ...['{\\"quantity\\":5}', '{""quantity"":5}', '{`"quantity`":5}', '"{"quantity":5}"', `"{'quantity':5}`], // escaped
-    ...[
-      '{\u201cquantity\u201d:5}',
-      '\u2018{"quantity":5}\u2019',
-      '{\u201equantity\u201c:5}',
-      '{\u00abquantity\u00bb:5}',
-    ],
-    ...['quantity=5', 'quantity=5&x=1', ' quantity=5', 'quantity:5', '\ufeff{quantity:5}'],
+    ...['{quantity:5}', '{"quantity:5}', ' { $quantity : 5 }', `'{"quantity":5}'`, '^{"quantity^":5}'], // sh, cmd.exe
+    ...['{\\"quantity\\":5}', '"{"quantity":5}"', '{\u201cquantity\u201d:5}', 'quantity=5'],
   ])('is said to be broken by a shell: %s', (body) => expectRefused(refused.misquoted, JSON_TYPE, body));
 
   it.each([
-    ...['{"quantity":', '{"quantity":5,}', '{"quantity":5}}', '{"quantity" 5}', '{"quantity":}', '{"quantity":5', '{'],
-    ...[
-      '{"a":"it\'s","quantity":}',
-      '{"a":"\\"b\\":","quantity":}',
-      '{"quantity":NaN}',
-      '{"quantity":True}',
-      '<quantity/>',
-    ],
-    ...[
-      'five',
-      '{"quantity":0x5}',
-      '{"a":"^","quantity":}',
-      '{"a" "b":5}',
-      '{"quantity":5,"quantity"}',
-      '[{"quantity":5]',
-      '5 5',
-    ],
+    ...['{"quantity":5,}', '{"quantity" 5}', '{"quantity":5', '{"quantity":NaN}', '<quantity/>', 'five', '5 5'],
+    ...['{"a":"it\'s","quantity":}', '{"a":"\\"b\\":","quantity":}', '{"a":"^","quantity":}'],
   ])('is said to be no JSON alone: %s', (body) => expectRefused(refused.notJson, JSON_TYPE, body));
 });
 
@@ -177,27 +138,18 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     ['{"quantity":5,"status":"sold"}', refused.unknownMember('status')],
     ['{"quantity":5,"__proto__":{}}', refused.unknownMember('__proto__')],
     ['{"quantity":5,"constructor":{"prototype":{"x":1}}}', refused.unknownMember('constructor')],
-    ['{"quantity":5,"prototype":{}}', refused.unknownMember('prototype')],
     ['{"quantity":5,"":1}', refused.unknownMember('A member')],
     ['{"quantity":5,"pet-id.$x":1}', refused.unknownMember('pet-id.$x')],
-    ...['$set', '_1', 'x'.repeat(31)].map((name): [string, WholeAnswer] => [
-      `{"${name}":1}`,
-      refused.unknownMember(name),
-    ]),
-    ['{"1x":1}', refused.unknownMember('A member')],
     [`{"quantity":5,"${'x'.repeat(32)}":1}`, refused.unknownMember('A member')], // as long as the shortest key
     ['{"quantity":5,"qu\\u0061ntity":6}', refused.repeated('quantity')],
     ['{"quantity" :5,"quantity"\n:6}', refused.repeated('quantity')],
-    ['{"quantity":[],"quantity":5}', refused.repeated('quantity')],
     ['{"quantity":{},"quantity":5}', refused.repeated('quantity')],
-    ['{"quantity":"5","quantity":5}', refused.repeated('quantity')],
     ['{"quantity":{"x":1,"x":2}}', refused.repeated('x')],
     ['{"quantity":[{"x":1},{"x":2}]}', refused.quantity],
     ['{"__proto__":1,"__proto__":2}', refused.repeated('__proto__')],
     ['{"quantity":"quantity","a":"quantity"}', refused.unknownMember('a')],
     ['{"a\\"b":1,"a\\"b":2}', refused.repeated('A member')],
     ['{"a\\\\":1,"a\\\\":2}', refused.repeated('A member')],
-    ['{"":1,"":2}', refused.repeated('A member')],
   ])('refuses %s', (body, expected) => expectRefused(expected, JSON_TYPE, body));
 
   it('never become members of all objects', () => {

@@ -59,12 +59,8 @@ const get = async (how: string) => whole(await ask(service.port, { target: `/fau
 describe.each(['rejects', 'middleware'])('a failure of a handler or a middleware (%s)', (how) => {
   it.each<[string, unknown]>([
     ['an Error', new Error(SECRET)],
-    ['a string', SECRET],
     ['a symbol', Symbol(SECRET)],
-    ['an object without a prototype', Object.create(null)],
-    ['a status that is not a number', Object.assign(new Error(SECRET), { status: 'SECRET' })],
     ['a status of 200', Object.assign(new Error(SECRET), { status: 200, statusCode: 200 })],
-    ['an HttpException of 500', new HttpException(SECRET, 500)],
     ['an HttpException of 503', new HttpException(SECRET, 503)],
   ])('is answered with 500 and none of its text: %s', async (_, failure) => {
     thrown = failure;
