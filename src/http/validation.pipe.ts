@@ -1,8 +1,16 @@
 import { type ArgumentMetadata, ValidationPipe } from '@nestjs/common';
+import { getMetadataStorage } from 'class-validator';
 import { ApiError } from '../errors/api-error.js';
 
-const notAMember = (name: string) =>
-  new ApiError('validation_failed', `${safeName(name)} is not a member of the body.`);
+/** @param type the class of the body */
+function notAMember(name: string, type: NonNullable<ArgumentMetadata['metatype']>): ApiError {
+  const rules = getMetadataStorage().getTargetValidationMetadatas(type, '', false, false);
+  const members = new Set(rules.map(({ propertyName }) => propertyName));
+  return new ApiError(
+    'validation_failed',
+    `${safeName(name)} is unknown: the body has only ${[...members].join(', ')}.`,
+  );
+}
 
 class BodyValidationPipe extends ValidationPipe {
   /** @throws ApiError `validation_failed` */
@@ -12,7 +20,7 @@ class BodyValidationPipe extends ValidationPipe {
     }
     // Nest's pipe silently drops members whose names every object inherits.
     const inherited = Object.keys(value).find((name) => name === 'prototype' || name in Object.prototype);
-    if (inherited !== undefined) throw notAMember(inherited);
+    if (inherited !== undefined) throw notAMember(inherited, metadata.metatype ?? Object);
     return super.transform(value, metadata);
   }
 }
@@ -21,10 +29,11 @@ export const bodyValidation = new BodyValidationPipe({
   whitelist: true,
   forbidNonWhitelisted: true,
   transform: true,
+  validationError: { target: true },
   validateCustomDecorators: true,
   exceptionFactory(faults) {
     const unknown = faults.find(({ constraints }) => constraints?.['whitelistValidation'] !== undefined);
-    if (unknown) return notAMember(unknown.property);
+    if (unknown) return notAMember(unknown.property, unknown.target?.constructor as typeof Object);
     const [rule = ''] = faults.flatMap(({ constraints }) => Object.values(constraints ?? {}));
     return new ApiError('validation_failed', `${rule}.`);
   },

@@ -115,7 +115,7 @@ export const refused = {
   notUtf8: refusal('bad_request', 'The body is not UTF-8.'),
   repeated: (member: string) => refusal('bad_request', `${member} is there more than once.`),
   notObject: refusal('validation_failed', 'The body must be a JSON object.'),
-  unknownMember: (member: string) => refusal('validation_failed', `${member} is not a member of the body.`),
+  unknownMember: (member: string) => refusal('validation_failed', `${member} is unknown: the body has only quantity.`),
   quantity: refusal('validation_failed', 'quantity must be an integer from 0 to 2147483647.'),
   rule: refusal('validation_failed', 'A rule of the database refuses this update: nothing was written.'),
   malformed: refusal('bad_request', 'The request is not well-formed HTTP/1.1.'),
