@@ -1,8 +1,6 @@
 import type { Command } from 'commander';
 import { applyMigrations } from '../migrations/migrations.js';
-import { findRuleAgainst } from '../database/rewrite-rules.js';
 import { readSettings } from '../settings.js';
-import { withConnection } from './connection.js';
 
 export function addMigrate(program: Command): void {
   program
@@ -13,11 +11,5 @@ export function addMigrate(program: Command): void {
       const applied = await applyMigrations(readSettings().DATABASE_URL);
       for (const name of applied) console.error(`applied ${name}`);
       console.error(applied.length === 0 ? 'the database is up to date' : `${applied.length} migrations applied`);
-      await withConnection('migrate', async (client) => {
-        for (const work of ['updates', 'imports'] as const) {
-          const warning = await findRuleAgainst(work, async (sql) => (await client.query<object>(sql)).rows);
-          if (warning !== undefined) console.error(`warning: ${warning}`);
-        }
-      });
     });
 }

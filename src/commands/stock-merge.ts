@@ -2,7 +2,6 @@ import type { Client } from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { findRuleAgainst } from '../database/rewrite-rules.js';
 import { Failure, NOT_AS_ASKED } from '../errors/error-text.js';
 import { itemTagOf, MEMBERS, NOT_UPDATED, STATE, stateList } from '../inventory/stock-item.js';
 import { CHANGED_AT, LINES } from './export.js';
@@ -108,8 +107,6 @@ export async function planMerge(
   unit: Unit,
   locks: boolean,
 ): Promise<Summary & { tellsTime: boolean }> {
-  const rule = await findRuleAgainst('imports', async (sql) => (await client.query<object>(sql)).rows);
-  if (rule !== undefined) throw new Failure(rule);
   const locking = (lock: string) => (locks ? `FOR ${lock} OF i` : '');
   if (file.hasExported) await client.query(`UPDATE incoming SET made = '${MADE.new}' WHERE made IS NULL`);
   await client.query(`

@@ -10,7 +10,6 @@ import {
   NotApplied,
   OutcomeUnknown,
   RefusedValue,
-  RuleInTheWay,
   TooManyWaiting,
   UnconfirmedCommit,
   mayReadAgain,
@@ -130,9 +129,11 @@ describe('a failure', () => {
     expect(conflict('inventory_item_pkey')).toHaveProperty('message', NOT_AS_ASKED);
   });
 
-  it('by a rule or by a crowd is not worth another attempt, and one by a lock is', () => {
-    const failures = [new RuleInTheWay(), new TooManyWaiting(), databaseError('23514'), databaseError('55P03')];
-    expect(failures.map(mayWriteAgain)).toEqual([false, false, false, true]);
+  it('by a rule or by a crowd is not worth another attempt, and one by a lock or an old plan is', () => {
+    const rule = databaseError('0A000', 'cannot perform UPDATE RETURNING on relation "inventory_item"');
+    const plan = databaseError('0A000', 'cached plan must not change result type');
+    const failures = [rule, new TooManyWaiting(), databaseError('23514'), databaseError('55P03'), plan];
+    expect(failures.map(mayWriteAgain)).toEqual([false, false, false, true, true]);
   });
 
   it('that no standby confirmed says so', () => {

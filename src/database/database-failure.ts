@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { Prisma } from '../generated/prisma/client.js';
-import { NOT_AS_ASKED, describeFailure, ownConflict } from '../errors/error-text.js';
+import { NOT_AS_ASKED, codeAndWords, describeFailure, ownConflict } from '../errors/error-text.js';
 import { DeadlinePassed } from './deadline.js';
 
 /** A failure that surely left no trace in the database. */
@@ -10,9 +10,6 @@ export class NotApplied extends Error {}
 export class TooManyWaiting extends NotApplied {
   override message = 'too many calls wait for the database';
 }
-
-/** A rule (CREATE RULE) on the tables: no update is possible until an operator drops it. */
-export class RuleInTheWay extends NotApplied {}
 
 /** A failover may still lose the commit. */
 export class UnconfirmedCommit extends Error {
@@ -67,6 +64,7 @@ export function outcomeOf(error: unknown): Outcome {
   if (isProgramFault(error) || error instanceof RefusedValue || error instanceof Prisma.PrismaClientValidationError)
     return 'program_fault';
   const sqlstate = sqlstateOf(error);
+  if (isRewriteRule(error as Error)) return 'not_applied';
   if (sqlstate === UNIQUE_VIOLATION && isPassing(error as Error)) return 'not_applied';
   return sqlstate === undefined ? 'unknown' : outcomeOfSqlstate(sqlstate);
 }
@@ -83,6 +81,14 @@ function isPassing(conflict: Error): boolean {
   return index !== undefined && index !== PET_INDEX;
 }
 const PET_INDEX = 'inventory_item_pkey';
+
+/**
+ * Whether PostgreSQL refuses to plan the statement because of a rule (CREATE RULE) on its tables. Its words then name SQL's own,
+ * in any language: "cannot perform UPDATE RETURNING on relation …". An old plan (0A000, too) has none, and another attempt helps.
+ */
+function isRewriteRule(error: Error): boolean {
+  return /^(0A000 .*[A-Z]{4}|42P17 |XX000 could not find replacement targetlist entry)/.test(codeAndWords(error));
+}
 
 /** JavaScript's own errors come from a mistake in a program, which no other attempt mends. */
 export function isProgramFault(error: unknown): boolean {
@@ -102,7 +108,7 @@ export function sqlstateOf(error: unknown): string | undefined {
 
 /** Whether another attempt at a write may help, and does no harm. */
 export function mayWriteAgain(error: unknown): boolean {
-  return outcomeOf(error) === 'not_applied' && !(error instanceof TooManyWaiting || error instanceof RuleInTheWay);
+  return outcomeOf(error) === 'not_applied' && !(error instanceof TooManyWaiting || isRewriteRule(error as Error));
 }
 
 /** Whether what only reads may be tried again. */

@@ -78,10 +78,15 @@ export function describeFailure(error: unknown): string {
   return withoutSecrets(`${message.trim().split('\n', 1)[0]}${code && ` (${code})`}`);
 }
 
+/** The code and the first words of what the driver said. */
+export function codeAndWords(error: Error): string {
+  const { code, message } = rootOf(error);
+  return `${code} ${message}`;
+}
+
 /** Which of the {@link OWN_UNIQUE_INDEXES} refused a row, if one did. */
 export function ownConflict(error: Error): string | undefined {
-  const { code, message } = rootOf(error);
-  return OWN_CONFLICT.exec(`${code}\n${message}`)?.[1];
+  return OWN_CONFLICT.exec(codeAndWords(error).replace(' ', '\n'))?.[1];
 }
 
 interface ErrorFacts {

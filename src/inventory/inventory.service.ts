@@ -2,10 +2,9 @@ import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import { Batcher, FailedCall } from '../database/batcher.js';
-import { NotApplied, RefusedValue, RuleInTheWay, UnconfirmedCommit, outcomeOf } from '../database/database-failure.js';
+import { NotApplied, RefusedValue, UnconfirmedCommit, outcomeOf } from '../database/database-failure.js';
 import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend } from '../database/deadline.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { RULES_AGAINST, ruleAgainst } from '../database/rewrite-rules.js';
 import { NOT_AS_ASKED } from '../errors/error-text.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { exactIntegers } from '../http/exact-integers.js';
@@ -156,17 +155,13 @@ async function applyIn(
   timeoutMs: number,
 ): Promise<UpdateOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
-  // The table's trigger writes no history row, because the one that is written here names the key and the request. To name the
-  // table locks it: nobody can give it a rule before the end.
-  const [settings] = await tx.$queryRaw<[{ rules: string | null }]>`
+  // The table's trigger writes no history row, because the one that is written here names the key and the request.
+  await tx.$queryRaw`
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
            CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
            CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
            CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
-                THEN set_config('transaction_timeout', ${String(timeoutMs)}, true) END,
-           ${Prisma.raw(RULES_AGAINST.updates)} AS rules
-      FROM (VALUES (1)) AS always LEFT JOIN inventory_item ON false`;
-  if (settings.rules !== null) throw new RuleInTheWay(ruleAgainst('updates', settings.rules));
+                THEN set_config('transaction_timeout', ${String(timeoutMs)}, true) END`;
   const known = await firstUse(tx, update);
   if (known) return known;
   // A wait would hold a connection: the service tries a locked pet again instead.

@@ -27,11 +27,10 @@ export class OperationsController {
   @Get('health/ready')
   @Public()
   @Header('Cache-Control', 'no-store')
-  async ready(): Promise<typeof OK & { warning?: string }> {
+  async ready(): Promise<typeof OK> {
     const obstacle = await this.readiness.obstacle();
     if (obstacle !== undefined) throw new ApiError('service_unavailable', obstacle);
-    const { warning } = this.readiness;
-    return warning === undefined ? OK : { ...OK, warning };
+    return OK;
   }
 
   @Get('metrics')

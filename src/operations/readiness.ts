@@ -3,10 +3,8 @@ import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } f
 import { bootstrapKey } from '../auth/api-key.store.js';
 import { KeyCheck } from '../auth/key-check.js';
 import { sqlstateOf } from '../database/database-failure.js';
-import { byDeadline } from '../database/deadline.js';
 import { functionFault, pendingMigrations } from '../migrations/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { findRuleAgainst } from '../database/rewrite-rules.js';
 import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
 import { Settings } from '../settings.js';
 import { Log } from './log.js';
@@ -22,8 +20,6 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   drain?: { readonly isDraining: boolean };
   /** The failure that was logged last; `null` before the first check. */
   #logged: string | null | undefined = null;
-  /** Why updates fail although lists work, as of the last check. */
-  #warning: string | undefined;
   #check: Promise<string | undefined> | undefined;
   #isWatching = false;
   #isStopped = false;
@@ -53,11 +49,6 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     return 'The database cannot be used at the moment.';
   }
 
-  /** For the operator: what does not work although the service is ready. */
-  get warning(): string | undefined {
-    return this.#warning;
-  }
-
   /** Checks until the service is ready, so that the log says when it is, even without probes. */
   async #watch(): Promise<void> {
     if (this.#isWatching) return;
@@ -75,11 +66,10 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   async #judge(): Promise<string | undefined> {
-    const deadline = performance.now() + CHECKED_WITHIN_MS;
     let failure: string | undefined;
     try {
       if (!this.prisma.isPrepared) await this.#prepare();
-      else await this.keyCheck.isAnswered(deadline);
+      else await this.keyCheck.isAnswered(performance.now() + CHECKED_WITHIN_MS);
     } catch (error) {
       if (sqlstateOf(error) === UNDEFINED_TABLE) this.prisma.isPrepared = false;
       failure = describeFailure(error);
@@ -89,18 +79,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
       if (failure === undefined) this.log.info('ready');
       else this.log.warn(`not ready: ${failure}`);
     }
-    if (failure === undefined) await this.#lookForRules(deadline);
     return failure;
-  }
-
-  /** A busy pool does not make the service unready: if the check gets no answer, the last one counts. */
-  async #lookForRules(deadline: number): Promise<void> {
-    const found = findRuleAgainst('updates', (sql) => this.prisma.$queryRawUnsafe(sql));
-    const warning = await byDeadline(deadline, found).catch(() => this.#warning);
-    if (warning === this.#warning) return;
-    this.#warning = warning;
-    if (warning === undefined) this.log.info('updates are possible again');
-    else this.log.warn(warning);
   }
 
   async #prepare(): Promise<void> {

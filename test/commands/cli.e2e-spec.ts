@@ -108,19 +108,6 @@ describe('inventory', () => {
     expect(await old.sql('SELECT quantity_after FROM stock_change')).toEqual([{ quantity_after: 1 }]);
   });
 
-  it('names the rules that keep updates or imports from being made, when it migrates', async () => {
-    const database = await createDatabase();
-    const told = async () => (await run('inventory migrate', database.url)).stderr;
-    await database.sql('CREATE RULE keep AS ON DELETE TO inventory_item DO INSTEAD NOTHING');
-    const what = 'drop it (DROP RULE), or write a trigger that raises an error';
-    const none = (work: string, rules: string) => `warning: no ${work} is possible with the rule ${rules}; ${what}\n`;
-    expect(await told()).toBe(`the database is up to date\n${none('import', 'keep on inventory_item')}`);
-    await database.sql('CREATE RULE "Most" AS ON INSERT TO stock_change DO ALSO NOTHING');
-    expect(await told()).toBe(
-      `the database is up to date\n${none('update', '"Most" on stock_change')}${none('import', 'keep on inventory_item, "Most" on stock_change')}`,
-    );
-  });
-
   it('refuses a schema that does not exist', async () => {
     const elsewhere = new URL(empty.url);
     elsewhere.searchParams.set('schema', 'shop');

@@ -131,22 +131,6 @@ describe('GET /health/ready', () => {
     expect((await service.list()).text).toBe('[]');
   });
 
-  it('is ready, and names the rule, while a rule keeps updates from being made; the log says it once', async () => {
-    const database = await createDatabase();
-    const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url });
-    service.start();
-    await service.becomesReady();
-    await database.sql('CREATE RULE most AS ON UPDATE TO inventory_item DO INSTEAD NOTHING');
-    const warning =
-      'no update is possible with the rule most on inventory_item; drop it (DROP RULE), or write a trigger that raises an error';
-    for (let n = 0; n < 3; n++) expect(await probe(service.url, 'ready')).toEqual([200, { status: 'ok', warning }]);
-    await database.sql('DROP RULE most ON inventory_item');
-    expect(await probe(service.url, 'ready')).toEqual(OK);
-    await expect
-      .poll(() => service.lines().map(({ level, msg }) => `${String(level)} ${String(msg)}`))
-      .toEqual(['info listening', 'info ready', `warn ${warning}`, 'info updates are possible again']);
-  });
-
   it('is on the port that the log names when PORT is 0', async () => {
     const { url } = await createDatabase();
     const service = await ServiceProcess.onFreePort({ DATABASE_URL: url, PORT: '0' });

@@ -1,8 +1,7 @@
 import type { ClientBase } from 'pg';
 import { Batcher, FailedCall } from '../../database/batcher.js';
-import { RefusedValue, RuleInTheWay, isRefusedValue, sqlstateOf } from '../../database/database-failure.js';
+import { RefusedValue, isRefusedValue } from '../../database/database-failure.js';
 import { DeadlinePassed, boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
-import { RULES_AGAINST, ruleAgainst } from '../../database/rewrite-rules.js';
 import { StatementConnection } from '../../database/statement-connection.js';
 import { NOT_AS_ASKED } from '../../errors/error-text.js';
 import type { Settings } from '../../settings.js';
@@ -17,10 +16,6 @@ import { type UpdatedRow, loneStatement, updateStatement } from './update-statem
 const MOST_PER_STATEMENT = 500;
 
 const CLOCK = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now`;
-
-const RULES = { sql: `SELECT ${RULES_AGAINST.updates}`, values: [] };
-/** How PostgreSQL refuses to plan the statement where the tables have a rule. It does not translate its internal errors. */
-const MAY_BE_A_RULE = /^(0A|42P17|XX000 could not find replacement targetlist entry)/;
 
 /** See {@link UpdatedRow}. */
 interface Unrecorded {
@@ -111,7 +106,7 @@ export class QuantityUpdates {
       }
       return await this.#connection.run(updateStatement(updates, ...bounds));
     } catch (error) {
-      if (!isRefusedValue(error) || updates.length === 1) throw await this.#named(error);
+      if (!isRefusedValue(error) || updates.length === 1) throw error;
     }
     const middle = Math.ceil(updates.length / 2);
     const results: (UpdatedRow | FailedCall)[] = [];
@@ -120,12 +115,5 @@ export class QuantityUpdates {
       results.push(...(await this.#run(half, deadline).catch(allFail)));
     }
     return results;
-  }
-
-  /** A failure that comes of a rule names the rule. */
-  async #named(error: unknown): Promise<unknown> {
-    if (!MAY_BE_A_RULE.test(`${sqlstateOf(error)} ${(error as Error).message}`)) return error;
-    const [[rules] = [null]] = await this.#connection.run<[string | null]>(RULES);
-    return rules === null ? error : new RuleInTheWay(ruleAgainst('updates', rules));
   }
 }

@@ -29,8 +29,8 @@ const IN_TIME = `statement_timestamp() < to_timestamp($1::float8 / 1000)`;
 const matches = (tags: string) => `(${tags} IS NULL OR ${itemTagOf('item')} = ANY (string_to_array(${tags}, ' ')))`;
 
 /**
- * Whether the table took what was asked: else a trigger of somebody else changed the row or kept it back. Only a row of the table
- * itself has a `tableoid`: PostgreSQL refuses the statement if a rule returns rows of another table in their place.
+ * Whether the table took what was asked: else a trigger of somebody else changed the row or kept it back. To name `tableoid` makes
+ * PostgreSQL refuse this statement if a rule puts another table in its place.
  */
 const AS_ASKED = `
            item.tableoid IS NOT NULL AND item.pet_id = judged.pet_id AND item.quantity = judged.quantity
