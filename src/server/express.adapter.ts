@@ -1,6 +1,5 @@
 import { IncomingMessage, ServerResponse, createServer } from 'node:http';
-import { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
 import { StreamableFile } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Application, type Express, type Request, type Response } from 'express';
@@ -13,7 +12,6 @@ import { OpenConnections } from './open-connections.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { validateHead } from './request-head.js';
 import { closeGently, inTurn, othersWait } from './request-turns.js';
-import { UnknownMethodConnection } from './unknown-method.js';
 
 export class InventoryExpressAdapter extends ExpressAdapter {
   readonly drain = new Drain();
@@ -56,10 +54,6 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       inTurn((request, response) => {
         if (request.method === 'CONNECT' || (this.drain.isDraining && !othersWait(request)))
           response.shouldKeepAlive = false;
-        if ((request.socket as Duplex) instanceof UnknownMethodConnection) {
-          request.method = '_OTHER';
-          response.shouldKeepAlive = false;
-        }
         // In front of Express, which answers some request targets with a page of its own before any middleware.
         const fault = validateHead(inContext(request));
         if (fault) sendError(response, fault);
@@ -70,9 +64,9 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     Object.assign(server, { httpAllowHalfOpen: true }); // a client that shuts down its sending side gets its response
     server.timeout = limits.stalledMs;
     const open = new OpenConnections(limits.connections);
-    server.on('connection', (socket: Duplex) => {
-      Object.assign(socket, { destroySoon: closeGently });
-      if (socket instanceof Socket) open.admit(socket);
+    server.on('connection', (socket: Socket) => {
+      socket.destroySoon = closeGently;
+      open.admit(socket);
     });
     answerParserErrors(server);
     answerExpectations(server);

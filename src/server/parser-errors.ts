@@ -4,9 +4,8 @@ import { ApiError } from '../errors/api-error.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
 import type { ApiRequest } from '../http/request-context.js';
 import { errorHeaders, SECURITY_HEADERS } from '../http/responses.js';
-import { HTTP_VERSIONS, MAX_TARGET_LENGTH, TARGET_MALFORMED, methodNotServed, targetTooLong } from './request-head.js';
+import { HTTP_VERSIONS, MAX_TARGET_LENGTH, TARGET_MALFORMED, targetTooLong } from './request-head.js';
 import type { Connection } from './request-turns.js';
-import { type ParserError, UnknownMethodConnection, requestOfUnknownMethod } from './unknown-method.js';
 
 /** The server emits this event for each request that it refuses before the application sees one. */
 export const REFUSED = 'refused';
@@ -16,40 +15,30 @@ export interface Refused {
   readonly error: ApiError;
 }
 
+interface ParserError extends Error {
+  readonly code?: string;
+  readonly reason?: string;
+  /** The last packet; it begins with the request line when the head came in one piece. */
+  readonly rawPacket?: Buffer;
+}
+
 interface Failed extends Connection {
-  /** `bytesRead` when the parser last refused something on it. */
-  failedAt?: number;
-  /** Serves what follows, if the parser refused a method. */
-  unknownMethod?: UnknownMethodConnection;
+  hasFailed?: boolean;
 }
 
 /** Answers with an Error what Node.js refuses before there is a request. */
 export function answerParserErrors(server: Server): void {
-  server.on('clientError', (error: ParserError, socket: Failed | (Failed & UnknownMethodConnection)) => {
-    // Each further packet fails anew.
-    if (socket.failedAt !== undefined) {
-      if (error.rawPacket && socket.bytesRead > socket.failedAt) socket.unknownMethod?.receive(error.rawPacket);
-      socket.failedAt = socket.bytesRead;
-      return;
-    }
-    socket.failedAt = socket.bytesRead;
+  server.on('clientError', (error: ParserError, socket: Failed) => {
+    if (socket.hasFailed) return; // each further packet fails anew
+    socket.hasFailed = true;
     const fault = readParserError(error);
     const { lastRequest } = socket;
     const response = lastRequest?.res;
-    const request = socket instanceof UnknownMethodConnection ? undefined : requestOfUnknownMethod(error);
-    if (request) {
-      socket.unknownMethod = new UnknownMethodConnection(socket);
-      socket.unknownMethod.receive(request);
-    }
-    const answer = () => {
-      if (socket.unknownMethod) server.emit('connection', socket.unknownMethod);
-      else refuse(server, socket, fault);
-    };
     if (!response) {
-      answer();
+      refuse(server, socket, fault);
     } else if (lastRequest.complete) {
       // Nothing is answered behind a response that closes the connection.
-      afterResponse(response, () => response.shouldKeepAlive && answer());
+      afterResponse(response, () => response.shouldKeepAlive && refuse(server, socket, fault));
     } else if (response.headersSent) {
       afterResponse(response, () => socket.destroySoon());
     } else {
@@ -77,9 +66,10 @@ function afterResponse(response: ServerResponse, act: () => void): void {
   else response.prependOnceListener('finish', act);
 }
 
-/** Messages, by code or reason, for requests that are well-formed, or would be if they had arrived whole. */
-const WELL_FORMED: Readonly<Record<string, string>> = {
+/** Words for what is refused although it is well-formed, or would be if it had arrived whole; by code or reason. */
+const WORDS: Readonly<Record<string, string>> = {
   HPE_INVALID_EOF_STATE: 'The request did not arrive whole.',
+  HPE_INVALID_METHOD: 'The method is not known: methods are written in capital letters, such as PATCH.',
   HPE_INVALID_URL: TARGET_MALFORMED, // also of one that another scheme allows
   HPE_PAUSED_H2_UPGRADE: HTTP_VERSIONS,
   'Invalid HTTP version': HTTP_VERSIONS,
@@ -95,8 +85,7 @@ function readParserError({ code, reason, rawPacket }: ParserError): ApiError {
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return new ApiError('payload_too_large', chunks);
   if (reason === 'Chunk size overflow') return new ApiError('payload_too_large', BODY_TOO_LARGE);
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new ApiError('request_timeout');
-  if (reason === 'Invalid method for HTTP/x.x request') return methodNotServed(); // of RTSP, and its head came in pieces
-  return new ApiError('bad_request', WELL_FORMED[code ?? ''] ?? WELL_FORMED[reason ?? '']);
+  return new ApiError('bad_request', WORDS[code ?? ''] ?? WORDS[reason ?? '']);
 }
 
 function refuse(server: Server, socket: Connection, error: ApiError): void {

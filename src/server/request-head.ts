@@ -18,10 +18,6 @@ const badRequest = (message: string) => new ApiError('bad_request', message);
 export const targetTooLong = () =>
   new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
 
-/** Without the target, which would tell the methods of its path. */
-export const methodNotServed = () =>
-  new ApiError('method_not_allowed', `This service takes ${ALLOW.Allow} only.`, ALLOW);
-
 /** Refuses what Node.js lets pass: a missing or malformed Host (RFC 9112 section 3.2), unknown transfer codings (6.1). */
 export function validateHead(request: ApiRequest): ApiError | undefined {
   const { rawHeaders, httpVersionMajor, httpVersionMinor } = request;

@@ -126,7 +126,6 @@ describe('connections', () => {
     ['ask again and again with a bad key', listBytes('x'.repeat(40)), { drips: listBytes('x'.repeat(40)) }],
     ['ask again and again for what needs no key', health, { drips: health }],
     ['do not read their responses', script.repeat(8)],
-    ['send an unknown method', health.replace('GET', 'get').slice(0, -2)],
   ])('of clients without a key yield to others when they %s', async (_, bytes, { drips } = {}) => {
     const MOST = 20;
     const own = await startService({ limits: { connections: MOST }, settings: { REQUEST_DEADLINE_MS: '9000' } });

@@ -95,15 +95,13 @@ describe('the petId in the path', () => {
 
 describe('the method', () => {
   const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'QUERY', 'PURGE', 'M-SEARCH'];
-  /** Unknown to Node.js, or of another protocol. Methods are case-sensitive. */
-  const UNKNOWN = ['get', 'Patch', 'options', 'head', 'FOO', 'GETX', 'M-', 'PATCHES', '!', 'PRI', 'DESCRIBE', 'SOURCE'];
   const FIXED = ['/v1/inventory', '/health/live', '/health/ready', '/openapi.json', '/openapi.yaml', '/docs'];
   const ALLOWED = [...FIXED, '/metrics']
     .map((path) => [path, LIST])
     .concat(['/v1/inventory/1?_method=PATCH', '/v1/inventory/%00'].map((path) => [path, ITEM])) as [string, string][];
 
   it.each(ALLOWED)('at %s is refused unless it is one of %s', async (target, allow) => {
-    for (const method of [...METHODS, ...UNKNOWN].filter((each) => !allow.split(', ').includes(each))) {
+    for (const method of METHODS.filter((each) => !allow.split(', ').includes(each))) {
       const expected = method === 'HEAD' ? { ...refused.method(allow), body: '' } : refused.method(allow);
       for (const withKey of [true, false]) expect(await request(method, target, { withKey }), method).toEqual(expected);
     }
@@ -132,15 +130,12 @@ describe('the method', () => {
     expect(await request('HEAD', '/nothing')).toEqual({ ...refused.noRoute, body: '' });
   });
 
-  it.each(UNKNOWN)('%s leads nowhere where there is nothing', async (method) => {
-    for (const target of ['/nothing', '/v1/inventory/', '/V1/inventory', '/v1/inventory/1/2']) {
-      expect(await request(method, target)).toEqual(refused.noRoute);
-    }
-  });
-
-  it.each(['G\0T', 'G\xc4T', 'get(', ' FOO', ''])('%j is refused by Node.js', async (method) => {
-    expect(await request(method, '/v1/inventory')).toEqual(refused.malformed);
-  });
+  it.each(['get', 'Patch', 'FOO', 'GETX', 'M-', '!', 'G\0T', 'G\xc4T', 'get(', ' FOO', ''])(
+    '%j is refused by Node.js',
+    async (method) => {
+      expect(await request(method, '/v1/inventory')).toEqual(refused.unknownMethod);
+    },
+  );
 
   it.each(['127.0.0.1:5432', '/v1/inventory'])('CONNECT to %s is refused', async (target) => {
     expect(await request('CONNECT', target)).toEqual(refused.connect);

@@ -217,13 +217,13 @@ describe('the service, on a connection with pipelined requests,', () => {
     await pause(20);
     await unlock();
     for (const quantity of [6, 7]) await expectUpdated(connection, 1, quantity);
-    expect(await lastAnswer(connection)).toEqual(refused.malformed);
+    expect(await lastAnswer(connection)).toMatchObject({ status: 400 });
   });
 
   it('answers garbage with 400 after a response that has begun', async () => {
     const connection = await send(`${SCRIPT}garbage\r\n\r\n`);
     expect((await connection.answer()).status).toBe(200);
-    expect(await lastAnswer(connection)).toEqual(refused.malformed);
+    expect(await lastAnswer(connection)).toMatchObject({ status: 400 });
   });
 
   it('answers repeated garbage with one 400', async () => {
@@ -235,7 +235,7 @@ describe('the service, on a connection with pipelined requests,', () => {
     }
     await unlock();
     await expectUpdated(connection, 1, 7);
-    expect(await lastAnswer(connection)).toEqual(refused.malformed);
+    expect(await lastAnswer(connection)).toMatchObject({ status: 400 });
   });
 
   it('refuses no garbage that arrives while it closes the connection', async () => {

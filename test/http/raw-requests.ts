@@ -9,14 +9,7 @@ export const FIVE = '{"quantity":5}';
 const GET = 'GET /v1/inventory HTTP/1.1\r\nHost: a\r\n';
 
 export const MALFORMED_HEADS: readonly [name: string, bytes: string][] = [
-  ['garbage', 'garbage\r\n\r\n'],
-  ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
   ['a version without a digit', 'GET / HTTP/a.b\r\nHost: a\r\n\r\n'],
-  ['a method without a target', 'FOO\r\nHost: a\r\n\r\n'],
-  ['a space before an unknown method', ' FOO / HTTP/1.1\r\nHost: a\r\n\r\n'],
-  ['another character behind an unknown method', 'FOO(/ HTTP/1.1\r\nHost: a\r\n\r\n'],
-  ['an unknown method with a header without a colon', 'FOO / HTTP/1.1\r\nHost: a\r\nnonsense\r\n\r\n'],
-  ['an unknown method with another protocol', 'FOO / HTTPS/1.1\r\nHost: a\r\n\r\n'],
   ['a space in the target', 'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n'],
   ['a header without a colon', `${GET}nonsense\r\n\r\n`],
   ['a space before the colon', `${GET}X : x\r\n\r\n`],
@@ -31,6 +24,10 @@ export const MALFORMED_HEADS: readonly [name: string, bytes: string][] = [
 ];
 
 export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: WholeAnswer][] = [
+  ['garbage', 'garbage\r\n\r\n', refused.unknownMethod],
+  ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', refused.unknownMethod],
+  ['a method in small letters', 'patch /v1/inventory/1 HTTP/1.1\r\nHost: a\r\n\r\n', refused.unknownMethod],
+  ['a longer method', 'PATCHES / HTTP/1.1\r\nHost: a\r\n\r\n', refused.unknownMethod],
   ['no Host', 'GET / HTTP/1.1\r\n\r\n', refused.noHost],
   ['two Hosts in HTTP/1.0', 'GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n', refused.noHost],
   ['a Host with a path', 'GET / HTTP/1.1\r\nHost: a/b\r\n\r\n', refused.host],
@@ -38,24 +35,10 @@ export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: Who
   ['no version', 'GET /v1/inventory\r\nHost: a\r\n\r\n', refused.httpVersion],
   ['HTTP/2 from its first byte on', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', refused.httpVersion],
   ['HTTP/1.2', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n', refused.httpVersion],
-  ['HTTP/3.0', 'FOO / HTTP/3.0\r\nHost: a\r\n\r\n', refused.httpVersion],
-  ['an unknown method without Host', 'FOO / HTTP/1.1\r\n\r\n', refused.noHost],
-  ['no target', 'FOO HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
+  ['HTTP/3.0', 'GET / HTTP/3.0\r\nHost: a\r\n\r\n', refused.httpVersion],
+  ['no target', 'GET HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
   ['a URN as target', 'GET urn:isbn:1 HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
-  ['a host as target', 'FOO a:80 HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
-  ['an unknown method with *', 'FOO * HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
-  [
-    'an unknown method with a long target',
-    `FOO /${'x'.repeat(3_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
-    refused.targetTooLong,
-  ],
-  ['a target of 20 kB with one', `FOO /${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, refused.targetTooLong],
-  ['65 headers with one', `FOO / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(64)}\r\n`, refused.tooManyHeaders],
-  [
-    'a header of 20 kB with one',
-    `FOO / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`,
-    refused.headersTooLarge,
-  ],
+  ['a host as target', 'GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
   ['a length of 20 digits', `${GET}Content-Length: ${'9'.repeat(20)}\r\n\r\n`, refused.endlessLength],
   ['HTTP/2.0', 'GET / HTTP/2.0\r\nHost: a\r\n\r\n', refused.httpVersion],
   ['an unknown coding', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n', refused.transferCoding],

@@ -65,9 +65,10 @@ const NO_KEY = 'The API key is missing or invalid.';
 /** Every refusal, word for word. */
 export const refused = {
   connect: refusal('method_not_allowed', 'This service is no proxy.', { allow: 'GET, HEAD, OPTIONS, PATCH' }),
-  otherProtocol: refusal('method_not_allowed', 'This service takes GET, HEAD, OPTIONS, PATCH only.', {
-    allow: 'GET, HEAD, OPTIONS, PATCH',
-  }),
+  unknownMethod: refusal(
+    'bad_request',
+    'The method is not known: methods are written in capital letters, such as PATCH.',
+  ),
   noKey: refusal('unauthorized', NO_KEY, { 'www-authenticate': CHALLENGE }),
   badKey: refusal('unauthorized', NO_KEY, { 'www-authenticate': `${CHALLENGE}, error="invalid_token"` }),
   forbidden: (scope: string) =>
