@@ -8,7 +8,6 @@ import { type At, settledMoment, stockAt, utc } from '../history/stock-moment.js
 import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
 import { whileInterruptible, withConnection } from './connection.js';
 import { AT_FORM, readAt } from './option-values.js';
-import { refuseClosedOutput } from './output.js';
 import { END_MARK, FAILED_MARK, type Format, FORMATS } from './stock-file.js';
 import { EXPORTED, exportedOf } from './stock-values.js';
 
@@ -67,7 +66,6 @@ export function addExport(program: Command): void {
 
 /** Marks the output if the export fails or a signal ends it: nobody must take a part of the stock for the whole. */
 async function exportStock(options: ExportOptions): Promise<void> {
-  refuseClosedOutput();
   const tellFailed = () => process.stdout.write(`\n${FAILED_MARK}\n`);
   const tellInterrupted = () => {
     tellFailed();

@@ -1,11 +1,14 @@
 import { type Command, Option } from 'commander';
+import { fstatSync, statSync } from 'node:fs';
+import { devNull } from 'node:os';
 import { makeKeyId } from '../auth/api-key.format.js';
 import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../auth/api-key.store.js';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
+import { Failure } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { whileCommitting, whileInterruptible, withPrisma } from './connection.js';
 import { DATE_TIME_FORM, DURATION_FORM, lineReader, readDuration, readFuture } from './option-values.js';
-import { printJson, printTable, refuseClosedOutput, showDateTime, withoutControls } from './output.js';
+import { printJson, printTable, showDateTime, withoutControls } from './output.js';
 
 export function addKeys(program: Command): void {
   const keys = program.command('keys').description('Issues, lists, rotates and revokes API keys.');
@@ -40,7 +43,7 @@ export function addKeys(program: Command): void {
 }
 
 async function create({ name, scope, expires }: { name: string; scope: Scope[]; expires?: Date }): Promise<void> {
-  refuseClosedOutput();
+  refuseNullDevice();
   const data = { id: makeKeyId(), name, scopes: [...new Set(scope)], expiresAt: expires ?? null };
   const advice = 'if "inventory keys list" shows it, revoke it';
   await write(`${mayBeMade(data.id)}; ${advice}`, async (prisma) => showIssued(await createKey(prisma, data)));
@@ -64,7 +67,7 @@ async function revoke(id: string): Promise<void> {
 }
 
 async function rotate(id: string, { overlap, expires }: { overlap?: number; expires?: Date }): Promise<void> {
-  refuseClosedOutput();
+  refuseNullDevice();
   const rotation = {
     oldId: id,
     id: makeKeyId(),
@@ -77,6 +80,12 @@ async function rotate(id: string, { overlap, expires }: { overlap?: number; expi
     showIssued(issued);
     console.error(`key ${id} is good until ${showDateTime(issued.record.oldExpiresAt)}`);
   });
+}
+
+/** Node.js puts the null device in the place of a closed output, too. */
+function refuseNullDevice(): void {
+  if (fstatSync(process.stdout.fd).rdev === statSync(devNull).rdev)
+    throw new Failure('standard output goes nowhere: the key would be lost');
 }
 
 const mayBeMade = (id: string) => `interrupted during the commit: key ${id} may have been made, but was not shown`;

@@ -1,7 +1,4 @@
-import { fstatSync, readSync, statSync } from 'node:fs';
-import { devNull } from 'node:os';
 import { exactIntegers } from '../http/exact-integers.js';
-import { Failure } from '../errors/error-text.js';
 
 /** JSON with every int64 as exact digits; with `indent` 0 on one line. */
 export function printJson(value: unknown, indent = 2): void {
@@ -29,13 +26,3 @@ export function quote(text: string): string {
 
 /** Replaces line breaks, control and format characters, which could steer a terminal. */
 export const withoutControls = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
-
-/** In the place of a closed output, Node.js opens the null device for reading, too. A shell opens it for writing only. */
-export function refuseClosedOutput(): void {
-  const { fd } = process.stdout;
-  let isClosed = false;
-  try {
-    isClosed = fstatSync(fd).rdev === statSync(devNull).rdev && readSync(fd, Buffer.alloc(1)) === 0;
-  } catch {} // it cannot be read
-  if (isClosed) throw new Failure('standard output is closed; nothing was done');
-}
