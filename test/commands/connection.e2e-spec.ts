@@ -1,8 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
-import { hasUnconfirmedCommit, whileInterruptible, withConnection, withPrisma } from '../../src/commands/connection.ts';
-import { connectionConfig, openConnection } from '../../src/database/connection-config.ts';
+import { hasUnconfirmedCommit, withConnection, withPrisma } from '../../src/commands/connection.ts';
 import { createDatabase } from '../support/database.ts';
 
 it('a command takes one connection, and waits 5 s for a lock, 30 s for a statement, and 35 s for an answer', async () => {
@@ -27,11 +26,6 @@ it('a command takes one connection, and waits 5 s for a lock, 30 s for a stateme
     await refused;
     vi.useRealTimers();
   });
-});
-
-it('a connection fails with what begins it', async () => {
-  const config = connectionConfig((await createDatabase()).url, 'test', {}, () => Promise.reject(new Error('refused')));
-  await expect(openConnection(config)).rejects.toThrow('refused');
 });
 
 it('a command survives that PostgreSQL ends its idle session', async () => {
@@ -76,7 +70,7 @@ it.each([
   expect(await outcome).toBe(end);
 });
 
-it('a command ends without a wait, and tells an unconfirmed commit from other warnings, also after one of them', async () => {
+it('a command ends without a wait, and takes no other warning for that of an unconfirmed commit', async () => {
   vi.stubEnv('DATABASE_URL', (await createDatabase()).url);
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.unstubAllEnvs().useRealTimers());
@@ -84,20 +78,4 @@ it('a command ends without a wait, and tells an unconfirmed commit from other wa
   await withConnection('test', (client) => client.query(warning));
   await withPrisma('test', (prisma) => prisma.$executeRawUnsafe(warning));
   expect([vi.getTimerCount(), hasUnconfirmedCommit]).toEqual([0, false]);
-  await withConnection('test', async (client) => {
-    await client.query(warning);
-    client.emit('notice', { routine: 'SyncRepWaitForLSN' });
-  });
-  expect(hasUnconfirmedCommit).toBe(true);
-});
-
-it('tells of work only while it is under way and a signal ends it', async () => {
-  const told = vi.fn();
-  const before = process.listeners('exit');
-  const exit = (code: number) => Promise.resolve(process.listeners('exit').at(-1)?.(code));
-  await whileInterruptible(told, () => exit(1)); // nobody reads standard output, or it cannot be written
-  expect([told.mock.calls.length, process.listeners('exit')]).toEqual([0, before]);
-  const failed = whileInterruptible(told, () => exit(143).then(() => Promise.reject(new Error('failed'))));
-  await expect(failed).rejects.toThrow('failed');
-  expect([told.mock.calls.length, process.listeners('exit')]).toEqual([1, before]);
 });

@@ -2,7 +2,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { pruneBefore, verifyHistory } from '../../src/history/history-chain.ts';
 import { HISTORY_LOCK } from '../../src/history/history-mending.ts';
 import { atTestEnd } from '../support/test-end.ts';
-import { failed, printed, untilSessionOf } from './inventory-command.ts';
+import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -171,14 +171,6 @@ describe('inventory history', () => {
 
   it.each([[], ['--json']])('--verify %s fails on an empty store', async (...more) => {
     expect(await verify(...more)).toEqual(failed('there is nothing to verify: the stock and its history are empty'));
-  });
-
-  it('--verify names its session "inventory history"', async () => {
-    const locker = await store.database.session('LOCK TABLE stock_change IN ACCESS EXCLUSIVE MODE');
-    const verified = verify();
-    await untilSessionOf('history', store.database, `wait_event = 'relation'`);
-    await locker.end();
-    await verified;
   });
 
   it('--verify prints the pets whose changes were not recorded', async () => {
