@@ -18,8 +18,7 @@ const IMPORTS = {
   commands: ['migrations', 'history', 'inventory', 'auth', 'http', 'database', 'errors'],
 };
 const FOLDERS = Object.keys(IMPORTS);
-/** Files of src/ with an order of their own. They read from `address` and `errors` only, and all other folders read them. */
-const SETTINGS = ['settings', 'setting-names'];
+/** The folders that src/settings.ts reads from. All others read it. */
 const READ_BY_SETTINGS = ['address', 'errors'];
 
 const noImportFrom = (folders, message) => ({
@@ -62,13 +61,13 @@ export default defineConfig(
         `src/${folder} may import from ${IMPORTS[folder].join(', ') || 'no other folder'} only.`,
       ),
       ...(READ_BY_SETTINGS.includes(folder)
-        ? [{ group: SETTINGS.map((file) => `../${file}.*`), message: `The settings import from src/${folder}.` }]
+        ? [{ group: ['../settings.*'], message: `The settings import from src/${folder}.` }]
         : []),
       { group: ['**/fast/**'], message: 'Only inventory.module.ts imports the fast service.' },
     ),
   })),
   {
-    files: SETTINGS.map((file) => `src/${file}.ts`),
+    files: ['src/settings.ts'],
     rules: restrict(
       noImportFrom(
         FOLDERS.filter((folder) => !READ_BY_SETTINGS.includes(folder)),
@@ -78,7 +77,7 @@ export default defineConfig(
   },
   {
     files: ['src/*.ts'],
-    ignores: ['src/app.ts', 'src/serve.ts', ...SETTINGS.map((file) => `src/${file}.ts`), '**/*.spec.ts'],
+    ignores: ['src/app.ts', 'src/serve.ts', 'src/settings.ts', '**/*.spec.ts'],
     rules: restrict(noImportFrom(['server'], 'Only app.ts and serve.ts import from src/server.')),
   },
 );

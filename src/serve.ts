@@ -5,7 +5,7 @@ import { createApp } from './app.js';
 import { Log } from './operations/log.js';
 import { Metrics } from './operations/metrics.js';
 import type { InventoryExpressAdapter } from './server/express.adapter.js';
-import { Settings, misspelledSettings, readSettings } from './settings.js';
+import { Settings, readSettings } from './settings.js';
 
 export type Stop = (reason: string, exitCode: number) => void;
 
@@ -14,7 +14,6 @@ export async function serve(): Promise<Stop> {
   try {
     const settings = readSettings();
     const app = await createApp(settings);
-    for (const line of misspelledSettings()) app.get(Log).warn(line);
     await app.listen(settings.PORT, settings.HOST);
     const { address, port } = app.getHttpServer().address() as AddressInfo;
     app.get(Log).info({ address, port }, 'listening');

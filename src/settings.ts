@@ -1,8 +1,7 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { postgresUrl, withEnvironment } from './address/database-url.ts';
+import { postgresUrl } from './address/database-url.ts';
 import { PASSWORD_FILE, passwordReader } from './address/password-file.ts';
 import { Failure } from './errors/error-text.ts';
-import { isNear } from './setting-names.ts';
 
 /** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';
@@ -49,8 +48,10 @@ function originList(text: string): string[] {
   return origins;
 }
 
+type Environment = Readonly<Record<string, string | undefined>>;
+
 /** @param fallback the text of a setting that is not given; `undefined` if it is required */
-function entry<T>(meaning: string, fallback: string | undefined, read: (text: string) => T) {
+function entry<T>(meaning: string, fallback: string | undefined, read: (text: string, environment: Environment) => T) {
   return { meaning, default: fallback, read };
 }
 
@@ -90,42 +91,22 @@ export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETT
 export const Settings = class Settings {};
 
 /** The service reads `process.env` nowhere else. @throws Failure with a line for each missing or malformed setting, without its value */
-export function readSettings(source: Readonly<Record<string, string | undefined>> = process.env): Settings {
+export function readSettings(source: Environment = process.env): Settings {
   const faults: string[] = [];
-  const { DATABASE_URL: address } = source;
-  const texts = { ...source };
-  // A secret store or a file may have added the line break.
-  const given = withEnvironment(address?.trimEnd() ?? '', source, (fault) => faults.push(fault));
-  if (address !== undefined) texts['DATABASE_URL'] = given.address;
-  const variables = new Intl.ListFormat('en').format(given.variables);
   const values: Record<string, unknown> = {};
   for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
-    const text = texts[name] ?? fallback;
+    const text = source[name] ?? fallback;
     try {
       if (text === undefined) throw new Error('is required');
-      values[name] = read(text);
+      values[name] = read(text, source);
     } catch (error) {
-      const subject = name === 'DATABASE_URL' && variables ? `${name} with ${variables}` : name;
-      faults.push(`${subject} ${(error as Error).message}`);
+      faults.push(`${name} ${(error as Error).message}`);
     }
   }
-  if (faults.length > 0) throw new Failure([...faults, ...misspelledSettings(source)].join('\n'));
+  if (faults.length > 0) throw new Failure(faults.join('\n'));
   const settings = values as Settings;
   const { DATABASE_URL, DATABASE_PASSWORD_FILE: file } = settings;
   return file === undefined ? settings : { ...settings, DATABASE_URL: withPasswordFile(DATABASE_URL, file) };
-}
-
-/** A name that is near a shorter one, such as HOST, may belong to another program. */
-const SHORTEST_UNMISTAKABLE = 'LOG_LEVEL'.length;
-
-/** @returns a line for each name that is nearly one of a setting, which it does not set */
-export function misspelledSettings(source: Readonly<Record<string, string | undefined>> = process.env): string[] {
-  const known = Object.keys(SETTINGS);
-  const long = known.filter(({ length }) => length >= SHORTEST_UNMISTAKABLE);
-  return Object.keys(source).flatMap((name) => {
-    const intended = known.includes(name) ? undefined : long.find((each) => isNear(name, each));
-    return intended === undefined ? [] : [`${name} is not a setting; ${intended} is`];
-  });
 }
 
 /** The path and not the password: each new connection reads the file. */

@@ -1,205 +1,150 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
+import { TLS_FILES, TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
+/** User and password, up to the last @; host; port; database; parameters. */
+const ADDRESS = /^postgres(?:ql)?:\/\/(?:(.*)@)?(\[[^\]]*\]|[^:/?]*)(?::([^/?]*))?(?:\/([^?]*))?(?:\?(.*))?$/is;
 const EXAMPLE = 'postgresql://user:password@host:5432/database';
-const ONE_HOST = 'must name one host; put a proxy or a DNS name before several';
+const HOST = /^(?:\[[\da-f:.]+\]|(?:[\p{L}\p{N}._~-]|%[\da-f]{2})*)$/iu;
 const LAST_PORT = 65_535;
-const PORT = `must name a port up to ${LAST_PORT}`;
-const ENCODE =
-  'must have these percent-encoded in its user and password: @ is %40, : is %3A, / is %2F, ? is %3F, # is %23, % is %25';
+const isPort = (text: string) => /^\d*$/.test(text) && Number(text) <= LAST_PORT;
 
-/** User and password, up to the last @; a host; a port; database and parameters. */
-const ADDRESS = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*?)(?::(\d*))?([/?][^@#]*)?$/i;
-
-/** What people write instead, and what to do. The first that matches is told. */
-const MISTAKES: readonly (readonly [RegExp, string])[] = [
-  [/^$/, `is empty; write an address such as ${EXAMPLE}`],
-  [/^(?:\uFEFF|ï»¿)/, 'begins with a byte order mark; save its file as UTF-8 without one'],
-  [/^\s/, 'has a blank or a line break before the address; remove it'],
-  [/^["'`“”‘’«]|^[^"'`“”‘’«]*["'`“”‘’»]$/, 'has quotes round it; remove them (--env-file of docker keeps quotes)'],
-  [
-    /^(?:(?:export|set|setx|env|-e|--env)\s+)?\$?(?:env:)?DATABASE_URL\s*[=:\s]/i,
-    'has its own name in the value; leave out "DATABASE_URL="',
-  ],
-  [/^psql\s/i, 'begins with "psql"; leave that and the quotes out'],
-  [/^jdbc:/i, `begins with "jdbc:"; leave that out, and write user and password before the host: ${EXAMPLE}`],
-  [/^[^/]*[=:\s]["'`]?postgres(?:ql)?:\/\//i, 'has something before "postgresql://"; remove it'],
-  [/^\s*[\w ]+\s*=/, `is a list like "host=… dbname=…"; write it as an address: ${EXAMPLE}`],
-  [/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|%00/u, 'has a line break, a tab or an invisible character in it; remove it'],
-  [/\s#[^@]*$/, 'has a comment after the address; remove it'],
-  [/[;,]$/, 'ends with ; or ,; remove that'],
-  [/[?&](?:user|password)=[^&]*\+/, 'has a + in its parameter user or password; write %2B for + and %20 for a blank'],
-  [/^postgres(?:ql)?:(?!\/\/)/i, `must have two slashes after its scheme: ${EXAMPLE}`],
-  [
-    /^(?!postgres(?:ql)?:)[a-z][a-z\d+.-]*:\/\//i,
-    `is the address of something else; it must begin with "postgresql://"`,
-  ],
-  [/^(?!postgres(?:ql)?:)/i, `must begin with "postgresql://": ${EXAMPLE}`],
-  [
-    /\$\{\w+\}|\$\(\w+\)|\{\{.*\}\}|\[YOUR-PASSWORD\]|<(?:your[-_ ]?)?(?:password|user(?:name)?|host(?:name)?|database|db|port)>/i,
-    'has a placeholder in it, such as ${NAME} or <password>; put the value there (a password has %24 for $, %3C for <, %7B for {)',
-  ],
-];
-
-/** Parameters that promise security, or another server. Neither the driver nor this service keeps such a promise. */
-const PROMISES =
-  /ssl|tls|auth|gss|krb|kerberos|sspi|channel|binding|peer|cert|crl|scram|encrypt|secur|verify|trust|passfile|password|service|hostaddr|dbname|minprotocol|^ca$/;
-const SUPPORTED: readonly string[] = [...TLS_PARAMETERS, 'channel_binding', 'password'];
-/** Values that promise nothing, or what holds anyway: Node.js speaks TLS 1.2 or later, and the driver speaks no GSSAPI. */
-const HARMLESS: Readonly<Record<string, RegExp>> = {
-  gssencmode: /^(?:disable|prefer)$/,
-  min_protocol_version: /^3\.0$/,
-  sslcertmode: /^allow$/,
-  sslcompression: /^0$/,
-  sslsni: /^1$/,
-  ssl_max_protocol_version: /^TLSv1\.3$/,
-  ssl_min_protocol_version: /^TLSv1(?:\.[12])?$/,
+/** Characters that end a part for one reader and belong to it for another. */
+const AMBIGUOUS: Readonly<Record<string, RegExp>> = {
+  user: /[\s/?#]/,
+  password: /[/?#]/,
+  database: /[\s#&;='"]/,
+  parameter: /[#;+]/,
 };
-const isHarmless = (name: string, value: string) => HARMLESS[name]?.test(value) ?? false;
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 
-/** By variable of libpq: its parameter, and the connections for which it counts. Without an sslmode, libpq verifies no TLS. */
-const ENVIRONMENT: Readonly<Record<string, readonly [string, 'all' | 'TLS' | 'TCP' | 'socket']>> = {
-  PGSSLROOTCERT: ['sslrootcert', 'TLS'],
-  PGSSLCERT: ['sslcert', 'TLS'],
-  PGSSLKEY: ['sslkey', 'TLS'],
-  PGSSLCRL: ['sslcrl', 'TLS'],
-  PGSSLCRLDIR: ['sslcrldir', 'TLS'],
-  PGSSLMINPROTOCOLVERSION: ['ssl_min_protocol_version', 'TLS'],
-  PGSSLMAXPROTOCOLVERSION: ['ssl_max_protocol_version', 'TLS'],
-  PGSSLSNI: ['sslsni', 'TLS'],
-  PGSSLCERTMODE: ['sslcertmode', 'TCP'],
-  PGSSLNEGOTIATION: ['sslnegotiation', 'TCP'],
-  PGGSSENCMODE: ['gssencmode', 'TCP'],
-  PGREQUIREPEER: ['requirepeer', 'socket'],
-  PGCHANNELBINDING: ['channel_binding', 'all'],
-  PGREQUIREAUTH: ['require_auth', 'all'],
-  PGMINPROTOCOLVERSION: ['min_protocol_version', 'all'],
-  PGHOSTADDR: ['hostaddr', 'all'],
-  PGSERVICE: ['service', 'all'],
-};
-
-/** All that {@link withEnvironment} reads. */
-export const LIBPQ_VARIABLES: readonly string[] = [
-  'PGHOST',
-  'PGPORT',
-  'PGSSLMODE',
-  'PGREQUIRESSL',
-  ...Object.keys(ENVIRONMENT),
+const HONOURED = [...TLS_PARAMETERS, 'channel_binding', 'user', 'password', 'host', 'port', 'schema', 'options'];
+/** Of libpq, Prisma and the driver: they promise nothing that this service does not keep. */
+const HARMLESS = [
+  ...['application_name', 'fallback_application_name', 'client_encoding', 'connect_timeout', 'tcp_user_timeout'],
+  ...['keepalives', 'keepalives_idle', 'keepalives_interval', 'keepalives_count', 'target_session_attrs'],
+  ...['load_balance_hosts', 'connection_limit', 'pool_timeout', 'socket_timeout', 'pgbouncer', 'statement_cache_size'],
+  ...['uselibpqcompat', 'gssencmode=disable', 'gssencmode=prefer', 'sslcertmode=allow', 'sslcompression=0', 'sslsni=1'],
+  ...['ssl_min_protocol_version=TLSv1.2', 'ssl_max_protocol_version=TLSv1.3', 'min_protocol_version=3.0'],
 ];
+const isHarmless = (name: string, value: string) => HARMLESS.includes(name) || HARMLESS.includes(`${name}=${value}`);
+
+/** Variables of libpq, each with its parameter. PGREQUIRESSL=1 is sslmode=require. */
+const VARIABLES = {
+  PGHOST: 'host',
+  PGPORT: 'port',
+  PGSSLMODE: 'sslmode',
+  PGREQUIRESSL: 'sslmode',
+  PGCHANNELBINDING: 'channel_binding',
+  PGSSLNEGOTIATION: 'sslnegotiation',
+  PGSSLROOTCERT: 'sslrootcert',
+  PGSSLCERT: 'sslcert',
+  PGSSLKEY: 'sslkey',
+};
+/** They demand what this service cannot keep. */
+const UNSUPPORTED_VARIABLES = {
+  PGGSSENCMODE: 'gssencmode',
+  PGHOSTADDR: 'hostaddr',
+  PGMINPROTOCOLVERSION: 'min_protocol_version',
+  PGREQUIREAUTH: 'require_auth',
+  PGREQUIREPEER: 'requirepeer',
+  PGSERVICE: 'service',
+  PGSSLCERTMODE: 'sslcertmode',
+  PGSSLCRL: 'sslcrl',
+  PGSSLCRLDIR: 'sslcrldir',
+  PGSSLMAXPROTOCOLVERSION: 'ssl_max_protocol_version',
+  PGSSLMINPROTOCOLVERSION: 'ssl_min_protocol_version',
+  PGSSLSNI: 'sslsni',
+};
+type Environment = Readonly<Record<string, string | undefined>>;
+
+function unreadable(part: string): never {
+  throw new Error(`is no address of one PostgreSQL server: its ${part} cannot be read; write it like ${EXAMPLE}`);
+}
+
+function mustEncode(part: string): never {
+  const codes = '@ as %40, : as %3A, / as %2F, ? as %3F, # as %23, % as %25, a blank as %20';
+  throw new Error(`has a character in its ${part} that must be percent-encoded: write ${codes}`);
+}
 
 /**
- * As with libpq, its variables count where the address says nothing, and an empty one counts as none.
+ * As with libpq, a variable of the environment counts where the address has no such parameter, and an empty one counts as none.
  *
- * @param refuse is given a message for each variable that cannot be kept
- * @returns the address with what they say, and the names of those that count
+ * @returns the address with what the environment says, as `new URL` and the driver can read it
+ * @throws saying what is wrong, in words that follow the setting's name and have nothing of the value but a parameter's name
  */
-export function withEnvironment(
-  address: string,
-  source: Readonly<Record<string, string | undefined>>,
-  refuse: (message: string) => void,
-): { address: string; variables: string[] } {
-  const variables: string[] = [];
-  const [, , host, port, rest = ''] = ADDRESS.exec(address) ?? [];
-  const url = host === '' ? `postgresql://${rest}` : address;
-  if (!URL.canParse(url)) return { address, variables };
-  const { hostname, searchParams } = new URL(url);
-  const parameters = new Map(searchParams);
-  const given = new URLSearchParams();
-  const give = (parameter: string, value: string, variable: string) => {
-    given.set(parameter, value);
-    variables.push(variable);
-  };
-  const { PGHOST, PGPORT, PGSSLMODE, PGREQUIRESSL } = source;
-  if (PGHOST && !hostname && !parameters.get('host')) give('host', PGHOST, 'PGHOST');
-  if (PGPORT && !port && !parameters.get('port')) give('port', PGPORT, 'PGPORT');
-  if (!parameters.has('sslmode')) {
-    if (PGSSLMODE) give('sslmode', PGSSLMODE, 'PGSSLMODE');
-    else if (PGREQUIRESSL?.startsWith('1')) give('sslmode', 'require', 'PGREQUIRESSL');
+export function postgresUrl(text: string, environment: Environment = {}): string {
+  const address = readAddress(text.trimEnd()); // a secret store or a file may have added a line break
+  const { variables, given } = fromEnvironment(new URL(address), environment);
+  const url = variables.length === 0 ? address : `${address}${address.includes('?') ? '&' : '?'}${given.toString()}`;
+  try {
+    checkParameters(new URL(url));
+    tlsOptions(url);
+  } catch (error) {
+    if (variables.length === 0) throw error;
+    const { message, cause } = error as Error;
+    throw new Error(`with ${new Intl.ListFormat('en').format(variables)} ${message}`, { cause });
   }
-
-  const mode = parameters.get('sslmode') ?? given.get('sslmode');
-  const hostRead = [parameters.get('host'), hostname, given.get('host')].find(Boolean) ?? '';
-  const isSocket = /^(?:\/|%2f)/i.test(hostRead);
-  const isRead = {
-    all: true,
-    TLS: !isSocket && mode !== null && mode !== 'disable',
-    TCP: !isSocket,
-    socket: isSocket,
-  };
-  for (const [name, [parameter, connections]] of Object.entries(ENVIRONMENT)) {
-    const value = source[name];
-    const demandsMode = !isSocket && mode === null && parameter === 'sslrootcert' && value === 'system';
-    if (!value || parameters.has(parameter) || !(isRead[connections] || demandsMode)) continue;
-    if (SUPPORTED.includes(parameter)) give(parameter, value, name);
-    else if (!isHarmless(parameter, value)) refuse(`${name} demands what this service cannot keep; unset it`);
-  }
-  const added = given.size === 0 ? '' : `${address.includes('?') ? '&' : '?'}${given.toString()}`;
-  return { address: address + added, variables };
+  return url;
 }
 
-/**
- * @returns the text itself; for `postgresql://user:password@/database`, which only libpq reads, an address that means the same
- * @throws saying which mistake it is, in words that follow the setting's name and have nothing of the value
- */
-export function postgresUrl(text: string): string {
-  const mistake = MISTAKES.find(([pattern]) => pattern.test(text))?.[1];
-  if (mistake) throw new Error(mistake);
-  const [, identity, host = '', port, rest = ''] = ADDRESS.exec(text) ?? [];
-  if (text.includes('#') || !ADDRESS.test(text)) throw new Error(ENCODE);
-  if (host.includes(',')) throw new Error(ONE_HOST);
-  if (/^[^[]*:/.test(host))
-    throw new Error(
-      'has a port that is not a number, an address of IPv6 without brackets, or a password without @ and a host',
-    );
-  if (Number(port) > LAST_PORT) throw new Error(PORT);
-  const [path = '', ...parameters] = rest.split('?');
-  if (/^\s/.test(identity ?? '') || /\s/.test(host + path))
-    throw new Error('has a blank in its host or database, or before its user; remove it');
-  if (/[&;]\s*\w+=/.test(path + host)) throw new Error('must have ? before its first parameter, and & between them');
-  if (parameters.some((part) => /;\s*\w+=|&amp;/.test(part))) throw new Error('must have & between its parameters');
-  let address = text;
-  try {
-    decodeURIComponent(text);
-  } catch {
-    throw new Error(ENCODE);
+function readAddress(text: string): string {
+  const [, identity, host = '', port = '', database = '', parameter = ''] =
+    ADDRESS.exec(text) ?? unreadable('beginning');
+  const [user = '', ...others] = (identity ?? '').split(':');
+  const password = others.join(':');
+  if (!HOST.test(host)) unreadable('host');
+  if (!isPort(port)) unreadable('port');
+  for (const [part, value] of Object.entries({ user, password, host, port, database, parameter })) {
+    if (value.includes('%00')) unreadable(part);
+    try {
+      decodeURIComponent(value);
+    } catch {
+      mustEncode(part);
+    }
+    if (INVISIBLE.test(value) || AMBIGUOUS[part]?.test(value)) mustEncode(part);
   }
-  try {
-    if (host === '' && (identity !== undefined || port !== undefined)) address = withoutEmptyHost(rest, identity, port);
-    new URL(address);
-  } catch {
-    throw new Error(/\[|\]/.test(host) ? 'has a host that is no address of IPv6 in brackets' : ENCODE);
-  }
-  refuseParameters(new URL(address));
-  tlsOptions(address);
-  return address;
-}
+  if (parameter.split('&').some((pair) => pair !== '' && !pair.includes('='))) unreadable('parameter');
+  if (host !== '' || (identity === undefined && port === '')) return URL.canParse(text) ? text : unreadable('host');
 
-function withoutEmptyHost(rest: string, identity = '', port = ''): string {
-  const url = new URL(`postgresql://${rest.startsWith('/') ? '' : '/'}${rest}`);
-  const [user, ...password] = identity.split(':');
-  for (const [name, value] of Object.entries({ user, password: password.join(':'), port })) {
+  const url = new URL(`postgresql:///${database}?${parameter}`); // without a host, `new URL` takes no user and no port
+  for (const [name, value] of Object.entries({ user, password, port }))
     if (value && !url.searchParams.has(name)) url.searchParams.set(name, decodeURIComponent(value));
-  }
   return url.href;
 }
 
-function refuseParameters({ searchParams }: URL): void {
+function fromEnvironment({ hostname, port, searchParams }: URL, environment: Environment) {
+  const all = [...Object.entries({ host: hostname, port }), ...searchParams]; // of several, the last counts, as with libpq
+  const parameters = new Map(all.filter(([name, value]) => value !== '' || !['host', 'port'].includes(name)));
+  for (const [name, parameter] of Object.entries(UNSUPPORTED_VARIABLES)) {
+    const value = environment[name];
+    if (value && !parameters.has(parameter) && !isHarmless(parameter, value))
+      throw new Error(`must not be used with ${name}, which this service does not support; unset it`);
+  }
+  const variables: string[] = [];
+  const given = new URLSearchParams();
+  for (const [name, parameter] of Object.entries(VARIABLES)) {
+    let value = environment[name];
+    if (name === 'PGREQUIRESSL') value = value?.startsWith('1') ? 'require' : '';
+    if (!value || parameters.has(parameter)) continue;
+    // Without an sslmode, libpq reads a file only if it is told to verify by it.
+    const isWithoutTls = ['disable', undefined].includes(parameters.get('sslmode'));
+    if (TLS_FILES.includes(parameter) && isWithoutTls && value !== 'system') continue;
+    parameters.set(parameter, value);
+    given.set(parameter, value);
+    variables.push(name);
+  }
+  return { variables, given };
+}
+
+function checkParameters({ searchParams }: URL): void {
   for (const [name, value] of searchParams) {
-    const plain = name.toLowerCase();
-    const isPromise = PROMISES.test(plain.replaceAll(/[^a-z]/g, '')) || /^(?:require|verify)/i.test(value);
-    if (SUPPORTED.includes(name) || isHarmless(name, value) || !isPromise) continue;
-    const isTls = plain.startsWith('ssl');
+    if (HONOURED.includes(name) || isHarmless(name, value)) continue;
+    if (searchParams.has('password')) mustEncode('parameter'); // the name may be a part of it
     throw new Error(
-      isTls && !SUPPORTED.includes(plain)
-        ? `must ask for TLS by ${TLS_PARAMETERS.join(', ')}, not by ${name}`
-        : `has the parameter ${name}, which this service cannot keep; remove it`,
+      `has the parameter ${name}, which this service does not support; remove it (TLS is asked for by sslmode)`,
     );
   }
-  const parameters = new Map(searchParams); // of several, the last counts, as with libpq
-  if (parameters.get('host')?.includes(',')) throw new Error(ONE_HOST);
-  const port = parameters.get('port') ?? '';
-  if (!/^\d*$/.test(port) || Number(port) > LAST_PORT) throw new Error(PORT);
-  const binding = parameters.get('channel_binding');
-  if (binding !== undefined && !['disable', 'prefer', 'require'].includes(binding))
-    throw new Error('must have one of these as channel_binding: disable, prefer, require');
+  const { host = '', port = '' } = Object.fromEntries(searchParams);
+  if (host.includes(',')) unreadable('host');
+  if (!isPort(port)) unreadable('port');
 }

@@ -5,8 +5,10 @@ import { type ConnectionOptions, createSecureContext } from 'node:tls';
 const MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
 const FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
 
+export const TLS_FILES: readonly string[] = Object.keys(FILES);
+
 /** The parameters of a connection string that {@link tlsOptions} reads. */
-export const TLS_PARAMETERS: readonly string[] = ['sslmode', ...Object.keys(FILES), 'sslnegotiation'];
+export const TLS_PARAMETERS: readonly string[] = ['sslmode', ...TLS_FILES, 'sslnegotiation', 'channel_binding'];
 
 const RULE =
   'must combine its TLS parameters as libpq does: an sslmode beside files, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
@@ -26,7 +28,10 @@ export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
   const isSocket = host.startsWith('/'); // without TLS, so libpq also takes the modes that may do without it
   if (mode !== undefined && ![...MODES, ...(isSocket ? ['allow', 'prefer'] : [])].includes(mode))
     throw new Error(`must have one of these as sslmode: ${MODES.join(', ')}`);
-  if (parameters.get('channel_binding') === 'require' && (isSocket || mode === undefined || mode === 'disable'))
+  const binding = parameters.get('channel_binding') ?? 'prefer';
+  if (!['disable', 'prefer', 'require'].includes(binding))
+    throw new Error('must have one of these as channel_binding: disable, prefer, require');
+  if (binding === 'require' && (isSocket || mode === undefined || mode === 'disable'))
     throw new Error('must have an sslmode and no socket beside channel_binding=require; or remove channel_binding');
   const negotiation = parameters.get('sslnegotiation') ?? 'postgres';
   if (!['postgres', 'direct'].includes(negotiation))

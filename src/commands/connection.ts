@@ -10,7 +10,7 @@ import {
 import { pendingMigrations } from '../migrations/migrations.js';
 import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
-import { misspelledSettings, readSettings } from '../settings.js';
+import { readSettings } from '../settings.js';
 
 /** The long statements of import, export and history set their own. A client may be slow, so no transaction has a bound. */
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
@@ -23,17 +23,8 @@ const listen = (client: pg.ClientBase) =>
     if (routine === UNCONFIRMED_COMMIT) hasUnconfirmedCommit = true;
   });
 
-/** Each is told once, however often a command connects. */
-const warnings = misspelledSettings();
-
-function readDatabaseUrl(): string {
-  const { DATABASE_URL } = readSettings();
-  for (const line of warnings.splice(0)) console.error(`warning: ${line}`);
-  return DATABASE_URL;
-}
-
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const url = readDatabaseUrl();
+  const { DATABASE_URL: url } = readSettings();
   const client = await openConnection(connectionConfig(url, command, bounds, listen, ALL_ROWS));
   try {
     return await work(client);
@@ -79,7 +70,7 @@ export function withNewestSchema<T>(command: string, work: (client: pg.Client) =
 export async function withPrisma<T>(command: string, work: (prisma: PrismaClient) => Promise<T>): Promise<T> {
   const { PrismaClient } = await import('../generated/prisma/client.js');
   const { PrismaPg } = await import('@prisma/adapter-pg');
-  const url = readDatabaseUrl();
+  const { DATABASE_URL: url } = readSettings();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
   const config = connectionConfig(url, command, { ...bounds, query_timeout, max: 1 }, listen, ALL_ROWS);
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaForPrisma(url) }) });

@@ -115,7 +115,6 @@ export function connectionConfig(
     ...Object.keys(own),
     'statement_timeout',
     'lock_timeout',
-    'channel_binding',
     PASSWORD_FILE,
     ...TLS_PARAMETERS,
   ]) {

@@ -40,15 +40,6 @@ describe('inventory', () => {
     expect(help.stdout).toContain('Exit codes: 0 done, 1 failed, 2 wrong use.');
   });
 
-  it('warns of a name in the environment that is nearly one of a setting', async () => {
-    const names = { DATABASE_PASSWORDFILE: '/x', LOGLEVEL: 'x' };
-    const { stderr } = await outcomeOf(startInventory(empty.url, ['keys', 'list'], names));
-    expect(stderr).toBe(
-      'warning: DATABASE_PASSWORDFILE is not a setting; DATABASE_PASSWORD_FILE is\n' +
-        `warning: LOGLEVEL is not a setting; LOG_LEVEL is\n${TOO_EARLY.stderr}`,
-    );
-  });
-
   it('exits with 2 after wrong use also when nobody reads what it prints', async () => {
     const child = startInventory('', ['bogus']);
     child.stderr.destroy();
@@ -110,7 +101,7 @@ describe('inventory', () => {
       ['', /^error: DATABASE_URL .+\n$/], // "." matches no line break
       [
         'mysql://a:hunter2@b/c',
-        /^error: DATABASE_URL is the address of something else; it must begin with "postgresql:\/\/"\n$/,
+        /^error: DATABASE_URL is no address of one PostgreSQL server: its beginning cannot be read; .+\n$/,
       ],
       ['postgresql://a:hunter2@127.0.0.1:1/x', /^error: the database cannot be reached: .+\n$/],
       [silentUrl, /^error: the database did not answer in time; .+\n$/],
