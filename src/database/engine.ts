@@ -2,34 +2,9 @@ import pg from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { Failure } from '../errors/error-text.ts';
 
-/** Engines that speak PostgreSQL's protocol, by what their `version()` says. */
-const OTHER_ENGINES: readonly (readonly [RegExp, string])[] = [
-  [/cockroach/i, 'CockroachDB'],
-  [/-YB-|yugabyte/i, 'YugabyteDB'],
-  [/redshift/i, 'Amazon Redshift'],
-  [/\bdsql\b/i, 'Amazon Aurora DSQL'],
-  [/greenplum/i, 'Greenplum'],
-  [/cloudberry/i, 'Cloudberry'],
-  [/materialize/i, 'Materialize'],
-  [/risingwave/i, 'RisingWave'],
-  [/questdb/i, 'QuestDB'],
-  [/cratedb/i, 'CrateDB'],
-  [/opengauss/i, 'openGauss'],
-  [/gaussdb/i, 'GaussDB'],
-  [/vertica/i, 'Vertica'],
-  [/duckdb|duckgres/i, 'DuckDB'],
-  [/cedardb/i, 'CedarDB'],
-  [/\bdolt/i, 'Doltgres'],
-  [/greengage/i, 'Greengage'],
-  [/spanner/i, 'Google Spanner'],
-  [/using H2\b/i, 'H2'],
-  [/hsqldb/i, 'HSQLDB'],
-  [/immudb/i, 'immudb'],
-  [/\bxtdb\b/i, 'XTDB'],
-  [/greptimedb/i, 'GreptimeDB'],
-  [/\bydb\b/i, 'YDB'],
-];
 const OLDEST = 15;
+/** YugabyteDB, Aurora DSQL, CedarDB, Doltgres, XTDB, GreptimeDB and YDB call themselves PostgreSQL 15 or newer. */
+const CALLED_POSTGRES = /-YB-|dsql|cedardb|dolt|xtdb|greptimedb|\bydb\b/i;
 const WHICH = 'docs/deployment.md#which-postgresql';
 
 const VERSION = 'SELECT version() AS version';
@@ -58,14 +33,12 @@ interface Version {
 }
 
 function refuseOtherEngine(result: pg.QueryResult<Version> | undefined): void {
-  const fault = result && engineFault(result.rows[0]?.version ?? '');
-  if (fault !== undefined) throw new Failure(`${fault} is not supported: ${WHICH}`);
+  const version = result && (result.rows[0]?.version ?? '');
+  if (version !== undefined && !isSupported(version))
+    throw new Failure(`the database must be PostgreSQL ${OLDEST} or newer, and is "${version}": ${WHICH}`);
 }
 
-export function engineFault(version: string): string | undefined {
-  const other = OTHER_ENGINES.find(([pattern]) => pattern.test(version))?.[1];
-  if (other !== undefined) return other;
+export function isSupported(version: string): boolean {
   const [, major] = /^PostgreSQL (\d+)/.exec(version) ?? [];
-  if (major === undefined) return 'A database that does not call itself PostgreSQL';
-  return Number(major) < OLDEST ? `PostgreSQL ${major}` : undefined;
+  return Number(major) >= OLDEST && !CALLED_POSTGRES.test(version);
 }
