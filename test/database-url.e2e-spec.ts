@@ -207,7 +207,7 @@ describe('an engine that is not PostgreSQL', () => {
     return database.url;
   }
   const unsupported = (version: string) =>
-    `the database must be PostgreSQL 15 or newer, and is "${version}": docs/deployment.md#which-postgresql`;
+    `the database must be PostgreSQL 15 or newer (docs/deployment.md#which-postgresql), and calls itself ${version}`;
 
   it('is refused by commands', async () => {
     const version = 'PostgreSQL 15.12-YB-2025.1.0.0-b168 on x86_64-pc-linux-gnu';

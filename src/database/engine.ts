@@ -35,7 +35,7 @@ interface Version {
 function refuseOtherEngine(result: pg.QueryResult<Version> | undefined): void {
   const version = result && (result.rows[0]?.version ?? '');
   if (version !== undefined && !isSupported(version))
-    throw new Failure(`the database must be PostgreSQL ${OLDEST} or newer, and is "${version}": ${WHICH}`);
+    throw new Failure(`the database must be PostgreSQL ${OLDEST} or newer (${WHICH}), and calls itself ${version}`);
 }
 
 export function isSupported(version: string): boolean {
