@@ -6,10 +6,11 @@ export function addMigrate(program: Command): void {
   program
     .command('migrate')
     .summary('Brings the database to the newest schema.')
-    .description('Applies the migrations that the database lacks. You can repeat it, and run several at once.')
+    .description(
+      'Applies the migrations that the database lacks, and mends what a restore, copy or replication left. You can repeat it, and run several at once.',
+    )
     .action(async () => {
-      const applied = await applyMigrations(readSettings().DATABASE_URL);
-      for (const name of applied) console.error(`applied ${name}`);
-      console.error(applied.length === 0 ? 'the database is up to date' : `${applied.length} migrations applied`);
+      for (const line of await applyMigrations(readSettings().DATABASE_URL)) console.error(line);
+      console.error('the database is up to date');
     });
 }

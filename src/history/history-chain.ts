@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import { HISTORY_LOCK } from './history-mending.js';
+import { HISTORY_LOCK } from './history-lock.js';
 import { stateList } from '../inventory/stock-item.js';
 import { MIN_PET_ID } from '../inventory/stock.limits.js';
 

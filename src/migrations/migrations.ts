@@ -5,8 +5,8 @@ import { type Client, DatabaseError } from 'pg';
 import { ALL_ROWS, connectionConfig, openConnection } from '../database/connection-config.ts';
 import { untilDeadline } from '../database/deadline.ts';
 import { Failure } from '../errors/error-text.ts';
-import { LOCK_WITHIN_MS, mendHistory } from '../history/history-mending.ts';
 import { mendFunctions, misplacedFunctions } from './function-mending.ts';
+import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
 
 // Two levels up from src/migrations and from dist/migrations alike.
 const projectMigrations = new URL('../../prisma/migrations/', import.meta.url);
@@ -40,7 +40,7 @@ const createRegister = `
  * at most 60 s. Unknown migrations in the database are left alone: an earlier version must be able to start.
  *
  * @param connectionString of a role that may change the schema
- * @returns names of the migrations that this call applied
+ * @returns what this call did, a line each
  * @throws {Failure} when a migration fails now, failed earlier or was edited, or the database is older than 1.0.0
  */
 export async function applyMigrations(connectionString: string, folder = projectMigrations): Promise<string[]> {
@@ -55,15 +55,15 @@ export async function applyMigrations(connectionString: string, folder = project
     const migrations = await readMigrations(folder);
     const pending = await refuseOrList(client, migrations);
     const functions = functionsOf(migrations);
-    await mendFunctions(functions, client); // first, so that a migration replaces the functions that the triggers call
+    const mended = await mendFunctions(functions, client); // first, so that migrations find the tables
     for (const migration of pending) await apply(client, migration);
     const misplaced = await misplacedFunctions(functions, async (sql) => (await client.query<object>(sql)).rows);
     if (misplaced.length > 0)
       throw new Failure(
-        `the schema was copied without its functions ${misplaced.join(', ')}; copy it with pg_dump and ALTER SCHEMA … RENAME instead`,
+        `the schema lacks its functions ${misplaced.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`,
       );
-    await mendHistory(client);
-    return pending.map(({ name }) => name);
+    mended.push(...(await mendHistory(client)));
+    return [...pending.map(({ name }) => `applied ${name}`), ...mended.map((what) => `mended: ${what}`)];
   } finally {
     await client.end(); // releases the lock
   }
@@ -85,7 +85,7 @@ export async function pendingMigrations(query: (sql: string) => Promise<unknown>
 export async function functionFault(query: (sql: string) => Promise<unknown>): Promise<string | undefined> {
   const misplaced = await misplacedFunctions(functionsOf(await readMigrations(projectMigrations)), query);
   if (misplaced.length === 0) return undefined;
-  return `the schema was renamed or copied, or its tables moved: ${misplaced.join(', ')} belong to another schema; run "inventory migrate"`;
+  return `the schema was renamed or copied: ${misplaced.join(', ')} belong to another schema; run "inventory migrate"`;
 }
 
 async function migrationNames(folder: URL): Promise<string[]> {

@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { pruneBefore, verifyHistory } from '../../src/history/history-chain.ts';
-import { HISTORY_LOCK } from '../../src/history/history-mending.ts';
+import { HISTORY_LOCK } from '../../src/history/history-lock.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { boundsOfRequest } from '../../src/database/deadline.js';
-import { LOCK_WITHIN_MS } from '../../src/history/history-mending.js';
+import { LOCK_WITHIN_MS } from '../../src/migrations/history-mending.js';
 import { applyMigrations, pendingMigrations } from '../../src/migrations/migrations.js';
 import { Failure, OWN_UNIQUE_INDEXES } from '../../src/errors/error-text.js';
 import { readSettings } from '../../src/settings.js';
@@ -15,6 +15,7 @@ import { folderWithLater, later } from './later-migration.ts';
 
 const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
 const first = String(names[0]);
+const applied = names.map((name) => `applied ${name}`);
 
 describe('migrations', () => {
   let database: Database;
@@ -35,7 +36,7 @@ describe('migrations', () => {
 
   it('bring an empty database to the newest schema, once', async () => {
     expect(await pendingMigrations(rows)).toEqual(names);
-    expect(await applyMigrations(database.url)).toEqual(names);
+    expect(await applyMigrations(database.url)).toEqual(applied);
     expect(await pendingMigrations(rows)).toEqual([]);
     expect(await applyMigrations(database.url)).toEqual([]);
     expect(await rows('SELECT count(*)::int AS pets FROM inventory_item')).toEqual([{ pets: 0 }]);
@@ -103,16 +104,16 @@ describe('migrations', () => {
   });
 
   it('run in only one of several processes that start at the same time', async () => {
-    const applied = await Promise.all(Array.from({ length: 8 }, () => applyMigrations(database.url)));
-    expect(applied.flat()).toEqual(names);
+    const done = await Promise.all(Array.from({ length: 8 }, () => applyMigrations(database.url)));
+    expect(done.flat()).toEqual(applied);
   });
 
   it("wait for those of Prisma's own program", async () => {
     await client.query('SELECT pg_advisory_lock(72707369)'); // its lock: prisma/prisma, advisory-lock
-    const applied = applyMigrations(database.url);
-    expect(await Promise.race([applied, pause(300, 'waits')])).toBe('waits');
+    const done = applyMigrations(database.url);
+    expect(await Promise.race([done, pause(300, 'waits')])).toBe('waits');
     await client.query('SELECT pg_advisory_unlock_all()');
-    expect(await applied).toEqual(names);
+    expect(await done).toEqual(applied);
   });
 
   it('give up after a minute in which another process migrates', async () => {
@@ -159,7 +160,7 @@ describe('migrations', () => {
     expect(await rows("SELECT to_regtype('pet_status') AS type")).toEqual([{ type: null }]);
     expect(await register('*')).toEqual([]);
     await client.query('DROP TABLE inventory_item');
-    expect(await applyMigrations(database.url)).toEqual(names);
+    expect(await applyMigrations(database.url)).toEqual(applied);
   });
 
   it('are refused when one was edited after it was applied', async () => {
@@ -189,7 +190,7 @@ describe('migrations', () => {
 
   it('come from the folder, and those of a newer version do not stop an older version', async () => {
     await applyMigrations(database.url);
-    expect(await applyMigrations(database.url, folderWithLater())).toEqual([later]);
+    expect(await applyMigrations(database.url, folderWithLater())).toEqual([`applied ${later}`]);
     expect(await rows('SELECT note FROM inventory_item')).toEqual([]);
     expect(await rows('TABLE bound')).toEqual([{ longest: '15min' }]);
     expect(await applyMigrations(database.url, folderWithLater())).toEqual([]);
@@ -235,10 +236,10 @@ describe('migrations', () => {
 
     it('wait for its end, and no update fails meanwhile', async () => {
       await client.query(`BEGIN; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 1`);
-      const applied = applyMigrations(database.url, folderWithLater());
+      const done = applyMigrations(database.url, folderWithLater());
       const failed = await failedUpdates(3_000);
       await client.query('COMMIT');
-      expect([failed, await applied]).toEqual([0, [later]]);
+      expect([failed, await done]).toEqual([0, [`applied ${later}`]]);
       const { REQUEST_DEADLINE_MS } = readSettings({ DATABASE_URL: database.url });
       expect(LOCK_WITHIN_MS).toBeLessThan(boundsOfRequest(REQUEST_DEADLINE_MS).lock_timeout);
     });
