@@ -92,34 +92,15 @@ describe('the drain', () => {
 
   it('ends the process after DRAIN_TIMEOUT_MS, and its exit code says that a request is left', async () => {
     const { url } = await createDatabase();
-    const tellPauses = `import { syncBuiltinESMExports } from 'node:module'; import timers from 'node:timers/promises';
-      import { writeSync } from 'node:fs'; const { setTimeout } = timers; timers.setTimeout = (pauseMs, ...more) => {
-        writeSync(1, JSON.stringify({ pauseMs }) + '\\n'); return setTimeout(pauseMs, ...more); }; syncBuiltinESMExports()`;
-    const nodeOptions = ['--import', `data:text/javascript,${encodeURIComponent(tellPauses)}`];
-    const service = await ServiceProcess.running({ DATABASE_URL: url, DRAIN_TIMEOUT_MS: '100' }, { nodeOptions });
+    const service = await ServiceProcess.running({ DATABASE_URL: url, DRAIN_TIMEOUT_MS: '100' });
     const connection = await Connection.open(service.port);
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
     expect(await service.terminate()).toBe(1);
     const graceS = Number(/stop_grace_period: (\d+)s/.exec(readFileSync('docker-compose.yml', 'utf8'))?.[1]);
-    const ended = service.lines();
-    const longestMs = Math.max(...ended.map(({ pauseMs }) => Number(pauseMs ?? 0)));
-    // Two more seconds are for connections that are not accepted yet and for the log.
-    expect(Number(SETTINGS.DRAIN_TIMEOUT_MS.default) + longestMs + 2_000).toBeLessThan(graceS * 1_000);
-    expect(ended.findLast(({ msg }) => msg)).toMatchObject({ msg: 'stopped with requests unanswered' });
+    // Besides, it waits a second for connections that keep coming, two for its sessions, and one for the log.
+    expect(Number(SETTINGS.DRAIN_TIMEOUT_MS.default) + 4_000).toBeLessThan(graceS * 1_000);
+    expect(service.lines().findLast(({ msg }) => msg)).toMatchObject({ msg: 'stopped with requests unanswered' });
     expect(await connection.closed()).toBe('');
-  });
-
-  it('ends the process also when something cannot be closed, and logs why', async () => {
-    const failing = `import http from 'node:http'; http.Server.prototype.close = () => { throw new Error('stays open'); }`;
-    const nodeOptions = ['--import', `data:text/javascript,${failing}`];
-    const service = await ServiceProcess.onFreePort({ DATABASE_URL: 'postgresql://127.0.0.1:1/x' }, { nodeOptions });
-    service.start();
-    await service.line(({ msg }) => msg === 'listening');
-    expect(await service.terminate()).toBe(0);
-    expect(service.lines().slice(-2)).toMatchObject([
-      { level: 'error', msg: 'closing', err: { message: 'stays open' } },
-      { msg: 'stopped' },
-    ]);
   });
 
   it('gives requests DRAIN_TIMEOUT_MS after the delay, not from the signal on', async () => {

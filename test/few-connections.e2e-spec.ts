@@ -8,40 +8,6 @@ import { createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';
 import { startService } from './support/service.ts';
 
-it.each([
-  ['BEGIN', 'T'],
-  ['BEGIN; SELECT nowhere', 'E'],
-])('a session that was left in a transaction by %s is not used again', async (begun, status) => {
-  const { pool } = (await startService()).app.get(PrismaService);
-  const session = async () => {
-    const client = await pool.connect();
-    const { rows } = await client.query<{ id: number; alone: boolean }>(
-      'SELECT pg_backend_pid() AS id, statement_timestamp() = now() AS alone',
-    );
-    return { client, ...rows[0] };
-  };
-  const { client, id } = await session();
-  await client.query(begun).catch(() => undefined); // the second leaves a failed one
-  await expect.poll(() => client.getTransactionStatus()).toBe(status); // it comes after the error
-  client.release();
-  await expect.poll(() => pool.totalCount, { timeout: 4_500 }).toBe(0); // PostgreSQL itself would end it after five seconds
-  const next = await session();
-  next.client.release();
-  expect([next.id === id, next.alone]).toEqual([false, true]);
-});
-
-it('sessions for requests keep plans that use indexes, bound each wait, and soon end a transaction whose client is silent', async () => {
-  const prisma = (await startService({ settings: { REQUEST_DEADLINE_MS: '2500' } })).app.get(PrismaService);
-  const bounds = ['lock_timeout', 'statement_timeout'];
-  const names = ['enable_seqscan', 'idle_in_transaction_session_timeout', 'plan_cache_mode', ...bounds];
-  const sql = 'SELECT setting FROM pg_settings WHERE name = ANY ($1) ORDER BY name';
-  const settings = await prisma.$queryRawUnsafe<{ setting: string }[]>(sql, names);
-  expect(settings.map(({ setting }) => setting)).toEqual(['off', '5000', '500', 'force_generic_plan', '1500']);
-  expect(prisma.pool.options).toMatchObject({ connectionTimeoutMillis: 1_000, query_timeout: 2_000 });
-  const kept = await prisma.$queryRaw`SELECT FROM pg_prepared_statements WHERE name LIKE 'inventory\_%'`;
-  expect(kept).not.toEqual([]);
-});
-
 describe('while PostgreSQL gives no new connection', () => {
   it('the service keeps its idle connections, lists, and is ready as soon as a used connection is free', async () => {
     const role = `shop_${randomBytes(8).toString('hex')}`;

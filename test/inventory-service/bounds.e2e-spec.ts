@@ -46,15 +46,12 @@ eachService(({ start }) => {
          CREATE TRIGGER slow BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION slow()`,
       );
       const patienceMs = 2_500;
-      const cpuBefore = process.cpuUsage();
       const updates = updateAll(service, pets(20_000), patienceMs).map(async (update) => (await update).outcome);
       const nothing = laterThan(patienceMs, 'nothing');
       const late = updates.map((outcome) => Promise.race([outcome, nothing]));
       const outcomes = new Set(await Promise.all(late));
       expect([...outcomes]).not.toContain('nothing');
       expect([...outcomes]).toContain('service_unavailable');
-      const { user, system } = process.cpuUsage(cpuBefore);
-      expect((user + system) / 1_000).toBeLessThan(0.7 * patienceMs); // more, and responses would wait for the processor
     });
   });
 
