@@ -3,7 +3,6 @@ import { DAMAGE } from './scenarios/damage.ts';
 import { sigterm } from './scenarios/drain.ts';
 import { INTERRUPTIONS } from './scenarios/interruptions.ts';
 import { OVERLOAD } from './scenarios/overload.ts';
-import { PIPELINES } from './scenarios/pipelines.ts';
 import { REPETITION } from './scenarios/repetition.ts';
 import { SOAK } from './scenarios/soak.ts';
 import { TRUTH } from './scenarios/truth.ts';
@@ -16,7 +15,6 @@ export const SCENARIOS: Scenarios = {
   ...DAMAGE,
   sigterm,
   ...OVERLOAD,
-  ...PIPELINES,
   ...REPETITION,
   ...SOAK,
 };

@@ -15,7 +15,6 @@ const full = {
   requests: 1_000_000,
   /** Updates over damaged TLS, and updates that are repeated until they are answered. */
   updates: 200_000,
-  pipelines: 10_000,
   soakMs: 10 * 60_000,
   soakFaultEveryMs: 20_000,
 };
@@ -32,7 +31,6 @@ const medium: Size = {
   faultMs: 4_000,
   requests: 20_000,
   updates: 10_000,
-  pipelines: 1_000,
   soakMs: 12_000,
   soakFaultEveryMs: 3_000,
 };

@@ -8,7 +8,7 @@ import { PrismaService } from '../src/database/prisma.service.ts';
 import { Metrics } from '../src/operations/metrics.ts';
 import type { InventoryExpressAdapter } from '../src/server/express.adapter.ts';
 import { SETTINGS, Settings } from '../src/settings.ts';
-import { FIVE, LENGTH, listBytes, updateBytes } from './http/raw-requests.ts';
+import { listBytes } from './http/raw-requests.ts';
 import { createDatabase } from './support/database.ts';
 import { Connection, ask } from './support/http-client.ts';
 import { ServiceProcess } from './support/service-process.ts';
@@ -61,20 +61,6 @@ describe('the drain', () => {
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
     expect(await drain(service)).toBe(true); // false after DRAIN_TIMEOUT_MS
     expect(await connection.closed()).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n.*"code":"request_timeout"/s);
-  });
-
-  it('answers every request that came on a connection before it', async () => {
-    const service = await startService();
-    await service.stock([1, 1]);
-    const unlock = await service.database.lockRow(1);
-    const requests = updateBytes(service.key, LENGTH, FIVE) + listBytes(service.key).repeat(2);
-    const connection = (await Connection.open(service.port)).send(requests);
-    await expect.poll(() => service.app.get(Metrics).activeRequests).toBe(3);
-    const drained = drain(service);
-    await unlock();
-    const told = [];
-    for (let n = 0; n < 3; n++) told.push((await connection.answer()).headers['connection']);
-    expect([told, await drained]).toEqual([['keep-alive', 'keep-alive', 'close'], true]);
   });
 
   it('closes its sessions after the last answer, so that no request opens others that nobody ends', async () => {

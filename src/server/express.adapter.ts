@@ -6,12 +6,12 @@ import express, { type Application, type Express, type Request, type Response } 
 import { ApiError } from '../errors/api-error.js';
 import { inContext } from '../http/request-context.js';
 import { addCommonHeaders, sendError, sendJson, writeHead } from '../http/responses.js';
+import { closeGently, oneAtATime } from './connection.js';
 import { Drain } from './drain.js';
 import type { Limits } from './limits.js';
 import { OpenConnections } from './open-connections.js';
 import { answerExpectations, answerParserErrors } from './parser-errors.js';
 import { validateHead } from './request-head.js';
-import { closeGently, inTurn, othersWait } from './request-turns.js';
 
 export class InventoryExpressAdapter extends ExpressAdapter {
   readonly drain = new Drain();
@@ -51,9 +51,8 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         keepAliveTimeout: limits.idleMs,
         connectionsCheckingInterval: 1_000,
       },
-      inTurn((request, response) => {
-        if (request.method === 'CONNECT' || (this.drain.isDraining && !othersWait(request)))
-          response.shouldKeepAlive = false;
+      oneAtATime((request, response) => {
+        if (request.method === 'CONNECT' || this.drain.isDraining) response.shouldKeepAlive = false;
         // In front of Express, which answers some request targets with a page of its own before any middleware.
         const fault = validateHead(inContext(request));
         if (fault) sendError(response, fault);

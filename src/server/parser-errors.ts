@@ -4,8 +4,8 @@ import { ApiError } from '../errors/api-error.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
 import type { ApiRequest } from '../http/request-context.js';
 import { errorHeaders, SECURITY_HEADERS } from '../http/responses.js';
+import { type Connection, afterResponse, closeBehind } from './connection.js';
 import { HTTP_VERSIONS, MAX_TARGET_LENGTH, TARGET_MALFORMED, targetTooLong } from './request-head.js';
-import type { Connection } from './request-turns.js';
 
 /** The server emits this event for each request that it refuses before the application sees one. */
 export const REFUSED = 'refused';
@@ -39,11 +39,9 @@ export function answerParserErrors(server: Server): void {
     } else if (lastRequest.complete) {
       // Nothing is answered behind a response that closes the connection.
       afterResponse(response, () => response.shouldKeepAlive && refuse(server, socket, fault));
-    } else if (response.headersSent) {
-      afterResponse(response, () => socket.destroySoon());
     } else {
       // The head was good, so the request gets its own response; the reader of its body gets the fault.
-      response.shouldKeepAlive = false;
+      closeBehind(response);
       lastRequest.bodyFault = fault;
       if (lastRequest.listenerCount('error') > 0) lastRequest.emit('error', fault);
     }
@@ -58,12 +56,6 @@ export function answerExpectations(server: Server): void {
       server.emit('request', request, response);
     });
   }
-}
-
-/** The Error follows the response, and comes before Node.js closes a connection that the client has half closed. */
-function afterResponse(response: ServerResponse, act: () => void): void {
-  if (response.writableFinished) act();
-  else response.prependOnceListener('finish', act);
 }
 
 /** Words for what is refused although it is well-formed, or would be if it had arrived whole; by code or reason. */

@@ -220,15 +220,13 @@ describe('a request for an upgrade', () => {
     ['a request behind it', () => [update(offer) + list()]],
     ['part of a request behind it', () => [`${update(offer)}GET`, list().slice(3)]],
     ['a request behind its body', () => [update(offer, ''), FIVE + list()]],
-    ['a request before it', () => [list() + update(offer)]],
     ['Connection: close', () => [update(offer.replace('Upgrade,', 'close, Upgrade,'))]],
     ['chunks', () => [update(H2C + CHUNKED, `e\r\n${FIVE}\r\n0\r\n\r\n`)]],
     ['a head in two pieces', () => [update(offer).slice(0, 30), update(offer).slice(30)]],
     ['the end of its head with a body', () => [update(offer, '').slice(0, -1), `\n${FIVE}${list()}${FIVE}`]],
-  ])('is served, and the connection is closed where bytes could be lost: %s', async (name, pieces) => {
+  ])('is served, and the connection is closed where bytes could be lost: %s', async (_, pieces) => {
     const { connection, sendPieces } = await open();
     await sendPieces(pieces());
-    if (name === 'a request before it') expect((await connection.answer()).status).toBe(200);
     expect(await raw.lastAnswer(connection)).toEqual(updated('1', 5));
   });
 

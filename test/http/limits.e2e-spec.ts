@@ -3,7 +3,7 @@ import { ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { LIMITS } from '../../src/server/limits.ts';
-import { closeGently } from '../../src/server/request-turns.ts';
+import { closeGently } from '../../src/server/connection.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import { Connection, ask } from '../support/http-client.ts';

@@ -1,0 +1,150 @@
+import { once } from 'node:events';
+import { Agent, type IncomingMessage, request as ask } from 'node:http';
+import type { Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Request, Response } from 'express';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { Metrics } from '../../src/operations/metrics.ts';
+import { SERVICES } from '../inventory-service/services.ts';
+import { refused, updated, whole } from '../support/answers.ts';
+import { type TestService, startService } from '../support/service.ts';
+import { lastAnswer, listBytes, sendOn, updateBytes } from './raw-requests.ts';
+
+const SCRIPT = 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n'; // larger than socket buffers
+const NOT_THERE = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
+const GARBAGE = 'GET / HTTP/1.1\r\nbroken\r\n\r\n';
+
+describe('a connection serves one request at a time', () => {
+  let service: TestService;
+  let parsed: number;
+  /** Ends the response to `/slow`, whose head is sent at once. */
+  let end: () => void;
+  const slow = (_request: Request, response: Response) => {
+    response.writeHead(200, { 'Content-Length': 2 }).write('a');
+    end = () => response.end('b');
+  };
+
+  beforeAll(async () => {
+    service = await startService({ prepare: (app) => void app.use('/slow', slow) });
+    service.server.prependListener('request', () => parsed++);
+  });
+  beforeEach(async () => {
+    await service.stock([1, 0], [2, 0]);
+    parsed = 0;
+  });
+  const everyResponseEnds = () => expect.poll(() => service.app.get(Metrics).activeRequests).toBe(0);
+  afterEach(everyResponseEnds);
+
+  const send = (bytes: string) => sendOn(service.port, bytes);
+  function update(petId: number, quantity: number, headers = ''): string {
+    const body = JSON.stringify({ quantity });
+    return updateBytes(service.key, `${headers}Content-Length: ${body.length}\r\n`, body, petId);
+  }
+  async function expectQuantityOf2(expected: number): Promise<void> {
+    await everyResponseEnds();
+    const quantity = service.sql('SELECT quantity FROM inventory_item WHERE pet_id = 2');
+    expect(await quantity).toEqual([{ quantity: expected }]);
+  }
+
+  it.each([
+    ['another request', () => update(2, 8)],
+    ['one whose body is long', () => update(2, 8).replace(/\r\n\r\n.*/s, `0000000\r\n\r\n${'x'.repeat(2_000_000)}`)],
+    ['twenty thousand requests', () => NOT_THERE.repeat(20_000)],
+    ['a request and garbage', () => update(2, 8) + GARBAGE],
+    ['CONNECT', () => 'CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n'],
+  ])('does not serve what comes before the end of a response, which says so: %s', async (_, behind) => {
+    const unlock = await service.database.lockRow(1);
+    const opened = once(service.server, 'connection') as Promise<[Socket]>;
+    const bytes = update(1, 7) + behind();
+    const connection = await send(bytes);
+    const [socket] = await opened;
+    await expect.poll(() => socket.bytesRead).toBe(bytes.length); // unread bytes could destroy the response
+    await unlock();
+    expect(await lastAnswer(connection)).toEqual(updated('1', 7));
+    expect(parsed).toBe(2); // each more would stay in memory
+    await expectQuantityOf2(0);
+  });
+
+  it.each([false, true])('closes behind a response whose head is out; the client half-closes: %s', async (finishes) => {
+    const connection = await send(NOT_THERE.replace('/x', '/slow'));
+    await expect.poll(() => parsed).toBe(1);
+    connection.send(update(2, 8));
+    if (finishes) connection.finish();
+    await expect.poll(() => parsed).toBe(2);
+    end();
+    expect((await connection.answer()).text).toBe('ab');
+    expect(await connection.closed()).toBe('');
+    await expectQuantityOf2(0);
+  });
+
+  it('serves two of a packet of requests that need no waiting, so that others need not wait either', async () => {
+    const connection = await send(NOT_THERE.repeat(20_000));
+    expect((await connection.answer()).headers['connection']).toBe('keep-alive');
+    expect(await lastAnswer(connection)).toEqual(refused.noRoute);
+    expect(parsed).toBe(3);
+  });
+
+  it('serves what comes after the end, although the client has not read the response yet', async () => {
+    const connection = await send(SCRIPT);
+    connection.pause();
+    await expect.poll(() => parsed).toBe(1);
+    await pause(50); // the handler has ended the response
+    connection.send(update(2, 8));
+    await expect.poll(() => parsed).toBe(2);
+    connection.resume();
+    expect((await connection.answer()).bytes.length).toBeGreaterThan(1e6);
+    expect(whole(await connection.answer())).toEqual(updated('2', 8));
+    expect((await connection.send(listBytes(service.key)).answer()).headers['connection']).toBe('keep-alive');
+  });
+
+  it.each([() => update(2, 8), () => GARBAGE])('answers nothing behind Connection: close', async (behind) => {
+    const connection = await send(SCRIPT.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n') + behind());
+    expect((await connection.answer()).headers['connection']).toBe('close');
+    expect(await connection.closed()).toBe('');
+    await expectQuantityOf2(0);
+  });
+
+  it.each([GARBAGE, '\0garbage', `X: ${'x'.repeat(20_000)}`])(
+    'answers garbage once, behind the response before it: %.10j',
+    async (garbage) => {
+      const unlock = await service.database.lockRow(1);
+      const connection = await send(update(1, 7));
+      for (let n = 0; n < 9; n++) {
+        connection.send(garbage);
+        await pause(2);
+      }
+      await unlock();
+      expect(whole(await connection.answer())).toEqual(updated('1', 7));
+      expect((await lastAnswer(connection)).status).toBe(400);
+    },
+  );
+});
+
+it.each(SERVICES)('%s loses no request of clients that keep their connections', async (_, FAST) => {
+  const service = await startService({ settings: { FAST } });
+  await service.stock(...Array.from({ length: 3_000 }, (_each, n) => [n, 1] as const));
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const headers = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json' };
+  const kinds: [method: string, path: string, body?: string][] = [
+    ['GET', '/v1/inventory'],
+    ['HEAD', '/v1/inventory'],
+    ['PATCH', '/v1/inventory/1', '{"quantity":5}'],
+    ['PATCH', '/v1/inventory/x', '{"quantity":5}'],
+    ['PUT', '/v1/inventory', '{}'],
+    ...['/docs', '/docs/', '/docs/swagger-ui-bundle.js', '/openapi.json', '/metrics', '/x'].map(
+      (path) => ['GET', path] as [string, string],
+    ),
+  ];
+  let reused = 0;
+  for (let n = 0; n < 30; n++) {
+    for (const [method, path, body] of kinds) {
+      const asked = ask({ agent, port: service.port, method, path, headers }).end(body);
+      const [response] = (await once(asked, 'response')) as [IncomingMessage];
+      await text(response);
+      if (asked.reusedSocket) reused++;
+    }
+  }
+  agent.destroy();
+  expect(reused).toBe(30 * kinds.length - 1);
+});
