@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, cpSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** As the Dockerfile has it: what requests leave behind is looked through less often (docs/operations.md, Memory). */
@@ -28,11 +28,4 @@ export function buildIfStale(): void {
     if (signal) process.exit(130); // a Ctrl-C
     if (status !== 0) throw new Error('the build failed');
   }
-  const page = 'openapi/page'; // the only asset of nest-cli.json
-  cpSync(join(projectFolder, 'src', page), join(projectFolder, 'dist', page), { recursive: true, filter: differs });
-}
-
-/** Nothing is written where nothing has changed: the project may be read only. */
-function differs(from: string, to: string): boolean {
-  return !existsSync(to) || statSync(from).isDirectory() || !readFileSync(from).equals(readFileSync(to));
 }

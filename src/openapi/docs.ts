@@ -1,43 +1,33 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
+import { dirname, extname } from 'node:path';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import type { Request, Response } from 'express';
-import { writeHead } from '../http/responses.js';
-import { describeApi } from './document.js';
+import { type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
+import type { NextFunction, Request, Response } from 'express';
+import { stringify } from 'yaml';
+import { exactIntegers } from '../http/exact-integers.js';
+import { addCommonHeaders, writeHead } from '../http/responses.js';
+import { describeApi, forReading } from './document.js';
+import { inventoryPlugin } from './swagger-plugin.js';
 
-const PAGE = `${import.meta.dirname}/page`;
 const SWAGGER_UI = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
+const FILES = [
+  ...['swagger-ui.css', 'swagger-ui-bundle.js', 'swagger-ui-standalone-preset.js'],
+  ...['favicon-16x16.png', 'favicon-32x32.png'],
+];
 
-const FILES = {
-  '/docs': [`${PAGE}/docs.html`, 'text/html; charset=utf-8'],
-  '/docs/docs.css': [`${PAGE}/docs.css`, 'text/css; charset=utf-8'],
-  '/docs/docs.js': [`${PAGE}/docs.js`, 'text/javascript; charset=utf-8'],
-  '/docs/swagger-ui.css': [`${SWAGGER_UI}/swagger-ui.css`, 'text/css; charset=utf-8'],
-  '/docs/swagger-ui-bundle.js': [`${SWAGGER_UI}/swagger-ui-bundle.js`, 'text/javascript; charset=utf-8'],
-  '/docs/favicon-32x32.png': [`${SWAGGER_UI}/favicon-32x32.png`, 'image/png'],
-} as const;
-
-/** The page loads and calls nothing but its own origin, over plain http too. */
-const PAGE_HEADERS = {
-  'Content-Security-Policy':
-    "default-src 'none';script-src 'self';style-src 'self';img-src 'self' data:;connect-src 'self';" +
-    "base-uri 'none';form-action 'none';frame-ancestors 'none'",
-  'X-Frame-Options': 'DENY',
-};
+/** The page loads and calls nothing but its own origin. Nest's HTML has two style elements. */
+const PAGE_POLICY =
+  "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;connect-src 'self';" +
+  "base-uri 'none';form-action 'none';frame-ancestors 'none'";
 
 /** Serves the OpenAPI document, and Swagger UI for people, without a request to anywhere else. */
 export function serveDocs(app: NestExpressApplication): void {
   const router = app.getHttpAdapter().getInstance();
-  let document: ReturnType<typeof describeApi> | undefined;
-  for (const form of ['json', 'yaml'] as const) {
-    let send: ReturnType<typeof sender> | undefined;
-    router.get(`/openapi.${form}`, (request, response) => {
-      send ??= sender(Buffer.from((document ??= describeApi(app))[form]), `application/${form}; charset=utf-8`);
-      send(request, response);
-    });
-  }
+  let described: OpenAPIObject | undefined;
+  const document = () => (described ??= describeApi(app));
+
   // A proxy may put a prefix in front of all paths, so addresses are relative.
   for (const [path, location] of [
     ['/', 'docs'],
@@ -47,20 +37,36 @@ export function serveDocs(app: NestExpressApplication): void {
       writeHead(response, 302, { Location: location, 'Content-Length': 0 }).end();
     });
   }
-  for (const [path, [file, mediaType]] of Object.entries(FILES)) {
-    router.get(path, sender(readFileSync(file), mediaType, PAGE_HEADERS));
-  }
-}
 
-/** All responses share the bytes: a client that does not read them costs no memory. */
-function sender(bytes: Buffer, mediaType: string, headers = {}) {
-  const caching = { 'Cache-Control': 'public, no-cache', ETag: `"${hash('sha256', bytes, 'base64url')}"` };
-  return (request: Request, response: Response): void => {
-    if (request.headers['if-none-match']?.includes(caching.ETag)) {
-      writeHead(response, 304, { ...headers, ...caching }).end();
-      return;
-    }
-    const content = { 'Content-Type': mediaType, 'Content-Length': bytes.length };
-    writeHead(response, 200, { ...headers, ...caching, ...content }).end(bytes);
-  };
+  router.use(['/docs', '/openapi.json', '/openapi.yaml'], (_: Request, response: Response, next: NextFunction) => {
+    addCommonHeaders(response);
+    response.set('Content-Security-Policy', PAGE_POLICY);
+    next();
+  });
+  // SwaggerModule's own would fail at bigints, and would be written anew for each request.
+  serve('/openapi.json', 'json', () => `${JSON.stringify(document(), exactIntegers, 2)}\n`);
+  serve('/openapi.yaml', 'application/yaml; charset=utf-8', () =>
+    stringify(document(), { aliasDuplicateObjects: false }),
+  );
+  // SwaggerModule's static files would be no routes, and would end some time after their last bytes went out.
+  for (const file of FILES) serve(`/docs/${file}`, extname(file), () => readFileSync(`${SWAGGER_UI}/${file}`));
+  SwaggerModule.setup('docs', app, () => forReading(document()), {
+    raw: false,
+    customSwaggerUiPath: `${SWAGGER_UI}/none`,
+    customSiteTitle: 'Pet store inventory',
+    swaggerOptions: { plugins: [inventoryPlugin], showExtensions: true, tryItOutEnabled: true, validatorUrl: null },
+  });
+
+  /** All responses share the bytes: a client that does not read them costs no memory. */
+  function serve(path: string, type: string, make: () => string | Buffer): void {
+    let bytes: Buffer | undefined;
+    let headers = {};
+    router.get(path, (_request, response: Response) => {
+      if (!bytes) {
+        bytes = Buffer.from(make());
+        headers = { 'Cache-Control': 'public, no-cache', ETag: `"${hash('sha256', bytes, 'base64url')}"` };
+      }
+      response.type(type).set(headers).send(bytes);
+    });
+  }
 }

@@ -1,8 +1,6 @@
 import type { INestApplication } from '@nestjs/common';
 import { type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
-import { stringify } from 'yaml';
 import { API_KEY_SCHEME } from '../auth/auth.guard.js';
-import { exactIntegers } from '../http/exact-integers.js';
 import { API_PREFIX } from '../settings.js';
 import { COMMON_HEADERS } from './response-docs.js';
 
@@ -41,25 +39,33 @@ const ABOUT: Omit<OpenAPIObject, 'paths'> = {
   },
 };
 
-/** The OpenAPI document of the routes as they are, as JSON and as YAML; bounds beyond 2^53 are bigints until then. */
-export function describeApi(app: INestApplication): { json: string; yaml: string } {
-  const { paths, components, ...about } = SwaggerModule.createDocument(app, ABOUT);
+/** The OpenAPI document of the routes as they are; bounds beyond 2^53 are bigints. */
+export function describeApi(app: INestApplication): OpenAPIObject {
+  const { paths, components = {}, ...about } = SwaggerModule.createDocument(app, ABOUT);
   // `allOf` around one reference is how OpenAPI 3.0 put a description beside it; 3.1 and client generators need none.
-  for (const schema of Object.values(components?.schemas ?? {})) {
+  for (const schema of Object.values(components.schemas ?? {})) {
     for (const property of Object.values(('properties' in schema && schema.properties) || {})) {
       if (!('allOf' in property) || property.allOf.length !== 1) continue;
       Object.assign(property, property.allOf[0]);
       delete property.allOf;
     }
   }
-  const document = {
+  return {
     ...about,
     // The version belongs to the base address, not to the paths (docs/interface.md, section 9).
     paths: Object.fromEntries(Object.entries(paths).map(([path, item]) => [path.slice(`/${API_PREFIX}`.length), item])),
     components,
   };
-  return {
-    json: `${JSON.stringify(document, exactIntegers, 2)}\n`,
-    yaml: stringify(document, { aliasDuplicateObjects: false }),
-  };
+}
+
+/**
+ * The document for Swagger UI. It would round bounds beyond 2^53, send the examples of header fields, and not send what their
+ * patterns refuse, so that nobody could try it.
+ */
+export function forReading(document: OpenAPIObject): OpenAPIObject {
+  const json = JSON.stringify(document, (_name, value: { in?: string } | bigint | null) => {
+    if (typeof value === 'bigint') return undefined;
+    return value?.in === 'header' ? { ...value, schema: { type: 'string' } } : value;
+  });
+  return JSON.parse(json) as OpenAPIObject;
 }

@@ -64,7 +64,7 @@ describe('CORS_ORIGINS', () => {
 });
 
 describe('DOCS=off', () => {
-  it.each(['/', '/docs', '/docs/docs.js', '/openapi.json', '/openapi.yaml'])('removes %s', async (path) => {
+  it.each(['/', '/docs', '/docs/swagger-ui-init.js', '/openapi.json', '/openapi.yaml'])('removes %s', async (path) => {
     const answer = await fetch(service.url + path, { redirect: 'manual' });
     expect([answer.status, await answer.json()]).toMatchObject([404, { code: 'not_found' }]);
   });
