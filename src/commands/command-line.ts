@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
-import { describeFailure } from '../errors/error-text.js';
+import { failureOf } from '../database/database-failure.js';
 import { hasUnconfirmedCommit } from './connection.js';
 import { addExport } from './export.js';
 import { addHistory } from './history.js';
@@ -28,7 +28,7 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     await commandLine().parseAsync(args, { from: 'user' });
   } catch (error) {
     const isUse = error instanceof CommanderError; // commander has said what is wrong
-    if (!isUse) console.error(`error: ${describeFailure(error)}`);
+    if (!isUse) console.error(`error: ${failureOf(error).words}`);
     code = !isUse ? 1 : error.exitCode === 0 ? 0 : 2;
   }
   if (!hasUnconfirmedCommit) return code;

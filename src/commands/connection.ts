@@ -8,7 +8,8 @@ import {
   UNCONFIRMED_COMMIT,
 } from '../database/connection-config.js';
 import { pendingMigrations } from '../migrations/migrations.js';
-import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
+import { failureOf, NOT_NEWEST } from '../database/database-failure.js';
+import { Failure } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';
 
@@ -51,9 +52,9 @@ export async function whileCommitting<T>(unsure: string, commit: () => Promise<T
   try {
     return await commit();
   } catch (error) {
-    const { outcomeOf } = await import('../database/database-failure.js'); // only now: it loads Prisma
-    if (error instanceof Failure || outcomeOf(error) !== 'unknown') throw error;
-    throw new Failure(`${describeFailure(error)}\n${unsure}`);
+    const { outcome, words } = failureOf(error);
+    if (error instanceof Failure || outcome !== 'unknown') throw error;
+    throw new Failure(`${words}\n${unsure}`);
   }
 }
 

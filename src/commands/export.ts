@@ -2,7 +2,8 @@ import { type Command, Option } from 'commander';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import { describeFailure, Failure } from '../errors/error-text.js';
+import { failureOf } from '../database/database-failure.js';
+import { Failure } from '../errors/error-text.js';
 import { settled } from '../history/open-writers.js';
 import { type At, settledMoment, stockAt, utc } from '../history/stock-moment.js';
 import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
@@ -111,7 +112,7 @@ async function endMarkOf(client: Client): Promise<string> {
     const { rows } = await client.query<{ at: string }>(text, [newest]);
     return [END_MARK, newest, ...rows.map(({ at }) => at)].join(' ');
   } catch (error) {
-    console.error(`the end mark does not tell when the export was made: ${describeFailure(error)}`);
+    console.error(`the end mark does not tell when the export was made: ${failureOf(error).words}`);
     return END_MARK;
   }
 }

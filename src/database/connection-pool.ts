@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { Settings } from '../settings.js';
 import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection-config.js';
+import { keepContext } from './database-failure.js';
 import { boundsOfRequest } from './deadline.js';
 
 const SETTINGS = {
@@ -32,8 +33,9 @@ export class ConnectionPool extends pg.Pool {
       client.on('notice', ({ routine }) => {
         if (routine === UNCONFIRMED_COMMIT) this.unconfirmedCommits++;
       });
-      client.connection.on('errorMessage', ({ code }: pg.DatabaseError) => {
-        if (STALE_STATEMENT.test(code ?? '')) this.#stale.add(client);
+      client.connection.on('errorMessage', (error: pg.DatabaseError) => {
+        keepContext(error);
+        if (STALE_STATEMENT.test(error.code ?? '')) this.#stale.add(client);
       });
     });
     this.on('release', (_error, client) => {

@@ -4,98 +4,240 @@ import { DriverAdapterError } from '@prisma/driver-adapter-utils';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { postgresBinaries } from '../../dev/postgres-binaries.js';
-import { NOT_AS_ASKED } from '../errors/error-text.js';
+import { Failure } from '../errors/error-text.js';
 import { Prisma } from '../generated/prisma/client.js';
 import {
+  NOT_AS_ASKED,
+  NOT_NEWEST,
   NotApplied,
   OutcomeUnknown,
   RefusedValue,
   TooManyWaiting,
   UnconfirmedCommit,
+  failureOf,
+  keepContext,
   mayReadAgain,
   mayWriteAgain,
-  outcomeOf,
-  outcomeOfSqlstate,
   readFailure,
   writeFailure,
 } from './database-failure.js';
 import { DeadlinePassed } from './deadline.js';
 
-const databaseError = (code: string, message = 'secret') =>
-  Object.assign(new pg.DatabaseError(message, message.length, 'error'), { code });
-const socket = (code: string) => Object.assign(new Error('secret'), { code, syscall: 'connect', errno: -1 });
-const adapter = (originalCode: string, originalMessage = 'secret') =>
-  new DriverAdapterError({ kind: 'postgres', originalCode, originalMessage } as never);
-const prisma = (...told: Parameters<typeof adapter>) =>
+const databaseError = (code: string, message = 'secret', where?: string) =>
+  Object.assign(new pg.DatabaseError(message, message.length, 'error'), { code, where });
+/** What Prisma's adapter makes of an error that has kept its context. */
+const adapter = (...told: Parameters<typeof databaseError>) => {
+  const error = databaseError(...told);
+  keepContext(error);
+  return adapterError({ kind: 'postgres', originalCode: error.code, originalMessage: error.message });
+};
+const adapterError = (cause: object) => new DriverAdapterError(cause as never);
+const ofPrisma = (driverAdapterError: object) =>
   new Prisma.PrismaClientKnownRequestError('secret', {
     code: 'P2010',
     clientVersion: '7',
-    meta: { driverAdapterError: adapter(...told) },
+    meta: { driverAdapterError },
   });
+const prisma = (...told: Parameters<typeof databaseError>) => ofPrisma(adapter(...told));
+const failure = (message: string, code?: string, cause?: unknown) =>
+  Object.assign(new Error(message, { cause }), code === undefined ? {} : { code });
 
-const validationError = new Prisma.PrismaClientValidationError('', { clientVersion: '7' });
+const STANDBY = 'the database takes no writes: it is a standby, or default_transaction_read_only is on';
+const LOST = 'the connection to the database was lost; check DATABASE_URL and the database';
+const SILENT = 'the database did not answer in time; check DATABASE_URL and the database';
+const IN_THE_WAY =
+  'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
+const VETO = 'PL/pgSQL function shop.veto(integer) line 3 at RAISE';
+const RECORDED = 'PL/pgSQL function shop.record_stock_change() line 7 at SQL statement';
 
-describe('outcomeOf', () => {
-  it.each<[string, unknown, string]>([
-    ['too many waiting', new TooManyWaiting(), 'not_applied'],
-    ['a session that did not begin', new NotApplied('', { cause: socket('EPIPE') }), 'not_applied'],
-    ['a deadline before the statement was sent', new DeadlinePassed(false), 'not_applied'],
-    ['a deadline after the statement was sent', new DeadlinePassed(true), 'unknown'],
-    ['a commit that no standby confirmed', new UnconfirmedCommit(), 'unknown'],
-    ['a SQLSTATE from the driver', databaseError('25006'), 'not_applied'],
-    ['a SQLSTATE from the adapter', adapter('25006'), 'not_applied'],
-    ['a SQLSTATE from Prisma', prisma('25006'), 'not_applied'],
-    ['a query that Prisma refuses', validationError, 'program_fault'],
-    ['connection reset', new DriverAdapterError({ kind: 'ConnectionClosed' }), 'unknown'],
-    ['no answer in time', new Error('Query read timeout'), 'unknown'],
-    ...[TypeError, RangeError, ReferenceError, SyntaxError].map((kind): [string, unknown, string] => [
-      `a bug, ${kind.name}`,
-      new kind(),
+describe('failureOf tells outcome and words of', () => {
+  it.each<[string, unknown, string, string]>([
+    ['too many waiting', new TooManyWaiting(), 'not_applied', 'too many calls wait for the database'],
+    [
+      'a session that did not begin',
+      new NotApplied('nothing was sent', { cause: failure('connect ECONNREFUSED 127.0.0.1:1', 'ECONNREFUSED') }),
+      'not_applied',
+      'the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1; check DATABASE_URL',
+    ],
+    ['a deadline before the statement was sent', new DeadlinePassed(false), 'not_applied', SILENT],
+    ['a deadline after the statement was sent', new DeadlinePassed(true), 'unknown', SILENT],
+    [
+      'a commit that no standby confirmed',
+      new UnconfirmedCommit(),
+      'unknown',
+      'the commit is not confirmed by the synchronous standby',
+    ],
+    ['a SQLSTATE from the driver', databaseError('25006'), 'not_applied', STANDBY],
+    ['a SQLSTATE from the adapter', adapter('25006'), 'not_applied', STANDBY],
+    ['a SQLSTATE from Prisma', prisma('25006'), 'not_applied', STANDBY],
+    ['what another error wraps', failure('outer', 'P2010', databaseError('25006')), 'not_applied', STANDBY],
+    ['words for the operator', new Failure('no key x\nand no y'), 'unknown', 'no key x\nand no y'],
+    [
+      'a query that Prisma refuses',
+      new Prisma.PrismaClientValidationError('odd', { clientVersion: '7' }),
       'program_fault',
+      'odd',
+    ],
+    ...[TypeError, RangeError, ReferenceError, SyntaxError].map((kind): [string, unknown, string, string] => [
+      `a bug, ${kind.name}`,
+      new kind('odd'),
+      'program_fault',
+      'odd',
     ]),
-    ['undefined', undefined, 'program_fault'],
+    ['a text that is no error, without the key in it', 'odd psk_a1', 'program_fault', 'odd [key]'],
     // On an open session, an error of the socket or of TLS says nothing about the statement's effect.
-    ...['EPIPE', 'ECONNREFUSED', 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC', 'EMFILE'].map(
-      (code): [string, unknown, string] => [code, socket(code), 'unknown'],
-    ),
-  ])('reports the outcome of %s', (_name, error, outcome) => {
-    expect(outcomeOf(error)).toBe(outcome);
+    ['a lost connection', failure('Connection terminated unexpectedly'), 'unknown', LOST],
+    ['a connection that Prisma lost', ofPrisma(adapterError({ kind: 'ConnectionClosed' })), 'unknown', LOST],
+    ['a frozen database', failure('Query read timeout'), 'unknown', SILENT],
+    ['a socket that is silent for Prisma', ofPrisma(adapterError({ kind: 'SocketTimeout' })), 'unknown', SILENT],
+    ['a pool without a connection in time', failure('timeout exceeded when trying to connect'), 'unknown', SILENT],
+    ['a connection that takes too long', failure('timeout expired'), 'unknown', SILENT],
+    [
+      'a connection that the pool has cut',
+      failure('Connection terminated due to connection timeout', '', failure('Connection terminated unexpectedly')),
+      'unknown',
+      SILENT,
+    ],
+    [
+      'a broken record of TLS',
+      failure('odd', 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC'),
+      'unknown',
+      'odd (ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC)',
+    ],
+    [
+      'a client certificate that the server refuses',
+      failure('tlsv1 alert unknown ca'),
+      'not_applied',
+      'no TLS with the database of DATABASE_URL: tlsv1 alert unknown ca; check its host, sslmode, sslrootcert, sslcert and sslkey',
+    ],
+    [
+      'a host with two addresses',
+      failure('', 'ECONNREFUSED', new AggregateError([failure('connect ECONNREFUSED ::1:1', 'ECONNREFUSED')])),
+      'unknown',
+      'the database cannot be reached: connect ECONNREFUSED ::1:1; check DATABASE_URL',
+    ],
+    [
+      'a name server that does not answer',
+      failure('getaddrinfo EAI_AGAIN db', 'EAI_AGAIN'),
+      'unknown',
+      'the database cannot be reached: getaddrinfo EAI_AGAIN db; check DATABASE_URL',
+    ],
+    [
+      'a host that Prisma cannot reach',
+      ofPrisma(adapterError({ kind: 'DatabaseNotReachable' })),
+      'unknown',
+      'the database cannot be reached: there is no such host, or nothing listens there; check DATABASE_URL',
+    ],
+    ['the reason that Prisma has', ofPrisma(adapterError({ kind: 'x', reason: 'odd' })), 'unknown', 'odd (x)'],
+    ['an unknown error', failure('\nodd\nmore'), 'unknown', 'odd'],
+    ['an error with a null for its cause', failure('odd', '53100', null), 'not_applied', 'odd (53100)'],
+    ['an error with a text for its cause', failure('odd', '53100', 'text'), 'not_applied', 'odd (53100)'],
+    ['a full disk', prisma('53100', 'disk full\nat character 5'), 'not_applied', 'disk full (53100)'],
+    ...['42P01', '42703', '42704', '42883'].map((code): [string, unknown, string, string] => [
+      `what is missing (${code})`,
+      databaseError(code),
+      'not_applied',
+      NOT_NEWEST,
+    ]),
+    [
+      'a lock',
+      databaseError('55P03'),
+      'not_applied',
+      'another transaction holds what this needs and did not let go in time; nothing was written, try again',
+    ],
+    ['a deadlock', databaseError('40P01'), 'not_applied', IN_THE_WAY],
+    [
+      'a cancelled statement',
+      databaseError('57014'),
+      'not_applied',
+      'the database cut the statement off: it took too long, or somebody cancelled it',
+    ],
+    ['wrong data', databaseError('22012'), 'refused', 'secret (22012)'],
+    ['a constraint', databaseError('23514'), 'refused', 'secret (23514)'],
+    ['a trigger that changes besides', databaseError('27000'), 'refused', 'secret (27000)'],
+    ["a view's check option", databaseError('44000'), 'refused', 'secret (44000)'],
+    [
+      'a row that a trigger changed',
+      databaseError('22P02', `invalid input: "${NOT_AS_ASKED} 1"`),
+      'refused',
+      NOT_AS_ASKED,
+    ],
+    ["an operator's function", databaseError('INV01', 'no', VETO), 'refused', 'no (INV01)'],
+    ["an operator's function, from Prisma", prisma('INV01', 'no', VETO), 'refused', 'no (INV01)'],
+    [
+      "an operator's function that lacks a right",
+      databaseError('42501', 'permission denied for table x', VETO),
+      'refused',
+      'permission denied for table x (42501)',
+    ],
+    [
+      "an operator's function that one of ours called",
+      prisma('XX000', 'no', `${VETO}\n${RECORDED}`),
+      'refused',
+      'no (XX000)',
+    ],
+    [
+      "an operator's function that says: try again",
+      databaseError('57P01', 'later', VETO),
+      'not_applied',
+      'later (57P01)',
+    ],
+    ['one of our functions', prisma('XX000', 'no', RECORDED), 'unknown', 'no (XX000)'],
+    ['an error without a function', databaseError('INV01', 'no', 'while locking tuple (0,1)'), 'unknown', 'no (INV01)'],
+  ])('%s', (_name, error, outcome, words) => {
+    expect(failureOf(error)).toMatchObject({ outcome, words });
+  });
+
+  describe('SQLSTATEs', () => {
+    const list = readFileSync(join(postgresBinaries('18'), 'share', 'postgresql', 'errcodes.txt'), 'utf8');
+    const codes = [...new Set([...list.matchAll(/^([0-9A-Z]{5}) /gm)].map(([, code = '']) => code))];
+    const having = (outcome: string) =>
+      codes.filter((code) => failureOf(databaseError(code)).outcome === outcome).sort();
+    const classes = (outcome: string) => [...new Set(having(outcome).map((code) => code.slice(0, 2)))].join(' ');
+
+    it('each of PostgreSQL 18', () => {
+      expect(codes.length).toBeGreaterThan(250);
+      expect(having('not_applied').join(' ')).toBe(
+        '08001 08004 0A000 25006 25P03 25P04 26000 28000 28P01 3D000 3F000 40000 40001 40002 40P01 42501 42703 42704 ' +
+          '42883 42P01 42P05 42P17 53000 53100 53200 53300 53400 55000 55006 55P02 55P03 55P04 57014 57P03 57P04 57P05',
+      );
+      const unknown = having('unknown').filter((code) => !code.startsWith('HV'));
+      expect(unknown.join(' ')).toBe(
+        '08000 08003 08006 08007 08P01 40003 57000 57P01 57P02 58000 58030 58P01 58P02 58P03 F0000 F0001 XX000 XX001 XX002',
+      );
+      expect(classes('refused')).toBe('22 23 27 44 P0');
+      expect(classes('program_fault')).toBe('00 01 02 03 09 0B 0F 0L 0P 0Z 10 20 21 24 25 2B 2D 2F 34 38 39 3B 42 54');
+    });
+  });
+
+  it.each([databaseError, adapter, prisma])('a unique rule, which depends on whose rule it is (%#)', (error) => {
+    const conflict = (index: string) => failureOf(error('23505', `doppelter Schlüsselwert: »${index}«`));
+    for (const own of ['stock_change_pkey', 'stock_change_idempotency_key', 'api_key_key_sha256_key'])
+      expect(conflict(own)).toMatchObject({ outcome: 'not_applied', words: IN_THE_WAY });
+    for (const other of ['their_rule', 'my_stock_change_pkey', 'stock_change_pkey1'])
+      expect(conflict(other)).toMatchObject({
+        outcome: 'refused',
+        words: `doppelter Schlüsselwert: »${other}« (23505)`,
+      });
+    expect(conflict('inventory_item_pkey')).toMatchObject({ outcome: 'refused' });
   });
 });
 
-describe('the table of SQLSTATEs', () => {
-  const list = readFileSync(join(postgresBinaries('18'), 'share', 'postgresql', 'errcodes.txt'), 'utf8');
-  const codes = [...new Set([...list.matchAll(/^([0-9A-Z]{5}) /gm)].map(([, code = '']) => code))];
-  const having = (outcome: string) => codes.filter((code) => outcomeOfSqlstate(code) === outcome).sort();
-
-  it('has an outcome for every SQLSTATE of PostgreSQL 18', () => {
-    expect(codes.length).toBeGreaterThan(250);
-    expect(having('not_applied').join(' ')).toBe(
-      '08001 08004 0A000 25006 25P03 25P04 26000 28000 28P01 3D000 3F000 40000 40001 40002 40P01 42883 42P01 ' +
-        '42P05 53000 53100 53200 53300 53400 55000 55006 55P02 55P03 55P04 57014 57P03 57P04 57P05',
-    );
-    const unknown = having('unknown').filter((code) => !code.startsWith('HV'));
-    expect(unknown.join(' ')).toBe(
-      '08000 08003 08006 08007 08P01 40003 57000 57P01 57P02 58000 58030 58P01 58P02 58P03 F0000 F0001 XX000 XX001 XX002',
-    );
-    const faultyClasses = new Set(having('program_fault').map((code) => code.slice(0, 2)));
-    expect([...faultyClasses].join(' ')).toBe(
-      '00 01 02 03 09 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 27 2B 2D 2F 34 38 39 3B 42 44 54 P0',
-    );
+describe('another attempt', () => {
+  const old = databaseError('0A000', 'cached plan must not change result type');
+  it.each([
+    ['lost connection', databaseError('57P01'), true, false],
+    ['lock', databaseError('55P03'), true, true],
+    ['old plan', old, true, true],
+    ['rule', databaseError('0A000', 'cannot perform UPDATE RETURNING on relation "x"'), false, false],
+    ['rule that gives other rows', databaseError('XX000', 'could not find replacement targetlist entry'), false, false],
+    ['missing right', databaseError('42501'), false, false],
+    ['refused value', databaseError('23514'), false, false],
+    ['bug', new TypeError(), false, false],
+    ['crowd', new TooManyWaiting(), false, false],
+  ])('after a failure by a %s is made only where it may help', (_name, error, reads, writes) => {
+    expect([mayReadAgain(error), mayWriteAgain(error)]).toEqual([reads, writes]);
   });
-
-  it('reports an unknown outcome for an SQLSTATE that it does not list', () => {
-    expect(outcomeOfSqlstate('ZZ000')).toBe('unknown');
-  });
-});
-
-it.each([
-  ['a lost connection', databaseError('57P01'), true],
-  ['a lock', databaseError('55P03'), true],
-  ['a bug', new TypeError(), false],
-  ['too many waiting', new TooManyWaiting(), false],
-])('a read that failed by %s may be repeated: %#', (_name, failure, may) => {
-  expect(mayReadAgain(failure)).toBe(may);
 });
 
 describe('a failure', () => {
@@ -103,14 +245,10 @@ describe('a failure', () => {
     ['of a read, even where a write would be in doubt,', readFailure, '57P01', NotApplied],
     ['of a write in doubt', writeFailure, '57P01', OutcomeUnknown],
     ['of a write that surely failed', writeFailure, '53100', NotApplied],
-    ['of a write that a data exception refuses', writeFailure, '22012', RefusedValue],
     ['of a write that a constraint refuses', writeFailure, '23514', RefusedValue],
-    ['of a write that a trigger changes besides', writeFailure, '27000', RefusedValue],
-    ['of a write that a function refuses', writeFailure, 'P0001', RefusedValue],
-    ["of a write that a view's check option refuses", writeFailure, '44000', RefusedValue],
-  ])('%s becomes an outcome in words, with its cause', (_, failure, sqlstate, outcome) => {
+  ])('%s becomes an outcome in words, with its cause', (_, thrownBy, sqlstate, outcome) => {
     const cause = databaseError(sqlstate);
-    expect(failure(cause)).toEqual(new outcome(`secret (${sqlstate})`, { cause }));
+    expect(thrownBy(cause)).toEqual(new outcome(`secret (${sqlstate})`, { cause }));
   });
 
   it('that the deadline ended has the message of the failure before it', () => {
@@ -118,34 +256,8 @@ describe('a failure', () => {
     expect(readFailure(ended)).toMatchObject({ message: 'another session holds the row', cause: ended });
   });
 
-  it.each([databaseError, adapter, prisma])('of a write by a unique rule depends on whose rule it is (%#)', (error) => {
-    const conflict = (index: string) =>
-      writeFailure(error('23505', `duplicate key value violates unique constraint "${index}"`));
-    for (const own of ['stock_change_pkey', 'stock_change_idempotency_key', 'api_key_key_sha256_key'])
-      expect(conflict(own)).toBeInstanceOf(NotApplied);
-    for (const other of ['their_rule', 'my_stock_change_pkey', 'stock_change_pkey1', 'inventory_item_pkey'])
-      expect(conflict(other)).toBeInstanceOf(RefusedValue);
-    expect(conflict('their_rule')).toHaveProperty('message', expect.stringMatching(/"their_rule" \(23505\)$/));
-    expect(conflict('inventory_item_pkey')).toHaveProperty('message', NOT_AS_ASKED);
-  });
-
-  it('by a rule or by a crowd is not worth another attempt, and one by a lock or an old plan is', () => {
-    const rule = databaseError('0A000', 'cannot perform UPDATE RETURNING on relation "inventory_item"');
-    const plan = databaseError('0A000', 'cached plan must not change result type');
-    const failures = [rule, new TooManyWaiting(), databaseError('23514'), databaseError('55P03'), plan];
-    expect(failures.map(mayWriteAgain)).toEqual([false, false, false, true, true]);
-  });
-
-  it('that no standby confirmed says so', () => {
-    const message = 'the commit is not confirmed by the synchronous standby';
-    expect(writeFailure(new UnconfirmedCommit())).toMatchObject({ message });
-  });
-
   it('is returned unchanged when it is complete or a bug', () => {
-    const crowd = new TooManyWaiting();
-    const wrongStatement = databaseError('42P02');
-    for (const failure of [crowd, new TypeError(), wrongStatement])
-      expect([readFailure(failure), writeFailure(failure)]).toEqual([failure, failure]);
-    expect(crowd.message).toBe('too many calls wait for the database');
+    for (const told of [new TooManyWaiting(), new RefusedValue('no'), new TypeError(), databaseError('42P02')])
+      expect([readFailure(told), writeFailure(told)]).toEqual([told, told]);
   });
 });

@@ -1,6 +1,5 @@
-import pg from 'pg';
-import { Prisma } from '../generated/prisma/client.js';
-import { NOT_AS_ASKED, codeAndWords, describeFailure, ownConflict } from '../errors/error-text.js';
+import { Failure } from '../errors/error-text.js';
+import { withoutSecrets } from '../errors/secrets.js';
 import { DeadlinePassed } from './deadline.js';
 
 /** A failure that surely left no trace in the database. */
@@ -11,132 +10,241 @@ export class TooManyWaiting extends NotApplied {
   override message = 'too many calls wait for the database';
 }
 
-/** A failover may still lose the commit. */
-export class UnconfirmedCommit extends Error {
-  override message = 'the commit is not confirmed by the synchronous standby';
-}
-
 /** A rule or a trigger that somebody added to the database refuses the value, or changes it. Nothing was written. */
 export class RefusedValue extends Error {}
 
 /** A write that may or may not have taken place. */
 export class OutcomeUnknown extends Error {}
 
-export type Outcome = 'not_applied' | 'unknown' | 'program_fault';
+/** A failover may still lose the commit. */
+export class UnconfirmedCommit extends OutcomeUnknown {
+  override message = 'the commit is not confirmed by the synchronous standby';
+}
 
-/**
- * By class of SQLSTATE (its first two characters), or by code where that differs from its class. An error that ends the
- * transaction is `not_applied` if another attempt may help, else `program_fault`. One that can follow the commit is `unknown`.
- */
-const OUTCOME_OF_SQLSTATE: Readonly<Record<string, Outcome>> = {
-  // The statement is wrong, or its data, or what somebody added to the tables.
-  ...each('program_fault', '00 01 02 03 09 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 27 2B 2D 2F 34 38 39 3B 42 44 54 P0'),
-  // A standby or a primary that was demoted; sessions ended while they waited for their client, or before their commit.
-  ...each('not_applied', '25006 25P03 25P04'),
-  // A migration or a pooler took away what this session had planned; the next one plans anew.
-  ...each('not_applied', '0A 26 42P05'),
-  // Not let in; the database, the schema, the tables or their functions are not there (yet).
-  ...each('not_applied', '28 3D 3F 42P01 42883'),
-  // Serialization failure, deadlock; no disk, memory or connection left; a lock that is held, an object in use.
-  ...each('not_applied', '40 53 55'),
-  '40003': 'unknown', // statement completion unknown
-  // Lost connections, shutdowns: before the commit or after it.
-  ...each('unknown', '08 57'),
-  ...each('not_applied', '08001 08004'), // could not connect, connection rejected
-  // Statement timeout; starting up; the database was dropped, or the session idle, before the statement was read.
-  ...each('not_applied', '57014 57P03 57P04 57P05'),
-  // I/O errors, which poolers also use for theirs; configuration; another server's part of a commit; internal errors.
-  ...each('unknown', '58 F0 HV XX'),
+/** `refused`: something that the operator added refuses the value. `program_fault`: a mistake of this program. */
+export type Outcome = 'not_applied' | 'unknown' | 'refused' | 'program_fault';
+
+/** What an error of the database means. Only `unknown` may have written something. */
+export interface DatabaseFailure {
+  readonly outcome: Outcome;
+  /** For the operator, in one line: no stack, no statement, no connection string. */
+  readonly words: string;
+  /** Whether another attempt may help. After a write of unknown outcome it may do harm. */
+  readonly mayRetry: boolean;
+  /** Of PostgreSQL (the SQLSTATE), Node.js or Prisma. */
+  readonly code: string;
+}
+
+export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
+
+/** Why an update or an import is refused if a trigger changed its rows. */
+export const NOT_AS_ASKED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
+
+const IN_THE_WAY =
+  'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
+
+/** What the migrations make. Any other function or unique rule is the operator's own. */
+export const OWN = {
+  functions: [
+    ...['server_life', 'present_server_life', 'stock_changed_by', 'stock_change_reason', 'record_stock_change'],
+    ...['record_truncated_stock', 'mark_unrecorded_change', 'refuse_stock_change_edit', 'note_pruned_stock_change'],
+    'stock_witness',
+  ],
+  uniqueIndexes: [
+    ...['inventory_item_pkey', 'api_key_pkey', 'api_key_key_sha256_key', 'stock_change_pkey'],
+    ...['stock_change_idempotency_key', 'server_life_token_pkey'],
+  ],
 };
+/** PostgreSQL's texts have these names in any language. */
+const oneOf = (names: readonly string[]) => `(?<!\\w)(?:${names.join('|')})(?!\\w)`;
 
-function each(outcome: Outcome, sqlstates: string): Record<string, Outcome> {
-  return Object.fromEntries(sqlstates.split(' ').map((sqlstate) => [sqlstate, outcome]));
-}
+/** A line of an error's context: "PL/pgSQL function veto() line 1 at RAISE". */
+const A_FUNCTION = /\bPL\/|\bSQL function/;
+const OWN_FUNCTION = new RegExp(oneOf(OWN.functions));
+/** What an operator's function can say by its SQLSTATE: try again. Or PostgreSQL itself ended it. */
+const TRY_AGAIN = /^(?:40|53|55|57|25P0)/;
 
-export function outcomeOfSqlstate(sqlstate: string): Outcome {
-  return OUTCOME_OF_SQLSTATE[sqlstate] ?? OUTCOME_OF_SQLSTATE[sqlstate.slice(0, 2)] ?? 'unknown';
-}
-
-/** Reads a database error of any layer: the round trip, the session, the driver, Prisma. */
-export function outcomeOf(error: unknown): Outcome {
-  if (error instanceof NotApplied) return 'not_applied';
-  if (error instanceof DeadlinePassed) return error.sent ? 'unknown' : 'not_applied';
-  if (isProgramFault(error) || error instanceof RefusedValue || error instanceof Prisma.PrismaClientValidationError)
-    return 'program_fault';
-  const sqlstate = sqlstateOf(error);
-  if (isRewriteRule(error as Error)) return 'not_applied';
-  if (sqlstate === UNIQUE_VIOLATION && isPassing(error as Error)) return 'not_applied';
-  return sqlstate === undefined ? 'unknown' : outcomeOfSqlstate(sqlstate);
-}
-
-const UNIQUE_VIOLATION = '23505';
+type Kind = readonly [pattern: RegExp, outcome: Outcome, words?: string | undefined, mayRetry?: false];
 
 /**
- * Whether another attempt may meet no conflict. The ids of the history may lag behind replicated rows: each attempt takes the
- * next one, and "inventory migrate" mends them. Or another process has just stored the same key. A conflict of pets stays: the
- * service adds none, so a trigger brought two to one id.
+ * The first pattern that matches decides. It looks at the code, a line break and the message. An error that ends the transaction
+ * is `not_applied` if it can pass, or if an operator can mend it. One that can follow the commit is `unknown`.
  */
-function isPassing(conflict: Error): boolean {
-  const index = ownConflict(conflict);
-  return index !== undefined && index !== PET_INDEX;
-}
-const PET_INDEX = 'inventory_item_pkey';
+const KINDS: readonly Kind[] = [
+  [new RegExp(`^22P02\n.*${NOT_AS_ASKED}`), 'refused', NOT_AS_ASKED],
+  // The service adds no pets, so a trigger brought two of them to one id; or an import and somebody else added the same pet.
+  [
+    new RegExp(`^23505\n.*${oneOf(['inventory_item_pkey'])}`),
+    'refused',
+    'another transaction, or a trigger, gave a pet the same id; nothing was written, try again',
+  ],
+  // The ids of the history may lag behind replicated rows: each attempt takes the next one, and "inventory migrate" mends them.
+  // Or another process has just stored the same key.
+  [new RegExp(`^23505\n.*${oneOf(OWN.uniqueIndexes)}`), 'not_applied', IN_THE_WAY],
+  // Wrong data, a constraint, a trigger, a view's check option, a function.
+  [/^(?:22|23|27|44|P0)/, 'refused'],
+  // PostgreSQL cannot plan the statement because of a rule (CREATE RULE). It then names words of SQL, in any language: "cannot
+  // perform UPDATE RETURNING on relation …". An old plan, which is 0A000 too, has none.
+  [
+    /^(?:0A000\n.*[A-Z]{4}|42P17\n|XX000\ncould not find replacement targetlist entry)/,
+    'not_applied',
+    undefined,
+    false,
+  ],
+  // A table, column, type or function is not there (yet).
+  [/^(?:42P01|42703|42704|42883)\n/, 'not_applied', NOT_NEWEST],
+  [
+    /^3F000\n/,
+    'not_applied',
+    'the database has no schema "public", or what DATABASE_URL has as its schema; make it first',
+  ],
+  [
+    /^42501\n.*would be affected by row-level security.*"(.+)"/,
+    'not_applied',
+    'row security hides rows of $1 from the role of DATABASE_URL; use a role with BYPASSRLS, or the owner of the table if that sees all rows',
+    false,
+  ],
+  [
+    /^42501\n((?:permission denied for(?! schema)|must be owner of) .*)/,
+    'not_applied',
+    'the tables belong to another role than that of DATABASE_URL ($1); restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"',
+    false,
+  ],
+  [/^42501\n/, 'not_applied', undefined, false],
+  [/^25006\n/, 'not_applied', 'the database takes no writes: it is a standby, or default_transaction_read_only is on'],
+  [
+    /^55P03\n/,
+    'not_applied',
+    'another transaction holds what this needs and did not let go in time; nothing was written, try again',
+  ],
+  [/^40P01\n/, 'not_applied', IN_THE_WAY],
+  [/^57014\n/, 'not_applied', 'the database cut the statement off: it took too long, or somebody cancelled it'],
+  // A migration or a pooler took away what this session had planned (0A, 26, 42P05); no such database or schema; serialization
+  // failure, deadlock; no disk, memory or connection left; a lock that is held, an object in use.
+  [/^(?:0A|26|42P05|3D|3F|40(?!003)|53|55)/, 'not_applied'],
+  // Sessions that ended before their commit; could not connect; starting up; the database was dropped, or the session was idle.
+  [/^(?:25P03|25P04|08001|08004|57P03|57P04|57P05)/, 'not_applied'],
+  [/^(?:00|01|02|03|09|0B|0F|0L|0P|0Z|10|20|21|24|25|2B|2D|2F|34|38|39|3B|42|54)/, 'program_fault'],
+  [
+    /^(.*(?:certificate|SSL connections|no encryption|unknown ca)[^;\n]*?)[ :]*(?:;.*)?$/m,
+    'not_applied',
+    'no TLS with the database of DATABASE_URL: $1; check its host, sslmode, sslrootcert, sslcert and sslkey',
+  ],
+  [/^28/, 'not_applied'], // not let in
+  // From here on, errors of the connection. On an open session they do not tell what became of the statement. Neither do the
+  // other classes: shutdowns, I/O errors (which poolers also use for theirs), internal errors, another server's part of a commit.
+  [
+    /client password must be/,
+    'unknown',
+    'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none',
+  ],
+  [
+    /^(timeout expired|SocketTimeout)$|^timeout exceeded|due to connection timeout$|^Query read timeout|^deadline passed/m,
+    'unknown',
+    'the database did not answer in time; check DATABASE_URL and the database',
+  ],
+  [
+    /^(ConnectionClosed$|Connection terminated)/m,
+    'unknown',
+    'the connection to the database was lost; check DATABASE_URL and the database',
+  ],
+  [
+    /^DatabaseNotReachable\n(.*)/,
+    'unknown',
+    'the database cannot be reached: there is no such host, or nothing listens there; check DATABASE_URL',
+  ],
+  [/^E(?:AI_)?[A-Z]+\n(.*)/, 'unknown', 'the database cannot be reached: $1; check DATABASE_URL'],
+];
 
-/**
- * Whether PostgreSQL refuses to plan the statement because of a rule (CREATE RULE) on its tables. Its words then name SQL's own,
- * in any language: "cannot perform UPDATE RETURNING on relation …". An old plan (0A000, too) has none, and another attempt helps.
- */
-function isRewriteRule(error: Error): boolean {
-  return /^(0A000 .*[A-Z]{4}|42P17 |XX000 could not find replacement targetlist entry)/.test(codeAndWords(error));
+/** Reads an error of any layer: the round trip, the session, the driver, Prisma. */
+export function failureOf(error: unknown): DatabaseFailure {
+  const { code = '', message, where } = rootOf(error instanceof Error ? error : new Error(String(error)));
+  const text = `${code}\n${message}`;
+  const ofOperator: Kind | false = isOfOperator(where) && [/^/, TRY_AGAIN.test(code) ? 'not_applied' : 'refused'];
+  const kind: Kind = ofOperator || (KINDS.find(([pattern]) => pattern.test(text)) ?? [/^/, 'unknown']);
+  const [pattern, outcome, words, mayRetry] = kind;
+  const [found] = pattern.exec(text) ?? [text];
+  const plain = withoutSecrets(`${message.trim().split('\n', 1)[0]}${code && ` (${code})`}`);
+  return {
+    outcome,
+    mayRetry: mayRetry ?? (outcome === 'not_applied' || outcome === 'unknown'),
+    ...knownOutcome(error),
+    words: error instanceof Failure ? error.message : words === undefined ? plain : found.replace(pattern, words),
+    code,
+  };
 }
 
-/** JavaScript's own errors come from a mistake in a program, which no other attempt mends. */
+function isOfOperator(where = ''): boolean {
+  return where.split('\n').some((line) => A_FUNCTION.test(line) && !OWN_FUNCTION.test(line));
+}
+
+/** What this program itself found, whatever the error's cause says. */
+function knownOutcome(error: unknown): Pick<DatabaseFailure, 'outcome' | 'mayRetry'> | undefined {
+  if (isProgramFault(error)) return { outcome: 'program_fault', mayRetry: false };
+  if (error instanceof RefusedValue) return { outcome: 'refused', mayRetry: false };
+  if (error instanceof NotApplied) return { outcome: 'not_applied', mayRetry: !(error instanceof TooManyWaiting) };
+  if (error instanceof DeadlinePassed) return { outcome: error.sent ? 'unknown' : 'not_applied', mayRetry: true };
+  return undefined;
+}
+
+/** Errors of JavaScript itself, or of Prisma about its arguments, come from a mistake in a program, which no other attempt mends. */
 export function isProgramFault(error: unknown): boolean {
   const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError];
-  return !(error instanceof Error) || mistakes.some((kind) => error instanceof kind);
+  if (!(error instanceof Error) || mistakes.some((kind) => error instanceof kind)) return true;
+  return error.name === 'PrismaClientValidationError';
 }
 
-/** Prisma keeps what its adapter made of the driver's error in `meta`, and the adapter keeps the code. */
-export function sqlstateOf(error: unknown): string | undefined {
-  if (error instanceof pg.DatabaseError) return error.code;
-  const { cause, meta } = error as {
-    cause?: { originalCode?: string };
-    meta?: { driverAdapterError?: { cause?: { originalCode?: string } } };
-  };
-  return (meta?.driverAdapterError?.cause ?? cause)?.originalCode;
+interface ErrorFacts {
+  readonly code?: string | undefined;
+  readonly message: string;
+  /** Which functions PostgreSQL was in. */
+  readonly where?: string | undefined;
+  readonly errors?: unknown[];
+  readonly cause?: unknown;
+  readonly meta?: { driverAdapterError?: unknown };
+}
+
+const CONTEXT = '\nCONTEXT: ';
+
+/** Prisma's adapter keeps the message of an error and drops its context, so the message gets it. */
+export function keepContext(error: { message: string; readonly where?: string | undefined }): void {
+  if (error.where !== undefined) error.message += `${CONTEXT}${error.where}`;
+}
+
+/** The innermost error: Prisma and Node.js wrap what the driver said. */
+function rootOf({ code, message, where, meta, errors, cause }: ErrorFacts): ErrorFacts {
+  // The cause of this error is only what the pool itself did to the connection.
+  if (message.endsWith('due to connection timeout')) return { code, message };
+  const inner = meta?.driverAdapterError ?? errors?.[0] ?? cause;
+  if (inner instanceof Error) return rootOf(inner);
+  if (typeof inner !== 'object' || inner === null) return { code, message, where };
+  const { originalCode, kind, originalMessage, reason } = inner as Record<string, string | undefined>;
+  const told = originalMessage ?? reason ?? message;
+  return { code: originalCode ?? kind, message: told, where: told.split(CONTEXT)[1] };
 }
 
 /** Whether another attempt at a write may help, and does no harm. */
 export function mayWriteAgain(error: unknown): boolean {
-  return outcomeOf(error) === 'not_applied' && !(error instanceof TooManyWaiting || isRewriteRule(error as Error));
+  const { outcome, mayRetry } = failureOf(error);
+  return mayRetry && outcome === 'not_applied';
 }
 
 /** Whether what only reads may be tried again. */
 export function mayReadAgain(error: unknown): boolean {
-  return outcomeOf(error) !== 'program_fault' && !(error instanceof TooManyWaiting);
-}
-
-/**
- * Whether the value was refused: as wrong data, or by a constraint, a trigger, a view's check option or a function. Nothing was
- * written.
- */
-export function isRefusedValue(error: unknown): boolean {
-  return /^(22|23|27|44|P0)/.test(sqlstateOf(error) ?? '') && outcomeOf(error) === 'program_fault';
+  return failureOf(error).mayRetry;
 }
 
 /** @returns RefusedValue, NotApplied or OutcomeUnknown in the operator's words; a fault of this program as it is */
 export function writeFailure(error: unknown): unknown {
-  if (isRefusedValue(error)) {
-    const words = ownConflict(error as Error) === PET_INDEX ? NOT_AS_ASKED : describeFailure(error);
-    return new RefusedValue(words, { cause: error });
-  }
-  if (outcomeOf(error) !== 'unknown') return readFailure(error);
-  return new OutcomeUnknown(describeFailure(error), { cause: error });
+  const { outcome, words } = failureOf(error);
+  if (outcome === 'refused' && !(error instanceof RefusedValue)) return new RefusedValue(words, { cause: error });
+  return outcome === 'unknown' ? new OutcomeUnknown(words, { cause: error }) : readFailure(error);
 }
 
 /** The same for reading, whose outcome is never unknown. */
 export function readFailure(error: unknown): unknown {
+  const { outcome, words } = failureOf(error);
   const isTold = error instanceof NotApplied && error.cause === undefined;
-  if (isTold || outcomeOf(error) === 'program_fault') return error;
-  return new NotApplied(describeFailure(error), { cause: error });
+  if (isTold || outcome === 'program_fault' || outcome === 'refused') return error;
+  return new NotApplied(words, { cause: error });
 }

@@ -3,7 +3,7 @@ import type { Connection, PoolClient, Submittable } from 'pg';
 import type { Settings } from '../settings.js';
 import type { Prepare } from './connection-config.js';
 import { ConnectionPool } from './connection-pool.js';
-import { NotApplied, UnconfirmedCommit, isProgramFault, isRefusedValue } from './database-failure.js';
+import { NotApplied, UnconfirmedCommit, failureOf, isProgramFault } from './database-failure.js';
 import { boundsOfRequest } from './deadline.js';
 
 /** A row's columns as PostgreSQL wrote them. */
@@ -120,7 +120,7 @@ export class StatementConnection {
         client.query(run);
       });
     } catch (error) {
-      client.release(!isRefusedValue(error));
+      client.release(failureOf(error).outcome !== 'refused');
       throw run.isSent ? error : notSent(error);
     } finally {
       this.#underWay = undefined;

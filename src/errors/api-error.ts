@@ -6,7 +6,7 @@
  * else that is thrown is 500, or the 4xx that NestJS gave it, without its words: a case that we forgot tells a stranger nothing.
  *
  * The client reads what to do next, and whether anything was written. It may be an attacker, so its words have no SQL, no path and
- * no address. The operator reads the cause of the same error, in the log or on a terminal: error-text.ts says what broke and what to
+ * no address. The operator reads the cause of the same error, in the log or on a terminal: database-failure.ts says what broke and what to
  * check. Keys and passwords are in neither.
  */
 

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
-import { Failure, describeFailure } from '../errors/error-text.js';
+import { failureOf } from '../database/database-failure.js';
+import { Failure } from '../errors/error-text.js';
 import { look, type Query, settled } from './open-writers.js';
 
 /** Left out of the feed: only the service compares it. */
@@ -45,7 +46,7 @@ export async function* readChanges(
       pauseMs = changes.length > 0 ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
     } catch (error) {
       if (!follow || isAway === undefined || error instanceof Failure) throw error;
-      if (!isAway) console.error(`${describeFailure(error)}; waiting for it`);
+      if (!isAway) console.error(`${failureOf(error).words}; waiting for it`);
       isAway = true;
       pauseMs = LONGEST_PAUSE_MS;
     }

@@ -3,9 +3,8 @@ import { refused, whole } from '../../test/support/answers.js';
 import { type TestService, startService } from '../../test/support/service.js';
 import { withTrigger } from '../../test/support/triggers.js';
 import { UPDATE, changesOf, setQuantity } from '../../test/support/updates.js';
-import { NotApplied } from '../database/database-failure.js';
+import { NotApplied, failureOf } from '../database/database-failure.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { describeFailure } from '../errors/error-text.js';
 
 /* How the plain service keeps what both services promise: the promises are tested in test/inventory-service/. */
 
@@ -59,7 +58,7 @@ describe('the transaction of an update', () => {
     const update = service.inventory.setQuantity(UPDATE, performance.now() + 2_500);
     const failure = await update.catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(NotApplied);
-    expect(describeFailure(failure)).toMatch(/^terminating connection due to administrator command/);
+    expect(failureOf(failure).words).toMatch(/^terminating connection due to administrator command/);
     expect(await changesOf(service, 1)).toEqual([]);
   });
 

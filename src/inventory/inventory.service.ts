@@ -2,10 +2,9 @@ import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import { Batcher, FailedCall } from '../database/batcher.js';
-import { NotApplied, RefusedValue, UnconfirmedCommit, outcomeOf } from '../database/database-failure.js';
+import { NOT_AS_ASKED, NotApplied, RefusedValue, UnconfirmedCommit, failureOf } from '../database/database-failure.js';
 import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend } from '../database/deadline.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { NOT_AS_ASKED } from '../errors/error-text.js';
 import { Prisma } from '../generated/prisma/client.js';
 import { exactIntegers } from '../http/exact-integers.js';
 import { Settings } from '../settings.js';
@@ -79,7 +78,7 @@ export class InventoryService implements InventoryContract {
         try {
           return await this.#attempt(update, deadline);
         } catch (error) {
-          this.#mayBeHeld ||= outcomeOf(error) === 'unknown';
+          this.#mayBeHeld ||= failureOf(error).outcome === 'unknown';
           return new FailedCall(error);
         }
       }),
@@ -121,7 +120,7 @@ export class InventoryService implements InventoryContract {
       return outcome;
     } catch (error) {
       isGivenUp = true;
-      if (isCommitting || outcomeOf(error) !== 'unknown') throw error;
+      if (isCommitting || failureOf(error).outcome !== 'unknown') throw error;
       if (error instanceof DeadlinePassed) throw new DeadlinePassed(false);
       throw new NotApplied('the transaction ended before its commit', { cause: error });
     }

@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { bootstrapKey } from '../auth/api-key.store.js';
 import { KeyCheck } from '../auth/key-check.js';
-import { sqlstateOf } from '../database/database-failure.js';
+import { failureOf, NOT_NEWEST } from '../database/database-failure.js';
 import { functionFault, pendingMigrations } from '../migrations/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { Failure, NOT_NEWEST, describeFailure } from '../errors/error-text.js';
+import { Failure } from '../errors/error-text.js';
 import { Settings } from '../settings.js';
 import { Log } from './log.js';
 
@@ -71,8 +71,9 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
       if (!this.prisma.isPrepared) await this.#prepare();
       else await this.keyCheck.isAnswered(performance.now() + CHECKED_WITHIN_MS);
     } catch (error) {
-      if (sqlstateOf(error) === UNDEFINED_TABLE) this.prisma.isPrepared = false;
-      failure = describeFailure(error);
+      const { code, words } = failureOf(error);
+      if (code === UNDEFINED_TABLE) this.prisma.isPrepared = false;
+      failure = words;
     }
     if (failure !== this.#logged) {
       this.#logged = failure; // once for each change: an outage may last for hours

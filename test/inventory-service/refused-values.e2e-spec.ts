@@ -9,9 +9,12 @@ import { eachService } from './services.ts';
 
 eachService(({ start }) => {
   let service: TestService;
+  /** Another process, with a shorter deadline. */
+  let hasty: TestService;
 
   beforeAll(async () => {
     service = await start();
+    hasty = await start({ databaseUrl: service.databaseUrl, settings: { REQUEST_DEADLINE_MS: '2500' } });
   });
   beforeEach(async () => {
     await service.sql('DELETE FROM inventory_item');
@@ -62,6 +65,57 @@ eachService(({ start }) => {
     expect(await changesOf(service, 56)).toEqual([]);
     expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
   });
+
+  /** Raised as if by PostgreSQL itself, by Prisma's engine, or by a pooler; `INV01` is one of the operator's own. */
+  const RAISED = 'INV01 42501 42703 42P01 42883 0A000 42P17 25006 08006 58030 F0000 HV000 XX000'.split(' ');
+  /** Each of the quantities from 1,001 on has its SQLSTATE. */
+  const veto = (codes: readonly string[]) =>
+    `RAISE 'permission denied for table: %', NEW.quantity USING ERRCODE = ('{${codes.join()}}'::text[])[NEW.quantity - 1000];`;
+
+  it.each([
+    ['a trigger', 'BEFORE UPDATE ON inventory_item'],
+    ['a trigger of the history', 'BEFORE INSERT ON stock_change', 'quantity_after'],
+    ['a trigger at the commit', 'AFTER UPDATE ON inventory_item DEFERRABLE INITIALLY DEFERRED'],
+  ])('a value is refused alone whatever SQLSTATE %s raises', async (_, event, quantity = 'quantity') => {
+    const pets = Array.from({ length: 2 * RAISED.length }, (_, at) => at + 1);
+    await service.stock(...pets.map((pet) => [pet, 0] as const));
+    await meddle(event, veto(RAISED).replaceAll('NEW.quantity', `NEW.${quantity}`), quantity);
+    const from = performance.now();
+    const told = await Promise.all(
+      pets.map((pet) => setQuantity(service, { petId: BigInt(pet), quantity: pet % 2 ? 1_001 + (pet - 1) / 2 : 7 })),
+    );
+    expect(performance.now() - from).toBeLessThan(8_000); // not at the deadline, after 9 s
+    expect(told.map(({ outcome }) => outcome)).toEqual(pets.map((pet) => (pet % 2 ? 'validation_failed' : 'done')));
+    expect(await stockOf(service)).toMatchObject(pets.map((pet) => ({ quantity: pet % 2 ? 0 : 7 })));
+  });
+
+  it('a value is refused when a function that a trigger or a constraint calls raises an error', async () => {
+    await service.stock([1, 1]);
+    await withRule(
+      `CREATE FUNCTION allowed(quantity int) RETURNS boolean LANGUAGE plpgsql AS
+         $$ BEGIN IF quantity = 1001 THEN RAISE 'no' USING ERRCODE = 'INV01'; END IF; RETURN true; END $$;
+       ALTER TABLE inventory_item ADD CONSTRAINT allowed CHECK (allowed(quantity))`,
+      'DROP FUNCTION allowed CASCADE',
+    );
+    await meddle('BEFORE UPDATE ON inventory_item', 'PERFORM allowed(NEW.quantity - 1);');
+    for (const quantity of [1_001, 1_002])
+      expect(await setQuantity(service, { quantity })).toEqual({ outcome: 'validation_failed' });
+    const update = service.inventory.setQuantity({ ...UPDATE, quantity: 1_002 }, performance.now() + 9_000);
+    await expect(update).rejects.toThrow(/^no \(INV01\)$/);
+  });
+
+  it.each(['40001', '40003', '53100', '55000', '57P01'])(
+    'an update waits, and nothing is written, while a trigger raises %s, which means: try again',
+    async (code) => {
+      await service.stock([1, 1]);
+      await meddle('BEFORE UPDATE ON inventory_item', `RAISE 'later' USING ERRCODE = '${code}';`);
+      expect(await setQuantity(hasty, { quantity: 1_001 }, 900)).toEqual({ outcome: 'service_unavailable' });
+      const waiting = setQuantity(service, { quantity: 1_001 });
+      await service.sql('ALTER TABLE inventory_item DISABLE TRIGGER meddle');
+      expect(await waiting).toMatchObject({ outcome: 'done' });
+      expect(await changesOf(service, 1)).toMatchObject([{ before: 1, after: 1_001 }]);
+    },
+  );
 
   it.each([
     ['of another table, written by a trigger,', 'CREATE UNIQUE INDEX own_rule ON aside (quantity)'],

@@ -8,7 +8,8 @@ import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { boundsOfRequest } from '../../src/database/deadline.js';
 import { LOCK_WITHIN_MS } from '../../src/migrations/history-mending.js';
 import { applyMigrations, pendingMigrations } from '../../src/migrations/migrations.js';
-import { Failure, OWN_UNIQUE_INDEXES } from '../../src/errors/error-text.js';
+import { OWN } from '../../src/database/database-failure.js';
+import { Failure } from '../../src/errors/error-text.js';
 import { readSettings } from '../../src/settings.js';
 import { createDatabase, type Database } from '../support/database.ts';
 import { folderWithLater, later } from './later-migration.ts';
@@ -95,12 +96,14 @@ describe('migrations', () => {
     await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('schema.txt');
   });
 
-  it('make the unique indexes whose conflicts pass', async () => {
+  it('make the unique indexes and functions whose errors are not of an operator', async () => {
     await applyMigrations(database.url);
-    const indexes = `SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+    const indexes = `SELECT relname AS name FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
       WHERE indisunique AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '\\_prisma%'`;
-    const made = (await rows(indexes)).map((row) => (row as { relname: string }).relname);
-    expect(made.sort()).toEqual(OWN_UNIQUE_INDEXES.toSorted());
+    const functions = `SELECT proname AS name FROM pg_proc WHERE pronamespace = 'public'::regnamespace`;
+    const made = async (sql: string) => (await rows(sql)).map((row) => (row as { name: string }).name).sort();
+    expect(await made(indexes)).toEqual(OWN.uniqueIndexes.toSorted());
+    expect(await made(functions)).toEqual(OWN.functions.toSorted());
   });
 
   it('run in only one of several processes that start at the same time', async () => {

@@ -2,7 +2,7 @@ import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { startService, type TestService } from '../../../test/support/service.js';
 import { readStock } from '../../../test/support/stock-lists.js';
 import { atTestEnd } from '../../../test/support/test-end.js';
-import { NotApplied, sqlstateOf } from '../../database/database-failure.js';
+import { NotApplied, failureOf } from '../../database/database-failure.js';
 import { PrismaService } from '../../database/prisma.service.js';
 
 let service: TestService;
@@ -32,7 +32,7 @@ it('a reading is tried once without a lock, and fails then, when inventory_item 
   await atTestEnd(() => service.sql(undo));
   const readings = watchReadings();
   const failure = await readStock(service).catch((error: unknown) => error);
-  expect(sqlstateOf(failure)).toBe('42809'); // wrong_object_type
+  expect(failureOf(failure).code).toBe('42809'); // wrong_object_type
   expect(readings).toHaveBeenCalledTimes(2);
 });
 

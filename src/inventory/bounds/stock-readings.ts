@@ -1,5 +1,5 @@
 import { Batcher } from '../../database/batcher.js';
-import { mayReadAgain, NotApplied, readFailure, sqlstateOf } from '../../database/database-failure.js';
+import { failureOf, mayReadAgain, NotApplied, readFailure } from '../../database/database-failure.js';
 import { untilDeadline } from '../../database/deadline.js';
 import type { PrismaService } from '../../database/prisma.service.js';
 import type { Prisma } from '../../generated/prisma/client.js';
@@ -108,7 +108,7 @@ export class StockReadings {
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
     const lastPage = await reading.catch((error: unknown) => {
-      if (isLocked && sqlstateOf(error) === WRONG_OBJECT_TYPE) return undefined;
+      if (isLocked && failureOf(error).code === WRONG_OBJECT_TYPE) return undefined;
       throw error;
     });
     if (!lastPage) return this.whole(nextPage, onResponse, false); // PostgreSQL does not lock a foreign table

@@ -1,4 +1,4 @@
-import { sqlstateOf } from '../../database/database-failure.js';
+import { failureOf } from '../../database/database-failure.js';
 import type { PrismaService } from '../../database/prisma.service.js';
 import type { Snapshot } from '../../database/snapshot.js';
 import type { Prisma } from '../../generated/prisma/client.js';
@@ -111,7 +111,7 @@ export class ListCache {
     type Changes = Reading & { readonly changes: readonly ChangedPet[] };
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
-      if (sqlstateOf(error) === LOCK_NOT_AVAILABLE) return []; // perhaps it is on the history, which a whole reading does not need
+      if (failureOf(error).code === LOCK_NOT_AVAILABLE) return []; // perhaps it is on the history, which a whole reading does not need
       throw error;
     });
     if (read) onResponse();

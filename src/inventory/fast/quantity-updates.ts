@@ -1,9 +1,8 @@
 import type { ClientBase } from 'pg';
 import { Batcher, FailedCall } from '../../database/batcher.js';
-import { RefusedValue, isRefusedValue } from '../../database/database-failure.js';
+import { NOT_AS_ASKED, RefusedValue, failureOf } from '../../database/database-failure.js';
 import { DeadlinePassed, boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
 import { StatementConnection } from '../../database/statement-connection.js';
-import { NOT_AS_ASKED } from '../../errors/error-text.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryItem } from '../inventory.dto.js';
 import { HeldCommits } from '../bounds/held-commits.js';
@@ -106,7 +105,7 @@ export class QuantityUpdates {
       }
       return await this.#connection.run(updateStatement(updates, ...bounds));
     } catch (error) {
-      if (!isRefusedValue(error) || updates.length === 1) throw error;
+      if (failureOf(error).outcome !== 'refused' || updates.length === 1) throw error;
     }
     const middle = Math.ceil(updates.length / 2);
     const results: (UpdatedRow | FailedCall)[] = [];
