@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageFile from '../../package.json' with { type: 'json' };
 import { createDatabase, type Database } from '../support/database.ts';
-import { EXPORT_FAILED, failed, inventory, outcomeOf, printed, startInventory } from './inventory-command.ts';
+import { EXPORT_FAILED, failed, inventory, printed, startInventory } from './inventory-command.ts';
 
 let empty: Database;
 /** Accepts connections and sends nothing. */
