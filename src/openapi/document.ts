@@ -24,7 +24,7 @@ const ABOUT: Omit<OpenAPIObject, 'paths'> = {
     license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
   },
   // Relative to the document's address: a proxy may put a prefix in front of both.
-  servers: [{ url: `./${API_PREFIX}`, description: 'The service that sent this document' }],
+  servers: [{ url: `./${API_PREFIX}`, description: 'This service' }],
   tags: [{ name: 'Inventory', description: 'The stock of the store.' }],
   components: {
     securitySchemes: {

@@ -2,7 +2,7 @@ import { boundsOfRequest } from '../../database/deadline.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryCounts } from './inventory-counts.js';
 
-/** With so many held commits, updates are refused. Each held commit pins one of PostgreSQL's connections. */
+/** From so many held commits on, no update is sent; the one under way may become the fifth. Each pins a connection of PostgreSQL. */
 export const MOST_HELD = 4;
 
 /** Commits that wait for a standby, long after the service has given them up: PostgreSQL keeps their sessions without a client. */
