@@ -7,7 +7,7 @@ import { Failure } from '../errors/error-text.js';
 import { TWICE, verifyHistory, pruneBefore } from '../history/history-chain.js';
 import { type Change, queryOf, readChanges, UNTOLD } from '../history/history-feed.js';
 import { settled } from '../history/open-writers.js';
-import { DATE_TIME_FORM, reader, readPast } from './option-values.js';
+import { PAST_FORM, reader, readPast } from './option-values.js';
 import { printJson, printTable, withoutControls } from './output.js';
 
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
@@ -35,7 +35,7 @@ export function addHistory(program: Command): void {
     .command('show', { isDefault: true }) // only a command without subcommands takes -1 for an argument
     .description('Shows the changes, newest first, or follows or checks them. You can leave out the word "show".')
     .argument('[petId]', 'show the changes of this pet (default: all pets)', readPetId)
-    .option('--since <when>', `only changes since then: ${DATE_TIME_FORM}`, readPast)
+    .option('--since <when>', `only changes since then: ${PAST_FORM}`, readPast)
     .option('--limit <count>', 'the most changes to show, or to begin with if --follow is given', readLimit, 50)
     .addOption(
       new Option('--after <id>', 'all changes of all pets after this one, each once, by ascending id')
@@ -65,7 +65,7 @@ export function addHistory(program: Command): void {
   history
     .command('prune')
     .description('Deletes old changes. It keeps the newest change of each pet, so that --verify still works.')
-    .requiredOption('--before <when>', `delete changes older than this: ${DATE_TIME_FORM}`, readPast)
+    .requiredOption('--before <when>', `delete changes older than this: ${PAST_FORM}`, readPast)
     .action(async ({ before }: { before: Date }) => {
       const deleted = await withNewestSchema('history', (client) => pruneBefore(client, before));
       console.error(`${deleted} rows older than ${before.toISOString()} deleted`);

@@ -7,12 +7,12 @@ import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
 import { Failure } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { whileCommitting, whileInterruptible, withPrisma } from './connection.js';
-import { DATE_TIME_FORM, DURATION_FORM, lineReader, readDuration, readFuture } from './option-values.js';
+import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture } from './option-values.js';
 import { printJson, printTable, showDateTime, withoutControls } from './output.js';
 
 export function addKeys(program: Command): void {
   const keys = program.command('keys').description('Issues, lists, rotates and revokes API keys.');
-  const ending = () => new Option('--expires <when>', `when the key expires: ${DATE_TIME_FORM} (default: never)`);
+  const ending = () => new Option('--expires <when>', `when the key expires: ${FUTURE_FORM} (default: never)`);
   keys
     .command('create')
     .description('Issues a key. Standard output gets only the key, once; standard error gets everything else.')

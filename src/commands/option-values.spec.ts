@@ -68,8 +68,8 @@ describe('a date or time', () => {
     ],
     ...['0000-01-01', '0000-01-01T00:00+01:00', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'], // in a year that PostgreSQL does not read
   ])('is refused when written as %j', (text) => {
-    expect(() => readDateTime(text, 1, now)).toThrow(
-      'It must be a duration such as 30s, 15m, 12h, 30d or 4w, or an ISO date such as 2027-01-31 or 2027-01-31T12:00:00Z.',
+    expect(() => readDateTime(text, -1, now)).toThrow(
+      'It must be an age such as 30s, 15m, 12h, 30d or 4w, or an ISO date such as 2026-01-31 or 2026-01-31T12:00:00Z.',
     );
   });
 });

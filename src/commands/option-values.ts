@@ -6,7 +6,9 @@ const UNIT_MS: Readonly<Record<string, number>> = { s: 1e3, m: 60e3, h: 3_600e3,
 const LONGEST_MS = 10_000 * 86_400e3;
 
 export const DURATION_FORM = '30s, 15m, 12h, 30d or 4w';
-export const DATE_TIME_FORM = `a duration such as ${DURATION_FORM}, or an ISO date such as 2027-01-31 or 2027-01-31T12:00:00Z`;
+const dateForm = (year: number) => `or an ISO date such as ${year}-01-31 or ${year}-01-31T12:00:00Z`;
+export const PAST_FORM = `an age such as ${DURATION_FORM}, ${dateForm(2026)}`;
+export const FUTURE_FORM = `a duration such as ${DURATION_FORM}, ${dateForm(new Date().getFullYear() + 1)}`;
 
 /** Makes a reader of an option's value. @param rule what the value must do */
 export function reader<T>(rule: string, holds: (text: string) => boolean, convert: (text: string) => T) {
@@ -35,13 +37,13 @@ export const readFuture = (text: string) => readDateTime(text, 1);
 /** A duration from now, forward or back, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its zone. */
 export function readDateTime(text: string, direction: 1 | -1, now = new Date()): Date {
   const moment = momentOf(text);
-  if (moment === undefined) throw new InvalidArgumentError(`It must be ${DATE_TIME_FORM}.`);
+  if (moment === undefined) throw new InvalidArgumentError(`It must be ${direction === 1 ? FUTURE_FORM : PAST_FORM}.`);
   const dateTime = typeof moment === 'number' ? new Date(now.getTime() + direction * moment) : moment;
   if (direction === 1 ? dateTime > now : dateTime <= now) return dateTime;
   throw new InvalidArgumentError(`It must lie in the ${direction === 1 ? 'future' : 'past'}.`);
 }
 
-export const AT_FORM = `the id of a change, ${DATE_TIME_FORM}`;
+export const AT_FORM = `the id of a change, ${PAST_FORM}`;
 
 export function readAt(text: string): At {
   if (isPetId(text) && !text.startsWith('-')) return BigInt(text);

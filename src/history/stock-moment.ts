@@ -11,6 +11,8 @@ export interface Moment {
   readonly name: string;
   /** Whether a row of stock_change lies after the moment. */
   readonly isAfter: string;
+  /** The same of a row of unrecorded_change. */
+  readonly isUnrecordedAfter: string;
   /** The lowest id of those rows; null if there is none. */
   readonly firstAfter: string;
   /** Whether what was pruned lies after the moment, and the earliest moment for which it does not. */
@@ -19,6 +21,8 @@ export interface Moment {
 }
 
 const TOLD_AFTER_MS = 2_000;
+const UNRECORDED = `
+after this moment, changes were made without history, which this file cannot know; "inventory history --verify" names their pets`;
 const WAITING = 'waiting for open transactions, which may still commit changes that count';
 
 /** SQL for a time, as commands show it. */
@@ -52,6 +56,7 @@ function momentOfId(id: bigint): Moment {
   return {
     name: `change ${id}`,
     isAfter: `id > ${id}`,
+    isUnrecordedAfter: `changed_at >= coalesce((SELECT max(changed_at) FROM stock_change WHERE id = ${id}), '-infinity')`,
     firstAfter: String(id + 1n),
     isPruned: `last_id > ${id}`,
     earliest: `'change ' || last_id`,
@@ -67,6 +72,7 @@ function momentOfTime(time: Date): Moment {
   return {
     name: time.toISOString(),
     isAfter,
+    isUnrecordedAfter: isAfter,
     firstAfter: `(SELECT min(id + 0) FROM stock_change WHERE ${isAfter})`,
     isPruned: `last_changed_at >= ${endOf(time)}`,
     earliest: utc('last_changed_at'),
@@ -83,7 +89,7 @@ function momentOfTime(time: Date): Moment {
  */
 export async function stockAt(client: Client, moment: Moment): Promise<{ stock: string; told: string }> {
   const { name, isAfter } = moment;
-  const { earliest, first, lastBefore } = await findFirst(client, moment);
+  const { earliest, first, lastBefore, lacksChanges } = await findFirst(client, moment);
   if (earliest !== null)
     throw new Failure(
       `the history does not tell the stock at ${name}, because changes were pruned; the earliest moment is ${earliest}`,
@@ -106,19 +112,27 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
     SELECT pet_id, ${stateList('CASE WHEN later.pet_id IS NULL THEN item.# ELSE #_before END AS #')}
       FROM inventory_item AS item FULL JOIN (${later}) AS later USING (pet_id)
      WHERE later.pet_id IS NULL OR ${ITEM.quantity.column}_before IS NOT NULL) AS inventory_item`;
-  return { stock, told: `stock at ${name}: ${told}` };
+  return { stock, told: `stock at ${name}: ${told}${lacksChanges ? UNRECORDED : ''}` };
 }
 
-async function findFirst(client: Client, { isPruned, earliest, firstAfter }: Moment) {
-  const { rows } = await client.query<{ earliest: string | null; first: string; lastBefore: string }>(`
+interface First {
+  readonly earliest: string | null;
+  readonly first: string;
+  readonly lastBefore: string;
+  readonly lacksChanges: boolean;
+}
+
+async function findFirst(client: Client, { isPruned, earliest, firstAfter, isUnrecordedAfter }: Moment) {
+  const { rows } = await client.query<First>(`
     WITH change AS MATERIALIZED (
       SELECT coalesce(${firstAfter}, (SELECT max(id) + 1 FROM stock_change), 1) AS first),
     pruned AS (
       SELECT max(last_id) AS last_id, max(last_changed_at) AS last_changed_at FROM stock_change_pruned)
     SELECT CASE WHEN ${isPruned} THEN ${earliest} END AS earliest, first,
-           greatest((SELECT max(id) FROM stock_change WHERE id < first), last_id) AS "lastBefore"
+           greatest((SELECT max(id) FROM stock_change WHERE id < first), last_id) AS "lastBefore",
+           EXISTS (SELECT FROM unrecorded_change WHERE ${isUnrecordedAfter}) AS "lacksChanges"
       FROM change, pruned`);
-  return (rows as [(typeof rows)[number]])[0];
+  return (rows as [First])[0];
 }
 
 interface Chains {

@@ -135,7 +135,7 @@ describe('inventory export --at', () => {
 
   it('refuses what is no moment', async () => {
     const form =
-      'It must be the id of a change, a duration such as 30s, 15m, 12h, 30d or 4w, or an ISO date such as 2027-01-31 or 2027-01-31T12:00:00Z.\n';
+      'It must be the id of a change, an age such as 30s, 15m, 12h, 30d or 4w, or an ISO date such as 2026-01-31 or 2026-01-31T12:00:00Z.\n';
     for (const moment of [
       '',
       '007',
@@ -213,6 +213,21 @@ describe('inventory export --at', () => {
       SET session_replication_role = replica; UPDATE inventory_item SET quantity = 6 WHERE pet_id > 9; RESET session_replication_role`);
     const twenty = Array.from({ length: 20 }, (_, n) => n + 10).join(', ');
     expect(await at('12')).toEqual(broken('change 12', 30, `${twenty}, …`));
+  });
+
+  it.each(['time', 'id'])('says, by %s, that changes without history lie after the moment', async (form) => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 1, 'sold')`);
+    const time = (await now(store)).slice(0, 23) + 'Z';
+    const before = form === 'time' ? time : '2';
+    await pause(2);
+    await store.sql(`SET session_replication_role = replica; DELETE FROM inventory_item WHERE pet_id = 2;
+      RESET session_replication_role`);
+    await store.sql('UPDATE inventory_item SET quantity = 2');
+    const lacks = `after this moment, changes were made without history, which this file cannot know; "inventory history --verify" names their pets\n`;
+    const { code, stdout, stderr } = await at(before);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: `${CSV_HEADER}1,1,sold\n` });
+    expect(stderr).toMatch(new RegExp(`^stock at .*\\n${lacks}$`));
+    expect((await at(form === 'time' ? '0s' : '3')).stderr).not.toContain(lacks);
   });
 
   it('counts by the ids and times that a restored history has', async () => {

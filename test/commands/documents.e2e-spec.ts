@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { promisify } from 'node:util';
+import { expect, it, onTestFinished } from 'vitest';
+import { SHELL_COMMAND } from './inventory-command.ts';
+import { openStore } from './store.ts';
+
+/** The lines of a page that run the command, whatever runs them in a container. */
+function examplesOf(page: string): string[] {
+  const blocks = readFileSync(page, 'utf8').matchAll(/^```sh\n([^]*?)^```$/gm);
+  const lines = [...blocks].flatMap(([, block = '']) => block.replaceAll('\\\n', '').split('\n'));
+  return lines.flatMap((line) => /(?:^|(?:inventory|--) )(inventory [a-z].*)$/.exec(line)?.[1] ?? []);
+}
+
+it('each line of the documents that runs the command does so', { timeout: 120_000 }, async () => {
+  const store = await openStore();
+  const folder = mkdtempSync(`${tmpdir()}/inventory-documents-`);
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  // What the lines name: a key, a change, and an import that is undone.
+  await store.sql(`INSERT INTO api_key (id, name, key_sha256, scopes) VALUES ('4kd02hx9', 'till', sha256('x'), '{}');
+    SELECT setval(pg_get_serial_sequence('stock_change', 'id'), 4710)`);
+  await store.inventory('import', 'prisma/demo-stock.csv');
+  const [AFTER, BY] = ['4711', 'ann@office stock.csv'];
+  await store.inventoryReading('petId,quantity\n2,1\n', 'import', '-', '--format', 'csv', '--by', BY);
+
+  const examples = ['README.md', ...globSync('docs/*.md').sort()].flatMap(examplesOf);
+  expect(examples.length).toBeGreaterThan(20);
+  const script = `set -ex; inventory() { ${SHELL_COMMAND} "$@"; }\n${examples.join('\n')}`;
+  const env = { ...process.env, DATABASE_URL: store.url, AFTER, BY };
+  const ran = promisify(execFile)('bash', ['-c', script], { cwd: folder, env });
+  await expect(ran).resolves.toBeDefined();
+  expect(await store.stock()).not.toContain('\n2,1,');
+});
