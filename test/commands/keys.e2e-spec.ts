@@ -7,15 +7,7 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { bootstrapKey, revokeKey } from '../../src/auth/api-key.store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import { createDatabase } from '../support/database.ts';
-import {
-  failed,
-  type Outcome,
-  outcomeOf,
-  sessionsOf,
-  SHELL_COMMAND,
-  startInventory,
-  untilSessionOf,
-} from './inventory-command.ts';
+import { failed, outcomeOf, sessionsOf, SHELL_COMMAND, startInventory, untilSessionOf } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -216,21 +208,18 @@ describe('inventory keys rotate', () => {
   });
 });
 
-describe('inventory keys rotate, six times at once', () => {
-  it('issues one successor, and refuses the others by its id', async () => {
+describe('inventory keys rotate, twice at once', () => {
+  it('issues one successor, and refuses the other by its id', async () => {
     const id = await create('--name', 'busy');
     const lock = await store.database.session(`SELECT FROM api_key WHERE id = '${id}' FOR UPDATE`);
-    const rotations = Array.from({ length: 6 }, () => keys('rotate', id));
-    await expect.poll(() => sessionsOf('keys', store, `wait_event_type = 'Lock'`), { timeout: 40_000 }).toHaveLength(6);
+    const rotations = [keys('rotate', id), keys('rotate', id)];
+    await expect.poll(() => sessionsOf('keys', store, `wait_event_type = 'Lock'`), { timeout: 40_000 }).toHaveLength(2);
     await lock.query('COMMIT');
     const outcomes = await Promise.all(rotations);
     const [, successor] = await stored('busy');
     const refusal = failed(`key ${id} has the successor ${successor?.id}; rotate that one, or revoke it first`);
     const sorted = outcomes.toSorted((one, other) => Number(one.code) - Number(other.code));
-    expect(sorted).toEqual([
-      { code: 0, stdout: any(/^psk_/), stderr: any(/^key /) },
-      ...Array<Outcome>(5).fill(refusal),
-    ]);
+    expect(sorted).toEqual([{ code: 0, stdout: any(/^psk_/), stderr: any(/^key /) }, refusal]);
     expect(await stored('busy')).toMatchObject([{ id, state: 'live' }, { state: 'live' }]);
     expect((await keys('rotate', successor?.id ?? '')).code).toBe(0);
   });
