@@ -1,4 +1,5 @@
 import { ApiProperty, ApiSchema, type ApiSchemaOptions } from '@nestjs/swagger';
+import { Transform } from 'class-transformer';
 import { IsInt, Max, Min } from 'class-validator';
 import { PetStatus } from '../generated/prisma/enums.js';
 import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID, QUANTITY_FORM } from './stock.limits.js';
@@ -44,5 +45,6 @@ export class InventoryUpdate {
   @IsInt(RULE)
   @Min(0, RULE)
   @Max(MAX_QUANTITY, RULE)
+  @Transform(({ value }: { value: unknown }) => (value === 0 ? 0 : value)) // JSON has a -0, and Prisma would send it
   quantity!: number;
 }

@@ -159,17 +159,6 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
 
 describe('PATCH /v1/inventory/:petId, quantity', () => {
   it.each([
-    ['0', 0],
-    ['-0', 0],
-    ['1e2', 100],
-    ['2147483647', 2147483647],
-    ['5.00000000000000000001', 5], // JSON.parse rounds these two to integers
-    ['1e-400', 0],
-  ])('accepts %s as %i', async (json, quantity) => {
-    expect(await patch(1, JSON_TYPE, `{"quantity":${json}}`)).toEqual(updated('1', quantity));
-  });
-
-  it.each([
     ...['-1', '2147483648', '4294967301', '18446744073709551621', '1e400'], // out of range; two are 5 modulo 2^32 and 2^64
     ...['1.5', '5e-324', '"5"', 'true', 'null', '[5]', '{}', '{"valueOf":5}'], // not integers
   ])('refuses %s', (json) => expectRefused(refused.quantity, JSON_TYPE, `{"quantity":${json}}`));

@@ -1,5 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock.limits.ts';
+import { updated, whole } from '../support/answers.ts';
 import type { TestService } from '../support/service.ts';
 import { itemText } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
@@ -20,6 +21,20 @@ eachService(({ isPooled, start }) => {
   });
 
   describe('an update', () => {
+    it.each([
+      ['0', 0],
+      ['-0', 0],
+      ['5.0', 5],
+      ['1e2', 100],
+      ['2147483647', 2147483647],
+      ['5.00000000000000000001', 5], // JSON.parse rounds these two to integers
+      ['-1e-400', 0],
+    ])('takes the quantity %s as %i', async (json, quantity) => {
+      await service.stock([1, 7]);
+      expect(whole(await service.update(1, `{"quantity":${json}}`))).toEqual(updated('1', quantity));
+      expect(await stockOf(service)).toMatchObject([{ quantity }]);
+    });
+
     // A pooler keeps the plans of its sessions until it reconnects.
     it.skipIf(isPooled)('is made by sessions that have planned for another type of a column', async () => {
       await service.stock([1, 1], [2, 1], [3, 1]);
