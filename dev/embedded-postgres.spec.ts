@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -84,18 +84,6 @@ describe('the embedded PostgreSQL', () => {
     },
   );
 
-  it.each([
-    ['', 'is empty'],
-    ['rubbish\n', 'rubbish'],
-  ])('reports in one line that postmaster.pid is damaged: %j', async (text, told) => {
-    const note = join(folder, 'data', 'postmaster.pid');
-    writeFileSync(note, text);
-    const line = new RegExp(`^PostgreSQL did not start in .+lock file "postmaster.pid".*${told}.*$`);
-    await expect(start()).rejects.toThrow(line);
-    rmSync(note);
-    await (await start()).stop();
-  });
-
   it('says in one line that the programs of its package are for another system', async () => {
     const binaries = join(parent, 'foreign');
     mkdirSync(join(binaries, 'bin'), { recursive: true });
@@ -110,7 +98,6 @@ describe('the embedded PostgreSQL', () => {
   const data = (name: string) => join(folder, 'data', name);
 
   it.each([
-    ['postgresql.auto.conf', "lc_messages='xx_XX'\n", 'invalid value for parameter "lc_messages": "xx_XX"'],
     ['pg_hba.conf', 'rubbish\n', /invalid connection type "rubbish"/],
     ['PG_VERSION', '14\n', /^database files are incompatible .+ version 14, .+ or remove .+ to start afresh$/],
   ])('tells the reason that is in %s', async (name, text, reason) => {
@@ -122,8 +109,7 @@ describe('the embedded PostgreSQL', () => {
       (error: unknown) => error as Error,
     );
     const [, told] = /^PostgreSQL did not start in \S+: (.+)$/.exec(message) ?? [message, message];
-    if (typeof reason === 'string') expect(told).toBe(reason);
-    else expect(told).toMatch(reason);
+    expect(told).toMatch(reason);
   });
 
   it('knows a lock file that a killed server left, whose number another program has now', async () => {
@@ -155,18 +141,5 @@ describe('the embedded PostgreSQL', () => {
     renameSync(file, `${file}.away`);
     onTestFinished(() => renameSync(`${file}.away`, file));
     await expect(start()).rejects.toThrow(`could not open file "${file}": No such file or directory`);
-  });
-
-  const disk = mkdtempSync(join(tmpdir(), 'inventory-disk-'));
-  const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,mode=755', 'none', disk]).status === 0;
-  afterAll(() => {
-    if (isMounted) spawnSync('umount', ['-l', disk]);
-    rmSync(disk, { recursive: true, force: true });
-  });
-  it.runIf(isMounted)('says that the disk is full', async () => {
-    await expect(start(join(disk, 'new'))).rejects.toThrow(
-      /^initdb failed: .+No space left on device\. Make room on its disk$/,
-    );
-    expect(readdirSync(disk)).toEqual([]);
   });
 });

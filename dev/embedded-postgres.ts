@@ -9,7 +9,6 @@ import {
   readFileSync,
   readlinkSync,
   realpathSync,
-  statfsSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
@@ -145,7 +144,6 @@ function createCluster(binaries: string, folder: string): void {
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/effective user ID/, 'Name that user in /etc/passwd, start as another user, or set DATABASE_URL'],
   [/shared memory segment/, 'It needs a /dev/shm that it can write to, with 2 MB free'],
-  [/(No space left|Disk quota)(?!.*Check free disk space)/, 'Make room on its disk'],
 ];
 
 /** Folders by the names that the user knows. */
@@ -201,18 +199,11 @@ function startFailure(folder: string, log: string, { exitCode, signalCode }: Chi
     return `${note} is left over: process ${occupant} is not this PostgreSQL. If no other container uses the folder, remove that file`;
   }
   if (occupant) return `another process is already using the database in ${folder} (PostgreSQL is process ${occupant})`;
-  const reason =
-    reasonIn(log) || (isFull(folder) ? 'No space left on device' : `it ended by ${signalCode ?? exitCode}`);
+  const reason = reasonIn(log) || `it ended by ${signalCode ?? exitCode}`;
   const advice = reason.includes('incompatible with server')
     ? `. Start the earlier version of this project, or remove ${folder} to start afresh`
     : '';
   return `PostgreSQL did not start in ${folder}: ${withAdvice(reason, folder)}${advice}`;
-}
-
-/** The log is on the same disk, so that it may have no room for the reason. */
-function isFull(folder: string): boolean {
-  const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize < 65_536;
 }
 
 /** Whether the process is the server of this folder. After a crash, its number may be another program's. */

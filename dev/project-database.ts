@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
@@ -17,11 +17,6 @@ const addressFile = join(dataFolder, 'address');
  * @throws in one line that names what is in the way
  */
 export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
-  if (statSync(dataFolder, { throwIfNoEntry: false })?.isDirectory() === false) {
-    throw new Error(
-      `${dataFolder} is a file; npm start keeps its database in a folder of this name: remove or rename it`,
-    );
-  }
   const server = await startPostgres(serverFolder).catch((error: unknown) => {
     const [pid, address] = existsSync(addressFile) ? readFileSync(addressFile, 'utf8').split(' ') : [];
     const isRunning = pid !== undefined && runningPostgres(serverFolder) && isAlive(Number(pid));
@@ -37,16 +32,8 @@ export async function startProjectDatabase(): Promise<EmbeddedPostgres> {
 
 /** What to say of a failure, also when a part of the project's folder cannot be used. */
 export function inPlainWords(error: unknown): string {
-  const { code = '', syscall, message, path, dest = path } = error as NodeJS.ErrnoException & { dest?: string };
-  if (syscall === undefined || !dest?.startsWith(dataFolder)) return message;
-  const advice = {
-    EACCES: 'Start as its owner, or let this user read and write there',
-    EPERM: 'Start as its owner, or let this user read and write there',
-    EROFS: 'Move the project to where it can be written',
-    ENOSPC: 'Make room on its disk',
-    EDQUOT: 'Make room on its disk',
-  }[code];
-  return `${dest} cannot be used: ${message}. ${advice ?? `Mend it, or remove ${dataFolder} to start afresh`}`;
+  const { syscall, message, path, dest = path } = error as NodeJS.ErrnoException & { dest?: string };
+  return syscall !== undefined && dest?.startsWith(dataFolder) ? `${dest} cannot be used: ${message}` : message;
 }
 
 /** @throws what ended the server, if it ended meanwhile: the work itself only knows that a connection was lost */
