@@ -201,7 +201,7 @@ describe('readSettings', () => {
     (address) => expect(readSettings({ DATABASE_URL: address }).DATABASE_URL).toBe(address),
   );
 
-  it.each(["postgresql://u@db/x?options=-csearch_path='a'", 'postgresql://u:p w"@db/x?options=-c work_mem=8MB'])(
+  it.each(["postgresql://u@db/x?options=-csearch_path='a'", 'postgresql://u:p w"@db/x?options=-c+work_mem=8MB'])(
     'takes %s, whose quotes and blanks belong to its values',
     (address) => expect(readSettings({ DATABASE_URL: address }).DATABASE_URL).toBe(address),
   );

@@ -4,7 +4,6 @@ import { runInNewContext } from 'node:vm';
 import type { Client, ClientBase } from 'pg';
 import { type MockInstance, expect, it, onTestFinished, vi } from 'vitest';
 import { type Prepare, cut } from '../src/database/connection-config.ts';
-import { ConnectionPool } from '../src/database/connection-pool.ts';
 import { NotApplied } from '../src/database/database-failure.ts';
 import { StatementConnection } from '../src/database/statement-connection.ts';
 import { readSettings } from '../src/settings.ts';
@@ -38,23 +37,21 @@ it('a connection is open before its first statement, and keeps its session unles
   expect(await session()).not.toEqual(second);
 });
 
-it('a session stays checked out for a minute, unless another statement waits for it, and is renewed after half an hour', async () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  onTestFinished(() => void vi.useRealTimers());
-  const checkOut = vi.spyOn(ConnectionPool.prototype, 'connect');
-  onTestFinished(() => checkOut.mockRestore());
-  const connection = await openTo();
+it('a session is replaced between two statements after half an hour', async () => {
+  const database = await createDatabase();
+  const connection = await openTo(undefined, database);
   const session = async () => (await run(connection, 'SELECT pg_backend_pid()'))[0]?.[0];
   const first = await session();
-  vi.advanceTimersByTime(59_999);
+  const now = performance.now.bind(performance);
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 1_740_000);
+  onTestFinished(() => clock.mockRestore());
+  expect(connection.open()).toBeUndefined();
   expect(await session()).toBe(first);
-  expect(checkOut).toHaveBeenCalledTimes(1);
-  vi.advanceTimersByTime(1);
-  expect(await session()).toBe(first);
-  expect(checkOut).toHaveBeenCalledTimes(2);
-  expect(await Promise.all([session(), session(), session()])).toEqual([first, first, first]);
-  vi.advanceTimersByTime(1_800_000);
+  clock.mockImplementation(() => now() + 1_800_000);
+  await connection.open();
   expect(await session()).not.toBe(first);
+  const sessions = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inventory test'`;
+  await expect.poll(() => database.sql(sessions)).toHaveLength(1);
 });
 
 it('a statement without an answer is given up, with its session, by one interval for all statements', async () => {
@@ -145,7 +142,7 @@ it('statements share one session, survive its warnings, and get a new one after 
   );
   const sessions: ClientBase[] = [];
   const connection = await openTo((client) => sessions.push(client), database);
-  expect(await Promise.all([1, 2].map(() => run(connection, 'SELECT warn()')))).toEqual([[['']], [['']]]);
+  for (let turn = 0; turn < 2; turn++) expect(await run(connection, 'SELECT warn()')).toEqual([['']]);
   const lost = run(connection, 'SELECT pg_sleep(20)').catch(String);
   const underWay = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
   await expect.poll(() => database.sql(underWay)).toHaveLength(1);
@@ -163,4 +160,16 @@ it('a bug in what begins a session is not taken for a failure of the database', 
   const bug = new TypeError('a bug');
   const connection = await openTo(() => Promise.reject(bug));
   await expect(run(connection, 'SELECT 1')).rejects.toBe(bug);
+});
+
+it('a connection that is closed ends its session after the statement under way, and opens no other for long', async () => {
+  const database = await createDatabase();
+  const connection = await openTo(undefined, database);
+  const underWay = run(connection, 'SELECT 1 FROM pg_sleep(1)');
+  const sessions = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inventory test'`;
+  await expect.poll(() => database.sql(`${sessions} AND wait_event = 'PgSleep'`)).toHaveLength(1);
+  await connection.close();
+  expect(await underWay).toEqual([['1']]);
+  await expect(run(connection, 'SELECT 1')).rejects.toThrow(NotApplied);
+  await expect.poll(() => database.sql(sessions)).toEqual([]);
 });

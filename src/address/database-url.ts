@@ -13,11 +13,11 @@ const AMBIGUOUS: Readonly<Record<string, RegExp>> = {
   user: /[\s/?#]/,
   password: /[/?#]/,
   database: /[\s#&;='"]/,
-  parameter: /[#;+]/,
+  parameter: /[#;]|(?:^|&)(?:user|password)=[^&]*\+/, // a + in other values is a blank, as other programs write it
 };
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 
-const HONOURED = [...TLS_PARAMETERS, 'channel_binding', 'user', 'password', 'host', 'port', 'schema', 'options'];
+const HONOURED = [...TLS_PARAMETERS, 'user', 'password', 'host', 'port', 'schema', 'options'];
 /** Of libpq, Prisma and the driver: they promise nothing that this service does not keep. */
 const HARMLESS = [
   ...['application_name', 'fallback_application_name', 'client_encoding', 'connect_timeout', 'tcp_user_timeout'],

@@ -55,7 +55,7 @@ export class Batcher<Call, Result> {
     private readonly options: {
       readonly maxCalls: number;
       readonly maxWaiting: number;
-      readonly open?: () => Promise<void> | undefined;
+      readonly open?: () => Promise<unknown> | undefined;
       readonly notSentWithinMs?: number;
       readonly endsByDeadline?: boolean;
       readonly joining?: () => Promise<unknown> | undefined;

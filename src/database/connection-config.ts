@@ -111,13 +111,7 @@ export function connectionConfig(
     ...settings,
   };
   // The driver prefers what it finds in the URL.
-  for (const option of [
-    ...Object.keys(own),
-    'statement_timeout',
-    'lock_timeout',
-    PASSWORD_FILE,
-    ...TLS_PARAMETERS,
-  ]) {
+  for (const option of [...Object.keys(own), 'statement_timeout', 'lock_timeout', PASSWORD_FILE, ...TLS_PARAMETERS]) {
     url.searchParams.delete(option);
   }
   const sets = Object.entries(all).map(([setting, value]) => `SET ${setting} = ${pg.escapeLiteral(value)}`);

@@ -10,10 +10,16 @@ const SETTINGS = {
   enable_seqscan: 'off',
   idle_in_transaction_session_timeout: '5000',
 };
-const MAX_LIFETIME_SECONDS = 1_800;
+/** A renewed certificate or password counts after so long. */
+export const MAX_LIFETIME_SECONDS = 1_800;
 
 /** The session has kept a plan that no longer fits the tables, or its statements are not those that the driver has prepared. */
 const STALE_STATEMENT = /^(0A000|26000|42P05)$/;
+
+export function configOfRequests(settings: Settings, name: string, prepare?: Prepare) {
+  const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
+  return connectionConfig(settings.DATABASE_URL, name, bounds, prepare, SETTINGS);
+}
 
 /** Connections for requests. Idle connections stay open: other clients could use up all free ones. */
 export class ConnectionPool extends pg.Pool {
@@ -24,9 +30,12 @@ export class ConnectionPool extends pg.Pool {
 
   /** @param prepare runs on each new connection before it is used */
   constructor(settings: Settings, name: string, max: number, prepare?: Prepare) {
-    const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
-    const config = connectionConfig(settings.DATABASE_URL, name, bounds, prepare, SETTINGS);
-    super({ ...config, max, idleTimeoutMillis: 0, maxLifetimeSeconds: MAX_LIFETIME_SECONDS });
+    super({
+      ...configOfRequests(settings, name, prepare),
+      max,
+      idleTimeoutMillis: 0,
+      maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
+    });
     this.on('error', () => undefined); // of an idle connection; the next statement takes another one
     this.on('connect', (client) => {
       client.on('error', () => undefined); // the statement under way is rejected with the same error

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import type { Connection, PoolClient, Submittable } from 'pg';
+import type { Client, Connection, Submittable } from 'pg';
 import type { Settings } from '../settings.js';
-import type { Prepare } from './connection-config.js';
-import { ConnectionPool } from './connection-pool.js';
+import { type Prepare, UNCONFIRMED_COMMIT, openConnection } from './connection-config.js';
+import { MAX_LIFETIME_SECONDS, configOfRequests } from './connection-pool.js';
 import { NotApplied, UnconfirmedCommit, failureOf, isProgramFault } from './database-failure.js';
 import { boundsOfRequest } from './deadline.js';
 
@@ -33,6 +33,8 @@ class StatementRun<Row extends TextRow> implements Submittable {
   readonly beganAt = performance.now();
   readonly rows: Row[] = [];
   isSent = false;
+  /** Whether no synchronous standby has confirmed its commit. */
+  isUnconfirmed = false;
   /** The driver sets it. */
   declare callback: (error: Error | null, run?: unknown) => void;
 
@@ -70,91 +72,90 @@ class StatementRun<Row extends TextRow> implements Submittable {
   }
 }
 
-/** How long a session stays checked out: the pool renews its sessions only when they come back. */
-const CHECKED_OUT_MS = 60_000;
-
 /** A statement without an answer is given up at most so long after its time-out. */
 const SWEEP_INTERVAL_MS = 50;
 
 /** The driver would set a timer for each statement. An interval costs less. */
-function setNoTimers(client: PoolClient): void {
+function setNoTimers(client: Client): void {
   (client as unknown as { connectionParameters: { query_timeout: number } }).connectionParameters.query_timeout = 0;
 }
 
-/** One database connection for one hot statement at a time. It connects when first used, and again after a failure. */
+/**
+ * One session for one hot statement at a time: a Batcher runs no two at once. It is opened when first used, and anew after a
+ * failure and half an hour.
+ */
 export class StatementConnection {
-  readonly #pool: ConnectionPool;
-  /** The session, checked out and idle: to take it from the pool for each statement would cost more. */
-  #idle: PoolClient | undefined;
-  #isDue = false;
-  #due: NodeJS.Timeout | undefined;
+  readonly #config: ReturnType<typeof configOfRequests>;
   readonly #queryTimeoutMs: number;
-  #underWay: Pick<StatementRun<TextRow>, 'beganAt' | 'callback'> | undefined;
+  #session: Client | undefined;
+  #renewAt = 0;
+  #underWay: Pick<StatementRun<TextRow>, 'beganAt' | 'callback' | 'isUnconfirmed'> | undefined;
+  #lastRun: Promise<unknown> | undefined;
   #sweeper: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   constructor(settings: Settings, name: string, prepare?: Prepare) {
+    this.#config = configOfRequests(settings, name, prepare);
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
-    this.#pool = new ConnectionPool(settings, name, 1, prepare);
-    this.#pool.on('connect', (client) => {
-      setNoTimers(client);
-      client.on('error', () => this.#drop(client));
-      client.on('end', () => this.#drop(client));
-    });
   }
 
   /** Connects if needed, so that the next statement is sent at once. */
-  open(): Promise<void> | undefined {
-    return this.#idle ? undefined : this.#connect().then((client) => this.#putBack(client));
+  open(): Promise<unknown> | undefined {
+    return this.#live() ? undefined : this.#connect();
   }
 
   /** @throws NotApplied when it was not sent or read too late, else what the driver failed with */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
-    const client = this.#idle ?? (await this.#connect());
-    this.#idle = undefined;
-    const unconfirmedBefore = this.#pool.unconfirmedCommits;
+    const client = this.#live() ?? (await this.#connect());
     const run = (this.#underWay = new StatementRun<Row>(statement));
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
     try {
-      await new Promise<void>((resolve, reject) => {
+      await (this.#lastRun = new Promise<void>((resolve, reject) => {
         run.callback = (error) => (error ? reject(error) : resolve());
         client.query(run);
-      });
+      }));
     } catch (error) {
-      client.release(failureOf(error).outcome !== 'refused');
+      if (failureOf(error).outcome !== 'refused') this.#end(client);
       throw run.isSent ? error : notSent(error);
     } finally {
       this.#underWay = undefined;
     }
     if (run.rows.length === 0 && !statement.mayBeEmpty) {
-      client.release(true); // the database's clock may have been set: a new session looks at it again
+      this.#end(client); // the database's clock may have been set: a new session looks at it again
       throw new NotApplied('the database read the statement after its deadline');
     }
-    this.#putBack(client);
-    if (this.#pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
+    if (run.isUnconfirmed) throw new UnconfirmedCommit();
     return run.rows;
   }
 
+  /** Waits for the statement under way. */
   async close(): Promise<void> {
-    clearTimeout(this.#due);
-    if (this.#idle) this.#drop(this.#idle);
-    await this.#pool.end();
+    this.#isClosed = true;
+    await this.#lastRun?.catch(() => undefined);
+    await this.#session?.end();
   }
 
-  async #connect(): Promise<PoolClient> {
+  #live(): Client | undefined {
+    return performance.now() < this.#renewAt ? this.#session : undefined;
+  }
+
+  async #connect(): Promise<Client> {
+    this.#end(this.#session); // it has reached its age
     try {
-      const client = await this.#pool.connect();
-      this.#isDue = false;
-      clearTimeout(this.#due);
-      this.#due = setTimeout(() => this.#callBack(), CHECKED_OUT_MS).unref();
+      const client = await openConnection(this.#config);
+      setNoTimers(client);
+      client.on('error', () => this.#end(client));
+      client.on('end', () => this.#end(client));
+      client.on('notice', ({ routine }) => {
+        if (this.#underWay && routine === UNCONFIRMED_COMMIT) this.#underWay.isUnconfirmed = true;
+      });
+      this.#session = client;
+      this.#renewAt = performance.now() + MAX_LIFETIME_SECONDS * 1_000;
+      if (this.#isClosed) this.#end(client);
       return client;
     } catch (error) {
       throw notSent(error);
     }
-  }
-
-  #callBack(): void {
-    this.#isDue = true;
-    if (this.#idle) this.#putBack(this.#idle);
   }
 
   #sweep(): void {
@@ -166,17 +167,10 @@ export class StatementConnection {
     }
   }
 
-  #drop(client: PoolClient): void {
-    if (client !== this.#idle) return;
-    this.#idle = undefined;
-    client.release(true);
-  }
-
-  /** Another statement may wait for the session in the pool. */
-  #putBack(client: PoolClient): void {
-    const isWanted = this.#isDue || this.#pool.waitingCount > 0 || this.#pool.ending;
-    this.#idle = isWanted ? undefined : client;
-    if (isWanted) client.release();
+  #end(client: Client | undefined): void {
+    if (client === undefined || client !== this.#session) return;
+    this.#session = undefined;
+    void client.end();
   }
 }
 
