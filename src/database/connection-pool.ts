@@ -14,8 +14,9 @@ const SETTINGS = {
 export const MAX_LIFETIME_SECONDS = 1_800;
 
 /** The session has kept a plan that no longer fits the tables, or its statements are not those that the driver has prepared. */
-const STALE_STATEMENT = /^(0A000|26000|42P05)$/;
+export const STALE_STATEMENT = /^(0A000|26000|42P05)$/;
 
+/** @param prepare runs on each new connection before it is used */
 export function configOfRequests(settings: Settings, name: string, prepare?: Prepare) {
   const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
   return connectionConfig(settings.DATABASE_URL, name, bounds, prepare, SETTINGS);
@@ -28,10 +29,9 @@ export class ConnectionPool extends pg.Pool {
   /** Their statements would fail again. */
   readonly #stale = new WeakSet<pg.ClientBase>();
 
-  /** @param prepare runs on each new connection before it is used */
-  constructor(settings: Settings, name: string, max: number, prepare?: Prepare) {
+  constructor(settings: Settings, name: string, max: number) {
     super({
-      ...configOfRequests(settings, name, prepare),
+      ...configOfRequests(settings, name),
       max,
       idleTimeoutMillis: 0,
       maxLifetimeSeconds: MAX_LIFETIME_SECONDS,

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import type { Client, Connection, Submittable } from 'pg';
+import type { Client, Connection, DatabaseError, Submittable } from 'pg';
 import type { Settings } from '../settings.js';
 import { type Prepare, UNCONFIRMED_COMMIT, openConnection } from './connection-config.js';
-import { MAX_LIFETIME_SECONDS, configOfRequests } from './connection-pool.js';
+import { MAX_LIFETIME_SECONDS, STALE_STATEMENT, configOfRequests } from './connection-pool.js';
 import { NotApplied, UnconfirmedCommit, failureOf, isProgramFault } from './database-failure.js';
 import { boundsOfRequest } from './deadline.js';
 
@@ -115,7 +115,8 @@ export class StatementConnection {
         client.query(run);
       }));
     } catch (error) {
-      if (failureOf(error).outcome !== 'refused') this.#end(client);
+      const isStale = STALE_STATEMENT.test((error as DatabaseError).code ?? '');
+      if (isStale || failureOf(error).outcome !== 'refused') this.#end(client);
       throw run.isSent ? error : notSent(error);
     } finally {
       this.#underWay = undefined;
