@@ -4,9 +4,8 @@ import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Settings } from '../settings.js';
 import { ApiError } from '../errors/api-error.js';
-import { type ApiRequest, inContext } from '../http/request-context.js';
+import { inContext } from '../http/request-context.js';
 import { BearerStrategy, challenge } from './bearer.strategy.js';
-import type { CheckedKey } from './key-check.js';
 import { RateLimit } from './rate-limit.js';
 import { type Scope, lacksScope } from './scopes.js';
 
@@ -33,26 +32,15 @@ export class AuthGuard implements CanActivate {
     const http = context.switchToHttp();
     const request = inContext(http.getRequest<Request>());
     request.deadline = request.arrivedAt + this.settings.REQUEST_DEADLINE_MS;
-    const { keyId = '', scopes, snapshot } = await this.#checkKey(request, needed);
+    const { keyId = '', scopes, snapshot } = await this.bearer.authenticate(request, needed);
     request.snapshot = snapshot;
     this.rateLimit.charge(keyId, http.getResponse<Response>());
     if (needed === undefined) throw new ApiError('forbidden', undefined, challenge(INSUFFICIENT));
-    if (scopes.includes(needed)) return true;
-    throw new ApiError('forbidden', lacksScope(needed), challenge(`${INSUFFICIENT}, scope="${needed}"`));
-  }
-
-  /** A connection that has shown a good key does not yield to new ones, even if a later check fails. */
-  async #checkKey(request: ApiRequest, needed: Scope | undefined): Promise<CheckedKey> {
-    const { socket } = request;
-    socket.openConnections?.checking(socket);
-    try {
-      const key = await this.bearer.authenticate(request, needed);
-      socket.openConnections?.checked(socket, true);
-      return key;
-    } catch (error) {
-      socket.openConnections?.checked(socket, request.authFailure === undefined ? undefined : false);
-      throw error;
+    if (!scopes.includes(needed)) {
+      throw new ApiError('forbidden', lacksScope(needed), challenge(`${INSUFFICIENT}, scope="${needed}"`));
     }
+    request.isLetIn = true;
+    return true;
   }
 }
 

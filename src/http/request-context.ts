@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, OutgoingHttpHeader } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Request } from 'express';
 import type { Snapshot } from '../database/snapshot.js';
 import type { ApiError } from '../errors/api-error.js';
@@ -10,19 +9,8 @@ import { holdsKey } from '../errors/secrets.js';
 export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
 export type AuthFailure = (typeof AUTH_FAILURES)[number];
 
-/** A client's connection. */
-export interface ClientSocket extends Socket {
-  /** Decides which connections yield when there are too many. Undefined for those that do not count. */
-  openConnections?: {
-    checking(socket: ClientSocket): void;
-    checked(socket: ClientSocket, isGood: boolean | undefined): void;
-    responded(socket: ClientSocket): void;
-  };
-}
-
 /** A request with what the service knows of it. */
 export interface ApiRequest extends Request {
-  readonly socket: ClientSocket;
   id: string;
   /** When its turn came, on the clock of `performance.now()`, like {@link deadline}. */
   arrivedAt: number;
@@ -31,6 +19,8 @@ export interface ApiRequest extends Request {
   /** Until when it may wait for the database. The time that its body takes to arrive does not count. */
   deadline: number;
   keyId: string | undefined;
+  /** The guard found its key good and has let it in. */
+  isLetIn: boolean | undefined;
   /** What had been committed when the guard let the request in. */
   snapshot: Snapshot;
   /** Why the body cannot be read: bad framing, or a time-out. */

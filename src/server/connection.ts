@@ -1,13 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ApiRequest, ClientSocket } from '../http/request-context.js';
+import type { Socket } from 'node:net';
+import type { ApiRequest } from '../http/request-context.js';
 
 /** A client that is still sending has this long to read the response. */
 const LINGER_MS = 500;
 
 /** A client's connection. */
-export interface Connection extends ClientSocket {
+export interface Connection extends Socket {
   /** The request that came last, until its body has come and its response has gone. */
   lastRequest?: ApiRequest | undefined;
+  /** Until when it keeps its place among the open connections, on the clock of `performance.now()`. */
+  hasKeyUntil?: number;
   parser?: { onIncoming: () => number; getCurrentBuffer(): Buffer | undefined } | null;
 }
 
@@ -17,7 +20,7 @@ type Serve = (request: IncomingMessage, response: ServerResponse) => void;
  * Serves one request of a connection at a time, so that a list shows the update before it (RFC 9112 section 9.3.2). A request
  * that comes before the handler of the previous one has ended its response is not served, and the connection closes.
  */
-export function oneAtATime(serve: Serve): Serve {
+export function oneAtATime(serve: Serve, responded: (request: ApiRequest) => void): Serve {
   return (request, response) => {
     const socket: Connection = request.socket;
     const previous = socket.lastRequest?.res;
@@ -27,9 +30,14 @@ export function oneAtATime(serve: Serve): Serve {
       request.resume(); // an unread body would stop the connection
       return;
     }
-    socket.lastRequest = Object.assign(request, { res: response }) as ApiRequest;
-    if (request.headers.upgrade !== undefined) socket.lastRequest.endsAt = endOf(request);
-    response.on('close', forget);
+    const own = Object.assign(request, { res: response }) as ApiRequest;
+    socket.lastRequest = own;
+    if (request.headers.upgrade !== undefined) own.endsAt = endOf(request);
+    response.on('close', () => {
+      responded(own);
+      // An idle connection keeps no request in memory; a body may still come behind its response.
+      if (socket.lastRequest === own && own.complete) socket.lastRequest = undefined;
+    });
     if (response.socket) serve(request, response);
     else response.once('socket', () => process.nextTick(serve, request, response)); // behind the bytes of the previous one
   };
@@ -59,13 +67,6 @@ export function closeGently(this: Connection): void {
 /** Node.js would keep each further request in memory until the connection has closed. */
 function takeNoMore({ parser }: Connection): void {
   if (parser) parser.onIncoming = () => 2; // its code for "another protocol follows"
-}
-
-/** An idle connection keeps no request in memory; a body may still come behind its response. */
-function forget(this: ServerResponse): void {
-  const socket: Connection = this.req.socket;
-  socket.openConnections?.responded(socket);
-  if (socket.lastRequest === this.req && this.req.complete) socket.lastRequest = undefined;
 }
 
 /** Where the request ends, in bytes of its connection; the end of its head if chunks follow. NaN if the head came in pieces. */

@@ -39,6 +39,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
     Object.assign(app, { request: OwnRequest.prototype, response: OwnResponse.prototype });
 
     const { limits } = this;
+    const connections = new OpenConnections(limits);
     const server = createServer(
       {
         IncomingMessage: OwnRequest,
@@ -57,15 +58,14 @@ export class InventoryExpressAdapter extends ExpressAdapter {
         const fault = validateHead(inContext(request));
         if (fault) sendError(response, fault);
         else app(request, response);
-      }),
+      }, connections.responded.bind(connections)),
     );
     server.maxHeadersCount = 0; // validateHead counts; Node.js would drop headers in silence
     Object.assign(server, { httpAllowHalfOpen: true }); // a client that shuts down its sending side gets its response
     server.timeout = limits.stalledMs;
-    const open = new OpenConnections(limits.connections);
     server.on('connection', (socket: Socket) => {
       socket.destroySoon = closeGently;
-      open.admit(socket);
+      connections.admit(socket);
     });
     answerParserErrors(server);
     answerExpectations(server);
