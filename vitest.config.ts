@@ -79,15 +79,6 @@ const onDemand: TestProjectInlineConfiguration[] = [
       expect: { poll: { timeout: 10_000 } },
     },
   },
-  {
-    test: {
-      name: 'upgrade', // needs the programs of PostgreSQL 15 and 18
-      include: ['test/upgrade/*.trial.ts'],
-      fileParallelism: false,
-      testTimeout: 300_000,
-      hookTimeout: 60_000,
-    },
-  },
   { test: { ...onDocker('compose'), name: 'containers', maxWorkers } }, // CI runs it beside other projects
   { test: { ...onDocker('recipes'), fileParallelism: false } },
   { test: { ...onDocker('failover'), fileParallelism: false } },

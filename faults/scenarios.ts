@@ -1,5 +1,4 @@
 import { FAULTS } from './faults.ts';
-import { DAMAGE } from './scenarios/damage.ts';
 import { sigterm } from './scenarios/drain.ts';
 import { INTERRUPTIONS } from './scenarios/interruptions.ts';
 import { OVERLOAD } from './scenarios/overload.ts';
@@ -12,7 +11,6 @@ import type { Scenarios } from './stage.ts';
 export const SCENARIOS: Scenarios = {
   ...TRUTH,
   ...INTERRUPTIONS,
-  ...DAMAGE,
   sigterm,
   ...OVERLOAD,
   ...REPETITION,

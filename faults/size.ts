@@ -13,7 +13,7 @@ const full = {
   faultMs: 30_000,
   /** The number of requests without a fault. */
   requests: 1_000_000,
-  /** Updates over damaged TLS, and updates that are repeated until they are answered. */
+  /** Updates that are repeated until they are answered. */
   updates: 200_000,
   soakMs: 10 * 60_000,
   soakFaultEveryMs: 20_000,

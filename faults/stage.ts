@@ -43,14 +43,10 @@ export interface StageOptions {
   readonly services?: number;
   /** With a proxy between each service and PostgreSQL. */
   readonly proxied?: boolean;
-  /** The services speak TLS with PostgreSQL. */
-  readonly tls?: boolean;
   /** More environment variables of the services. */
   readonly settings?: Readonly<Record<string, string>>;
   /** Options of Node.js for the services. */
   readonly nodeOptions?: readonly string[];
-  /** The bound on every answer. Default: that of the run. */
-  readonly answerWithinMs?: number;
 }
 
 /** Leaves little uncollected garbage, so that resident memory shows what the process holds. */
@@ -77,23 +73,26 @@ export class Stage {
   private slowestRecoveryMs = 0;
   private readonly ends = new AsyncDisposableStack();
 
-  private constructor(world: World, database: Database, stock: ReadonlyMap<number, number>, answerWithinMs: number) {
+  private constructor(world: World, database: Database, stock: ReadonlyMap<number, number>) {
     this.world = world;
     this.database = database;
     this.petIds = [...stock.keys()];
     this.quantities = { last: this.petIds.at(-1) ?? 0 };
     const { historyFile, isForPorcupine, name } = world;
-    this.evidence = new Evidence(stock, answerWithinMs, isForPorcupine ? undefined : new Linearizability(stock));
+    this.evidence = new Evidence(
+      stock,
+      world.size.answerWithinMs,
+      isForPorcupine ? undefined : new Linearizability(stock),
+    );
     this.history = historyFile === undefined ? undefined : new History(historyFile, name, stock);
   }
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
-    const { pets = 100, services = 2, proxied = false, tls = false, settings, nodeOptions = [] } = options;
-    if (tls && !world.postgres.url.includes('sslmode')) await world.postgres.enableTls();
+    const { pets = 100, services = 2, proxied = false, settings, nodeOptions = [] } = options;
     const database = await createDatabaseOn(world.postgres.url);
     const stock = await fillStock(database, pets);
-    const stage = new Stage(world, database, stock, options.answerWithinMs ?? world.size.answerWithinMs);
+    const stage = new Stage(world, database, stock);
     try {
       for (let n = 1; n <= services; n++) {
         const url = new URL(database.url);
@@ -103,7 +102,6 @@ export class Stage {
           stage.proxies.push(proxy);
           url.port = new URL(await proxy.listen()).port;
         }
-        if (tls && !url.search) url.search = '?sslmode=require';
         const needed = { LOG_LEVEL: 'error', DATABASE_URL: url.href, BOOTSTRAP_API_KEY: stage.apiKey };
         const service = await ServiceProcess.onFreePort(
           { ...needed, ...settings },
@@ -139,10 +137,6 @@ export class Stage {
     return first;
   }
 
-  get damagedChunks(): number {
-    return this.proxies.reduce((sum, proxy) => sum + proxy.damaged, 0);
-  }
-
   /** Workers that begin at once, and whose exchanges become evidence. */
   startLoad(options: Partial<LoadOptions> = {}): Load {
     // The load has its own random choices: the number of its requests must not change which faults come next.
@@ -152,17 +146,15 @@ export class Stage {
     const load = new Load(settings);
     const clientsBefore = this.clients;
     this.clients += settings.workers;
-    load.onExchange((exchange) => this.record({ ...exchange, client: clientsBefore + exchange.client }));
+    load.onExchange((exchange) => {
+      const numbered = { ...exchange, client: clientsBefore + exchange.client };
+      this.evidence.add(numbered);
+      this.history?.add(numbered);
+    });
     this.loads.push(load);
     this.defer(() => load.stop());
     load.start();
     return load;
-  }
-
-  /** Adds an exchange to the evidence and to the history. */
-  record(exchange: Exchange): void {
-    this.evidence.add(exchange);
-    this.history?.add(exchange);
   }
 
   /** How long it takes until every service has served a list and an update; infinite after 10 s. */

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { atTestEnd } from '../test/support/test-end.ts';
-import type { SeededRandom } from './seeded-random.ts';
 
 interface Link {
   readonly near: Socket;
@@ -23,10 +22,6 @@ export class TcpProxy {
   private withholds = false;
   private answersToCut = 0;
   private delayMs = 0;
-  private damage: { readonly share: number; readonly random: SeededRandom } | undefined;
-  /** The number of damaged chunks. */
-  damaged = 0;
-
   private target: URL;
 
   /** @param url a connection to the PostgreSQL that it passes everything on to */
@@ -84,11 +79,6 @@ export class TcpProxy {
     this.delayMs = delayMs;
   }
 
-  /** From now on, damages this share of the chunks in both directions: flips one bit, or cuts the connection inside. */
-  damageChunks(share: number, random: SeededRandom): void {
-    this.damage = { share, random };
-  }
-
   async close(): Promise<void> {
     if (!this.server.listening) return;
     this.cut();
@@ -102,7 +92,7 @@ export class TcpProxy {
     this.links.add(link);
     near.on('data', (chunk: Buffer) => {
       link.writes ||= /\bUPDATE\b/i.test(chunk.toString('latin1'));
-      this.forward(link, far, this.withholds ? chunk.subarray(0, -SYNC_BYTES) : chunk);
+      far.write(this.withholds ? chunk.subarray(0, -SYNC_BYTES) : chunk);
     });
     far.on('data', (chunk: Buffer) => this.withholds || this.answer(link, chunk));
     for (const [end, other] of [
@@ -128,25 +118,7 @@ export class TcpProxy {
     } else if (this.delayMs > 0) {
       setTimeout(() => link.near.write(chunk), this.delayMs);
     } else {
-      this.forward(link, link.near, chunk);
-    }
-  }
-
-  private forward(link: Link, to: Socket, chunk: Buffer): void {
-    if (!this.damage?.random.chance(this.damage.share)) {
-      to.write(chunk);
-      return;
-    }
-    const { random } = this.damage;
-    this.damaged++;
-    const at = random.between(0, chunk.length - 1);
-    if (random.chance(0.5)) {
-      chunk.writeUInt8(chunk.readUInt8(at) ^ (1 << random.between(0, 7)), at);
-      to.write(chunk);
-    } else {
-      to.end(chunk.subarray(0, at));
-      link.near.destroySoon();
-      link.far.destroySoon();
+      link.near.write(chunk);
     }
   }
 }

@@ -2,7 +2,7 @@ import { expect, onTestFinished } from 'vitest';
 import { type WholeAnswer, refused, whole } from '../support/answers.ts';
 import { Connection } from '../support/http-client.ts';
 
-/** Requests that well-behaved clients never send, for tests of the service and of the proxies in front of it. */
+/** Requests that well-behaved clients never send. */
 
 export const FIVE = '{"quantity":5}';
 
