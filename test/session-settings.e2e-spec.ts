@@ -31,7 +31,7 @@ describe('with foreign settings on the database', () => {
       CREATE TRIGGER take_longer AFTER INSERT ON api_key EXECUTE FUNCTION take_longer()`);
     await atTestEnd(() => store.sql('DROP FUNCTION take_longer CASCADE'));
     const csv = 'petId,quantity,status\n7,8,sold\n';
-    const imported = await store.inventoryReading(csv, 'import', '-', '--format', 'csv');
+    const imported = await store.inventoryReading(csv, 'import', '-');
     const create = ['keys', 'create', '--name', 'Kässe 3', '--expires', '2d'];
     const others = [['migrate'], ['export'], create, ['history', '7']];
     const [migrated, exported, created, history] = await Promise.all(others.map((args) => store.inventory(...args)));
@@ -58,7 +58,7 @@ it('an import waits for its file, and an export for its reader, without a bound,
     CREATE FUNCTION tell_writer() ${tell('event_trigger', 'statement_timeout')};
     CREATE EVENT TRIGGER tell ON ddl_command_end EXECUTE FUNCTION tell_writer()`);
   expect((await store.inventory('export')).stderr).toBe('error: bound: 0, read committed, on (P0001)\n');
-  const imported = () => store.inventoryReading('petId,quantity,status\n', 'import', '-', '--format', 'csv');
+  const imported = () => store.inventoryReading('petId,quantity,status\n', 'import', '-');
   expect((await imported()).stderr).toBe('error: bound: 0 (P0001)\n');
   await store.sql('DROP EVENT TRIGGER tell');
   for (const [bound, longest] of [

@@ -5,20 +5,16 @@ import { to as copyTo } from 'pg-copy-streams';
 import { failureOf } from '../database/database-failure.js';
 import { Failure } from '../errors/error-text.js';
 import { settled } from '../history/open-writers.js';
-import { type At, settledMoment, stockAt, utc } from '../history/stock-moment.js';
+import { type At, CHANGED_AT, settledMoment, stockAt } from '../history/stock-moment.js';
 import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
 import { whileInterruptible, withConnection } from './connection.js';
+import { END_MARK, EXPORTED, exportedOf, FAILED_MARK } from './export-marks.js';
 import { AT_FORM, readAt } from './option-values.js';
-import { END_MARK, FAILED_MARK, type Format, FORMATS } from './stock-file.js';
-import { EXPORTED, exportedOf } from './stock-values.js';
+import { LINES } from './output.js';
+
+const FORMATS = ['csv', 'ndjson', 'json'] as const;
 
 const LONGEST_WAIT_MS = 10_000;
-
-/** Lines as they are: no JSON has these two characters. The text format would double each backslash. */
-export const LINES = String.raw`FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'`;
-
-/** SQL for the time of a change, as the history prints it. */
-export const CHANGED_AT = utc(`date_trunc('milliseconds', changed_at)`);
 
 /** PostgreSQL writes the lines: int64 stays exact, and Node.js makes no object for each pet. */
 function copyOf({ format, editable }: ExportOptions, stock: string): string {
@@ -35,7 +31,7 @@ function copyOf({ format, editable }: ExportOptions, stock: string): string {
 }
 
 interface ExportOptions {
-  readonly format: Format;
+  readonly format: (typeof FORMATS)[number];
   readonly endMark?: true;
   readonly editable?: true;
   readonly at?: At;

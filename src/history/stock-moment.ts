@@ -28,6 +28,9 @@ const WAITING = 'waiting for open transactions, which may still commit changes t
 /** SQL for a time, as commands show it. */
 export const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
+/** SQL for the time of a change, as the history prints it. */
+export const CHANGED_AT = utc(`date_trunc('milliseconds', changed_at)`);
+
 /** Waits until the changes that count are all visible. @throws {Failure} when the moment has not come yet */
 export async function settledMoment(client: Client, at: At): Promise<Moment> {
   const query: Query = async (sql) => (await client.query<object>(sql)).rows;

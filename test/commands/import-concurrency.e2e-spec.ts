@@ -1,6 +1,8 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { awaitTurn, loadRows, planMerge, writePlanned } from '../../src/commands/stock-merge.ts';
+import { awaitTurn, loadRows, planMerge } from '../../src/commands/import/plan.ts';
+import { StockFile } from '../../src/commands/import/rows.ts';
+import { writePlanned } from '../../src/commands/import/writing.ts';
 import { EXTREMES, file, importFile, store, untilLockWait, useImportStore } from './import-store.ts';
 import { CSV_HEADER } from './inventory-command.ts';
 
@@ -67,13 +69,13 @@ describe('inventory import', () => {
     const within = `SELECT concat_ws(', ', ${settings.map((name) => `current_setting('${name}')`).join()}) AS settings,
       reltuples AS analyzed FROM pg_class WHERE oid = 'incoming'::regclass`;
     for (let turn = 1; turn <= 2; turn++) {
-      await loadRows(client, Readable.from(['1,,1,2,sold,\n']));
+      await loadRows(client, Readable.from(['1,1,2,sold,,,\n']));
       expect((await client.query<object>(within)).rows).toEqual([
         { settings: 'read committed, 1s, 64MB, 64MB', analyzed: 1 },
       ]);
       await awaitTurn(client);
-      const summary = await planMerge(client, RULES, { rows: 1 }, 'line', true);
-      await writePlanned(client, summary, { changedBy: 'command:import', reason: undefined }, 'line');
+      const { counts } = await planMerge(client, RULES, new StockFile(), true);
+      await writePlanned(client, counts, { changedBy: 'command:import', reason: undefined }, 'line');
       await client.query('COMMIT');
       expect((await client.query<object>(shown)).rows).toEqual(before);
     }

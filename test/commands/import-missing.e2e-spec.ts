@@ -49,6 +49,23 @@ describe('inventory import --missing remove', () => {
     },
   );
 
+  it('is refused before it writes if the change that the end mark names was pruned', async () => {
+    const { stdout } = await store.inventory('export', '--end-mark'); // it names the change of pet 1
+    await store.sql(
+      `UPDATE inventory_item SET quantity = 6 WHERE pet_id = 1; INSERT INTO inventory_item VALUES (88, 1, 'sold')`,
+    );
+    await store.inventory('history', 'prune', '--before', '0s');
+    const stock = await store.stock();
+    const lacking = stdout.replace(/\n2,.*/, '');
+    for (const dryRun of [true, undefined])
+      await expect(importText(lacking, { missing: 'remove', ...(dryRun && { dryRun }) })).rejects.toThrow(
+        /^the history no longer has change \d+, which the end mark names: it was pruned. Export again/,
+      );
+    expect(await store.stock()).toBe(stock);
+    const bare = lacking.replace(/# end .*/, '# end');
+    expect((await importText(bare, { missing: 'remove' })).summary).toMatchObject({ removed: 2 });
+  });
+
   it('keeps a pet that changed while it waited for its lock', async () => {
     const { stdout } = await store.inventory('export', '--end-mark');
     const writer = await store.database.session('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2');

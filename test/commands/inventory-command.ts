@@ -11,7 +11,7 @@ import type { Job, Reply } from './command-host.ts';
 const CLI = join(import.meta.dirname, '../../dist/cli.js');
 
 /** Arguments for an import from standard input. */
-export const IMPORT_CSV = ['import', '-', '--format', 'csv'];
+export const IMPORT_CSV = ['import', '-'];
 export const CSV_HEADER = `${MEMBERS.map(({ name }) => name).join()}\n`;
 export const END_MARK = '# end\n';
 /** The last line of an export that failed. */

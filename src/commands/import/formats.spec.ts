@@ -1,0 +1,261 @@
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { Failure } from '../../errors/error-text.js';
+import { ITEM } from '../../inventory/stock-item.js';
+import { END_MARK } from '../export-marks.js';
+import { type Ending, readRows } from './formats.js';
+import { StockFile } from './rows.js';
+
+const CSV = 'petId,quantity,status\n-12,5678,sold\n8,40,available\n';
+const NDJSON = '{"petId":-12,"quantity":5678,"status":"sold"}\n{"petId":8,"quantity":40,"status":"available"}\n';
+const ARRAY = '[\n {"petId":-12,"quantity":5678,"status":"sold"}\n,{"petId":8,"quantity":40,"status":"available"}\n]';
+
+/** The rows of a text, as an import takes them. @throws Failure with the problems */
+async function rowsOf(text: string | string[], ending: Ending = 'whole line', file = new StockFile()) {
+  const rows = await Readable.from(readRows(Readable.from([text].flat()), ending, file)).toArray();
+  file.problems.refuse(file.unit);
+  const lines = rows.join('').split('\n').slice(0, -1);
+  return lines.map((row) => row.replace(/^\d+,/, '').replace(/,[-\d]*,[-\d]*$/, ''));
+}
+
+/** What is told of the problems of a text, without their count and the advice. */
+async function problemsOf(text: string, ending: Ending = 'line break'): Promise<string[]> {
+  const failure = await rowsOf(text, ending).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(Failure);
+  const { message } = failure as Failure;
+  const lines = message.split('\n');
+  const count = lines.findIndex((line) => line.startsWith('problems in the file'));
+  return count < 0 ? [message] : lines.slice(0, count);
+}
+
+describe.each([
+  ['CSV', CSV],
+  ['CSV with the quantity last', 'status,petId,quantity\nsold,-12,5678\navailable,8,40\n'],
+  ['CSV with the petId last', 'status,quantity,petId\nsold,5678,-12\nsold,40,81\n'],
+  ['JSON in lines', NDJSON],
+  ['a JSON array', ARRAY],
+])('%s that is cut', (_, text) => {
+  const cuts = (whole: string) => Array.from({ length: whole.length }, (_, at) => whole.slice(0, at));
+  const taken = (cut: string, ending: Ending) => rowsOf([cut.slice(0, 9), cut.slice(9)], ending).catch(() => undefined);
+
+  it('is refused wherever it was cut when an end mark is wanted', async () => {
+    const whole = text === ARRAY ? text : `${text}${END_MARK}\n`;
+    expect(await taken(whole, 'mark')).toHaveLength(2);
+    for (const cut of cuts(whole)) expect([cut, await taken(cut, 'mark')]).toEqual([cut, undefined]);
+  });
+
+  it('gives no pet another stock than its own, from a pipe or a file', async () => {
+    const pets = await taken(text, 'line break');
+    expect(pets).toHaveLength(2);
+    for (const ending of ['line break', 'whole line'] as const)
+      for (const cut of cuts(text))
+        for (const pet of (await taken(cut, ending)) ?? [])
+          expect([cut, pets]).toEqual([cut, expect.arrayContaining([pet])]);
+  });
+});
+
+describe('the last line of a file', () => {
+  it.each([
+    ['petId,status,quantity\n7,sold,5678', false],
+    ['petId,status,quantity\n7,sold,214748364', false],
+    ['petId,status,quantity\n7,sold,"5678"', true],
+    ['petId,status,quantity\n7,sold,2147483647', true],
+    ['petId,quantity,exported\n7,13,7:sold-12:', true],
+    ['petId,quantity,exported\n7,13,7:sold-12', false],
+    ['petId,quantity,exported\n7,13,', false],
+  ])('may do without a line break only if it cannot have been longer: %j', async (text, isTaken) => {
+    expect(
+      await rowsOf(text).then(
+        () => true,
+        () => false,
+      ),
+    ).toBe(isTaken);
+    await expect(rowsOf(text, 'line break')).rejects.toThrow('line 2: ends without a line break');
+  });
+
+  it.each([
+    ['# end', undefined],
+    ['# end,,,', undefined],
+    ['"# end 42 2026-11-25T12:00:00.000Z";;', { id: '42', at: '2026-11-25T12:00:00.000Z' }],
+  ])('may be the end mark, which may tell when the file was made: %s', async (mark, newest) => {
+    const file = new StockFile();
+    expect(await rowsOf(`${CSV}${mark}\n\n ,\n`, 'mark', file)).toHaveLength(2);
+    expect(file.newest).toEqual(newest);
+    expect(await problemsOf(`${CSV}${mark}\n9,1,sold\n`)).toEqual(['line 5: comes after the end mark in line 4']);
+  });
+
+  it.each(['# end 42', '# end 42 2026-11-25T12', '# failed,,'])(
+    'is no end mark unless it is whole: %s',
+    async (mark) => {
+      expect(await problemsOf(`${CSV}${mark}\n`)).toHaveLength(1);
+    },
+  );
+});
+
+describe('what spreadsheets do to text', () => {
+  const rows = ['1,13,available', '9912140633506421,7,sold'];
+  const lines = ['petId,quantity,status', ...rows];
+  const file = (separator: string, end: string) => lines.map((line) => line.replaceAll(',', separator) + end).join('');
+
+  it.each([
+    ['semicolons and CRLF', file(';', '\r\n')],
+    ['tabs and CR', file('\t', '\r')],
+    ['sep=', `\ufeffsep=;\r\n${file(';', '\r\n')}`],
+    ['two marks, and another case in the header', `\ufeff\ufeff${file(',', '\n').replace('petId', 'PETID')}`],
+    ['quotes', file(',', '\n').replaceAll(/\w+/g, '"$&"')],
+    ['empty rows', `,,\n${file(',', '\n').replaceAll('\n', '\n,,\n \u00a0,\u200b, \n\n"","",""\n')}`],
+    [
+      'empty columns',
+      file(',', ',,\n')
+        .replace('petId,', ',petId,')
+        .replaceAll(/^(?=[19])/gm, ' ,'),
+    ],
+    ['blanks of every kind', file(',', '\n').replaceAll(/\w+/g, ' \u00a0\u202f$&\u200b\u2060\u3000\u200e ')],
+    ['fractions of zero', file(',', '\n').replace('1,13,', '1.0,13.00,').replace(',7,', ',7.,')],
+    ['fractions of zero after a comma', file(';', '\n').replace('1;13;', '1,0;13,00;')],
+    ['exponents', file(',', '\n').replace('13', '1.3E+001').replace(',7,', ',7e0,')],
+  ])('is taken: %s', async (_, text) => {
+    expect(await rowsOf(text)).toEqual(rows.map((row) => `${row},`));
+  });
+
+  it.each([
+    ['12.000,sold', `quantity must be ${ITEM.quantity.rule}, not "12.000" (pet 5)`],
+    ['"1,234",sold', `quantity must be ${ITEM.quantity.rule}, not "1,234" (pet 5)`],
+    ['12.5,sold', `quantity must be ${ITEM.quantity.rule}, not "12.5" (pet 5)`],
+    ['7,', 'status is missing (pet 5)'],
+    ['7,sold,x', 'has a value in a column without a name'],
+    ['7', 'must have 4 fields, not 2'],
+    ...['7,"so"ld', '7,"sold', '7,="sold"'].map((fields) => [
+      fields,
+      'has a quote that does not stand around a whole field, or a line break between quotes; remove it',
+    ]),
+  ])('is refused where its meaning is in doubt: %j', async (fields, told) => {
+    expect(await problemsOf(`petId,quantity,status,\n5,${fields}\n`)).toEqual([`line 2: ${told}`]);
+  });
+
+  it.each(['9.91214063350642E+15', '9,22337203685478E+018', '9912140633506421.0', '9223372036854780000'])(
+    'may have rounded an id, which is told: %s',
+    async (petId) => {
+      const told = `line 2: petId must be ${ITEM.petId.rule}, not "${petId}"; spreadsheets keep 15 digits`;
+      expect((await problemsOf(`petId;quantity\n${petId};5\n`)).join()).toContain(told);
+    },
+  );
+});
+
+const badNumbers = ['abc', '-0', '+5', '01', '0x10', '1e-3', '1.5', '5 5', '1_000', '٣', 'NaN', '5e', '.5', '1e999'];
+const badPetIds = [...badNumbers, '9223372036854775808', '-9223372036854775809', '9'.repeat(30)];
+const badQuantities = [...badNumbers, '-1', '2147483648', '99999999999999999999'];
+const badStatuses = ['Available', 'gone', '0', 'constructor'];
+
+it.each([
+  ...badPetIds.map((petId) => ['petId', `petId,quantity,status\n${petId},5,sold\n`] as const),
+  ...badQuantities.map((quantity) => ['quantity', `petId,quantity,status\n5,${quantity},sold\n`] as const),
+  ...badStatuses.map((status) => ['status', `petId,quantity,status\n5,5,${status}\n`] as const),
+  ...['"5"', 'true', '[5]', '{}', '1.5', '-0', '9223372036854775808'].map(
+    (petId) => ['petId', `{"petId":7,"quantity":5}\n{"petId":${petId},"quantity":5,"status":"sold"}\n`] as const,
+  ),
+  ...['"5"', 'false', '[5]', '-1', '2147483648', '1e999'].map(
+    (quantity) =>
+      ['quantity', `{"petId":7,"quantity":5}\n{"petId":5,"quantity":${quantity},"status":"sold"}\n`] as const,
+  ),
+  ...['"Sold"', '1', '["sold"]'].map(
+    (status) => ['status', `[{"petId":7,"quantity":5},{"petId":5,"quantity":5,"status":${status}}]`] as const,
+  ),
+])('a wrong %s is refused: %j', async (name, text) => {
+  const [told = '', ...others] = await problemsOf(text);
+  expect(told).toMatch(new RegExp(`^(line|item) 2: ${name} must be .*, not "`));
+  expect(others).toEqual([]);
+});
+
+describe('an object of JSON', () => {
+  it('may have any space, and numbers such as 2e2', async () => {
+    const text = `[ {"status":"sold","quantity":2e2,"petId":1},\r\n{"petId":3,\n"quantity":-0.0,"status":"pend\\u0069ng"} ]\r\n`;
+    expect(await rowsOf(text)).toEqual(['1,200,sold,', '3,0,pending,']);
+  });
+
+  it.each([
+    ['[5,5,"sold"]', 'must be a JSON object'],
+    ['{"petId":5,"quantity":5', 'is not valid JSON'],
+    ['{"petId":5,"quantity":null}', 'quantity is missing (pet 5)'],
+    ['{"petId":5,"quantity":5,"name":"Rex"}', 'member "name" is unknown'],
+    ['{"petId":5,"quantity":5,"__proto__":1}', 'member "__proto__" is unknown'],
+    [
+      `{"petId":5,"quantity":5,"status":"\\u001b\\u009b${'x'.repeat(50)}"}`,
+      `status must be ${ITEM.status.rule}, not "\\u001b\ufffd${'x'.repeat(38)}…" (pet 5)`,
+    ],
+  ])('is refused: %j', async (line, told) => {
+    expect(await problemsOf(`${NDJSON}${line}\n`)).toEqual([`line 3: ${told}`]);
+  });
+});
+
+describe('a row that tells what it was made from', () => {
+  const MADE_FROM = 'petId,quantity,status,exported\n';
+
+  it.each([
+    ['7,12,available,7:available-12:', '7,12,available,same'],
+    [' 7 ,12.0,available,7:available-12: ', '7,12,available,same'],
+    ['7,13,available,7:available-12:', '7,13,available,available-12'],
+    ['7,12,sold,7:available-12:', '7,12,sold,available-12'],
+    ['7,12,sold,', '7,12,sold,new'],
+    ['7,12,sold', '7,12,sold,new'],
+    ['9912140633506420,5,sold,9912140633506421:sold-5:', '9912140633506421,5,sold,same'],
+    ['9.91214063350642E+15,6,sold,9912140633506421:sold-5:', '9912140633506421,6,sold,sold-5'],
+    ['9.91214E+15,6,sold,9912140633506421:sold-5:', '9912140633506421,6,sold,sold-5'],
+    ['9.22337203685478E+18,6,sold,9223372036854775807:sold-5:', '9223372036854775807,6,sold,sold-5'],
+    ['-9223372036854780000,6,sold,-9223372036854775808:sold-5:', '-9223372036854775808,6,sold,sold-5'],
+  ])('is known by the id in it: %s', async (row, known) => {
+    expect(await rowsOf(`${MADE_FROM}${row}\n`)).toEqual([known]);
+  });
+
+  it('may be JSON, and lack the status', async () => {
+    const members = ['', ',"exported":null', ',"exported":"7:sold-13:"', ',"exported":"7:sold-12:"'];
+    const text = members.map((exported) => `{"petId":7,"quantity":13${exported}}\n`).join('');
+    expect(await rowsOf(text)).toEqual(['', 'new', 'same', 'sold-12'].map((made) => `7,13,,${made}`));
+  });
+
+  it.each([
+    ['8,12,available,7:available-12:', 'petId is 8, but exported is of pet 7: was one column sorted alone?'],
+    ['9912140633506430,5,sold,9912140633506421:sold-5:', 'petId is 9912140633506430, but exported is of pet'],
+    [
+      '7,12,sold,7:available-12',
+      'exported must be as the export wrote it, or empty for a new pet, not "7:available-12"',
+    ],
+  ])('is refused where it fits no pet: %s', async (row, told) => {
+    expect((await problemsOf(`${MADE_FROM}${row}\n`)).join()).toContain(`line 2: ${told}`);
+  });
+});
+
+const HEADER = 'the header must be petId,quantity,status, in any order';
+
+it.each([
+  ['petId,quantity,name\n', `${HEADER}: the column "name" is unknown; remove it`],
+  ['petId,status,name\n', `${HEADER}: the column "quantity" is missing`],
+  ['petId,quantity,petId\n', `${HEADER}: the column "petId" is there twice`],
+  ...['Stock of May,,\npetId,quantity\n', '5,5,sold\n', 'petId|quantity\n', '<!DOCTYPE html>\n'].map((text) => [
+    text,
+    `the file has no stock that an import can read: its first line is no header. Save it as CSV UTF-8; ${HEADER}`,
+  ]),
+  ['{\n"petId": 1', 'the file has no stock that an import can read: its first line is no JSON. Save it as CSV UTF-8'],
+  ['', 'the file has no stock that an import can read: it is empty'],
+  ['[{"petId":1},\n{"pet', 'the JSON array is not whole, or not valid (line 2 column 6); export it again'],
+  [`${CSV}\n# failed\n`, 'line 5 says that the export failed, so pets are missing; export again'],
+  [`${CSV}${'x'.repeat(10_001)}`, 'line 4 is longer than 10000 characters'],
+])('a whole file is refused by one line: %j', async (text, told) => {
+  const problems = await problemsOf(text);
+  expect(problems).toEqual([expect.stringContaining(told)]);
+});
+
+it('problems are twenty at most, with one of each kind, and all are counted, empty lines too', async () => {
+  const rows = Array.from({ length: 40 }, (_, at) => `${at},${at === 35 ? 'x' : 5},${at < 30 ? 'gone' : 'sold'}\n`);
+  const failure = await rowsOf(`\n\npetId,quantity,status\n${rows.join('')}`).catch((error: unknown) => error);
+  const lines = (failure as Failure).message.split('\n');
+  expect(lines).toHaveLength(21);
+  expect(lines[0]).toBe('line 4: status must be one of available, pending, sold, not "gone" (pet 0)');
+  expect(lines[19]).toBe(`line 39: quantity must be ${ITEM.quantity.rule}, not "x" (pet 35)`);
+  expect(lines[20]).toBe('problems in the file, all together: 31; nothing was written');
+});
+
+it('an array may have a hundred million characters', async () => {
+  expect(await rowsOf(['[', ' '.repeat(99_999_998), ']'])).toEqual([]);
+  await expect(rowsOf(['[', ' '.repeat(99_999_999), ']'])).rejects.toThrow('longer than 100000000 characters');
+});

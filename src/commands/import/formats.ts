@@ -1,0 +1,276 @@
+import { Failure } from '../../errors/error-text.js';
+import { MEMBERS } from '../../inventory/stock-item.js';
+import { END_MARK, EXPORTED, FAILED_MARK } from '../export-marks.js';
+import { quote } from '../output.js';
+import { HEADER_RULE, notStock } from './problems.js';
+import { MAY_BE_LEFT_OUT, type Reading, readRow, type StockFile, trimBlanks } from './rows.js';
+
+const NAMES = MEMBERS.map(({ name }) => name);
+/** A JavaScript number would round them. */
+const EXACT = MEMBERS.filter(({ type }) => type === 'bigint').map(({ name }) => name);
+
+/** No sound line is longer; a file without line breaks must not gather in memory. */
+const LONGEST_LINE = 10_000;
+/** In characters: an array is held and parsed as a whole. A million pets have some 75 million. */
+const LONGEST_ARRAY = 100_000_000;
+/** Items of an array whose rows are made at once. */
+const SLICE = 10_000;
+
+const NO_END_MARK = `the end mark is missing: pets that were lost on the way would be removed; nothing was written
+Write the data with "inventory export --end-mark", or add "${END_MARK}" as its last line once it is complete`;
+const NO_LINE_BREAK = 'ends without a line break, so the rest of it may be missing';
+const MISPLACED_QUOTE =
+  'has a quote that does not stand around a whole field, or a line break between quotes; remove it';
+
+/**
+ * How lines must end, so that a cut file is not taken for a whole one: by the end mark; by a line break; or, in a file, by a
+ * line break unless the last line cannot have been longer. An array has its bracket.
+ */
+export type Ending = 'mark' | 'line break' | 'whole line';
+
+/**
+ * Gives the sound rows of a text in CSV, each with its place in front, and notes the problems of the others. The first character
+ * that is not blank tells the format: `[` a JSON array, `{` JSON in lines, any other one CSV.
+ *
+ * @throws Failure when the text has no stock, or must not be that long
+ */
+export async function* readRows(
+  text: AsyncIterable<string>,
+  ending: Ending,
+  file: StockFile,
+): AsyncGenerator<string, void, undefined> {
+  const lines = new Lines(ending, file);
+  let isArray: boolean | undefined;
+  let rest = '';
+  for await (const part of text) {
+    rest += part;
+    isArray ??= startsArray(rest);
+    if (isArray) {
+      if (rest.length <= LONGEST_ARRAY) continue;
+      throw new Failure(`the JSON array is longer than ${LONGEST_ARRAY} characters; JSON in lines can have any length`);
+    }
+    // A line break of two characters may come in two parts.
+    const whole = rest.endsWith('\r') ? rest.slice(0, -1) : rest;
+    const split = whole.split(whole.includes('\r') ? LINE_BREAK : '\n');
+    rest = (split.pop() ?? '') + rest.slice(whole.length);
+    yield split.map((line) => lines.read(line, true)).join('');
+    if (rest.length > LONGEST_LINE)
+      throw new Failure(`line ${lines.place + 1} is longer than ${LONGEST_LINE} characters`);
+  }
+  if (isArray) {
+    yield* readArray(rest, file);
+  } else {
+    const split = rest.split(LINE_BREAK);
+    yield split.map((line, at) => lines.read(line, at < split.length - 1)).join('');
+    lines.end();
+  }
+}
+
+/** Undefined while there are only blanks. */
+function startsArray(text: string): boolean | undefined {
+  const [start] = /[^\s\p{Z}\p{Cf}]/u.exec(text) ?? [];
+  return start === undefined ? undefined : start === '[';
+}
+
+const LINE_BREAK = /\r\n|[\n\r]/;
+
+/** @param reading undefined if there is no row */
+function rowOf(place: number, reading: Reading | undefined, file: StockFile): string {
+  if (typeof reading !== 'string') {
+    for (const { kind, text } of reading ?? []) file.problems.add(kind, place, text);
+    return '';
+  }
+  file.rows++;
+  return `${place},${reading}\n`;
+}
+
+/** Undefined for an empty row. */
+type LineReader = (line: string, isEnded: boolean) => Reading | undefined;
+
+class Lines {
+  place = 0;
+  private endMarkAt = 0;
+  private separator: Separator | undefined;
+  private reader: LineReader | undefined;
+
+  constructor(
+    private readonly ending: Ending,
+    private readonly file: StockFile,
+  ) {}
+
+  read(line: string, isEnded: boolean): string {
+    this.place++;
+    if (line === '') return '';
+    const mustEnd = !isEnded && this.ending !== 'whole line';
+    const mark = /^"?#/.test(line) && this.endMarkAt === 0 && !mustEnd ? MARK.exec(line) : null;
+    if (mark) {
+      this.readMark(mark);
+      return '';
+    }
+    const reading = this.reading(line, isEnded);
+    const text =
+      this.endMarkAt > 0
+        ? `comes after the end mark in line ${this.endMarkAt}`
+        : mustEnd || (!isEnded && this.mayBeCut(line))
+          ? NO_LINE_BREAK
+          : undefined;
+    return rowOf(this.place, reading && text !== undefined ? [{ kind: 'cut', text }] : reading, this.file);
+  }
+
+  end(): void {
+    if (this.endMarkAt > 0) return;
+    if (this.ending === 'mark') throw new Failure(NO_END_MARK);
+    if (!this.reader) throw notStock('it is empty');
+  }
+
+  private readMark([, mark, id, at]: RegExpExecArray): void {
+    if (mark === FAILED_MARK)
+      throw new Failure(`line ${this.place} says that the export failed, so pets are missing; export again`);
+    this.endMarkAt = this.place;
+    if (id !== undefined && at !== undefined) this.file.newest = { id, at };
+  }
+
+  /** A line that would be sound with one digit more may have had it: 567 may be the rest of 5678. */
+  private mayBeCut(line: string): boolean {
+    return typeof this.reading(`${line}0`, false) === 'string';
+  }
+
+  private reading(line: string, isEnded: boolean): Reading | undefined {
+    if (this.reader) return this.reader(line, isEnded);
+    const text = trimBlanks(line);
+    if (text.startsWith('{')) {
+      if (parseJson(text) instanceof Error) throw notStock('its first line is no JSON');
+      this.reader = (each) => (trimBlanks(each) === '' ? undefined : readItem(parseJson(each), this.file));
+      return this.reader(text, isEnded);
+    }
+    const [, named] = SEPARATOR.exec(line) ?? [];
+    if (named !== undefined && this.separator === undefined) this.separator = named as Separator;
+    else this.reader = readerOf(line, this.separator ?? separatorOf(line), this.file);
+    return undefined;
+  }
+}
+
+/** A spreadsheet adds empty columns. */
+const MARK = new RegExp(
+  String.raw`^"?(${END_MARK}|${FAILED_MARK})(?: (\d{1,18}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z))?[\s",;]*$`,
+);
+
+/** How Excel is told of the separator. */
+const SEPARATOR = /^[\ufeff"]*sep=([,;\t])[,;\t]*"?\s*$/i;
+const separatorOf = (header: string): Separator =>
+  ([',', ';', '\t'] as const).find((each) => header.includes(each)) ?? ',';
+
+/** The reader of the lines below a header, which names the columns in any order; undefined for an empty row. */
+function readerOf(header: string, separator: Separator, file: StockFile): LineReader | undefined {
+  const names = (fieldsOf(header, separator) ?? [])
+    .map(trimBlanks)
+    .map((name) => [...NAMES, EXPORTED].find((own) => own.toLowerCase() === name.toLowerCase()) ?? name);
+  if (names.length > 0 && names.every((name) => name === '')) return undefined;
+  refuseHeader(names);
+  const memberAt = NAMES.map((name) => names.indexOf(name));
+  const isLeftOut = memberAt.map((at) => at < 0);
+  const exportedAt = names.indexOf(EXPORTED);
+  file.hasExported = exportedAt >= 0;
+  const needed = names.findLastIndex((name) => NAMES.includes(name)) + 1;
+  const hasUnnamed = names.includes('');
+  const point = separator === ',' ? '.' : ',';
+  return (line, isEnded) => {
+    const fields = fieldsOf(line, separator);
+    if (!fields) return [{ kind: 'quote', text: MISPLACED_QUOTE }];
+    if (fields.length !== names.length || fields[0] === '' || hasUnnamed) {
+      if (fields.every(isBlank)) return undefined;
+      if (fields.length < needed)
+        return [{ kind: 'fields', text: `must have ${names.length} fields, not ${fields.length}` }];
+      if (fields.some((field, at) => (names[at] ?? '') === '' && !isBlank(field)))
+        return [{ kind: 'fields', text: 'has a value in a column without a name' }];
+    }
+    const exported = exportedAt < 0 ? undefined : (fields[exportedAt] ?? '');
+    if (!isEnded && exported !== undefined && isBlank(exported)) return [{ kind: 'cut', text: NO_LINE_BREAK }];
+    const reading = readRow({ members: memberAt.map((at) => fields[at] ?? ''), isLeftOut, exported, point }, file);
+    return typeof reading !== 'string' && fields.every(isBlank) ? undefined : reading;
+  };
+}
+
+const isBlank = (field: string) => trimBlanks(field) === '';
+
+/** @throws Failure when the columns are not those of stock */
+function refuseHeader(names: readonly string[]): void {
+  const refuse = (what: string, name: string) => {
+    throw new Failure(`${HEADER_RULE}: the column ${quote(name)} ${what}`);
+  };
+  if (!names.some((name) => NAMES.includes(name))) throw notStock('its first line is no header');
+  const missing = MEMBERS.find((member) => !names.includes(member.name) && !MAY_BE_LEFT_OUT.has(member));
+  if (missing) refuse('is missing', missing.name);
+  for (const [at, name] of names.entries()) {
+    if (![...NAMES, EXPORTED, ''].includes(name)) refuse('is unknown; remove it', name);
+    if (name !== '' && names.indexOf(name) !== at) refuse('is there twice', name);
+  }
+}
+
+/** The fields without the quotes around them; undefined where a quote stands elsewhere and is not doubled. */
+function fieldsOf(line: string, separator: Separator): string[] | undefined {
+  if (!line.includes('"')) return line.split(separator);
+  const found = [...`${separator}${line}`.matchAll(FIELD[separator])];
+  const length = found.reduce((sum, [text]) => sum + text.length, 0);
+  return length > line.length ? found.map(([, quoted, bare = '']) => quoted?.replaceAll('""', '"') ?? bare) : undefined;
+}
+
+/** A field behind its separator. */
+const FIELD = {
+  ',': /,(?:"((?:[^"]|"")*)"|([^",]*))(?=,|$)/gy,
+  ';': /;(?:"((?:[^"]|"")*)"|([^";]*))(?=;|$)/gy,
+  '\t': /\t(?:"((?:[^"]|"")*)"|([^"\t]*))(?=\t|$)/gy,
+};
+type Separator = keyof typeof FIELD;
+
+function* readArray(text: string, file: StockFile): Generator<string> {
+  file.unit = 'item';
+  const items = parseJson(text);
+  if (!Array.isArray(items)) {
+    const [place = ''] = / \(line \d+ column \d+\)/.exec(items instanceof Error ? items.message : '') ?? [];
+    throw new Failure(`the JSON array is not whole, or not valid${place}; export it again`);
+  }
+  for (let at = 0; at < items.length; at += SLICE) {
+    const rows = items.slice(at, at + SLICE).map((item, index) => rowOf(at + index + 1, readItem(item, file), file));
+    yield rows.join('');
+  }
+}
+
+/** An exact number stays as it is written. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text.replace(/^\ufeff+/, ''), (name, value: unknown, context?: { source: string }) =>
+      typeof value === 'number' && context && EXACT.includes(name) ? JSON.rawJSON(context.source) : value,
+    );
+  } catch (error) {
+    return error;
+  }
+}
+
+function readItem(item: unknown, file: StockFile): Reading {
+  if (item instanceof Error) return [{ kind: 'json', text: 'is not valid JSON' }];
+  if (typeof item !== 'object' || item === null || Array.isArray(item))
+    return [{ kind: 'json', text: 'must be a JSON object' }];
+  const members = item as Readonly<Record<string, unknown>>;
+  const isExported = Object.hasOwn(members, EXPORTED);
+  if (isExported) file.hasExported = true;
+  const unknown = Object.keys(members).filter((name) => !NAMES.includes(name) && name !== EXPORTED);
+  if (unknown.length > 0)
+    return unknown.map((name) => ({ kind: 'unknownMember', text: `member ${quote(name)} is unknown` }));
+  return readRow(
+    {
+      members: MEMBERS.map(({ name, json }) => textOf(members[name], json.isString)),
+      isLeftOut: NAMES.map((name) => members[name] === undefined),
+      exported: isExported ? textOf(members[EXPORTED], true) : undefined,
+      point: '.',
+    },
+    file,
+  );
+}
+
+/** A number in plain digits. A value of the wrong kind (string or not) is kept as JSON, which breaks the rule. */
+function textOf(value: unknown, isString: boolean): string {
+  if (value === undefined || value === null) return '';
+  if (isString && typeof value === 'string') return value;
+  return typeof value === 'number' ? String(value) : JSON.stringify(value);
+}

@@ -1,0 +1,139 @@
+import type { Client } from 'pg';
+import { from as copyFrom } from 'pg-copy-streams';
+import { pipeline } from 'node:stream/promises';
+import { Failure } from '../../errors/error-text.js';
+import { CHANGED_AT } from '../../history/stock-moment.js';
+import { itemTagOf, MEMBERS, NOT_UPDATED, STATE, stateList } from '../../inventory/stock-item.js';
+import { MADE, type StockFile } from './rows.js';
+
+/** What became of a pet. `removed`, `kept`: not in the file. `skipped`: its row is edited. `gone`: its row is not. */
+export const OUTCOMES = ['added', 'changed', 'removed', 'skipped', 'kept', 'gone'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+export interface Rules {
+  /** A row whose pet is not in the store is refused, added, or added although it seems to be the rounded id of another pet. */
+  readonly new: 'refuse' | 'add' | 'add-as-written';
+  /** An edited row whose pet has changed since the export is refused, or left out. */
+  readonly stale: 'refuse' | 'skip';
+  readonly missing: 'keep' | 'remove';
+}
+
+/** Begins the transaction and sends rows in CSV into a temporary table. Nothing of the stock is locked. */
+export async function loadRows(client: Client, csv: AsyncIterable<string>): Promise<void> {
+  await client.query(`
+    SET temp_buffers = '64MB';
+    BEGIN ISOLATION LEVEL READ COMMITTED;
+    SET LOCAL statement_timeout = 0; -- a file may come slowly
+    SET LOCAL work_mem = '64MB';
+    -- Where the platform has this check, it frees all locks soon after this process is killed.
+    DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
+    CREATE TEMP TABLE incoming (place bigint, ${MEMBERS.map(({ column, type }) => `${column} ${type}`).join(', ')},
+      made text COLLATE "C", lowest bigint, highest bigint) ON COMMIT DROP`);
+  await pipeline(csv, client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
+  await client.query(`SET LOCAL statement_timeout = '30min'; ANALYZE incoming (pet_id, lowest)`);
+}
+
+/** A pet keeps them where the file leaves them out; a new pet cannot do without. */
+export const NEVER_NULL = NOT_UPDATED.filter(({ holds }) => !holds(''));
+const AFTER = STATE.map((member) =>
+  NEVER_NULL.includes(member) ? `coalesce(file.${member.column}, i.${member.column})` : `file.${member.column}`,
+);
+const DIFFERS = `((${stateList('i.#')}) IS DISTINCT FROM (${AFTER.join()}))`;
+
+/** Imports take turns. */
+export async function awaitTurn(client: Client): Promise<void> {
+  await client.query(`
+    SET LOCAL lock_timeout = '1min';
+    SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0));
+    SET LOCAL lock_timeout = '3s';
+    SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
+}
+
+/**
+ * Decides in a temporary table what becomes of each pet that changes. With `locks`, it locks each of these rows before it reads
+ * the state, so that no other writer changes the row before the transaction ends.
+ */
+export async function planMerge(
+  client: Client,
+  rules: Rules,
+  file: StockFile,
+  locks: boolean,
+): Promise<{ counts: Counts; tellsTime: boolean }> {
+  const locking = (lock: string) => (locks ? `FOR ${lock} OF i` : '');
+  const stale = rules.stale === 'skip' ? 'skipped' : 'stale';
+  if (file.hasExported) await client.query(`UPDATE incoming SET made = '${MADE.new}' WHERE made IS NULL`);
+  await client.query(`
+    CREATE TEMP TABLE planned ON COMMIT DROP AS
+    SELECT file.place, i.pet_id, ${stateList('i.# AS #_before')}, ${AFTER.map((sql, at) => `${sql} AS ${STATE[at]?.column}_after`).join()},
+           CASE WHEN made <> ${itemTagOf('i')} THEN made END AS made,
+           CASE WHEN made IS NULL OR made = ${itemTagOf('i')} THEN 'changed' ELSE '${stale}' END AS outcome
+      FROM inventory_item i JOIN incoming file USING (pet_id)
+     WHERE made IS DISTINCT FROM '${MADE.unedited}' AND (made IS NOT NULL OR ${DIFFERS})
+     ORDER BY i.pet_id ${locking('NO KEY UPDATE')};
+    -- A statement of its own: it sees what went while the one before waited for locks.
+    INSERT INTO planned (place, pet_id, ${stateList('#_after')}, made, outcome)
+    SELECT place, pet_id, ${stateList()}, made,
+           CASE WHEN made = '${MADE.unedited}' THEN 'gone' WHEN made IS NULL OR made = '${MADE.new}' THEN 'added' ELSE '${stale}' END
+      FROM incoming file
+     WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) ORDER BY pet_id`);
+  const tellsTime = rules.missing === 'remove' && (await planRemoval(client, file, locking('UPDATE')));
+  const counts = await countPlanned(client);
+  // The statements that join the plan with the stock need the statistics.
+  if (counts['changed'] || counts['removed'] || counts['kept']) await client.query('ANALYZE planned (pet_id, outcome)');
+  if (file.hasExported) await refuseMissed(client, counts);
+  return { counts, tellsTime };
+}
+
+/**
+ * @returns whether the file tells when it was made; then what came or changed later is kept
+ * @throws Failure when the change that it tells of was pruned: later changes cannot be told from earlier ones
+ */
+async function planRemoval(client: Client, { newest }: StockFile, locking: string): Promise<boolean> {
+  await client.query(`
+    INSERT INTO planned (pet_id, ${stateList('#_before')}, outcome)
+    SELECT i.pet_id, ${stateList('i.#')}, 'removed' FROM inventory_item i
+     WHERE NOT EXISTS (SELECT FROM incoming file WHERE file.pet_id = i.pet_id) ORDER BY i.pet_id ${locking}`);
+  if (!newest) return false;
+  const { rows } = await client.query<{ isSame: boolean | null; isPruned: boolean }>(
+    `SELECT (SELECT ${CHANGED_AT} = $2 FROM stock_change WHERE id = $1) AS "isSame",
+            $1 <= (SELECT max(last_id) FROM stock_change_pruned) AS "isPruned"`,
+    [newest.id, newest.at],
+  );
+  const [{ isSame, isPruned }] = rows as [(typeof rows)[number]];
+  if (isSame === null && isPruned)
+    throw new Failure(
+      `the history no longer has change ${newest.id}, which the end mark names: it was pruned. Export again; or, to remove all pets that the file lacks, also those that came later, take id and time out of the end mark`,
+    );
+  if (!isSame) return false;
+  await client.query(
+    `UPDATE planned SET outcome = 'kept'
+      WHERE outcome = 'removed' AND $1 < (SELECT max(id) FROM stock_change AS change WHERE change.pet_id = planned.pet_id)`,
+    [newest.id],
+  );
+  return true;
+}
+
+/** How many pets each outcome has. */
+export type Counts = Readonly<Record<string, number>>;
+
+async function countPlanned(client: Client): Promise<Counts> {
+  const { rows } = await client.query<{ outcome: string; count: number }>(
+    'SELECT outcome, count(*)::integer AS count FROM planned GROUP BY outcome',
+  );
+  return Object.fromEntries(rows.map(({ outcome, count }) => [outcome, count]));
+}
+
+/**
+ * While the import waits for the lock of a pet, its holder may remove the pet and add it again. The first statement then misses
+ * the old row, and the second sees the new one.
+ *
+ * @throws Failure when this happened to the pet of an edited row
+ */
+async function refuseMissed(client: Client, counts: Counts): Promise<void> {
+  const { rows } = await client.query<{ edited: number }>(
+    `SELECT count(*)::integer AS edited FROM incoming WHERE made <> '${MADE.unedited}'`,
+  );
+  const { changed = 0, stale = 0, skipped = 0, added = 0 } = counts;
+  if (rows[0]?.edited !== changed + stale + skipped + added)
+    throw new Failure('another transaction was in the way; nothing was written, try again');
+}

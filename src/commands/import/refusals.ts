@@ -1,0 +1,98 @@
+import type { Client } from 'pg';
+import { Failure } from '../../errors/error-text.js';
+import { itemTagOf } from '../../inventory/stock-item.js';
+import { EXPORTED } from '../export-marks.js';
+import { type Counts, NEVER_NULL, type Rules } from './plan.js';
+import { Problems, TOLD } from './problems.js';
+import { waysFrom } from './rounding.js';
+import { MADE, ROUNDED, type StockFile } from './rows.js';
+
+type Row = Readonly<Record<string, string | null>>;
+
+/** Adds the first rows of a statement in the order of their places, and the count of all. */
+async function addRows(client: Client, problems: Problems, kind: string, sql: string, words: (row: Row) => string) {
+  const text = `SELECT *, (count(*) OVER ())::integer AS total FROM (${sql}) AS problem ORDER BY place LIMIT ${TOLD}`;
+  const { rows } = await client.query<Row & { place: string; total: number }>(text);
+  const others = (rows[0]?.total ?? 0) - rows.length;
+  for (const [at, row] of rows.entries()) problems.add(kind, row.place, words(row), at === 0 ? 1 + others : 1);
+}
+
+/** @throws Failure with the problems of the file, and with rows of one pet */
+export async function refuseProblems(client: Client, { problems, unit }: StockFile): Promise<void> {
+  // A sort finds them: a join would cost seconds with a million pets.
+  const twice = `SELECT * FROM (SELECT place, lowest, min(place) OVER (PARTITION BY pet_id) AS first FROM incoming) AS pet WHERE place > first`;
+  await addRows(client, problems, 'twice', twice, ({ first, lowest }) => {
+    return `petId is the same as in ${unit} ${first}${lowest === null ? '' : `; ${ROUNDED}`}`;
+  });
+  problems.refuse(unit);
+}
+
+/** Whether a pet to add lacks a member that is never null. */
+const IS_INCOMPLETE = NEVER_NULL.map(({ column }) => `${column}_after IS NULL`).join(' OR ');
+const NEEDED = NEVER_NULL.map(({ name }) => name).join(' and ');
+
+/** @throws Failure with the rows whose pets are not what the file takes them for; nothing was written */
+export async function refusePlanned(client: Client, rules: Rules, file: StockFile, counts: Counts): Promise<void> {
+  const { added = 0, stale = 0 } = counts;
+  if (file.rows === 0 && rules.missing === 'remove') throw new Failure('the file has no pet; it would remove them all');
+  const { rows: pets } = await client.query('SELECT FROM inventory_item LIMIT 1');
+  const isEmpty = pets.length === 0;
+  if (isEmpty && file.hasExported)
+    throw new Failure(
+      `the store has no pets, so the file was made from another one; remove the column "${EXPORTED}" to add them`,
+    );
+  if (!isEmpty) await refuseRounded(client, rules, file, added);
+  const problems = new Problems();
+  const add = (kind: string, condition: string, words: (row: Row) => string) => {
+    const sql = `SELECT place, pet_id, made, ${STATE_TAG} AS tag FROM planned WHERE ${condition}`;
+    return addRows(client, problems, kind, sql, (row) => `pet ${row['pet_id']} ${words(row)}`);
+  };
+  if (added > 0 && rules.new === 'refuse' && !isEmpty)
+    await add('unknown', `outcome = 'added'`, () => 'is not in the store');
+  else if (added > 0)
+    await add('incomplete', `outcome = 'added' AND (${IS_INCOMPLETE})`, () => `is new and has no ${NEEDED}`);
+  if (stale > 0) await add('stale', `outcome = 'stale'`, staleWords);
+  problems.refuse(file.unit);
+}
+
+export const STATE_TAG = itemTagOf('planned', '_before');
+
+export const staleWords = ({ made, tag }: Row) =>
+  `${made === MADE.new ? `has an empty ${EXPORTED}, as a new pet` : `was ${made} when the file was made`}, and is ${tag ?? 'gone'} now`;
+
+/**
+ * Refuses rows whose id may be the rounded id of a pet that the store has and the file lacks: a new pet, unless it is to be added
+ * as written; and a pet of the store, if the same rounding leaves all ids of the file as they are.
+ */
+async function refuseRounded(client: Client, rules: Rules, file: StockFile, added: number): Promise<void> {
+  const judgesNew = added > 0 && rules.new !== 'add-as-written';
+  const judgesPresent = !file.hasExported && file.ways !== 0;
+  if (file.maybeRounded === 0 || !(judgesNew || judgesPresent)) return;
+  const problems = new Problems();
+  await client.query(`
+    SET LOCAL cursor_tuple_fraction = 1;
+    DECLARE pair NO SCROLL CURSOR FOR
+    SELECT place, file.pet_id, own.pet_id AS other, is_present
+      FROM incoming file
+     CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) AS is_present) AS store
+      JOIN inventory_item own ON own.pet_id BETWEEN lowest AND highest AND own.pet_id <> file.pet_id
+     WHERE lowest IS NOT NULL AND CASE WHEN is_present THEN ${judgesPresent} ELSE ${judgesNew} END
+       AND NOT EXISTS (SELECT FROM incoming other WHERE other.pet_id = own.pet_id)
+     ORDER BY place, own.pet_id`);
+  let last = '';
+  for (;;) {
+    const { rows } = await client.query<{ place: string; pet_id: string; other: string; is_present: boolean }>(
+      'FETCH 10000 FROM pair',
+    );
+    if (rows.length === 0) break;
+    for (const { place, pet_id, other, is_present } of rows) {
+      const ways = place === last ? 0 : waysFrom(BigInt(other), BigInt(pet_id));
+      if ((is_present ? ways & file.ways : ways) === 0) continue;
+      last = place;
+      const text = `petId ${pet_id} may be the rounded id of pet ${other}, which the store has and the file lacks: ${ROUNDED}`;
+      problems.add(is_present ? 'rounded, present' : 'rounded', place, text);
+    }
+  }
+  await client.query('CLOSE pair');
+  problems.refuse(file.unit);
+}

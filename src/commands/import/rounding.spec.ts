@@ -1,0 +1,35 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { isRoundedFrom, reachOf, waysFrom } from './rounding.js';
+
+const LONG = 10n ** 15n;
+const petId = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).filter((id) => id > LONG || id < -LONG);
+
+it('knows what programs make of an id, and how far away it may lie', () => {
+  fc.assert(
+    fc.property(petId, fc.integer({ min: 15, max: 17 }), (id, digits) => {
+      const sign = id < 0n ? '-' : '';
+      const text = id.toString().slice(sign.length);
+      for (const written of [
+        `${sign}${text.slice(0, digits).padEnd(text.length, '0')}`,
+        new Intl.NumberFormat('en', { maximumSignificantDigits: digits, useGrouping: false }).format(id),
+        String(BigInt(Number(id))),
+        String(Number(id)),
+      ]) {
+        const rounded = BigInt(written);
+        expect(waysFrom(id, rounded)).not.toBe(0);
+        expect(isRoundedFrom(written, written, id)).toBe(true);
+        const distance = rounded > id ? rounded - id : id - rounded;
+        expect(reachOf(rounded, waysFrom(rounded, rounded)) >= distance).toBe(true);
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+it.each([9912140633506422n, 9912140633506419n, 99121406335064n])(
+  'takes %d for no rounded 9912140633506421',
+  (other) => {
+    expect(waysFrom(9912140633506421n, other)).toBe(0);
+  },
+);

@@ -1,0 +1,146 @@
+import { itemTag, ITEM, MEMBERS, NOT_UPDATED } from '../../inventory/stock-item.js';
+import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock.limits.js';
+import { EXPORTED } from '../export-marks.js';
+import { quote } from '../output.js';
+import { Problems, type Unit } from './problems.js';
+import { ALL_WAYS, isRoundedFrom, reachOf, waysFrom } from './rounding.js';
+
+/** What spreadsheets do to ids, and what helps. */
+export const ROUNDED =
+  'spreadsheets keep 15 digits, and some programs 16; write the id as text, or edit a file of "inventory export --editable"';
+
+/** What is known of a file once it is read, besides its rows. */
+export class StockFile {
+  unit: Unit = 'line';
+  /** How many are sound. */
+  rows = 0;
+  readonly problems = new Problems();
+  /** Whether rows tell what they were made from. */
+  hasExported = false;
+  /** The newest change that the export had, by the end mark. */
+  newest?: { readonly id: string; readonly at: string };
+  /** The ways of rounding that change no id of the file, so that a program may have used them on it. */
+  ways = ALL_WAYS;
+  /** How many rows have an id that some way may have made of another one. */
+  maybeRounded = 0;
+}
+
+/** What `exported` makes of a row: it is new, or unedited. Otherwise it was made from the state that an item tag names. */
+export const MADE = { new: 'new', unedited: 'same' } as const;
+
+/** If a file leaves them out, a pet of the store keeps its own. */
+export const MAY_BE_LEFT_OUT = new Set(MEMBERS.filter((member) => NOT_UPDATED.includes(member) || member.holds('')));
+
+export interface Fault {
+  readonly kind: string;
+  readonly text: string;
+}
+/** A sound row in CSV: the members, {@link MADE}, and between which ids the pets lie that its id may be rounded from. */
+export type Reading = string | readonly Fault[];
+
+/** As texts, in the order of the members; empty where one is missing. */
+export interface Written {
+  readonly members: readonly string[];
+  readonly isLeftOut: readonly boolean[];
+  /** Undefined where the row has no such column or member. */
+  readonly exported: string | undefined;
+  readonly point: '.' | ',';
+}
+
+/** Reads strictly first, because nearly all rows are sound. */
+export function readRow({ members, isLeftOut, exported, point }: Written, file: StockFile): Reading {
+  const isSound = (texts: readonly string[]) =>
+    MEMBERS.map(
+      (member, at) => member.holds(texts[at] ?? '') || (isLeftOut[at] === true && MAY_BE_LEFT_OUT.has(member)),
+    );
+  let texts = members;
+  let sound = isSound(texts);
+  const bare = sound.includes(false) ? members.map(trimBlanks) : members;
+  if (bare !== members) {
+    texts = bare.map((text, at) => (MEMBERS[at]?.json.isString ? text : plainDigits(text, point)));
+    sound = isSound(texts);
+  }
+  const [written = ''] = bare;
+  const [petId = '', quantity = '', status = ''] = texts;
+  const origin = exported === undefined ? undefined : originOf(exported);
+  const faults: Fault[] = [];
+  if (typeof origin === 'object' && (petId === origin.petId || isRoundedFrom(written, petId, BigInt(origin.petId)))) {
+    texts = [origin.petId, ...texts.slice(1)];
+    sound[0] = true;
+  } else if (typeof origin === 'object' && sound[0]) {
+    const text = `petId is ${petId}, but ${EXPORTED} is of pet ${origin.petId}: was one column sorted alone? For a new pet, leave ${EXPORTED} empty`;
+    faults.push({ kind: 'sorted', text });
+  } else if (written !== petId && hasManyDigits(petId)) sound[0] = false;
+  const whose = sound[0] ? ` (pet ${texts[0]})` : '';
+  if (sound.includes(false))
+    for (const [at, member] of MEMBERS.entries())
+      if (!sound[at]) faults.push({ kind: member.name, text: `${ruleOf(member, bare[at] ?? '')}${whose}` });
+  if (origin === 'broken') {
+    const rule = `${EXPORTED} must be as the export wrote it, or empty for a new pet`;
+    faults.push({ kind: EXPORTED, text: `${rule}, not ${quote(exported ?? '')}${whose}` });
+  }
+  if (faults.length > 0) return faults;
+  const made =
+    typeof origin !== 'object' ? origin : isUnedited(origin.tag, quantity, status) ? MADE.unedited : origin.tag;
+  return `${texts.map(csvField).join()},${made ?? ''},${typeof origin === 'object' ? ',' : rangeOf(petId, file)}`;
+}
+
+function ruleOf({ name, rule }: (typeof MEMBERS)[number], text: string): string {
+  if (text === '') return `${name} is missing`;
+  const hint = name === ITEM_ID && hasManyDigits(text) ? `; ${ROUNDED}` : '';
+  return `${name} must be ${rule}, not ${quote(text)}${hint}`;
+}
+const [{ name: ITEM_ID }] = MEMBERS as [(typeof MEMBERS)[number]];
+
+/** Whether a text may have lost digits to rounding. */
+export const hasManyDigits = (text: string) => /^-?\d{16}|^[-\d.,]+e/i.test(text);
+
+/** What {@link EXPORTED} says of a row. */
+function originOf(exported: string): { petId: string; tag: string } | typeof MADE.new | 'broken' {
+  const text = trimBlanks(exported);
+  if (text === '') return MADE.new;
+  const [, petId = '', tag = ''] = /^([^:]+):([^:]+):$/.exec(text) ?? [];
+  const at = tag.lastIndexOf('-');
+  const isTag = ITEM.status.holds(tag.slice(0, Math.max(0, at))) && ITEM.quantity.holds(tag.slice(at + 1));
+  return isPetId(petId) && isTag ? { petId, tag } : 'broken';
+}
+
+/** Whether a row still says what its tag says. @param status empty where the row leaves it out */
+function isUnedited(tag: string, quantity: string, status: string): boolean {
+  return status === '' ? tag.endsWith(`-${quantity}`) : tag === itemTag({ quantity, status });
+}
+
+function rangeOf(petId: string, file: StockFile): string {
+  if (petId.length < 16) return ',';
+  const id = BigInt(petId);
+  const ways = waysFrom(id, id);
+  file.ways &= ways;
+  const reach = reachOf(id, ways);
+  if (reach === 0n) return ',';
+  file.maybeRounded++;
+  const [lowest, highest] = [id - reach, id + reach];
+  return `${lowest < MIN_PET_ID ? MIN_PET_ID : lowest},${highest > MAX_PET_ID ? MAX_PET_ID : highest}`;
+}
+
+/** Blanks of any kind, also invisible ones of web pages and word processors. */
+const AROUND = /^[\s\p{Z}\p{Cf}]+|[\s\p{Z}\p{Cf}]+$/gu;
+export const trimBlanks = (text: string) => text.replace(AROUND, '');
+
+/**
+ * A whole number that is written with a fraction of zero or an exponent, in plain digits. Any other text stays as it is; so does
+ * `12.000`, which is 12 for some people and 12000 for others.
+ */
+function plainDigits(text: string, point: '.' | ','): string {
+  const [, sign, whole, dot, fraction = '', exponent] =
+    /^(-?)(0|[1-9]\d*)(?:([.,])(\d*))?(?:e([+-]?\d{1,3}))?$/i.exec(text) ?? [];
+  if (whole === undefined || (dot ?? point) !== point || (dot ?? exponent) === undefined) return text;
+  if (fraction.length === 3 && exponent === undefined && /^[1-9]\d{0,2}$/.test(whole)) return text;
+  const shift = Number(exponent ?? 0) - fraction.length;
+  const digits = BigInt(whole + fraction);
+  const unit = 10n ** BigInt(Math.abs(shift));
+  if (shift < 0 && digits % unit !== 0n) return text;
+  const size = shift < 0 ? digits / unit : digits * unit;
+  return String(sign ? -size : size);
+}
+
+const csvField = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);

@@ -1,0 +1,76 @@
+import type { Client } from 'pg';
+import { NOT_AS_ASKED } from '../../database/database-failure.js';
+import { Failure } from '../../errors/error-text.js';
+import { STATE, stateList } from '../../inventory/stock-item.js';
+import type { Counts } from './plan.js';
+import { TOLD, type Unit } from './problems.js';
+
+/** What the history says of an import. */
+interface Author {
+  readonly changedBy: string;
+  readonly reason: string | undefined;
+}
+
+/**
+ * Writes what is planned, with a history row for each pet. Readers never wait; a writer waits only for a pet that changes. Adds
+ * pets by id, so that lists find them on disk in that order.
+ *
+ * @throws Failure when a trigger changed a row or kept it back
+ */
+export async function writePlanned(client: Client, counts: Counts, author: Author, unit: Unit): Promise<void> {
+  const outcomes = WRITTEN.filter((outcome) => (counts[outcome] ?? 0) > 0);
+  if (outcomes.length === 0) return;
+  const { rows } = await client.query<{ place: string | null; pet_id: string; total: number }>(writeOf(outcomes), [
+    author.changedBy,
+    author.reason,
+  ]);
+  const [first] = rows;
+  if (!first) return;
+  const told = rows.map(
+    ({ place, pet_id }) => `${place === null ? '' : `${unit} ${place}: `}pet ${pet_id}: ${NOT_AS_ASKED}`,
+  );
+  throw new Failure(
+    `${told.join('\n')}\npets that a trigger concerns, all together: ${first.total}; nothing was written`,
+  );
+}
+
+/** SQL that writes the pets of an outcome, and returns what the table took. */
+const WRITES = {
+  changed: `
+    UPDATE inventory_item i SET ${stateList('# = planned.#_after')} FROM planned
+     WHERE planned.outcome = 'changed' AND i.pet_id = planned.pet_id
+    RETURNING i.pet_id, ${stateList('i.#')}`,
+  added: `
+    INSERT INTO inventory_item (pet_id, ${stateList()})
+    SELECT pet_id, ${stateList('#_after')} FROM planned WHERE outcome = 'added'
+    RETURNING pet_id, ${stateList()}`,
+  removed: `
+    DELETE FROM inventory_item i USING planned WHERE planned.outcome = 'removed' AND i.pet_id = planned.pet_id
+    RETURNING i.pet_id, ${STATE.map(({ type }) => `NULL::${type}`).join()}`,
+};
+const WRITTEN = Object.keys(WRITES) as (keyof typeof WRITES)[];
+
+const historyOf = (row: string) => `${row}.pet_id, ${stateList(`${row}.#_before, ${row}.#_after`)}`;
+
+/** Each outcome costs a reading of the plan, even if no pet has it. */
+function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
+  const isWritten = `outcome IN ('${outcomes.join("', '")}')`;
+  return `
+  WITH ${outcomes.map((outcome) => `${outcome} (pet_id, ${stateList()}) AS (${WRITES[outcome]})`).join(', ')},
+  recorded AS (
+    INSERT INTO stock_change (pet_id, ${stateList('#_before')}, ${stateList('#_after')}, changed_at, changed_by, reason)
+    SELECT pet_id, ${stateList('#_before')}, ${stateList('#_after')}, statement_timestamp(), $1, $2
+      FROM planned WHERE ${isWritten}
+    RETURNING pet_id, ${stateList('#_before, #_after')}),
+  written AS (${outcomes.map((outcome) => `TABLE ${outcome}`).join(' UNION ALL ')})
+  SELECT place, pet_id, (count(*) OVER ())::integer AS total
+    FROM planned LEFT JOIN (SELECT true AS is_written, * FROM written) AS written USING (pet_id)
+         LEFT JOIN recorded USING (pet_id)
+   WHERE ${isWritten}
+     -- Without a trigger that could have changed them, the rows are not compared.
+     AND EXISTS (SELECT FROM pg_trigger WHERE tgenabled <> 'D' AND (tgrelid = 'inventory_item'::regclass AND tgtype & 3 = 3
+                                                                   OR tgrelid = 'stock_change'::regclass AND tgtype & 7 = 7))
+     AND (is_written IS NULL OR (${stateList()}) IS DISTINCT FROM (${stateList('planned.#_after')})
+          OR (${historyOf('recorded')}) IS DISTINCT FROM (${historyOf('planned')}))
+   ORDER BY place, pet_id LIMIT ${TOLD}`;
+}
