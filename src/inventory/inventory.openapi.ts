@@ -6,7 +6,7 @@ import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './inventory.dto.js';
 import { ENTITY_TAG_LIST, IF_MATCH_RULE } from './inventory.pipes.js';
-import { SAFE_NAME } from './stock.limits.js';
+import { LONGEST_NAME, SAFE_NAME } from './stock.limits.js';
 
 const EXAMPLE_LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const EXAMPLE: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };
@@ -85,14 +85,14 @@ with a suffix never matches. A proxy that compresses makes such tags of \`ETag\`
       required: false,
       description: `Names this update, such as a new UUID. For at least a day, a repetition with the same key, pet, quantity and
 \`If-Match\` writes nothing and gets the first response again. It belongs to the API key; a refused update leaves it free.`,
-      schema: { type: 'string', pattern: SAFE_NAME.source },
+      schema: { type: 'string', pattern: SAFE_NAME.source, maxLength: LONGEST_NAME + 2 }, // with quotes
     }),
     ApiHeader({
       name: 'Change-Reason',
       required: false,
       description: `Why the quantity changes, such as \`new-arrival\`, \`return\` or \`adjustment\`. The history keeps it. A repetition may leave
 it out: the first reason stays.`,
-      schema: { type: 'string', pattern: SAFE_NAME.source },
+      schema: { type: 'string', pattern: SAFE_NAME.source, maxLength: LONGEST_NAME },
       example: 'new-arrival',
     }),
     ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),

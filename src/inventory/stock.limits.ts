@@ -16,8 +16,9 @@ export function isPetId(text: string): boolean {
 }
 
 /** The form of what a client adds to the history. */
-export const SAFE_NAME = /^[A-Za-z0-9_-]{1,64}$/;
+export const LONGEST_NAME = 64;
+export const SAFE_NAME = new RegExp(`^[A-Za-z0-9_-]{1,${LONGEST_NAME}}$`);
 
 /** One that looks like an API key would go into the history. */
 export const isSafeName = (text: string) => SAFE_NAME.test(text) && !holdsKey(text);
-export const SAFE_NAME_RULE = '1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key';
+export const SAFE_NAME_RULE = `1 to ${LONGEST_NAME} of the characters A-Z, a-z, 0-9, _ and -, and no API key`;
