@@ -124,9 +124,9 @@ describe('failureOf tells outcome and words of', () => {
     ],
     [
       'a host that Prisma cannot reach',
-      ofPrisma(adapterError({ kind: 'DatabaseNotReachable' })),
+      ofPrisma(adapterError({ kind: 'DatabaseNotReachable', host: 'db', port: 5432 })),
       'unknown',
-      'the database cannot be reached: there is no such host, or nothing listens there; check DATABASE_URL',
+      'the database cannot be reached: no such host, or nothing listens at db:5432; check DATABASE_URL',
     ],
     ['the reason that Prisma has', ofPrisma(adapterError({ kind: 'x', reason: 'odd' })), 'unknown', 'odd (x)'],
     ['an unknown error', failure('\nodd\nmore'), 'unknown', 'odd'],

@@ -151,7 +151,7 @@ const KINDS: readonly Kind[] = [
   [
     /^DatabaseNotReachable\n(.*)/,
     'unknown',
-    'the database cannot be reached: there is no such host, or nothing listens there; check DATABASE_URL',
+    'the database cannot be reached: no such host, or nothing listens at $1; check DATABASE_URL',
   ],
   [/^E(?:AI_)?[A-Z]+\n(.*)/, 'unknown', 'the database cannot be reached: $1; check DATABASE_URL'],
 ];
@@ -218,8 +218,8 @@ function rootOf({ code, message, where, meta, errors, cause }: ErrorFacts): Erro
   const inner = meta?.driverAdapterError ?? errors?.[0] ?? cause;
   if (inner instanceof Error) return rootOf(inner);
   if (typeof inner !== 'object' || inner === null) return { code, message, where };
-  const { originalCode, kind, originalMessage, reason } = inner as Record<string, string | undefined>;
-  const told = originalMessage ?? reason ?? message;
+  const { originalCode, kind, originalMessage, reason, host, port } = inner as Record<string, string | undefined>;
+  const told = originalMessage ?? reason ?? (host === undefined ? message : [host, port].filter(Boolean).join(':'));
   return { code: originalCode ?? kind, message: told, where: told.split(CONTEXT)[1] };
 }
 

@@ -24,6 +24,7 @@ import type { StockList } from './stock-list.js';
  * - The stock and its history change in one transaction, and the status stays (test: updates). They change to what was asked, or
  *   the update fails alone, with RefusedValue; but `FastInventoryService` does not notice that a trigger rewrote a history row
  *   (test: refused-values).
+ * - While the tables lack a column, or the role a right, nothing is written (test: unusable-tables).
  * - Where a rewrite rule makes PostgreSQL refuse the statement, no update is made (test: rewrite-rules).
  * - An update whose pet has none of the tags in `ifMatch` fails, and writes nothing (tests: conditions, random-updates).
  * - A repetition with the same `idempotencyKey` writes nothing, and resolves as the first update did (tests: repetitions,

@@ -3,6 +3,7 @@ import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } f
 import { bootstrapKey } from '../auth/api-key.store.js';
 import { KeyCheck } from '../auth/key-check.js';
 import { failureOf, NOT_NEWEST } from '../database/database-failure.js';
+import { byDeadline } from '../database/deadline.js';
 import { functionFault, pendingMigrations } from '../migrations/migrations.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { Failure } from '../errors/error-text.js';
@@ -11,6 +12,13 @@ import { Log } from './log.js';
 
 /** No such table: the database may be a new one, without migrations and the bootstrap key. */
 const UNDEFINED_TABLE = '42P01';
+/** A GRANT for each right that lists and updates need and the role lacks; NULL without any. The key check finds its own. */
+const MISSING_RIGHTS = `
+  SELECT string_agg(format('GRANT %s ON %s TO %I', privilege, name, current_user), '; ') AS grants
+    FROM (VALUES ('inventory_item', 'SELECT'), ('inventory_item', 'UPDATE'), ('stock_change', 'SELECT'), ('stock_change', 'INSERT'))
+         AS needed (name, privilege)
+   WHERE NOT has_any_column_privilege(to_regclass(name), privilege)`;
+
 const CHECK_AGAIN_AFTER_MS = 500;
 const CHECKED_WITHIN_MS = 1_000;
 
@@ -66,10 +74,12 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   async #judge(): Promise<string | undefined> {
+    const deadline = performance.now() + CHECKED_WITHIN_MS;
     let failure: string | undefined;
     try {
       if (!this.prisma.isPrepared) await this.#prepare();
-      else await this.keyCheck.isAnswered(performance.now() + CHECKED_WITHIN_MS);
+      else await this.keyCheck.isAnswered(deadline);
+      await this.#lookForRights(deadline);
     } catch (error) {
       const { code, words } = failureOf(error);
       if (code === UNDEFINED_TABLE) this.prisma.isPrepared = false;
@@ -81,6 +91,14 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
       else this.log.warn(`not ready: ${failure}`);
     }
     return failure;
+  }
+
+  /** A busy pool does not make the service unready. */
+  async #lookForRights(deadline: number): Promise<void> {
+    const query = this.prisma.$queryRawUnsafe<[{ grants: string | null }]>(MISSING_RIGHTS);
+    const [{ grants }] = await byDeadline(deadline, query).catch(() => [{ grants: null }] as const);
+    if (grants !== null)
+      throw new Failure(`the role of DATABASE_URL lacks rights; run, as the owner of the tables: ${grants}`);
   }
 
   async #prepare(): Promise<void> {

@@ -103,7 +103,10 @@ describe('inventory', () => {
         'mysql://a:hunter2@b/c',
         /^error: DATABASE_URL is no address of one PostgreSQL server: its beginning cannot be read; .+\n$/,
       ],
-      ['postgresql://a:hunter2@127.0.0.1:1/x', /^error: the database cannot be reached: .+\n$/],
+      [
+        'postgresql://a:hunter2@127.0.0.1:1/x',
+        /^error: the database cannot be reached: .+127\.0\.0\.1:1; check DATABASE_URL\n$/,
+      ],
       [silentUrl, /^error: the database did not answer in time; .+\n$/],
       [nobody.href, /^error: .*nobody.*\n$/],
     ];

@@ -31,6 +31,14 @@ it('a role learns that the tables belong to another one, also when it may use al
   await grant('TABLES');
   await store.sql(`GRANT CREATE ON SCHEMA public TO ${role}`); // as the owner of the database
   await service.becomesReady();
+  await store.sql(`REVOKE UPDATE ON inventory_item FROM ${role}`);
+  expect(await service.health('ready')).toBe(503);
+  const mended = `GRANT UPDATE ON inventory_item TO ${role}`;
+  await service.line(
+    ({ msg }) => msg === `not ready: the role of DATABASE_URL lacks rights; run, as the owner of the tables: ${mended}`,
+  );
+  await store.sql(mended);
+  await service.becomesReady();
   const sequence = theirs('permission denied for sequence stock_change_id_seq');
   expect(await inventory(url, ['migrate'])).toEqual(failed(sequence));
 });

@@ -15,6 +15,9 @@ export type UpdateOutcome =
   | { readonly outcome: 'absent' }
   | { readonly outcome: 'busy' };
 
+const HELD = 'someone else holds the row';
+const HELD_FOR_CLIENTS = 'Another transaction holds this pet at the moment; nothing was written.';
+
 /** Repeats an update that surely was not applied until its deadline, and makes an Error of what refuses it. */
 export async function untilApplied(
   { mismatch }: Pick<QuantityUpdate, 'mismatch'>,
@@ -23,11 +26,13 @@ export async function untilApplied(
 ): Promise<Updated> {
   const unlessBusy = async () => {
     const result = await attempt();
-    if (result.outcome === 'busy') throw new NotApplied('someone else holds the row');
+    if (result.outcome === 'busy') throw new NotApplied(HELD);
     return result;
   };
   const result = await untilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {
-    throw writeFailure(error);
+    const failure = writeFailure(error);
+    if ((failure as Error).message !== HELD) throw failure;
+    throw new ApiError('service_unavailable', HELD_FOR_CLIENTS, {}, failure);
   });
   switch (result.outcome) {
     case 'done':

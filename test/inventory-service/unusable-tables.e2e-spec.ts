@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createDatabase } from '../support/database.ts';
+import { ask } from '../support/http-client.ts';
+import type { TestService } from '../support/service.ts';
+import { atTestEnd } from '../support/test-end.ts';
+import { setQuantity } from '../support/updates.ts';
+import { eachService } from './services.ts';
+
+eachService(({ isPooled, start }) => {
+  describe.skipIf(isPooled)('while the service cannot use the tables', () => {
+    let service: TestService;
+    const role = `clerk_${randomUUID().replaceAll('-', '')}`;
+
+    beforeAll(async () => {
+      const database = await createDatabase();
+      await database.sql(
+        `CREATE ROLE ${role} LOGIN PASSWORD 'clerk'; GRANT ALL ON ALL TABLES IN SCHEMA public TO ${role}`,
+      );
+      await atTestEnd(() => database.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`));
+      const DATABASE_URL = Object.assign(new URL(database.url), { username: role, password: 'clerk' }).href;
+      service = await start({ databaseUrl: database.url, settings: { DATABASE_URL } });
+    });
+    beforeEach(() => service.stock([1, 1]));
+
+    const publicText = async (target: string) => (await ask(service.port, { target })).text;
+
+    it.each([
+      ['SELECT ON inventory_item', 503],
+      ['UPDATE ON inventory_item', 200],
+      ['INSERT ON stock_change', 200],
+    ])('its role lacks %s: requests fail at once, and it is not ready', async (right, listStatus) => {
+      await service.sql(`REVOKE ${right} FROM ${role}`);
+      await atTestEnd(() => service.sql(`GRANT ${right} TO ${role}`));
+      const from = performance.now();
+      expect((await service.list()).status).toBe(listStatus);
+      expect(JSON.parse((await service.update(1, 5)).text)).toMatchObject({ code: 'service_unavailable' });
+      expect(performance.now() - from).toBeLessThan(5_000); // not at the deadline, after 9 s
+      expect(await publicText('/health/ready')).toContain('"code":"service_unavailable"');
+    });
+
+    it('the public paths name no table, rule, role or host, whether it is ready or not', async () => {
+      await service.sql('CREATE RULE theirs AS ON DELETE TO inventory_item DO INSTEAD NOTHING');
+      await atTestEnd(() => service.sql('DROP RULE theirs ON inventory_item'));
+      const paths = ['/health/live', '/health/ready', '/docs', '/openapi.json', '/openapi.yaml'];
+      const names = [role, new URL(service.databaseUrl).host, 'theirs'];
+      const tables = await service.sql<{ name: string }>(
+        `SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace`,
+      );
+      names.push(...tables.map(({ name }) => name));
+      const find = async () => {
+        const texts = await Promise.all(paths.map(publicText));
+        return names.filter((name) => texts.some((text) => text.includes(name)));
+      };
+      expect(await find()).toEqual([]);
+      await service.sql(`REVOKE UPDATE ON inventory_item FROM ${role}`);
+      await atTestEnd(() => service.sql(`GRANT UPDATE ON inventory_item TO ${role}`));
+      expect(await publicText('/health/ready')).toContain('"code":"service_unavailable"');
+      expect(await find()).toEqual([]);
+    });
+
+    it('a column is not there yet: an update waits for it until its deadline', async () => {
+      await service.sql('ALTER TABLE stock_change RENAME reason TO later');
+      expect(await setQuantity(service, { quantity: 5 }, 2_500)).toEqual({ outcome: 'service_unavailable' });
+      const waiting = setQuantity(service, { quantity: 5 });
+      await service.sql('ALTER TABLE stock_change RENAME later TO reason');
+      expect(await waiting).toMatchObject({ outcome: 'done' });
+    });
+  });
+});
