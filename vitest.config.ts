@@ -4,88 +4,49 @@ delete process.env['NODE_USE_ENV_PROXY']; // a proxy does not reach the services
 
 const resultsFile = process.env['TEST_RESULTS'];
 
-/** Ends what hooks have started. */
-const FILE_END = 'test/support/file-end.ts';
-
-const maxWorkers = 6; // on two cores, for most tests wait most of the time
-
-/**
- * A worker runs one file after another in one process, because loading NestJS and Prisma takes longer than most files' tests.
- * Tests of settings, signals and the log start a service of their own.
- */
 const shared = {
-  pool: 'forks',
-  isolate: false,
-  maxWorkers,
-  setupFiles: FILE_END,
+  setupFiles: 'test/support/file-end.ts', // ends what hooks have started
+  maxWorkers: 6, // on two cores, for most tests wait most of the time
   testTimeout: 60_000,
   hookTimeout: 60_000,
   expect: { poll: { timeout: 15_000 } }, // a busy machine needs more than the default, a second
 } as const;
 
-/** `npm test`. Vitest begins with the files that took longest the last time; the first time, with the largest. */
+/**
+ * `npm test`. A worker runs one file after another in one process, because loading NestJS and Prisma takes longer than most files'
+ * tests. Vitest begins with the files that took longest the last time; the first time, with the largest.
+ */
 const all: TestProjectInlineConfiguration = {
-  test: { ...shared, name: 'all', include: ['{src,dev,faults,bench,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'] },
+  test: {
+    ...shared,
+    name: 'all',
+    include: ['{src,dev,faults,bench,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'],
+    pool: 'forks',
+    isolate: false,
+  },
 };
 
-/** Projects that take longer, or need more than a clone has: `npm test -- --project <name>`. */
+/** Projects that take longer, or need more than a clone has: `npm test -- --project <name>`. CONTRIBUTING.md says what. */
 const onDemand: TestProjectInlineConfiguration[] = [
+  { test: { ...shared, name: 'browser', include: ['test/browser/*.trial.ts'] } },
   {
     test: {
       ...shared,
-      name: 'fuzz', // more random requests
-      include: ['test/http/random-requests.e2e-spec.ts'],
-      env: { FUZZ_REQUESTS: process.env['FUZZ_REQUESTS'] ?? '20000' },
-    },
-  },
-  {
-    test: {
-      ...shared,
-      name: 'feed', // a longer run of the change feed's proof
-      include: ['test/commands/history-follow.e2e-spec.ts'],
-      env: { FEED_SECONDS: process.env['FEED_SECONDS'] ?? '30' },
-    },
-  },
-  {
-    test: {
-      name: 'browser',
-      setupFiles: FILE_END,
-      include: ['test/browser/*.trial.ts'],
-      maxWorkers,
-      testTimeout: 60_000,
-      hookTimeout: 60_000,
-    },
-  },
-  {
-    test: {
       name: 'contract',
-      globalSetup: 'test/contract/install.ts',
-      setupFiles: FILE_END,
       include: ['test/contract/*.contract.ts'],
+      globalSetup: 'test/contract/install.ts',
       testTimeout: 120_000,
-      hookTimeout: 60_000,
-      maxWorkers,
     },
   },
-  { test: { ...shared, name: 'judge', include: ['faults/judge.trial.ts'] } }, // needs Go
-  {
-    test: {
-      name: 'proxies', // needs HAProxy and nginx
-      setupFiles: FILE_END,
-      include: ['test/proxies/*.trial.ts'],
-      maxWorkers,
-      testTimeout: 30_000,
-      hookTimeout: 60_000,
-      expect: { poll: { timeout: 10_000 } },
-    },
-  },
-  { test: { ...onDocker('compose'), name: 'containers', maxWorkers } }, // CI runs it beside other projects
-  { test: { ...onDocker('recipes'), fileParallelism: false } },
-  { test: { ...onDocker('failover'), fileParallelism: false } },
+  { test: { ...shared, name: 'judge', include: ['faults/judge.trial.ts'] } },
+  { test: { ...shared, name: 'proxies', include: ['test/proxies/*.trial.ts'] } },
+  { test: { ...shared, ...onDocker('containers', 'compose') } }, // CI runs it beside other projects
+  { test: { ...shared, ...onDocker('recipes', 'recipes'), fileParallelism: false } },
+  { test: { ...shared, ...onDocker('failover', 'failover'), fileParallelism: false } },
 ];
 
-function onDocker(name: string) {
-  return { name, include: [`test/containers/${name}.trial.ts`], testTimeout: 400_000, hookTimeout: 600_000 };
+function onDocker(name: string, file: string) {
+  return { name, include: [`test/containers/${file}.trial.ts`], testTimeout: 400_000, hookTimeout: 600_000 };
 }
 
 const isOnDemand = process.argv.some((argument) => argument.startsWith('--project'));

@@ -7,7 +7,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { escapeLiteral } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { startPostgres } from '../dev/embedded-postgres.ts';
 import { createApp } from '../src/app.ts';
 import { applyMigrations } from '../src/migrations/migrations.ts';
 import { readSettings } from '../src/settings.ts';
@@ -36,7 +35,7 @@ let authority: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'inventory-tls-'));
-  postgres = await startFaultyPostgres(startPostgres);
+  postgres = await startFaultyPostgres();
   authority = join(folder, 'authority.pem');
   writeFileSync(authority, await postgres.enableTls());
   const { certificate, key } = createCertificate();

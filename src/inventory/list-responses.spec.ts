@@ -3,8 +3,6 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { refused, whole } from '../../test/support/answers.js';
-import { startService } from '../../test/support/service.js';
 import type { ApiRequest } from '../http/request-context.js';
 import { ListResponses } from './list-responses.js';
 import { PETS_PER_PIECE, Piece, StockList } from './stock-list.js';
@@ -58,13 +56,6 @@ it.each([
   expect(await get(1)).toEqual(['gzip', length, 2]);
   // All pieces of the last list but one are compressed.
   expect((await Promise.all([get(2), get(3)])).map(([coding]) => coding)).toEqual(['gzip', 'gzip']);
-});
-
-it('a list that cannot be compressed is an Error 500', async () => {
-  const service = await startService();
-  const gzip = vi.spyOn(StockList.prototype, 'gzip').mockRejectedValueOnce(new Error('no memory'));
-  onTestFinished(() => gzip.mockRestore());
-  expect(whole(await service.list([['Accept-Encoding', 'gzip']]))).toEqual(refused.failed);
 });
 
 const pieceOf = (petId: number, note: string) => new Piece(Buffer.from(`,{"petId":${petId},"note":"${note}"}`));

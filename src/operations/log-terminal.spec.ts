@@ -30,15 +30,4 @@ describe('the log in a terminal', () => {
   ])('shows %j in one line', (line, shown) => {
     expect(prettyFactory({ ...terminalOptions, colorize: false })(line)).toBe(shown);
   });
-
-  it('shows messages in the colour of the terminal', () => {
-    const shown = prettyFactory({ ...terminalOptions, colorize: true })({ level: 'info', time, msg: 'ready' });
-    expect(shown).toContain(' \x1b[0mready\x1b[0m\n');
-  });
-
-  it('shows errors with their stack', () => {
-    const err = { type: 'Error', message: 'boom', stack: 'Error: boom\n    at here' };
-    const shown = prettyFactory({ ...terminalOptions, colorize: false })({ level: 'error', time, msg: 'closing', err });
-    expect(shown).toMatch(/^\[12:10:46\] ERROR: closing[^]*boom[^]*at here/);
-  });
 });

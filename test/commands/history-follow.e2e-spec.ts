@@ -7,7 +7,7 @@ import { startService } from '../support/service.ts';
 import { changeOf, Follower, HISTORY_AS_JSON, STALLED_MS } from './follower.ts';
 import { CSV_HEADER, IMPORT_CSV, inventory } from './inventory-command.ts';
 
-/** How long the writers write. The project `feed` sets 30 s. */
+/** How long the writers write. CONTRIBUTING.md says how to set more. */
 const WRITING_MS = Number(process.env['FEED_SECONDS'] ?? 3) * 1_000;
 const PETS = 2_000;
 const SQL_WRITERS = 10;

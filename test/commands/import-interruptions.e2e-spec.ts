@@ -70,21 +70,17 @@ describe('inventory import', () => {
     expect(await outcome).toEqual(failed(reason));
   });
 
-  // The proxy reads the protocol to find the commit, and cannot read TLS.
-  it.skipIf(process.env['TEST_DATABASE_TLS'])(
-    'prints that the outcome is unknown when the answer to its commit is lost, and which command shows it',
-    async () => {
-      const proxy = new TcpProxy(store.url);
-      const url = await proxy.listen();
-      proxy.cutBeforeAnswer(1);
-      const outcome = await inventory(url, [...IMPORT_CSV, '--new', 'add', '--quiet'], `${CSV_HEADER}8,1,sold\n`);
-      expect(outcome.code).toBe(1);
-      expect(outcome.stderr).toMatch(
-        /^error: the .+; check DATABASE_URL.*\ninterrupted during the commit: "inventory history" tells whether it happened\n$/,
-      );
-      expect(await store.changes()).toHaveLength(1);
-    },
-  );
+  it('prints that the outcome is unknown when the answer to its commit is lost, and which command shows it', async () => {
+    const proxy = new TcpProxy(store.url);
+    const url = await proxy.listen();
+    proxy.cutBeforeAnswer(1);
+    const outcome = await inventory(url, [...IMPORT_CSV, '--new', 'add', '--quiet'], `${CSV_HEADER}8,1,sold\n`);
+    expect(outcome.code).toBe(1);
+    expect(outcome.stderr).toMatch(
+      /^error: the .+; check DATABASE_URL.*\ninterrupted during the commit: "inventory history" tells whether it happened\n$/,
+    );
+    expect(await store.changes()).toHaveLength(1);
+  });
 
   it('prints one line when PostgreSQL refuses the commit', async () => {
     await store.sql(`

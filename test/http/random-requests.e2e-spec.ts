@@ -4,7 +4,7 @@ import { ERRORS } from '../../src/errors/error-code.ts';
 import { type Answer, Connection, type HeaderLines, type Question, requestBytes } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 
-/** The project `fuzz` sends more. */
+/** CONTRIBUTING.md says how to send more. */
 const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? '400');
 const IN_FLIGHT = 8;
 

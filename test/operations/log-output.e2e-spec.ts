@@ -58,24 +58,6 @@ describe('the log', () => {
     expect(told).toBe('waits\n4\n');
   });
 
-  it('is written in parts of 8 KiB, and complete when its end comes while an earlier part is written', () => {
-    const script = `
-      import fs from 'node:fs';
-      import { Log } from './dist/operations/log.js';
-      const { write } = fs;
-      let parts = 0;
-      fs.write = (...part) => (parts++, write(...part));
-      const log = new Log({ LOG_LEVEL: 'info' });
-      log.info('x'.repeat(8_000)); // waits for more
-      const early = parts;
-      log.info('x'.repeat(200)); // and is written at once
-      log.info({ early, parts }, 'last');
-      await log.flush();
-      process.exit();`;
-    const printed = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
-    expect(printed).toMatch(/"early":0,"parts":1,"msg":"last"\}\n$/);
-  });
-
   describe('into a named pipe', () => {
     const folder = mkdtempSync(join(tmpdir(), 'inventory-log-'));
     const pipe = join(folder, 'pipe');

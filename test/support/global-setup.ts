@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { buildIfStale } from '../../dev/build.ts';
-import { startPostgres } from '../../dev/embedded-postgres.ts';
 import { createDatabaseOn } from './database.ts';
 import { hasPooler } from './pooler.ts';
 import { startStore } from './postgres-server.ts';
@@ -21,8 +20,7 @@ declare module 'vitest' {
   }
 }
 
-/** Apply to every server of the run: another version of PostgreSQL, and only TLS. */
-const { POSTGRES_VERSION: wantedVersion = '', TEST_DATABASE_TLS: wantedTls = '' } = process.env;
+const { POSTGRES_VERSION: wantedVersion = '' } = process.env;
 
 /** Vitest calls this once a run. It builds the service, and starts a server with a migrated template database. */
 export default async function prepareRun({ provide }: TestProject): Promise<() => Promise<void>> {
@@ -32,14 +30,14 @@ export default async function prepareRun({ provide }: TestProject): Promise<() =
   const folder = makeTemporaryFolder();
   process.env['TMPDIR'] = folder;
   const cluster = join(folder, 'cluster');
-  await (await startStore(cluster, {}, startPostgres)).stop();
+  await (await startStore(cluster)).stop();
   process.env['TEST_CLUSTER'] = cluster;
   const server = await startServer();
   const template = await createDatabaseOn(server.url);
   const [shown] = await template.sql('SHOW server_version');
   const version = String(shown?.['server_version']);
   if (!version.startsWith(wantedVersion)) throw new Error(`${server.kind} is ${version}, not ${wantedVersion}`);
-  console.log(`Tests run on ${server.kind}, ${version}${wantedTls && `, over TLS with ${wantedTls}`}.`);
+  console.log(`Tests run on ${server.kind}, ${version}.`);
   if (!hasPooler())
     console.log('Left out: tests behind PgBouncer. Install 1.21 or later, or name its command in PGBOUNCER.');
   provide('postgresUrl', server.url);
@@ -63,10 +61,9 @@ function makeTemporaryFolder(): string {
 
 async function startServer() {
   const url = process.env['TEST_DATABASE_URL'];
-  if (!['', 'verify-full'].includes(wantedTls)) throw new Error('TEST_DATABASE_TLS must be verify-full or unset');
   if (url) return { url, kind: 'the server of TEST_DATABASE_URL', stop: () => Promise.resolve() };
   const needsContainer = process.env['TESTS_NEED_CONTAINER'] === '1';
-  if (!wantedVersion && !wantedTls && (needsContainer || (await dockerAnswers()))) {
+  if (!wantedVersion && (needsContainer || (await dockerAnswers()))) {
     try {
       return await startContainer();
     } catch (error) {

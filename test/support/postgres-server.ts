@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { appendFileSync, chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chownSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -11,42 +11,14 @@ import { createCertificate } from './certificate.ts';
 import { Database } from './database.ts';
 import { atTestEnd } from './test-end.ts';
 
-const wantsTls = process.env['TEST_DATABASE_TLS'] === 'verify-full';
-
-/**
- * Starts a server for tests, as `startPostgres` does. With TEST_DATABASE_TLS=verify-full the server accepts only TLS, has a
- * certificate for `localhost` from its own authority, and its URL verifies that.
- */
-async function startTestServer(folder: string, options: PostgresOptions): Promise<EmbeddedPostgres> {
-  let server = await startPostgres(folder, options);
-  if (!wantsTls) return server;
-  const authorityFile = join(folder, 'authority.pem');
-  if (!existsSync(authorityFile)) {
-    await server.stop();
-    writeFileSync(authorityFile, installNewCertificate(folder));
-    writeFileSync(join(folder, 'data/postgresql.auto.conf'), 'ssl = on\n');
-    const rules = ['all', 'replication'].map((database) => `hostssl ${database} all 127.0.0.1/32 scram-sha-256\n`);
-    writeFileSync(join(folder, 'data/pg_hba.conf'), rules.join(''));
-    server = await startPostgres(folder, options);
-  }
-  const url = new URL(server.url);
-  url.hostname = 'localhost';
-  url.search = `?sslmode=verify-full&sslrootcert=${authorityFile}`;
-  return { ...server, url: url.href };
-}
-
 /**
  * Starts a server with a migrated, empty store. In a run of Vitest it begins as a copy of the run's stopped server in
  * TEST_CLUSTER, which saves a second.
  */
-export async function startStore(
-  folder: string,
-  options: PostgresOptions = {},
-  start = startTestServer,
-): Promise<EmbeddedPostgres> {
+export async function startStore(folder: string, options: PostgresOptions = {}): Promise<EmbeddedPostgres> {
   const cluster = process.env['TEST_CLUSTER'];
   if (cluster !== undefined) execFileSync('cp', ['-a', cluster, folder]);
-  const server = await start(folder, { throwaway: true, ...options });
+  const server = await startPostgres(folder, { throwaway: true, ...options });
   await applyMigrations(server.url);
   return server;
 }
@@ -72,12 +44,10 @@ export type FaultyPostgres = Awaited<ReturnType<typeof startFaultyPostgres>>;
 /**
  * Starts a PostgreSQL server that a test may damage, in about a second: a migrated, empty store, as durable as in
  * production. It ends with the test, or with the file whose hook starts it.
- *
- * @param start `startPostgres` gives a server without TLS, whatever TEST_DATABASE_TLS says
  */
-export async function startFaultyPostgres(start = startTestServer) {
+export async function startFaultyPostgres() {
   const folder = join(tmpdir(), `inventory-fault-${randomUUID()}`);
-  let server = await startStore(folder, {}, start);
+  let server = await startStore(folder);
   const { url, port } = server;
   const database = new Database(url);
 
@@ -128,7 +98,7 @@ export async function startFaultyPostgres(start = startTestServer) {
     stop: () => server.stop(),
     /** Starts the server again after `crash` or `stop`, with the same port and data. */
     async restart(): Promise<void> {
-      server = await start(folder, { throwaway: true, port });
+      server = await startPostgres(folder, { throwaway: true, port });
     },
     /** Until `thaw`, the server answers nothing. The kernel still accepts connections. */
     freeze(): void {
@@ -170,7 +140,7 @@ export async function startReplicated() {
   const folder = join(tmpdir(), `inventory-replicated-${randomUUID()}`);
   const servers: EmbeddedPostgres[] = [];
   async function start(name: string): Promise<EmbeddedPostgres> {
-    const server = await startTestServer(join(folder, name), { throwaway: true });
+    const server = await startPostgres(join(folder, name), { throwaway: true });
     servers.push(server);
     return server;
   }
