@@ -35,10 +35,10 @@ function init(args)
   end
 end
 
-function done(summary, latency)
+function done(summary)
   local errors = summary.errors
   io.write(string.format(
-    '\n{"requests":%d,"seconds":%f,"p99Ms":%.3f,"failures":%d}\n',
-    summary.requests, summary.duration / 1e6, latency:percentile(99) / 1000,
+    '\n{"requests":%d,"seconds":%f,"failures":%d}\n',
+    summary.requests, summary.duration / 1e6,
     errors.status + errors.connect + errors.read + errors.write + errors.timeout))
 end

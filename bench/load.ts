@@ -20,7 +20,6 @@ export interface LoadPlan {
 export interface LoadResult {
   requests: number;
   seconds: number;
-  p99Ms: number;
   /** Responses of 400 and above, and requests that got none. */
   failures: number;
 }

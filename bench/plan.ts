@@ -1,4 +1,3 @@
-import { firstWarmUpSeconds, WARM_UP_SECONDS } from './measure.ts';
 import type { Scenario } from './scenarios.ts';
 import type { SideName } from './sides.ts';
 
@@ -35,23 +34,4 @@ function turnsOf(group: readonly Scenario[], round: number): Turn[] {
     round,
     scenarios: group.filter((scenario) => sidesOf(scenario).includes(side)),
   }));
-}
-
-/** Roughly, as earlier runs took it: the servers of a round, a process's start, filling, and pauses between measurements. */
-const SECONDS = { round: 5, start: 1, fillOfMillion: 9, pause: 0.7 };
-
-/** How long the turns take, about. */
-export function minutesOf(turns: readonly Turn[]): number {
-  const rounds = new Set(turns.map(({ round }) => round)).size;
-  return turns.reduce((sum, turn) => sum + secondsOf(turn), rounds * SECONDS.round) / 60;
-}
-
-function secondsOf({ scenarios }: Turn): number {
-  const each = scenarios.map((scenario, at) => {
-    const { pets, seconds, updatesPerSecond } = scenario;
-    const first = firstWarmUpSeconds(scenario);
-    const warmUp = (at === 0 ? first : WARM_UP_SECONDS.later) + (updatesPerSecond > 0 ? first : 0);
-    return (pets / 1_000_000) * SECONDS.fillOfMillion + warmUp + seconds + SECONDS.pause;
-  });
-  return each.reduce((sum, seconds) => sum + seconds, SECONDS.start);
 }

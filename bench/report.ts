@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
-import type { OperatorFigures } from './operators.ts';
 import type { Results, ScenarioResults } from './results.ts';
 import type { Figure } from './scenarios.ts';
-import { COMPARED, labelOf, type SideName } from './sides.ts';
+import { labelOf, type SideName } from './sides.ts';
 import {
   digits,
   linesOf,
@@ -24,10 +23,8 @@ export function report(results: Results): string {
     versions: [`PostgreSQL ${postgresVersion}`, ...versions].join(', '),
     cpu: cpu(results),
     rates: rates(results),
-    beside: beside(results),
+    missed: missed(results),
     goals: goals(results),
-    missed: [missed(results), excluded(results)].join('\n\n'),
-    operation: operation(results),
     firstWarmUp: warmUpSeconds.first,
     longWarmUp: warmUpSeconds.firstOfLong,
     laterWarmUp: warmUpSeconds.later,
@@ -36,123 +33,99 @@ export function report(results: Results): string {
   return page.replaceAll(/{{(\w+)}}/g, (_, name: string) => String(found[name]));
 }
 
-/** All tables, for the terminal. */
+/** All figures, for the terminal. */
 export function tables(results: Results): string {
-  const all = [
-    figures(results),
-    excluded(results),
-    cpu(results),
-    rates(results),
-    beside(results),
-    goals(results),
-    missed(results),
-    operation(results),
-  ];
-  return all.filter((table) => table !== '').join('\n\n');
+  return [figures(results), cpu(results), rates(results), missed(results), goals(results)].join('\n\n');
 }
 
 function judged({ wanted, since, reached }: Verdict): string {
   return `${wanted.replace(' ', '')} (${since}): ${reached ? 'yes' : '**no**'}`;
 }
 
-/** All CPU time with its interval, then that of the program, of PostgreSQL and of the pooler. */
-function cpuCell({ cpuUs, programCpuUs, postgresCpuUs, poolerCpuUs, side }: Line): string {
-  const parts = [programCpuUs, postgresCpuUs, ...(side === 'pooled' ? [poolerCpuUs] : [])];
-  return `${withInterval(cpuUs)}: ${parts.map(digits).join(' + ')}`;
-}
-
-function lineOf(found: ScenarioResults, side: SideName): Line | undefined {
-  return linesOf(found).find((each) => each.side === side);
-}
-
-/** Each scenario that all programs can have, with one figure of each, and the service's ratio to Fastify. */
-function compared(results: Results, unit: string, figure: Figure, cellOf: (line: Line) => string): string {
+/** A row for each scenario: figures of the sides, and this service's ratio to Fastify + pg with its goal. */
+function compared(
+  results: Results,
+  figure: Figure,
+  isShown: (found: ScenarioResults['scenario']) => boolean,
+  cells: (side: (name: SideName) => Line | undefined) => (number | undefined)[],
+): string[][] {
   const verdicts = scenarioVerdicts(results).filter((each) => each.figure === figure && each.against === 'fastify');
-  const rows = results.scenarios
-    .filter(({ scenario }) => scenario.perSecond === undefined)
+  return results.scenarios
+    .filter(({ scenario }) => isShown(scenario))
     .map((found) => {
-      const { name, title } = found.scenario;
-      const cells = COMPARED.map((side) => lineOf(found, side)).map((line) => (line ? cellOf(line) : '–'));
-      const ratio = lineOf(found, 'fastify')?.ratios?.[figure];
-      const verdict = verdicts.find(({ scenario }) => scenario.name === name);
-      return [title, ...cells, ratio ? withInterval(ratio) : '', verdict ? judged(verdict) : ''];
+      const lines = linesOf(found);
+      const side = (name: SideName) => lines.find((each) => each.side === name);
+      const ratio = side('fastify')?.ratios?.[figure];
+      const verdict = verdicts.find(({ scenario }) => scenario.name === found.scenario.name);
+      return [
+        found.scenario.title,
+        ...cells(side).map((value) => digits(value ?? NaN)),
+        ratio ? withInterval(ratio) : '',
+        verdict ? judged(verdict) : '',
+      ];
     });
-  return table([unit, ...COMPARED.map(labelOf), 'ratio', 'goal'], rows);
 }
 
-/** The first figure of the page. */
 function cpu(results: Results): string {
-  return compared(results, 'CPU µs', 'cpu', cpuCell);
+  const isShown: Parameters<typeof compared>[2] = ({ kind, perSecond }) => kind !== 'hot' && perSecond === undefined;
+  const rows = compared(results, 'cpu', isShown, (side) => [
+    side('service')?.cpuUs.median,
+    side('service')?.postgresCpuUs,
+    side('fastify')?.cpuUs.median,
+    side('nest')?.cpuUs.median,
+  ]);
+  return table(
+    ['CPU µs', labelOf('service'), 'of it PostgreSQL', labelOf('fastify'), labelOf('nest'), 'ratio', 'goal'],
+    rows,
+  );
 }
 
 function rates(results: Results): string {
-  return compared(results, 'requests/s', 'rate', ({ rate }) => withInterval(rate));
+  const isShown: Parameters<typeof compared>[2] = ({ sides }) => sides.includes('fastify');
+  const rows = compared(results, 'rate', isShown, (side) => [
+    side('service')?.rate.median,
+    side('fastify')?.rate.median,
+  ]);
+  return table(['requests/s', labelOf('service'), labelOf('fastify'), 'ratio', 'goal'], rows);
 }
 
-/** Lists at a steady rate, with and without a writer and a pooler. */
-function beside({ scenarios }: Results): string {
-  const rows = scenarios
-    .filter(({ scenario }) => scenario.perSecond !== undefined)
-    .map((found) => {
-      const cells = (['service', 'pooled'] as const).map((side) => lineOf(found, side));
-      return [found.scenario.title, ...cells.map((line) => (line ? cpuCell(line) : '–'))];
-    });
-  return table(['CPU µs', labelOf('service'), labelOf('pooled')], rows);
+function allVerdicts(results: Results): Verdict[] {
+  return [...scenarioVerdicts(results), ...wholeReadingVerdicts(results)];
 }
 
 /** The goals that are not compared with Fastify + pg. */
 function goals(results: Results): string {
-  const others: Verdict[] = scenarioVerdicts(results).filter(({ against }) => against !== 'fastify');
-  const line = (verdict: Verdict) =>
-    `- ${verdict.what}, ${withInterval(verdict.found)}${verdict.unit}; ${judged(verdict)}`;
-  return [...others, ...wholeReadingVerdicts(results)].map(line).join('\n');
+  const others = allVerdicts(results).filter((each) => !('against' in each && each.against === 'fastify'));
+  return others.map((each) => `- ${each.what}, ${withInterval(each.found)}${each.unit}; ${judged(each)}`).join('\n');
 }
 
+/** Why goals were missed: one sentence for those with the same reason. */
 function missed(results: Results): string {
-  const reason = ({ found, why }: Verdict) =>
-    Number.isFinite(found.median) ? (why ?? 'The cause is not known yet.') : 'It was not measured.';
-  const lines = [...scenarioVerdicts(results), ...wholeReadingVerdicts(results)]
-    .filter(({ reached }) => !reached)
-    .map((each) => {
-      const { what, found, unit, wanted, since } = each;
-      return `- ${what}, ${withInterval(found)}${unit} (${wanted}, set on ${since}). ${reason(each)}`;
-    });
-  return lines.length === 0 ? 'None.' : lines.join('\n');
+  const reasons = allVerdicts(results).flatMap(({ reached, why }) =>
+    reached ? [] : [why ?? 'The cause is not known yet.'],
+  );
+  return reasons.length === 0
+    ? 'No goal was missed.'
+    : `The reason for each **no**: ${[...new Set(reasons)].join(' ')}`;
 }
 
-/** Who was not measured, in one round at least. */
-function excluded({ disqualified }: Results): string {
-  const lines = disqualified.map(({ side, scenario, reason }) => `- ${labelOf(side)}, ${scenario}: ${reason}`);
-  return lines.length === 0 ? '' : `Not measured in a round:\n\n${lines.join('\n')}`;
-}
-
-/** What operators ask first. */
-function operation({ operators = [] }: Results): string {
-  const line = (title: string, figure: (found: OperatorFigures) => number) => {
-    const found = COMPARED.map((name) => operators.find(({ side }) => side === name));
-    return `- ${title}: ${found.map((each) => (each ? digits(figure(each)) : '–')).join('/')}`;
-  };
-  const lines = [
-    line('start to ready, ms', ({ coldStartMs }) => coldStartMs),
-    line('idle memory, MB', ({ idleMb }) => idleMb),
-    line('memory after a list of 10,000 pets, MB', ({ afterListMb }) => afterListMb),
-    line('p99 of 50 lists/s of 1,000 pets, ms', ({ listP99Ms }) => listP99Ms),
-    line('p99 of 50 updates/s, ms', ({ updateP99Ms }) => updateP99Ms),
-  ];
-  return operators.length === 0 ? '' : lines.join('\n');
-}
-
-/** Memory, failures and faults. */
+/** Each program in each scenario. */
 function figures({ scenarios }: Results): string {
   const rows = scenarios.flatMap((found) =>
-    linesOf(found).map((line, index) => [
-      index === 0 ? found.scenario.title : '',
-      labelOf(line.side),
-      digits(line.peakMemoryMb),
-      remarks(found, line).join('; '),
-    ]),
+    linesOf(found).map((line, index) => {
+      const { programCpuUs, postgresCpuUs, poolerCpuUs } = line;
+      const parts = [programCpuUs, postgresCpuUs, ...(line.side === 'pooled' ? [poolerCpuUs] : [])];
+      return [
+        index === 0 ? found.scenario.title : '',
+        labelOf(line.side),
+        `${withInterval(line.cpuUs)}: ${parts.map(digits).join(' + ')}`,
+        withInterval(line.rate),
+        digits(line.peakMemoryMb),
+        remarks(found, line).join('; '),
+      ];
+    }),
   );
-  return table(['scenario', 'program', 'MB', 'remarks'], rows);
+  return table(['scenario', 'program', 'CPU µs: program + PostgreSQL', 'requests/s', 'MB', 'remarks'], rows);
 }
 
 function remarks({ scenario }: ScenarioResults, line: Line): string[] {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Machine } from './machine.ts';
 import type { Measurement, WARM_UP_SECONDS } from './measure.ts';
-import type { OperatorFigures, WholeReading } from './operators.ts';
+import type { WholeReading } from './whole-reading.ts';
 import { scenarios, type Scenario } from './scenarios.ts';
 import type { SideName } from './sides.ts';
 
@@ -24,10 +24,7 @@ export interface Results {
   warmUpSeconds: typeof WARM_UP_SECONDS;
   postgresVersion: string;
   scenarios: ScenarioResults[];
-  operators?: OperatorFigures[] | undefined;
   wholeReading?: WholeReading | undefined;
-  /** Who was not measured in which scenario, in one round at least, and why. */
-  disqualified: { side: SideName; scenario: string; reason: string }[];
 }
 
 export function resultsText(results: Results): string {

@@ -68,7 +68,7 @@ function scenario(name: string, title: string, rest: Partial<Scenario> & Shape):
 }
 
 const ONE_AT_A_TIME =
-  'This service sends one statement of updates at a time and waits for its commit. Fastify + pg sends them side by side. By the CPU times, they keep one and one and a half of the two cores busy.';
+  'This service sends one statement of updates at a time and waits for its commit; Fastify + pg sends them side by side.';
 
 function goal(figure: Figure, value: number, { against = 'fastify', why }: Partial<Goal> = {}): Goal {
   return { figure, against, value, since: '2026-11-25', ...(why === undefined ? {} : { why }) };
