@@ -1,5 +1,6 @@
 import type { Snapshot } from '../database/snapshot.js';
 import type { InventoryCounts } from './bounds/inventory-counts.js';
+import type { ListAudits } from './bounds/list-audits.js';
 import type { InventoryItem } from './inventory.dto.js';
 import type { StockList } from './stock-list.js';
 
@@ -17,6 +18,7 @@ import type { StockList } from './stock-list.js';
  * - Equal lists have the same tags in every process (tests: list-tags, list-changes).
  * - The database begins to respond by the request's deadline (tests: locked-tables, slow-networks). A reading ends within 25 s,
  *   however long the list is (test: long-lists).
+ * - What these promises rest on is audited beside the lists, at the start and then hourly (test: list-audits).
  *
  * Updates:
  * - An update that resolves is committed and durable (test: crashes). Every list that is requested later shows it, or a later
@@ -40,6 +42,7 @@ import type { StockList } from './stock-list.js';
  */
 export interface InventoryContract {
   readonly counts: InventoryCounts;
+  readonly audits: ListAudits;
 
   /** @throws NotApplied */
   list(request: ListRequest): Promise<StockList>;

@@ -10,6 +10,7 @@ import { exactIntegers } from '../http/exact-integers.js';
 import { Settings } from '../settings.js';
 import { HeldCommits, MOST_HELD } from './bounds/held-commits.js';
 import { InventoryCounts } from './bounds/inventory-counts.js';
+import { ListAudits } from './bounds/list-audits.js';
 import { type Page, StockReadings } from './bounds/stock-readings.js';
 import { type UpdateOutcome, untilApplied } from './bounds/update-attempts.js';
 import type { InventoryContract, ListRequest, QuantityUpdate, Updated } from './inventory.contract.js';
@@ -25,6 +26,7 @@ const PETS_PER_PAGE = 1_024;
 @Injectable()
 export class InventoryService implements InventoryContract {
   readonly counts = new InventoryCounts();
+  readonly audits: ListAudits;
   readonly #readings: StockReadings;
   readonly #updates: Batcher<QuantityUpdate, UpdateOutcome>;
   readonly #heldCommits: HeldCommits;
@@ -40,6 +42,7 @@ export class InventoryService implements InventoryContract {
     private readonly prisma: PrismaService,
     settings: Settings,
   ) {
+    this.audits = new ListAudits(prisma);
     this.#readings = new StockReadings(settings, prisma, this.counts, async (_requests, onResponse) => {
       return (await this.#readings.whole(nextPage, onResponse)).list;
     });
@@ -58,6 +61,7 @@ export class InventoryService implements InventoryContract {
   }
 
   async list(request: ListRequest): Promise<StockList> {
+    this.audits.beginIfDue();
     const list = await this.#readings.next(request);
     this.counts.listBytes = list.plain.length;
     return list;

@@ -5,6 +5,7 @@ import { type BatchEnd, batchEnds } from '../database/batcher.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 import { AUTH_FAILURES, type ApiRequest } from '../http/request-context.js';
+import { AUDIT_RESULTS, type AuditEnd } from '../inventory/bounds/list-audits.js';
 import { InventoryService } from '../inventory/inventory.service.js';
 import { Log } from './log.js';
 
@@ -45,7 +46,9 @@ export class Metrics implements OnApplicationShutdown {
   );
   readonly #batchFailures = this.#counter('inventory_round_trip_failures_total', 'Round trips that failed.', 'trip');
 
-  constructor({ pool }: PrismaService, { counts }: InventoryService, log: Log) {
+  readonly #audits = this.#counter('inventory_list_audits_total', 'Audits of lists, by their result.', 'result');
+
+  constructor({ pool }: PrismaService, { counts, audits }: InventoryService, log: Log) {
     collectDefaultMetrics({ register: this.registry });
     this.#read(Gauge, 'http_server_active_requests', 'Requests under way.', () => this.activeRequests);
     this.#read(Counter, 'inventory_list_readings_total', 'Times the whole stock was read.', () => counts.readings);
@@ -67,7 +70,12 @@ export class Metrics implements OnApplicationShutdown {
       this.malformed.inc({ code }, 0);
     }
     for (const reason of AUTH_FAILURES) this.#unauthorized.inc({ reason }, 0);
+    for (const result of AUDIT_RESULTS) this.#audits.inc({ result }, 0);
     batchEnds.subscribe(this.#batchEnded);
+    audits.on('end', ({ result, finding }: AuditEnd) => {
+      this.#audits.inc({ result });
+      if (finding !== undefined) log[result === 'none' ? 'warn' : 'error'](finding);
+    });
   }
 
   requestEnded(request: ApiRequest, route: string, status: number, seconds: number, code?: ErrorCode): void {

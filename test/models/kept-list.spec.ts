@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { explore } from './explorer.ts';
-import { MISTAKES, type Mistake, keptList } from './kept-list.ts';
+import { AUDIT_MISTAKES, MISTAKES, type Mistake, keptList } from './kept-list.ts';
 
 const DEPTH = 2 + Math.max(...Object.values(MISTAKES).map(({ order }) => order.length));
 
@@ -16,5 +16,14 @@ describe('the model of the kept list', () => {
   it.each(Object.entries(MISTAKES))('has a wrong list when %s', (mistake, { list, order }) => {
     const { violation } = explore(keptList(mistake as Mistake, 1), DEPTH);
     expect(violation).toMatchObject({ order, what: `the list ${list} is of no moment of its request` });
+  });
+
+  it('finds no difference but a hidden change, and sends no wrong list after that, with an audit', () => {
+    expect(explore(keptList(undefined, 1, 1, 1), 11)).toEqual({ states: 44_672 });
+  });
+
+  it.each(Object.entries(AUDIT_MISTAKES))('does harm when %s', (mistake, { order, harm }) => {
+    const { violation } = explore(keptList(mistake as Mistake, 1, 1, 1), order.length);
+    expect(violation).toMatchObject({ order, what: harm });
   });
 });

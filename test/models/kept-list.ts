@@ -15,7 +15,7 @@ interface Writer {
   readonly id: number;
   readonly pet: number;
   /** The trigger function that records its change. With `DISABLE TRIGGER` in the transaction there is none. */
-  readonly recordedBy: 'record_stock_change' | 'mark_unrecorded_change' | 'DISABLE TRIGGER';
+  readonly recordedBy: 'record_stock_change' | 'mark_unrecorded_change' | 'DISABLE TRIGGER' | 'nobody';
 }
 
 /** What PostgreSQL writes to its log. */
@@ -58,6 +58,17 @@ interface ListRequest {
 interface Process {
   kept: Kept | null;
   requests: ListRequest[];
+  /** A reading whose statement has its snapshot: {@link Process.kept} will be `next`. */
+  reading?: {
+    readonly request: ListRequest;
+    readonly list: readonly number[];
+    readonly next: Kept | null;
+    isVoid?: true;
+  };
+  /** The list that is to be audited, and what the audit's snapshot shows. */
+  audit?: { readonly kept: Kept; readonly seen?: State };
+  /** A change was recorded by nobody, and no audit has ended that saw it. */
+  isMisled?: true;
 }
 
 export interface State {
@@ -76,6 +87,8 @@ export interface State {
   /** The number of transactions so far, and of faults. */
   written: number;
   faults: number;
+  audits: number;
+  isHidden?: true;
   wrong?: string;
 }
 
@@ -112,14 +125,44 @@ export const MISTAKES = {
   'the life has no token': { order: [T1, 'T1: COMMIT', ...LIST, 'pg_promote', ...LIST], list: '1,0' },
   'a standby has a life': { order: [T1, T2, 'T2: COMMIT', ...LIST, 'T1: COMMIT', ...LIST], list: '0,2' },
 } as const;
-export type Mistake = keyof typeof MISTAKES;
+/** Each mistake of an audit, with the shortest order in which it does harm, and that harm. */
+export const AUDIT_MISTAKES = {
+  'an audit takes the kept list after its snapshot': {
+    order: [
+      T1,
+      ...LIST,
+      'process 1: comparison',
+      'process 1: audit',
+      'T1: COMMIT',
+      ...LIST,
+      'process 1: the audit ends',
+    ],
+    harm: 'an audit finds a difference that nobody made',
+  },
+  'a reading of the replaced list is kept': {
+    order: [
+      'T1: nobody pet 1',
+      ...LIST,
+      'T1: COMMIT',
+      'process 1: #checkAll',
+      'process 1: comparison',
+      'process 1: #read is sent',
+      'process 1: audit',
+      'process 1: the audit ends',
+      'process 1: #read ends',
+    ],
+    harm: 'the list 0,0 is of no moment of its request',
+  },
+} as const;
+export type Mistake = keyof typeof MISTAKES | keyof typeof AUDIT_MISTAKES;
 
 /**
  * @param mistake is planted
+ * @param audits how many there may be. With them, the only fault is a change that is recorded by nobody
  * @param processes how many there are
  * @param openRequests how many requests they may have at a time
  */
-export function keptList(mistake?: Mistake, processes = 2, openRequests = 1): Model<State> {
+export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, audits = 0): Model<State> {
   const has = (one: Mistake) => one === mistake;
 
   /** A standby prints no more of the running transactions than the lowest one. */
@@ -166,36 +209,64 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1): Mo
     return isKept ? kept.list : undefined;
   }
 
+  interface Reading {
+    readonly list: readonly number[];
+    /** What is kept then. */
+    readonly next: Kept | null;
+  }
+
   /** `ListCache.#read`: one statement, `CHANGES`. */
-  function read(next: State, process: Process, { life }: ListRequest): readonly number[] {
-    const { kept } = process;
-    const { stock, history, marks } = next.database;
-    const since = kept?.transactions;
-    if (!kept || !since || life === null || (kept.isOld && !has('a list is patched at any age')))
-      return readWhole(next, process, life);
+  function read(state: State, kept: Kept | null, { life }: Pick<ListRequest, 'life'>): Reading {
+    if (!kept || life === null || (kept.isOld && !has('a list is patched at any age'))) return readWhole(state, life);
+    const next = patched(state, kept, life);
+    return next ? { list: next.list, next } : readWhole(state, life);
+  }
+
+  function patched(state: State, kept: Kept, life: string): Kept | undefined {
+    const { stock, history, marks } = state.database;
+    const { transactions: since } = kept;
     const isRecorded = !marks.some((id) => isChangedSince(since, id));
-    const witness = isRecorded ? stockWitness(next, life) : null;
-    if (witness !== kept.witness) return readWhole(next, process, life);
+    const witness = isRecorded ? stockWitness(state, life) : null;
+    if (witness !== kept.witness) return undefined;
     const list = kept.list.map(
       (quantity, pet) => (history[pet]?.some((id) => isChangedSince(since, id)) ? stock[pet] : quantity) ?? 0,
     );
-    process.kept = {
-      list,
-      transactions: currentSnapshot(next),
-      witness,
-      lives: [...new Set([...kept.lives, life])].sort(),
-    };
-    return list;
+    return { list, transactions: currentSnapshot(state), witness, lives: [...new Set([...kept.lives, life])].sort() };
   }
 
   /** `ListCache.#readWhole`: of one moment, for it is REPEATABLE READ. */
-  function readWhole(next: State, process: Process, life: string | null): readonly number[] {
-    const witness = life === null ? null : stockWitness(next, life);
-    const list = next.database.stock;
-    process.kept =
-      life === null || witness === null ? null : { list, transactions: currentSnapshot(next), lives: [life], witness };
-    return list;
+  function readWhole(state: State, life: string | null): Reading {
+    const witness = life === null ? null : stockWitness(state, life);
+    const list = state.database.stock;
+    const isKept = life !== null && witness !== null;
+    return { list, next: isKept ? { list, transactions: currentSnapshot(state), lives: [life], witness } : null };
   }
+
+  function respond(next: State, { isMisled }: Process, list: readonly number[], { moments }: ListRequest): void {
+    if (!isMisled && !moments.includes(String(list)))
+      next.wrong = `the list ${String(list)} is of no moment of its request`;
+  }
+
+  /** `ListCache.comparison`. A wrong list is replaced, and a reading that began from it is void. */
+  function endAudit(next: State, process: Process): void {
+    const { kept: taken, seen } = process.audit ?? {};
+    delete process.audit;
+    const kept = has('an audit takes the kept list after its snapshot') ? process.kept : taken;
+    const expected = seen && kept && patched(seen, kept, kept.lives[0] ?? '');
+    if (!expected) return;
+    const { stock } = seen.database;
+    if (String(expected.list) !== String(stock)) {
+      if (!next.isHidden) next.wrong = 'an audit finds a difference that nobody made';
+      process.kept = { ...expected, list: stock };
+      if (process.reading && !has('a reading of the replaced list is kept')) process.reading.isVoid = true;
+    }
+    if (seen.isHidden) delete process.isMisled;
+  }
+
+  const ways: readonly Writer['recordedBy'][] =
+    audits > 0
+      ? ['record_stock_change', 'nobody']
+      : ['record_stock_change', 'mark_unrecorded_change', 'DISABLE TRIGGER'];
 
   function* ofProcesses(state: State): Generator<Step<State>> {
     const open = state.processes.flatMap(({ requests }) => requests).length;
@@ -211,15 +282,56 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1): Mo
       }
       for (const [number, request] of process.requests.entries()) {
         const kept = keptAt(process, request);
+        if (!kept && process.reading) continue;
         yield [
           `${name}: ${kept ? 'at' : '#read'}`,
           by((next, process) => {
             process.requests.splice(number, 1);
-            const list = String(kept ?? read(next, process, request));
-            if (!request.moments.includes(list)) next.wrong = `the list ${list} is of no moment of its request`;
+            const reading = kept ? { list: kept, next: process.kept } : read(next, process.kept, request);
+            process.kept = reading.next;
+            respond(next, process, reading.list, request);
           }),
         ];
+        if (!kept && process.audit)
+          yield [
+            `${name}: #read is sent`,
+            by((next, process) => {
+              process.requests.splice(number, 1);
+              process.reading = { request, ...read(next, process.kept, request) };
+            }),
+          ];
       }
+      if (process.reading)
+        yield [
+          `${name}: #read ends`,
+          by((next, process) => {
+            if (!process.reading) return;
+            const { request, isVoid, ...sent } = process.reading;
+            delete process.reading;
+            const reading = isVoid ? read(next, process.kept, request) : sent;
+            process.kept = reading.next;
+            respond(next, process, reading.list, request);
+          }),
+        ];
+      if (!process.audit && state.audits < audits && process.kept) {
+        const { kept } = process;
+        yield [
+          `${name}: comparison`,
+          (next) => {
+            next.audits++;
+            nth(next.processes, place).audit = { kept };
+          },
+        ];
+      } else if (process.audit && !process.audit.seen)
+        yield [
+          `${name}: audit`,
+          (next) => {
+            const auditing = nth(next.processes, place);
+            const seen = { ...next, flushed: next.database, processes: [] };
+            if (auditing.audit) auditing.audit = { ...auditing.audit, seen };
+          },
+        ];
+      else if (process.audit) yield [`${name}: the audit ends`, by(endAudit)];
     }
   }
 
@@ -230,7 +342,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1): Mo
     // The first writes pet 1, because the pets are alike.
     for (const pet of written === 0 ? [0] : PETS) {
       if (n > TRANSACTIONS || isLocked(pet)) continue;
-      for (const recordedBy of ['record_stock_change', 'mark_unrecorded_change', 'DISABLE TRIGGER'] as const) {
+      for (const recordedBy of ways) {
         const isFault = recordedBy !== 'record_stock_change';
         if (isFault && state.faults === FAULTS) continue;
         yield [
@@ -259,7 +371,10 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1): Mo
     const { n, id, pet, recordedBy } = nth(database.writers, at);
     end(database, at);
     database.stock[pet] = n;
-    if (recordedBy === 'record_stock_change') database.history[pet]?.push(id);
+    if (recordedBy === 'nobody') {
+      next.isHidden = true;
+      for (const process of next.processes) process.isMisled = true;
+    } else if (recordedBy === 'record_stock_change') database.history[pet]?.push(id);
     else if (recordedBy === 'DISABLE TRIGGER') database.triggerXmin = id;
     else if (!has('a replicated change leaves no mark')) database.marks.push(id);
     noteMoment(next);
@@ -282,7 +397,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1): Mo
           for (const process of next.processes) if (process.kept) process.kept = { ...process.kept, isOld: true };
         },
       ];
-    if (state.faults === FAULTS) return;
+    if (state.faults === FAULTS || audits > 0) return;
     if (!isStandby) {
       yield ['flush', (next) => (next.flushed = next.database)];
       for (const what of token === null ? ['lost'] : ['lost', 'kept'])
@@ -334,10 +449,10 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1): Mo
   const primary: State = {
     ...{ database: empty, flushed: empty, isStandby: false, token: 1, lastToken: 1, statsReset: 0, sessions: [] },
     processes: Array.from({ length: processes }, () => ({ kept: null, requests: [] })),
-    ...{ written: 0, faults: 0 },
+    ...{ written: 0, faults: 0, audits: 0 },
   };
   return {
-    initial: [primary, { ...primary, isStandby: true }],
+    initial: audits > 0 ? [primary] : [primary, { ...primary, isStandby: true }],
     *steps(state) {
       yield* ofTransactions(state);
       yield* ofServer(state);
@@ -346,7 +461,9 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1): Mo
     violation: ({ wrong }) => wrong,
     key({ processes, database, flushed, ...state }) {
       const alike = processes
-        .map(({ kept, requests }) => JSON.stringify([kept && Object.values(kept), requests]))
+        .map(({ kept, requests, reading, audit, isMisled }) =>
+          JSON.stringify([kept && Object.values(kept), requests, reading, audit, isMisled]),
+        )
         .sort();
       const stored = state.faults < FAULTS ? [database, flushed] : [database];
       return JSON.stringify([Object.values(state), stored.map(Object.values), alike]);
@@ -356,8 +473,8 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1): Mo
 
 function noteMoment({ database, processes }: State): void {
   const stock = String(database.stock);
-  for (const { moments } of processes.flatMap(({ requests }) => requests))
-    if (!moments.includes(stock)) moments.push(stock);
+  const open = processes.flatMap(({ requests, reading }) => (reading ? [...requests, reading.request] : requests));
+  for (const { moments } of open) if (!moments.includes(stock)) moments.push(stock);
 }
 
 function isSame(one: Snapshot, other: Snapshot): boolean {

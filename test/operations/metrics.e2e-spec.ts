@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
@@ -174,6 +175,21 @@ describe('GET /metrics', () => {
     );
     expect([readings, patches + reuses]).toEqual([undefined, 3]);
     expect(patches).toBeGreaterThan(0); // PostgreSQL may commit something else meanwhile
+  });
+
+  it('counts audits by their results, which are there before the first audit', async () => {
+    const { audits } = service.inventory;
+    await service.list(); // the stock was truncated, so there is no list to compare
+    const rises = await risesOf(async () => {
+      const ended = once(audits, 'end');
+      audits.againMs = 0;
+      await service.list();
+      audits.againMs = Infinity;
+      await ended;
+    });
+    expect(rises('inventory_list_audits_total')).toEqual({ '{result="equal"}': 1 });
+    for (const result of ['different', 'index', 'none'])
+      expect((await scrape()).get(`inventory_list_audits_total{result="${result}"}`)).toBe(0);
   });
 
   it('counts a request as 499 when its client disconnects before the response', async () => {

@@ -10,7 +10,7 @@ import { MIN_PET_ID } from '../stock.limits.js';
 import type { InventoryCounts } from './inventory-counts.js';
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
-const LONGEST_READING_MS = 25_000;
+export const LONGEST_READING_MS = 25_000;
 
 /** Even after a long key check, the database has so long to begin to respond. */
 const LEAST_PATIENCE_MS = 400;
@@ -28,6 +28,9 @@ export interface Page {
   readonly items: string;
   readonly next: bigint | null;
 }
+
+/** Reads a page from this pet on; {@link MIN_PET_ID} is the first. */
+export type NextPage<Read extends Page> = (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>;
 
 /** Called when the database begins to respond. */
 export type OnResponse = () => void;
@@ -83,36 +86,45 @@ export class StockReadings {
    * so that readers of both do not hold them twice.
    */
   async whole<Read extends Page>(
-    nextPage: (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>,
+    nextPage: NextPage<Read>,
     onResponse: OnResponse,
     isLocked = true,
   ): Promise<{ list: StockList; lastPage: Read }> {
     const last = this.#last?.deref();
-    const pieces: Piece[] = [];
     const reading = this.prisma.$transaction(
       async (transaction) => {
         if (isLocked) await transaction.$executeRawUnsafe(LOCK);
-        let text = '';
-        for (let from = MIN_PET_ID; ;) {
-          const page = await nextPage(transaction, from);
-          onResponse();
-          text += page.items;
-          if (page.next === null || text.length > CUT_AT_LENGTH) {
-            pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + text));
-            text = '';
-          }
-          if (page.next === null) return page;
-          from = page.next;
-        }
+        return readPages(transaction, nextPage, onResponse);
       },
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
-    const lastPage = await reading.catch((error: unknown) => {
+    const read = await reading.catch((error: unknown) => {
       if (isLocked && failureOf(error).code === WRONG_OBJECT_TYPE) return undefined;
       throw error;
     });
-    if (!lastPage) return this.whole(nextPage, onResponse, false); // PostgreSQL does not lock a foreign table
+    if (!read) return this.whole(nextPage, onResponse, false); // PostgreSQL does not lock a foreign table
     this.counts.readings++;
-    return { list: new StockList(pieces).sharedWith(last), lastPage };
+    return { list: new StockList(read.pieces).sharedWith(last), lastPage: read.lastPage };
+  }
+}
+
+/** The whole stock of the transaction's moment, and the last page. */
+export async function readPages<Read extends Page>(
+  transaction: Prisma.TransactionClient,
+  nextPage: NextPage<Read>,
+  onResponse?: OnResponse,
+): Promise<{ pieces: Piece[]; lastPage: Read }> {
+  const pieces: Piece[] = [];
+  let text = '';
+  for (let from = MIN_PET_ID; ;) {
+    const page = await nextPage(transaction, from);
+    onResponse?.();
+    text += page.items;
+    if (page.next === null || text.length > CUT_AT_LENGTH) {
+      pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + text));
+      text = '';
+    }
+    if (page.next === null) return { pieces, lastPage: page };
+    from = page.next;
   }
 }

@@ -2,6 +2,7 @@ import type { OnApplicationShutdown } from '@nestjs/common';
 import type { PrismaService } from '../../database/prisma.service.js';
 import type { Settings } from '../../settings.js';
 import { InventoryCounts } from '../bounds/inventory-counts.js';
+import { ListAudits } from '../bounds/list-audits.js';
 import { untilApplied } from '../bounds/update-attempts.js';
 import type { InventoryContract, ListRequest, QuantityUpdate, Updated } from '../inventory.contract.js';
 import type { StockList } from '../stock-list.js';
@@ -11,15 +12,18 @@ import { QuantityUpdates } from './quantity-updates.js';
 /** The same promises with less work: a list costs what has changed, and updates share round trips. */
 export class FastInventoryService implements InventoryContract, OnApplicationShutdown {
   readonly counts = new InventoryCounts();
+  readonly audits: ListAudits;
   readonly #lists: ListCache;
   readonly #updates: QuantityUpdates;
 
   constructor(prisma: PrismaService, settings: Settings, joining?: () => Promise<unknown> | undefined) {
-    this.#lists = new ListCache(settings, prisma, this.counts);
+    this.audits = new ListAudits(prisma, () => this.#lists.comparison());
+    this.#lists = new ListCache(settings, prisma, this.counts, this.audits);
     this.#updates = new QuantityUpdates(settings, this.counts, joining);
   }
 
   async list(request: ListRequest): Promise<StockList> {
+    this.audits.beginIfDue();
     const list = await this.#lists.at(request);
     this.counts.listBytes = list.plain.length;
     return list;

@@ -1,14 +1,15 @@
 import { failureOf } from '../../database/database-failure.js';
 import type { PrismaService } from '../../database/prisma.service.js';
 import type { Snapshot } from '../../database/snapshot.js';
-import type { Prisma } from '../../generated/prisma/client.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryCounts } from '../bounds/inventory-counts.js';
-import { type OnResponse, type Page, StockReadings } from '../bounds/stock-readings.js';
+import { type Comparison, type ListAudits, onlyBy } from '../bounds/list-audits.js';
+import { type NextPage, type OnResponse, type Page, StockReadings, readPages } from '../bounds/stock-readings.js';
 import type { ListRequest } from '../inventory.contract.js';
 import { itemJson } from '../stock-item.js';
-import { PETS_PER_PIECE, type StockList } from '../stock-list.js';
-import { MAX_PET_ID } from '../stock.limits.js';
+import { PETS_PER_PIECE, StockList } from '../stock-list.js';
+import { MAX_PET_ID, MIN_PET_ID } from '../stock.limits.js';
+import { differencesOf } from './list-differences.js';
 import { type ChangedPet, patched } from './patched-list.js';
 
 const LOCK_NOT_AVAILABLE = '55P03';
@@ -52,10 +53,19 @@ const NEXT_ITEMS = `
          CASE WHEN count(*) = ${PETS_PER_STATEMENT} AND max(pet_id) < ${MAX_PET_ID} THEN max(pet_id) + 1 END AS next
     FROM (SELECT * FROM inventory_item WHERE pet_id >= $2 ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
 
+/** The whole stock without an index, scanned and sorted once. */
+const CURSOR = `DECLARE stock NO SCROLL CURSOR FOR SELECT ',' || ${ITEM_JSON} AS item FROM inventory_item AS item ORDER BY pet_id`;
+const NEXT_OF_CURSOR = `FETCH ${PETS_PER_STATEMENT} FROM stock`;
+const CONDITIONS = 'SELECT pg_current_snapshot()::text AS transactions, stock_witness($1) AS witness';
+
 interface Reading {
   readonly transactions: string;
   /** Null while the history may miss changes. If two are equal, the history has every change between them. */
   readonly witness: string | null;
+}
+
+interface Changes extends Reading {
+  readonly changes: readonly ChangedPet[];
 }
 
 /** A list, with the conditions for reusing or patching it. */
@@ -79,7 +89,11 @@ export class ListCache {
     settings: Settings,
     private readonly prisma: PrismaService,
     private readonly counts: InventoryCounts,
+    private readonly audits: ListAudits,
   ) {
+    audits.on('end', ({ result }) => {
+      if (result === 'index') this.#kept = undefined; // it may lack the same pets
+    });
     this.#readings = new StockReadings(settings, prisma, counts, (...args) => this.#listFor(...args));
   }
 
@@ -107,14 +121,15 @@ export class ListCache {
   async #read(life: string | null, onResponse: OnResponse): Promise<StockList> {
     const kept = this.#kept;
     const at = Date.now();
-    if (!kept || life === null || at - kept.at > MOST_AGE_MS) return this.#readWhole(life, onResponse);
-    type Changes = Reading & { readonly changes: readonly ChangedPet[] };
+    if (!kept || life === null || this.audits.isIndexShort || at - kept.at > MOST_AGE_MS)
+      return this.#readWhole(life, onResponse);
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
       if (failureOf(error).code === LOCK_NOT_AVAILABLE) return []; // perhaps it is on the history, which a whole reading does not need
       throw error;
     });
     if (read) onResponse();
+    if (this.#kept !== kept) return this.#read(life, onResponse); // an audit found it wrong meanwhile
     if (read?.witness !== kept.witness) return this.#readWhole(life, onResponse);
     const list = patched(kept.list, read.changes);
     this.counts.patches++;
@@ -124,14 +139,53 @@ export class ListCache {
 
   async #readWhole(life: string | null, onResponse: OnResponse): Promise<StockList> {
     const at = Date.now();
-    const nextPage = async (transaction: Prisma.TransactionClient, from: bigint) => {
-      const [page] = await transaction.$queryRawUnsafe<[Page & Reading]>(NEXT_ITEMS, life, from);
-      return page;
-    };
+    const { isIndexShort } = this.audits;
+    const nextPage = isIndexShort ? pagesWithoutIndex(life) : pagesByIndex(life);
     const { list, lastPage } = await this.#readings.whole(nextPage, onResponse);
+    if (this.audits.isIndexShort && !isIndexShort) return this.#readWhole(life, onResponse);
     const { transactions, witness } = lastPage; // the same in each of the statements
     this.#kept =
       life === null || witness === null ? undefined : { list, lives: new Set([life]), transactions, witness, at };
     return list;
   }
+
+  /** Compares the list that is kept now, with its changes, with the stock. A wrong one is replaced. */
+  comparison(): Comparison {
+    const kept = this.#kept;
+    const at = Date.now();
+    return async (transaction) => {
+      if (!kept) return { result: 'equal' };
+      const [life = null] = kept.lives;
+      const [read] = await transaction.$queryRawUnsafe<[Changes]>(CHANGES, kept.transactions, life);
+      if (read.witness !== kept.witness) return undefined;
+      const { pieces } = await readPages(transaction, pagesByIndex(life));
+      const list = new StockList(pieces);
+      const finding = differencesOf(patched(kept.list, read.changes), list);
+      if (finding === undefined) return { result: 'equal' };
+      this.#kept = { ...kept, list, transactions: read.transactions, at };
+      return { result: 'different', finding };
+    };
+  }
+}
+
+function pagesByIndex(life: string | null): NextPage<Page & Reading> {
+  return async (transaction, from) => {
+    const [page] = await transaction.$queryRawUnsafe<[Page & Reading]>(NEXT_ITEMS, life, from);
+    return page;
+  };
+}
+
+function pagesWithoutIndex(life: string | null): NextPage<Page & Reading> {
+  let conditions: Reading = { transactions: '', witness: null };
+  return async (transaction, from) => {
+    if (from === MIN_PET_ID) {
+      // The witness first: its function keeps the plans of its statements.
+      [conditions] = await transaction.$queryRawUnsafe<[Reading]>(CONDITIONS, life);
+      await transaction.$queryRawUnsafe(onlyBy('seqscan'));
+      await transaction.$executeRawUnsafe(CURSOR);
+    }
+    const rows = await transaction.$queryRawUnsafe<{ item: string }[]>(NEXT_OF_CURSOR);
+    const items = rows.map(({ item }) => item).join('');
+    return { ...conditions, items, next: rows.length < PETS_PER_STATEMENT ? null : from + 1n };
+  };
 }

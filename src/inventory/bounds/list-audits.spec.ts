@@ -1,0 +1,34 @@
+import { once } from 'node:events';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { startService } from '../../../test/support/service.js';
+import { PrismaService } from '../../database/prisma.service.js';
+import { ListAudits } from './list-audits.js';
+
+const MINUTE_MS = 60_000;
+
+it('an audit is due five minutes after the start, an hour after one that ended well, and five minutes after another one', async () => {
+  const { app, sql } = await startService();
+  const clock = vi.spyOn(Date, 'now');
+  onTestFinished(() => clock.mockRestore());
+  const start = Date.now();
+  clock.mockReturnValue(start);
+  const begun: number[] = [];
+  const audits = new ListAudits(app.get(PrismaService), () => {
+    begun.push((Date.now() - start) / MINUTE_MS);
+    return () => Promise.resolve({ result: 'equal' });
+  });
+  const listAt = async (minutes: number) => {
+    clock.mockReturnValue(start + minutes * MINUTE_MS);
+    const ended = once(audits, 'end');
+    const before = begun.length;
+    audits.beginIfDue();
+    audits.beginIfDue(); // one at a time
+    if (begun.length > before) await ended;
+  };
+  for (const minutes of [4.9, 5, 64.9, 65]) await listAt(minutes);
+  await sql('ALTER TABLE unrecorded_change RENAME TO kept_aside');
+  await listAt(125);
+  await sql('ALTER TABLE kept_aside RENAME TO unrecorded_change');
+  for (const minutes of [129.9, 130, 189.9, 190]) await listAt(minutes);
+  expect(begun).toEqual([5, 65, 125, 130, 190]);
+});

@@ -1,0 +1,367 @@
+import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Client } from 'pg';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { PrismaService } from '../../src/database/prisma.service.ts';
+import type { AuditEnd } from '../../src/inventory/bounds/list-audits.ts';
+import { Log } from '../../src/operations/log.ts';
+import { CSV_HEADER, IMPORT_CSV, inventory } from '../commands/inventory-command.ts';
+import { expectExact, refill } from '../support/exact-lists.ts';
+import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
+import type { TestService } from '../support/service.ts';
+import { atTestEnd } from '../support/test-end.ts';
+import { type NamedService, startEveryService } from './services.ts';
+
+const PETS = 2_500;
+const NEVER_MS = Infinity;
+/** Of each service, beside changes of all kinds: `AUDITS=200 npx vitest run test/inventory-service/list-audits`. */
+const AUDITS = Number(process.env['AUDITS'] ?? 10);
+
+let postgres: FaultyPostgres;
+let services: NamedService[];
+let fastOnes: NamedService[];
+/** Past the services, as a superuser. */
+let owner: Client;
+
+beforeAll(async () => {
+  postgres = await startFaultyPostgres();
+  await postgres.database.setSystem('SET autovacuum = off', `SET wal_writer_delay = '10s'`);
+  services = await startEveryService({ databaseUrl: postgres.url, settings: { REQUEST_DEADLINE_MS: '2500' } });
+  fastOnes = services.filter(({ name }) => name.includes('fast'));
+  for (const { inventory } of services) pace(inventory, NEVER_MS);
+}, 120_000);
+
+beforeEach(async () => {
+  owner = await postgres.database.session();
+  await refill(owner, PETS);
+  await expectExact(owner, services);
+});
+
+const sql = (statement: string) => owner.query<Record<string, unknown>>(statement);
+
+function pace({ audits }: TestService['inventory'], ms: number): void {
+  audits.everyMs = audits.againMs = ms;
+}
+
+/** Lets the next list find that an audit is due. */
+async function audit({ inventory, list }: TestService): Promise<AuditEnd> {
+  const ended = once(inventory.audits, 'end');
+  pace(inventory, 0);
+  const { status } = await list();
+  pace(inventory, NEVER_MS);
+  expect(status).toBe(200);
+  return ((await ended) as [AuditEnd])[0];
+}
+
+/** What an audit of each of the services results in, one after the other. */
+async function resultsOf(audited: readonly NamedService[]): Promise<string[]> {
+  const results: string[] = [];
+  for (const each of audited) results.push((await audit(each)).result);
+  return results;
+}
+
+/** Changes the stock of a pet, and hides that from the history. */
+const pretend = (quantity: number) =>
+  sql(`BEGIN; SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true);
+    UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 5; COMMIT`);
+
+describe('the first audit of a kept list', () => {
+  /** Each makes the kept list have 7 of pet 5, which has 8. */
+  const CAUSES: Readonly<Record<string, () => Promise<unknown>>> = {
+    'a transaction that pretends to write its history': () => pretend(8),
+    'triggers made ineffective by an edit of the catalog': () =>
+      sql(`CREATE TEMP TABLE was AS SELECT prosrc FROM pg_proc WHERE proname = 'record_stock_change';
+        UPDATE pg_proc SET prosrc = 'BEGIN RETURN NULL; END' WHERE proname = 'record_stock_change';
+        UPDATE inventory_item SET quantity = 8 WHERE pet_id = 5;
+        UPDATE pg_proc SET prosrc = was.prosrc FROM was WHERE proname = 'record_stock_change'; DROP TABLE was`),
+    'history that was deleted by hand': () =>
+      sql(`BEGIN; UPDATE inventory_item SET quantity = 8 WHERE pet_id = 5; SET LOCAL inventory.history = 'prune';
+        DELETE FROM stock_change WHERE changed_in = pg_current_xact_id(); COMMIT`),
+    'a patch that is mistaken': async () => {
+      for (const { app } of fastOnes) loseTheNextChange(app.get(PrismaService));
+      await sql('UPDATE inventory_item SET quantity = 8 WHERE pet_id = 5');
+    },
+  };
+
+  /** The next list gets the new snapshot and the witness, but not what has changed. */
+  function loseTheNextChange(prisma: PrismaService): void {
+    const send = prisma.$queryRawUnsafe.bind(prisma);
+    const spy = vi.spyOn(prisma, '$queryRawUnsafe').mockImplementation((async (text: string, ...values: unknown[]) => {
+      const rows = await send<{ changes?: unknown }[]>(text, ...values);
+      if (!text.includes('recent')) return rows;
+      spy.mockRestore();
+      return rows.map((row) => ({ ...row, changes: [] }));
+    }) as never);
+  }
+
+  it.each(Object.entries(CAUSES))('finds %s, and replaces the list', async (_, plant) => {
+    await sql('UPDATE inventory_item SET quantity = 7 WHERE pet_id = 5');
+    await expectExact(owner, services);
+    await plant();
+    for (const service of fastOnes) {
+      const log = vi.spyOn(service.app.get(Log), 'error');
+      onTestFinished(() => log.mockRestore());
+      expect((await service.list()).text).toContain('{"petId":5,"quantity":7,');
+      const { result, finding = '' } = await audit(service);
+      expect(result).toBe('different');
+      expect(finding).toMatch(
+        /operations\.md.*; pets: 1, kept → true: \{"petId":5,"quantity":7,.*\} → \{"petId":5,"quantity":8,.*\}$/,
+      );
+      expect(log).toHaveBeenCalledWith(finding);
+    }
+    await expectExact(owner, services);
+    await sql('UPDATE inventory_item SET quantity = 9 WHERE pet_id IN (5, 2000)');
+    await expectExact(owner, services);
+    expect(await resultsOf(services)).toEqual(services.map(() => 'equal'));
+  });
+});
+
+it(
+  'the first audit finds a token and statistics that survived the crash which lost a commit',
+  { retry: 2 },
+  async () => {
+    await sql('ALTER TABLE server_life_token SET LOGGED; SET allow_system_table_mods = on');
+    const { rows } = await owner.query<{ text: string }>(`SELECT pg_get_viewdef('pg_stat_wal') AS text`);
+    const view = (text = '') => `CREATE OR REPLACE VIEW pg_catalog.pg_stat_wal AS ${text}`;
+    await sql(view(rows[0]?.text.replace(/\bstats_reset\s+FROM/, `'2026-01-01'::timestamptz AS stats_reset FROM`)));
+    const undo = `SET allow_system_table_mods = on; ${view(rows[0]?.text)}; ALTER TABLE server_life_token SET UNLOGGED`;
+    await atTestEnd(() => postgres.database.sql(undo));
+    await expectExact(owner, services);
+    await sql('CHECKPOINT');
+    await sql('SET synchronous_commit = off; UPDATE inventory_item SET quantity = 8 WHERE pet_id = 5');
+    await expectExact(owner, services);
+    await crashOfSession();
+    owner = await postgres.database.session();
+    expect((await sql('SELECT quantity FROM inventory_item WHERE pet_id = 5')).rows).toEqual([{ quantity: 5 }]);
+    for (const service of services) await expect.poll(async () => (await service.list()).status).toBe(200);
+    for (const service of fastOnes) expect((await service.list()).text).toContain('{"petId":5,"quantity":8,');
+    expect(await resultsOf(services)).toEqual(
+      services.map((each) => (fastOnes.includes(each) ? 'different' : 'equal')),
+    );
+    await expectExact(owner, services);
+  },
+);
+
+/** PostgreSQL recovers as after a crash of the server. */
+async function crashOfSession(): Promise<void> {
+  const { rows } = await sql('SELECT pg_backend_pid() AS pid');
+  process.kill(Number(rows[0]?.['pid'] ?? NaN), 'SIGKILL'); // NaN fails; 0 would kill the process group of this test
+  await pause(200);
+  await expect.poll(() => postgres.database.sql('SELECT 1').catch(() => [])).toHaveLength(1);
+}
+
+/** Adds pets behind the last ones; the index does not get them. */
+async function addPastIndex(pets: number): Promise<void> {
+  const setReady = (isReady: boolean) =>
+    `UPDATE pg_index SET indisready = ${isReady} WHERE indexrelid = 'inventory_item_pkey'::regclass`;
+  await sql(setReady(false));
+  await sql(`INSERT INTO inventory_item SELECT n, 1, 'sold' FROM generate_series(${PETS + 1}, ${PETS + pets}) n`);
+  await sql(setReady(true));
+}
+
+describe('the first audit after the index has lost pets', () => {
+  it('finds that; the fast service then reads past the index, until an audit after REINDEX', async () => {
+    await addPastIndex(5);
+    await sql('SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off');
+    await atTestEnd(() => sql('REINDEX TABLE inventory_item'));
+    for (const service of services) {
+      const isShort = {
+        result: 'index',
+        finding: expect.stringMatching(/REINDEX.*index: 2500, in the table: 2505$/) as string,
+      };
+      expect(await audit(service)).toEqual(isShort);
+    }
+    await expectExact(owner, fastOnes);
+    const before = fastOnes.map(({ inventory: { counts } }) => ({
+      readings: counts.readings,
+      patches: counts.patches,
+      reuses: counts.reuses,
+    }));
+    await expectExact(owner, fastOnes);
+    await sql('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 5');
+    await expectExact(owner, fastOnes);
+    for (const [at, { inventory }] of fastOnes.entries()) {
+      const { readings = 0, patches, reuses = 0 } = before[at] ?? {};
+      expect(inventory.counts).toMatchObject({ readings: readings + 1, patches, reuses: reuses + 1 });
+    }
+    expect(await resultsOf(services)).toEqual(services.map(() => 'index'));
+    await expectExact(owner, fastOnes);
+    await sql('REINDEX TABLE inventory_item');
+    expect(await resultsOf(services)).toEqual(services.map(() => 'equal'));
+    const patches = fastOnes.map(({ inventory }) => inventory.counts.patches);
+    await sql('UPDATE inventory_item SET quantity = 4 WHERE pet_id = 5');
+    await expectExact(owner, services);
+    expect(fastOnes.map(({ inventory }) => inventory.counts.patches)).toEqual(patches.map((count) => count + 1));
+  });
+});
+
+describe('a reading that is under way when an audit ends', () => {
+  /** Holds the next result of Prisma's method until the returned function is called. */
+  function holdNext(service: TestService, method: '$queryRawUnsafe' | '$transaction') {
+    const prisma = service.app.get(PrismaService);
+    const send = prisma[method].bind(prisma) as (...args: unknown[]) => Promise<unknown>;
+    const { promise: isReached, resolve: reach } = Promise.withResolvers<null>();
+    const { promise: released, resolve: release } = Promise.withResolvers<null>();
+    const spy = vi.spyOn(prisma, method).mockImplementation((async (...args: unknown[]) => {
+      spy.mockRestore();
+      const result = await send(...args);
+      reach(null);
+      await released;
+      return result;
+    }) as never);
+    return { isReached, release: () => release(null) };
+  }
+
+  async function auditDuring(service: TestService, method: '$queryRawUnsafe' | '$transaction') {
+    const held = holdNext(service, method);
+    const list = service.list();
+    await held.isReached;
+    const ended = once(service.inventory.audits, 'end') as Promise<[AuditEnd]>;
+    pace(service.inventory, 0);
+    service.inventory.audits.beginIfDue();
+    pace(service.inventory, NEVER_MS);
+    const [{ result }] = await ended;
+    held.release();
+    return { result, text: (await list).text };
+  }
+
+  it('is not kept, and done anew, when it patches a list that the audit has replaced', async () => {
+    await pretend(8);
+    await sql('UPDATE inventory_item SET quantity = 9 WHERE pet_id = 2000');
+    for (const service of fastOnes) {
+      const { result, text } = await auditDuring(service, '$queryRawUnsafe');
+      expect(result).toBe('different');
+      expect(text).toContain('{"petId":5,"quantity":8,');
+    }
+    await expectExact(owner, services);
+  });
+
+  it('is not kept, and done anew, when it uses an index that lacks pets', async () => {
+    await addPastIndex(1);
+    await atTestEnd(() => sql('REINDEX TABLE inventory_item'));
+    await sql('ALTER TABLE inventory_item DISABLE TRIGGER inventory_item_truncate_history');
+    await sql('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_truncate_history'); // so that the stock is read whole
+    for (const service of fastOnes) {
+      const { result, text } = await auditDuring(service, '$transaction');
+      expect(result).toBe('index');
+      for (const each of [text, (await service.list()).text]) expect(each).toContain(`{"petId":${PETS + 1},`);
+    }
+    await sql('REINDEX TABLE inventory_item');
+    expect(await resultsOf(fastOnes)).toEqual(fastOnes.map(() => 'equal'));
+  });
+});
+
+describe('a list that is patched after the snapshot of an audit', () => {
+  /** Holds the next audit when it has its snapshot, until the returned function is called. */
+  function holdAudit(service: TestService) {
+    const prisma = service.app.get(PrismaService);
+    const send = prisma.$transaction.bind(prisma) as (...args: unknown[]) => Promise<unknown>;
+    const { promise: isReached, resolve: reach } = Promise.withResolvers<null>();
+    const { promise: released, resolve: release } = Promise.withResolvers<null>();
+    const spy = vi
+      .spyOn(prisma, '$transaction')
+      .mockImplementation((act: (tx: PrismaService) => unknown, how: unknown) => {
+        spy.mockRestore();
+        const held = (tx: PrismaService) => {
+          const execute = async (text: string) => {
+            const result = await tx.$executeRawUnsafe(text);
+            if (!text.startsWith('ROLLBACK TO')) return result;
+            reach(null);
+            await released;
+            return result;
+          };
+          return act(new Proxy(tx, { get: (_, name) => (name === '$executeRawUnsafe' ? execute : tx[name as never]) }));
+        };
+        return send(held, how);
+      });
+    return { isReached, release: () => release(null) };
+  }
+
+  it.each([
+    ['equal', 'nothing is hidden'],
+    ['different', 'a change is hidden'],
+  ])('makes the audit no less %s when %s, and its change is not lost', async (expected) => {
+    for (const service of fastOnes) {
+      await refill(owner, PETS);
+      await expectExact(owner, [service]);
+      if (expected === 'different') await pretend(8);
+      const { isReached, release } = holdAudit(service);
+      const ended = audit(service);
+      await isReached;
+      await sql('UPDATE inventory_item SET quantity = 9 WHERE pet_id = 2000');
+      expect((await service.list()).text).toContain('{"petId":2000,"quantity":9,');
+      release();
+      expect((await ended).result).toBe(expected);
+      await expectExact(owner, [service]);
+    }
+  });
+});
+
+describe('a list does not wait for an audit', () => {
+  it('and an audit that does not get its locks is none', async () => {
+    await expectExact(owner, services);
+    const holder = await postgres.database.session('LOCK TABLE unrecorded_change');
+    for (const service of services) {
+      const log = vi.spyOn(service.app.get(Log), 'warn');
+      onTestFinished(() => log.mockRestore());
+      const ended = vi.fn();
+      service.inventory.audits.once('end', ended);
+      pace(service.inventory, 0);
+      expect((await service.list()).status).toBe(200);
+      pace(service.inventory, NEVER_MS);
+      expect(ended).not.toHaveBeenCalled();
+      await expect.poll(() => ended.mock.calls).toMatchObject([[{ result: 'none' }]]);
+      expect(log.mock.lastCall).toEqual([
+        expect.stringMatching(
+          /^the list could not be audited: (another transaction holds|the database did not answer)/,
+        ),
+      ]);
+    }
+    await holder.end();
+    expect(await resultsOf(services)).toEqual(services.map(() => 'equal'));
+  });
+});
+
+it(
+  `no audit finds a fault beside 100 updates a second, imports and DDL`,
+  { timeout: 60_000 + AUDITS * 6_000 },
+  async () => {
+    const results = services.map(({ name, inventory }) => {
+      const ended = { name, equal: 0, different: 0, index: 0, none: 0, findings: [] as unknown[] };
+      inventory.audits.on('end', ({ result, finding }: AuditEnd) => {
+        ended[result]++;
+        if (finding !== undefined) ended.findings.push(finding);
+      });
+      pace(inventory, 0);
+      return ended;
+    });
+    onTestFinished(() => services.forEach(({ inventory }) => pace(inventory, NEVER_MS)));
+    const isOver = () => results.every(({ equal }) => equal >= AUDITS);
+    const repeat = async (act: (n: number) => Promise<unknown>, pauseMs: number) => {
+      for (let n = 0; !isOver(); n++) await Promise.all([act(n), pause(pauseMs)]);
+    };
+    const writer = await postgres.database.session();
+    const DDL = [
+      'ALTER TABLE inventory_item ADD note text; ALTER TABLE inventory_item DROP note',
+      'BEGIN; ALTER TABLE inventory_item DISABLE TRIGGER USER; UPDATE inventory_item SET quantity = 1 WHERE pet_id = 9; ALTER TABLE inventory_item ENABLE TRIGGER USER; ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_replicated; COMMIT',
+      'REINDEX TABLE inventory_item',
+      'REINDEX TABLE CONCURRENTLY inventory_item',
+      'VACUUM inventory_item',
+      'SET session_replication_role = replica; UPDATE inventory_item SET quantity = 2 WHERE pet_id = 9; RESET session_replication_role',
+      'CLUSTER inventory_item USING inventory_item_pkey',
+      "INSERT INTO inventory_item SELECT n, 1, 'sold' FROM generate_series(5000, 10000) n; DELETE FROM inventory_item WHERE pet_id >= 5000",
+    ];
+    const file = (quantity: number) =>
+      Array.from({ length: 2_000 }, (_, at) => `${at + 1},${quantity},available\n`).join('');
+    await Promise.all([
+      ...services.map(({ list }) => repeat(() => list(), 0)),
+      repeat((n) => Promise.resolve(services[n % services.length]?.update((n % PETS) + 1, n)), 10),
+      repeat((n) => writer.query(DDL[n % DDL.length] ?? '').catch(() => writer.query('ROLLBACK')), 400),
+      repeat((n) => inventory(postgres.url, [...IMPORT_CSV, '--quiet'], CSV_HEADER + file(n)), 1_000),
+    ]);
+    for (const { name, equal, different, index, none, findings } of results) {
+      expect([name, different, index, findings]).toEqual([name, 0, 0, findings.slice(0, none)]);
+      expect(none).toBeLessThan(equal);
+    }
+  },
+);
