@@ -58,9 +58,7 @@ describe('readSettings', () => {
   it.each([
     ['DATABASE_URL', undefined, 'is required'],
     ['DATABASE_URL', 'postgresql://u:secret@db:65536/x', unreadable('port')],
-    ['PORT', '70000', 'must be an integer from 0 to 65535'],
     ['DOCS', 'true', 'must be one of on, off'],
-    ['DOCS', 'o', 'must be one of on, off'],
     ['CORS_ORIGINS', '*', 'must be origins like https://shop.example, separated by commas'],
     [
       'CORS_ORIGINS',
@@ -70,7 +68,6 @@ describe('readSettings', () => {
     ['BOOTSTRAP_API_KEY', 'x'.repeat(31), KEY_RULE],
     ['BOOTSTRAP_API_KEY', `${'x'.repeat(256)}=`, KEY_RULE],
     ['BOOTSTRAP_API_KEY', `${'x'.repeat(32)} y`, KEY_RULE],
-    ['BOOTSTRAP_API_KEY', `y ${'x'.repeat(32)}`, KEY_RULE],
   ])('refuses a %s of %j: the message has the name and the rule, never the value', (name, value, rule) => {
     expect(() => readSettings({ DATABASE_URL, [name]: value })).toThrow(new Failure(`${name} ${rule}`));
   });
@@ -383,15 +380,11 @@ describe('TLS for an address and each sslmode', () => {
   it.each([
     ['postgresql://me@db.example/db', undefined, TCP],
     ['postgresql:///db?host=db.example', '/run/postgresql', TCP],
-    ['postgresql:///db?host=%64b.example', undefined, TCP],
     ['postgresql://me@%2Frun%2Fpostgresql/db?host=db.example', undefined, TCP],
     ['postgresql://me@127.0.0.1/db?options=-c%20a=/b', undefined, TCP],
     ['postgresql:///db', 'db.example', TCP],
-    ['postgresql:///db?host=/run/a&host=db.example', undefined, TCP],
-    ['postgresql:///db?host=%2Frun%2Fpostgresql', 'db.example', SOCKET],
     ['postgresql://me@%2frun%2fpostgresql/db', 'db.example', SOCKET],
     ['postgresql://db.example/db?host=/run/postgresql', undefined, SOCKET],
-    ['postgresql:///db?host=', '/run/postgresql', SOCKET],
     ['postgresql:///db', '/run/postgresql', SOCKET],
   ])('is that of psql: %s with PGHOST=%s', (address, PGHOST, expected) => {
     const judge = (source: Record<string, string>) => {
