@@ -17,7 +17,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startChild } from './child.ts';
 import { freePort } from './free-port.ts';
 import { makeFolder, postgresBinaries, serverAccount } from './postgres-binaries.ts';
-import { reasonIn } from './postgres-reason.ts';
 
 const startTimeoutMs = 30_000;
 const stopTimeoutMs = 10_000;
@@ -58,17 +57,12 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
   makeFolder(folder, (unfinished) => createCluster(binaries, unfinished));
   const { uid } = statSync(folder);
   const account = serverAccount?.uid ?? process.getuid?.() ?? uid;
-  if (!existsSync(join(folder, 'data')) && (serverAccount || uid === account)) {
-    throw new Error(`${folder} has lost its folder "data"; put it back, or remove ${folder} to start afresh`);
-  }
-  if (uid === 0) {
-    const advice = `As root, give it to user ${account} by chown -R, or remove it to start afresh`;
-    throw new Error(`${folder} belongs to root, and PostgreSQL does not run as root. ${advice}`);
-  }
   if (uid !== account) {
-    const owner = uid === 65534 ? 'root' : `user ${uid}`;
-    throw new Error(`${folder} was made by ${owner}; start as ${owner}, or remove ${folder} to start afresh`);
+    const advice = `start as that user, give it to user ${account} by chown -R, or remove it to start afresh`;
+    throw new Error(`${folder} belongs to user ${uid}; ${advice}`);
   }
+  if (!existsSync(join(folder, 'data')))
+    throw new Error(`${folder} has lost its folder "data"; put it back, or remove ${folder} to start afresh`);
   const deadline = Date.now() + handoverTimeoutMs;
   for (;;) {
     const port = options.port ?? (await freePort());
@@ -93,7 +87,8 @@ export async function startPostgres(folder: string, options: PostgresOptions = {
     }
     const log = readFileSync(join(folder, 'log'), 'utf8');
     const mayPass = /lock file .* already exists|shared memory block|could not bind/.test(log);
-    if (!mayPass || Date.now() > deadline) throw new Error(startFailure(folder, log, server));
+    if (!mayPass || Date.now() > deadline)
+      throw new Error(`PostgreSQL did not start in ${folder}:\n${shown(log, folder)}`);
     await sleep(100);
   }
 }
@@ -123,7 +118,7 @@ function createCluster(binaries: string, folder: string): void {
     try {
       if (serverAccount) chownSync(path, serverAccount.uid, serverAccount.gid);
     } catch (error) {
-      throw spawnFailure(error as NodeJS.ErrnoException);
+      throw spawnFailure(error);
     }
   }
 
@@ -137,29 +132,22 @@ function createCluster(binaries: string, folder: string): void {
   const told = initdb('-D', here, '--no-sync', '-E', 'UTF8', '--locale=C', ...locale, ...access);
   if (told.status === 0) return;
 
-  throw new Error(`initdb failed: ${withAdvice(reasonIn(told.stderr), folder)}`);
+  throw new Error(`initdb failed:\n${shown(told.stderr, folder)}`);
 }
 
-/** What to do, by what PostgreSQL says. */
-const ADVICE: readonly (readonly [RegExp, string])[] = [
-  [/effective user ID/, 'Name that user in /etc/passwd, start as another user, or set DATABASE_URL'],
-  [/shared memory segment/, 'It needs a /dev/shm that it can write to, with 2 MB free'],
-];
-
-/** Folders by the names that the user knows. */
-function withAdvice(reason: string, folder: string): string {
-  const advice = ADVICE.find(([pattern]) => pattern.test(reason))?.[1];
-  return `${reason.replaceAll(here, join(folder, 'data'))}${advice ? `. ${advice}` : ''}`;
+/** What PostgreSQL says, without times, with folders by the names that the user knows. */
+function shown(output: string, folder: string): string {
+  const lines = output
+    .trim()
+    .replaceAll(/^\d\S+ \S+ \S+ \[\d+\] /gm, '')
+    .split('\n');
+  return lines.slice(-10).join('\n').replaceAll(here, join(folder, 'data'));
 }
 
 /** A program of another C library cannot be started: the system then says that it does not exist. */
-function spawnFailure({ code, message, syscall = '' }: NodeJS.ErrnoException): Error {
-  if (serverAccount && (syscall === 'chown' || code === 'EPERM' || code === 'EINVAL')) {
-    const cause = `PostgreSQL does not run as root, and root may not act as user ${serverAccount.uid} here: ${message}`;
-    return new Error(`${cause}. Start as another user, or set DATABASE_URL`);
-  }
-  const cause = code === 'ENOENT' && process.platform === 'linux' ? 'its package needs Linux with glibc' : message;
-  return new Error(`PostgreSQL does not start here: ${cause}. Set DATABASE_URL to another PostgreSQL`);
+function spawnFailure(error: unknown): Error {
+  const needs = 'It needs Linux with glibc, macOS or Windows, and root must be able to act as user 65534';
+  return new Error(`PostgreSQL cannot be run here: ${(error as Error).message}. ${needs}. Else set DATABASE_URL`);
 }
 
 async function launch(binaries: string, folder: string, port: number, { fsync, throwaway }: PostgresOptions) {
@@ -173,7 +161,7 @@ async function launch(binaries: string, folder: string, port: number, { fsync, t
   const stdio = ['ignore' as const, 'ignore' as const, log];
   const child = await startChild(command, 'INT', { ...inside(folder), stdio }, throwaway ? folder : '').catch(
     (error: unknown) => {
-      throw spawnFailure(error as NodeJS.ErrnoException);
+      throw spawnFailure(error);
     },
   );
   closeSync(log);
@@ -190,20 +178,6 @@ async function becomesReady(folder: string, server: ChildProcess): Promise<boole
     await sleep(15);
   }
   return false;
-}
-
-function startFailure(folder: string, log: string, { exitCode, signalCode }: ChildProcess): string {
-  const [, occupant] = /another postmaster \(PID (\d+)\)/.exec(log) ?? [];
-  if (occupant && !isServer(Number(occupant), folder)) {
-    const note = join(folder, 'data/postmaster.pid');
-    return `${note} is left over: process ${occupant} is not this PostgreSQL. If no other container uses the folder, remove that file`;
-  }
-  if (occupant) return `another process is already using the database in ${folder} (PostgreSQL is process ${occupant})`;
-  const reason = reasonIn(log) || `it ended by ${signalCode ?? exitCode}`;
-  const advice = reason.includes('incompatible with server')
-    ? `. Start the earlier version of this project, or remove ${folder} to start afresh`
-    : '';
-  return `PostgreSQL did not start in ${folder}: ${withAdvice(reason, folder)}${advice}`;
 }
 
 /** Whether the process is the server of this folder. After a crash, its number may be another program's. */

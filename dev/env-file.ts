@@ -4,7 +4,7 @@ import { parseEnv } from 'node:util';
 import { SETTINGS } from '../src/settings.ts';
 import { projectFolder } from './build.ts';
 
-/** Blank, a comment, or an assignment that a shell, Docker Compose and Node.js read alike. */
+/** Blank, a comment, or an assignment that Docker Compose and Node.js read alike. */
 const LINE =
   /^[ \t]*(?:#.*|(?:export +)?[A-Za-z_]\w*=(?:(?:'[^']*'|"[^"\\$`]*"|[^\s'"\\$`#]+)(?:[ \t]* #.*)?[ \t]*)?)?$/;
 const UNREADABLE = /[^\t\P{Cc}]|[\ufeff\ufffd]/u;

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { API_PREFIX, readSettings } from '../src/settings.ts';
@@ -120,13 +119,13 @@ async function announce(address: string, key: string, pet = '<petId>'): Promise<
   Make a key, with the same DATABASE_URL:
     KEY=$(npm run --silent inventory -- keys create --name me)
 `;
-  const takeKey = () => `
+  const takeKey = `
   Take the key from .env:
-    ${isKeyForShell() ? '. ./.env' : "BOOTSTRAP_API_KEY='…'"}
+    BOOTSTRAP_API_KEY='…'
 `;
   console.log(`
   API         ${address}/${API_PREFIX}${DOCS === 'off' ? '' : `\n  Swagger UI  ${address}/docs`}
-${key ? '' : makeKey}${key === '$BOOTSTRAP_API_KEY' && !keyOfShell ? takeKey() : ''}
+${key ? '' : makeKey}${key === '$BOOTSTRAP_API_KEY' && !keyOfShell ? takeKey : ''}
   List the stock:
     ${curl} -H "Authorization: Bearer ${key || '$KEY'}" ${list}
 
@@ -134,12 +133,6 @@ ${key ? '' : makeKey}${key === '$BOOTSTRAP_API_KEY' && !keyOfShell ? takeKey() :
     ${curl} -X PATCH -H "Authorization: Bearer ${key || '$KEY'}" -H "Content-Type: application/json" \\
       -d '{"quantity": 5}' ${list}/${pet}
 `);
-}
-
-/** Whether a shell reads the key of `.env` as we do. */
-function isKeyForShell(): boolean {
-  const text = readFileSync(join(projectFolder, '.env'), 'latin1');
-  return /^(export )?BOOTSTRAP_API_KEY=\S+$(?!\r)/m.test(text);
 }
 
 function ancestors(): string {
