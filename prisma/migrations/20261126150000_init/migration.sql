@@ -253,7 +253,10 @@ BEGIN
     IF starts_with(life, present) IS NOT TRUE THEN
         RETURN NULL;
     END IF;
-    RETURN present || (SELECT extract(epoch FROM stats_reset) FROM pg_stat_wal) || ' ' || (
+    -- REINDEX gives an index another file, and may bring back pets that it lacked. By name: a scan of pg_index costs more.
+    RETURN present || (SELECT extract(epoch FROM stats_reset) FROM pg_stat_wal) || ' ' || concat_ws(' ',
+        pg_relation_filenode(to_regclass('inventory_item_pkey')),
+        pg_relation_filenode(to_regclass('stock_change_changed_in_idx'))) || ' ' || (
         SELECT string_agg(fact, ' ' ORDER BY fact) FROM (
             SELECT concat_ws(' ', oid, xmin) FROM pg_class
              WHERE oid IN ('inventory_item'::regclass, 'stock_change'::regclass)

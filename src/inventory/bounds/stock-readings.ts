@@ -82,14 +82,14 @@ export class StockReadings {
   }
 
   /**
-   * The whole stock of one moment, page by page, and the last page. Pieces that equal those of the list before are shared with it,
+   * The whole stock of one moment, page by page, and the first page. Pieces that equal those of the list before are shared with it,
    * so that readers of both do not hold them twice.
    */
   async whole<Read extends Page>(
     nextPage: NextPage<Read>,
     onResponse: OnResponse,
     isLocked = true,
-  ): Promise<{ list: StockList; lastPage: Read }> {
+  ): Promise<{ list: StockList; firstPage: Read }> {
     const last = this.#last?.deref();
     const reading = this.prisma.$transaction(
       async (transaction) => {
@@ -104,27 +104,29 @@ export class StockReadings {
     });
     if (!read) return this.whole(nextPage, onResponse, false); // PostgreSQL does not lock a foreign table
     this.counts.readings++;
-    return { list: new StockList(read.pieces).sharedWith(last), lastPage: read.lastPage };
+    return { list: new StockList(read.pieces).sharedWith(last), firstPage: read.firstPage };
   }
 }
 
-/** The whole stock of the transaction's moment, and the last page. */
+/** The whole stock of the transaction's moment, and the first page. */
 export async function readPages<Read extends Page>(
   transaction: Prisma.TransactionClient,
   nextPage: NextPage<Read>,
   onResponse?: OnResponse,
-): Promise<{ pieces: Piece[]; lastPage: Read }> {
+): Promise<{ pieces: Piece[]; firstPage: Read }> {
   const pieces: Piece[] = [];
   let text = '';
+  let firstPage: Read | undefined;
   for (let from = MIN_PET_ID; ;) {
     const page = await nextPage(transaction, from);
     onResponse?.();
+    firstPage ??= page;
     text += page.items;
     if (page.next === null || text.length > CUT_AT_LENGTH) {
       pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + text));
       text = '';
     }
-    if (page.next === null) return { pieces, lastPage: page };
+    if (page.next === null) return { pieces, firstPage };
     from = page.next;
   }
 }

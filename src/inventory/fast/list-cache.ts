@@ -141,9 +141,9 @@ export class ListCache {
     const at = Date.now();
     const { isIndexShort } = this.audits;
     const nextPage = isIndexShort ? pagesWithoutIndex(life) : pagesByIndex(life);
-    const { list, lastPage } = await this.#readings.whole(nextPage, onResponse);
+    const { list, firstPage } = await this.#readings.whole(nextPage, onResponse);
     if (this.audits.isIndexShort && !isIndexShort) return this.#readWhole(life, onResponse);
-    const { transactions, witness } = lastPage; // the same in each of the statements
+    const { transactions, witness } = firstPage; // the index may get another file before the last page
     this.#kept =
       life === null || witness === null ? undefined : { list, lives: new Set([life]), transactions, witness, at };
     return list;
