@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KeyCheck } from '../src/auth/key-check.ts';
-import type { InventoryContract, ListRequest, QuantityUpdate } from '../src/inventory/inventory.contract.ts';
+import type { Inventory, ListRequest, QuantityUpdate } from '../src/inventory/inventory.ts';
 import { Piece, StockList } from '../src/inventory/stock-list.ts';
 import { areHere } from '../test/contract/tools.ts';
 import { SERVICES } from '../test/inventory-service/services.ts';
@@ -22,7 +22,7 @@ const NOBODYS_KEY = '00'.repeat(32);
 /** How long an update is under way after its commit, in the service whose lists disagree. */
 const HELD_MS = 20;
 
-type Methods = Pick<InventoryContract, 'list' | 'setQuantity'>;
+type Methods = Pick<Inventory, 'list' | 'setQuantity'>;
 interface Right extends Methods {
   /** The request, as if it came now. */
   readonly anew: (request: ListRequest) => Promise<ListRequest>;

@@ -81,7 +81,7 @@ export class KeyCheck implements OnApplicationShutdown {
   }
 
   /** The first check for an update, of those that are under way or wait; undefined if there is none. */
-  nextUpdate(): Promise<CheckedKey> | undefined {
+  updatesBeingChecked(): Promise<CheckedKey> | undefined {
     return this.#batcher.first(({ isUpdate }) => isUpdate);
   }
 

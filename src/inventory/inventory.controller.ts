@@ -9,7 +9,7 @@ import { API_PREFIX } from '../settings.js';
 import { type InventoryItem, InventoryUpdate } from './inventory.dto.js';
 import { ChangeReasonPipe, IdempotencyKeyPipe, type IfMatch, IfMatchPipe, PetIdPipe } from './inventory.pipes.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
-import { InventoryService } from './inventory.service.js';
+import { Inventory } from './inventory.js';
 import { ListResponses } from './list-responses.js';
 import { itemTag } from './stock-item.js';
 
@@ -17,7 +17,7 @@ import { itemTag } from './stock-item.js';
 @Controller(`${API_PREFIX}/inventory`)
 export class InventoryController {
   constructor(
-    private readonly inventory: InventoryService,
+    private readonly inventory: Inventory,
     private readonly lists: ListResponses,
   ) {}
 

@@ -5,6 +5,7 @@ import { PrismaService } from '../database/prisma.service.js';
 import { Settings } from '../settings.js';
 import { FastInventoryService } from './fast/fast-inventory.service.js';
 import { InventoryController } from './inventory.controller.js';
+import { Inventory } from './inventory.js';
 import { InventoryService } from './inventory.service.js';
 import { ListResponses } from './list-responses.js';
 
@@ -14,14 +15,14 @@ import { ListResponses } from './list-responses.js';
   providers: [
     ListResponses,
     {
-      provide: InventoryService,
+      provide: Inventory,
       inject: [PrismaService, Settings, KeyCheck],
       useFactory: (prisma: PrismaService, settings: Settings, keyCheck: KeyCheck) =>
         settings.FAST === 'on'
-          ? new FastInventoryService(prisma, settings, () => keyCheck.nextUpdate())
+          ? new FastInventoryService(prisma, settings, () => keyCheck.updatesBeingChecked())
           : new InventoryService(prisma, settings),
     },
   ],
-  exports: [InventoryService],
+  exports: [Inventory],
 })
 export class InventoryModule {}

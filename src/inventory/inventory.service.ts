@@ -1,146 +1,56 @@
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
-import { Batcher, FailedCall } from '../database/batcher.js';
-import { NOT_AS_ASKED, NotApplied, RefusedValue, UnconfirmedCommit, failureOf } from '../database/database-failure.js';
-import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend } from '../database/deadline.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { Prisma } from '../generated/prisma/client.js';
-import { exactIntegers } from '../http/exact-integers.js';
 import { Settings } from '../settings.js';
-import { HeldCommits, MOST_HELD } from './bounds/held-commits.js';
-import { InventoryCounts } from './bounds/inventory-counts.js';
 import { ListAudits } from './bounds/list-audits.js';
-import { type Page, StockReadings } from './bounds/stock-readings.js';
-import { type UpdateOutcome, untilApplied } from './bounds/update-attempts.js';
-import type { InventoryContract, ListRequest, QuantityUpdate, Updated } from './inventory.contract.js';
+import { StockReadings, pageOf } from './bounds/stock-readings.js';
+import { type Applied, UpdateTransactions } from './bounds/update-transactions.js';
+import { Inventory, type ListRequest, type QuantityUpdate } from './inventory.js';
+import { InventoryCounts } from './inventory-counts.js';
 import type { InventoryItem } from './inventory.dto.js';
 import { ITEM_COLUMNS, itemTag } from './stock-item.js';
-import type { StockList } from './stock-list.js';
-import { MAX_PET_ID } from './stock.limits.js';
 
 /** The event loop is held while the rows of one statement are read, and each statement of an update waits for that. */
 const PETS_PER_PAGE = 1_024;
 
 /** The contract by Prisma alone: the stock is read page by page, and each update is a transaction of its own. */
 @Injectable()
-export class InventoryService implements InventoryContract {
+export class InventoryService extends Inventory {
   readonly counts = new InventoryCounts();
   readonly audits: ListAudits;
   readonly #readings: StockReadings;
-  readonly #updates: Batcher<QuantityUpdate, UpdateOutcome>;
-  readonly #heldCommits: HeldCommits;
-  readonly #timeoutMs: number;
-  /** Whether commits may be held: at the start, and after a commit whose outcome is unknown. */
-  #mayBeHeld = true;
-  /** How many commits of the next batch may come to be held. */
-  #room = MOST_HELD;
-  /** Those of the batch. Between two batches: those that were given up and still have their connections. */
-  readonly #transactions = new Set<Promise<unknown>>();
+  readonly #updates: UpdateTransactions;
 
-  constructor(
-    private readonly prisma: PrismaService,
-    settings: Settings,
-  ) {
+  constructor(prisma: PrismaService, settings: Settings) {
+    super();
     this.audits = new ListAudits(prisma);
     this.#readings = new StockReadings(settings, prisma, this.counts, async (_requests, onResponse) => {
       return (await this.#readings.whole(nextPage, onResponse)).list;
     });
-    this.#heldCommits = new HeldCommits(settings, this.counts);
-    this.#timeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
-    this.#updates = new Batcher((updates, deadline) => this.#apply(updates, deadline), {
-      name: 'updates',
-      // Each has a connection of the pool, and one is left for a list.
-      maxCalls: Math.max(1, Math.min(settings.DATABASE_POOL_SIZE - 1, MOST_HELD)),
-      maxWaiting: settings.MAX_WAITING_REQUESTS,
-      notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
-      endsByDeadline: true,
-      open: () => (this.#mayBeHeld || this.#transactions.size > 0 ? this.#getReady() : undefined),
-      order: ({ petId }) => ({ key: petId, exclusive: true }),
-    });
+    this.#updates = new UpdateTransactions(prisma, settings, this.counts, apply);
   }
 
-  async list(request: ListRequest): Promise<StockList> {
+  async list(request: ListRequest) {
     this.audits.beginIfDue();
     const list = await this.#readings.next(request);
     this.counts.listBytes = list.plain.length;
     return list;
   }
 
-  setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated> {
-    return untilApplied(update, deadline, () => this.#updates.call(update, deadline));
-  }
-
-  /** Each in a transaction of its own, all at the same time. */
-  async #apply(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdateOutcome | FailedCall)[]> {
-    const room = this.#room;
-    this.#room = MOST_HELD;
-    return Promise.all(
-      updates.map(async (update, at) => {
-        if (at >= room)
-          return new FailedCall(new NotApplied('as many commits as may wait for the synchronous standby'));
-        try {
-          return await this.#attempt(update, deadline);
-        } catch (error) {
-          this.#mayBeHeld ||= failureOf(error).outcome === 'unknown';
-          return new FailedCall(error);
-        }
-      }),
-    );
-  }
-
-  async #getReady(): Promise<void> {
-    await Promise.allSettled(this.#transactions);
-    if (!this.#mayBeHeld) return;
-    try {
-      this.#room = await this.#heldCommits.room((sql, ...values) => this.prisma.$queryRawUnsafe(sql, ...values));
-    } catch (error) {
-      throw new NotApplied('no session could be used; nothing was sent', { cause: error });
-    }
-    this.#mayBeHeld = false;
-  }
-
-  async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
-    const { pool } = this.prisma;
-    const unconfirmedBefore = pool.unconfirmedCommits;
-    const leftMs = Math.max(1, deadline - performance.now());
-    let isCommitting = false as boolean;
-    let isGivenUp = false as boolean;
-    const transaction = this.prisma.$transaction(
-      async (tx) => {
-        const outcome = await applyIn(tx, update, this.#timeoutMs);
-        if (isGivenUp) throw new DeadlinePassed(true); // and so it is rolled back
-        isCommitting = true;
-        return outcome;
-      },
-      { maxWait: leftMs, timeout: leftMs },
-    );
-    this.#transactions.add(transaction);
-    void transaction.catch(() => undefined).finally(() => this.#transactions.delete(transaction));
-    try {
-      const outcome = await byDeadline(deadline, transaction);
-      // Perhaps of another transaction: then this one is not sure either.
-      if (pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
-      return outcome;
-    } catch (error) {
-      isGivenUp = true;
-      if (isCommitting || failureOf(error).outcome !== 'unknown') throw error;
-      if (error instanceof DeadlinePassed) throw new DeadlinePassed(false);
-      throw new NotApplied('the transaction ended before its commit', { cause: error });
-    }
+  setQuantity(update: QuantityUpdate, deadline: number) {
+    return this.#updates.setQuantity(update, deadline);
   }
 }
 
-/** The items of one page, by Prisma. */
-async function nextPage(transaction: Prisma.TransactionClient, from: bigint): Promise<Page> {
-  const items: readonly InventoryItem[] = await transaction.inventoryItem.findMany({
+async function nextPage(transaction: Prisma.TransactionClient, from: bigint) {
+  const items: InventoryItem[] = await transaction.inventoryItem.findMany({
     where: { petId: { gte: from } },
     orderBy: { petId: 'asc' },
     take: PETS_PER_PAGE,
   });
-  const last = items.length === PETS_PER_PAGE ? items.at(-1) : undefined;
-  const text = items.length === 0 ? '' : `,${JSON.stringify(items, exactIntegers).slice(1, -1)}`;
-  return { items: text, next: last === undefined || last.petId === MAX_PET_ID ? null : last.petId + 1n };
+  return pageOf(items, items.length < PETS_PER_PAGE);
 }
 
 /** How Prisma tells that no row was updated. */
@@ -151,20 +61,9 @@ type StateChange = Required<
   Pick<Prisma.StockChangeCreateManyInput, `${Exclude<keyof InventoryItem, 'petId'>}${'Before' | 'After'}`>
 >;
 
-/** @param timeoutMs how long the transaction may last before it is committed */
-async function applyIn(
-  tx: Prisma.TransactionClient,
-  update: QuantityUpdate,
-  timeoutMs: number,
-): Promise<UpdateOutcome> {
+/** Writes an update and its history row. */
+async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<Applied> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
-  // The table's trigger writes no history row, because the one that is written here names the key and the request.
-  await tx.$queryRaw`
-    SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
-           CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
-           CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
-           CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
-                THEN set_config('transaction_timeout', ${String(timeoutMs)}, true) END`;
   const known = await firstUse(tx, update);
   if (known) return known;
   // A wait would hold a connection: the service tries a locked pet again instead.
@@ -190,16 +89,15 @@ async function applyIn(
     if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back, or changed the locked row
     throw error;
   });
-  if (!isDeepStrictEqual({ ...row, petId, ...change }, row) || !isDeepStrictEqual(written, asked))
-    throw new RefusedValue(NOT_AS_ASKED);
-  return { outcome: 'done', item: asked };
+  const isAsAsked = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, asked);
+  return isAsAsked ? { outcome: 'done', item: asked } : { outcome: 'not_as_asked' };
 }
 
 /** The outcome of the committed update that used the key first. */
 async function firstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,
-): Promise<UpdateOutcome | undefined> {
+): Promise<Applied | undefined> {
   if (idempotencyKey === null) return undefined;
   const first = await tx.stockChange.findFirst({ where: { changedBy, idempotencyKey } });
   if (!first?.statusAfter) return undefined;

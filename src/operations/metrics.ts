@@ -5,8 +5,8 @@ import { type BatchEnd, batchEnds } from '../database/batcher.js';
 import { PrismaService } from '../database/prisma.service.js';
 import { ERRORS, type ErrorCode } from '../errors/error-code.js';
 import { AUTH_FAILURES, type ApiRequest } from '../http/request-context.js';
-import { AUDIT_RESULTS, type AuditEnd } from '../inventory/bounds/list-audits.js';
-import { InventoryService } from '../inventory/inventory.service.js';
+import { AUDIT_RESULTS, type AuditEnd } from '../inventory/inventory-counts.js';
+import { Inventory } from '../inventory/inventory.js';
 import { Log } from './log.js';
 
 /** Seconds; most responses of this service take less than 5 ms. */
@@ -48,7 +48,7 @@ export class Metrics implements OnApplicationShutdown {
 
   readonly #audits = this.#counter('inventory_list_audits_total', 'Audits of lists, by their result.', 'result');
 
-  constructor({ pool }: PrismaService, { counts, audits }: InventoryService, log: Log) {
+  constructor({ pool }: PrismaService, { counts, audits }: Inventory, log: Log) {
     collectDefaultMetrics({ register: this.registry });
     this.#read(Gauge, 'http_server_active_requests', 'Requests under way.', () => this.activeRequests);
     this.#read(Counter, 'inventory_list_readings_total', 'Times the whole stock was read.', () => counts.readings);

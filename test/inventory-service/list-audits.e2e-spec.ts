@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { PrismaService } from '../../src/database/prisma.service.ts';
-import type { AuditEnd } from '../../src/inventory/bounds/list-audits.ts';
+import type { AuditEnd } from '../../src/inventory/inventory-counts.ts';
 import { Log } from '../../src/operations/log.ts';
 import { CSV_HEADER, IMPORT_CSV, inventory } from '../commands/inventory-command.ts';
 import { expectExact, refill } from '../support/exact-lists.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
-import type { QuantityUpdate } from '../../src/inventory/inventory.contract.ts';
+import type { QuantityUpdate } from '../../src/inventory/inventory.ts';
 import type { TestService } from '../support/service.ts';
 import { type Told, UPDATE, setQuantity, stockOf } from '../support/updates.ts';
 import { eachService } from './services.ts';

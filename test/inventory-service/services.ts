@@ -40,7 +40,7 @@ async function startKind({ FAST, isPooled }: Kind, { behind, ...options }: Optio
   return startService({ ...options, databaseUrl, settings: { FAST, DATABASE_URL, ...options.settings } });
 }
 
-/** Runs the tests for each service of the contract (`src/inventory/inventory.contract.ts`), each directly and behind PgBouncer. */
+/** Runs the tests for each service of the contract (`src/inventory/inventory.ts`), each directly and behind PgBouncer. */
 export function eachService(promises: (kind: ServiceKind) => void): void {
   for (const kind of KINDS) {
     const { name, isPooled } = kind;

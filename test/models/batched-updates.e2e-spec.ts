@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { TcpProxy } from '../../faults/tcp-proxy.ts';
-import type { InventoryContract } from '../../src/inventory/inventory.contract.ts';
+import type { Inventory } from '../../src/inventory/inventory.ts';
 import { type Database, createDatabase } from '../support/database.ts';
 import { startService } from '../support/service.ts';
 import { setQuantity } from '../support/updates.ts';
@@ -52,7 +52,7 @@ let processes: Process[];
 
 interface Process {
   readonly proxy: TcpProxy;
-  readonly inventory: InventoryContract;
+  readonly inventory: Inventory;
 }
 
 beforeAll(async () => {

@@ -257,7 +257,7 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
     if (!has('an update is answered before its commit')) answer(next, statement);
   }
 
-  /** `QuantityUpdates.attempt`, in `untilApplied`. */
+  /** `QuantityUpdates.attempt`, in `retryUntilApplied`. */
   function answer(next: State, { process, calls, written }: Statement): void {
     if (process === null || !written) return;
     for (const call of calls) {

@@ -4,7 +4,7 @@ import type { Server } from 'node:http';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { expect, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
-import { InventoryService } from '../../src/inventory/inventory.service.ts';
+import { Inventory } from '../../src/inventory/inventory.ts';
 import { readSettings, type SettingName } from '../../src/settings.ts';
 import { LIMITS, type Limits } from '../../src/server/limits.ts';
 import { watchContract } from './contract.ts';
@@ -94,7 +94,7 @@ export async function startService(options: ServiceOptions = {}) {
     app,
     server,
     /** The service of the stock, past HTTP. */
-    inventory: app.get(InventoryService),
+    inventory: app.get(Inventory),
     sql,
     /** `GET /v1/inventory` with the key. */
     list: (headers: HeaderLines = []) => ask(port, { target: '/v1/inventory', headers: [...bearer, ...headers] }),

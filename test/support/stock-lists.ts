@@ -1,4 +1,4 @@
-import type { InventoryContract } from '../../src/inventory/inventory.contract.ts';
+import type { Inventory } from '../../src/inventory/inventory.ts';
 import { Piece, StockList } from '../../src/inventory/stock-list.ts';
 
 /** The item of a pet, with what a member of text could contain. */
@@ -19,7 +19,7 @@ export const stock = (count: number, id: (n: bigint) => bigint) =>
   new Map(Array.from({ length: count }, (_, n) => [id(BigInt(n)), item(id(BigInt(n)), 0)]));
 
 /** Reads the stock past HTTP, whatever the service remembers of it. */
-export const readStock = ({ inventory }: { readonly inventory: InventoryContract }, patienceMs = 9_000) =>
+export const readStock = ({ inventory }: { readonly inventory: Inventory }, patienceMs = 9_000) =>
   inventory.list({ snapshot: { life: null, transactions: '' }, deadline: performance.now() + patienceMs });
 
 export const bodyOf = ({ chunks }: StockList['plain']) =>

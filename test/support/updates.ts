@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ErrorCode } from '../../src/errors/error-code.ts';
 import { asApiError } from '../../src/http/error.filter.ts';
-import type { InventoryContract, QuantityUpdate, Updated } from '../../src/inventory/inventory.contract.ts';
+import type { Inventory, QuantityUpdate, Updated } from '../../src/inventory/inventory.ts';
 import type { TestService } from './service.ts';
 
 /** Sets pet 1 to 1. */
@@ -27,7 +27,7 @@ export type Told = Updated | { readonly outcome: ErrorCode; readonly tag?: strin
 
 /** Makes an update past HTTP: the updates of one turn of the event loop arrive together. */
 export async function setQuantity(
-  { inventory }: { readonly inventory: InventoryContract },
+  { inventory }: { readonly inventory: Inventory },
   update: Partial<QuantityUpdate>,
   patienceMs = 9_000,
 ): Promise<Told> {

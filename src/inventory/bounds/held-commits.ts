@@ -1,9 +1,9 @@
 import { boundsOfRequest } from '../../database/deadline.js';
 import type { Settings } from '../../settings.js';
-import type { InventoryCounts } from './inventory-counts.js';
+import type { InventoryCounts } from '../inventory-counts.js';
 
 /** From so many held commits on, no update is sent; the one under way may become the fifth. Each pins a connection of PostgreSQL. */
-export const MOST_HELD = 4;
+export const MAX_HELD_COMMITS = 4;
 
 /** Commits that wait for a standby, long after the service has given them up: PostgreSQL keeps their sessions without a client. */
 const HELD = `
@@ -31,10 +31,10 @@ export class HeldCommits {
    * @param query runs a statement in any session of the service
    * @throws Error when there may be no more
    */
-  async room(query: (sql: string, givenUpAfterMs: number) => Promise<readonly { held: number }[]>): Promise<number> {
+  async left(query: (sql: string, givenUpAfterMs: number) => Promise<readonly { held: number }[]>): Promise<number> {
     const [{ held } = { held: 0 }] = await query(HELD, this.#givenUpAfterMs);
     this.counts.heldCommits = held;
-    if (held >= MOST_HELD) throw new Error('sessions that were given up still wait for the synchronous standby');
-    return MOST_HELD - held;
+    if (held >= MAX_HELD_COMMITS) throw new Error('sessions that were given up still wait for the synchronous standby');
+    return MAX_HELD_COMMITS - held;
   }
 }

@@ -2,17 +2,9 @@ import { EventEmitter } from 'node:events';
 import { failureOf } from '../../database/database-failure.js';
 import type { PrismaService } from '../../database/prisma.service.js';
 import type { Prisma } from '../../generated/prisma/client.js';
+import type { AuditEnd, InventoryAudits } from '../inventory-counts.js';
 import { MIN_PET_ID } from '../stock.limits.js';
 import { LONGEST_READING_MS } from './stock-readings.js';
-
-/** `equal` and `different`: the list that a service keeps, and the stock. `index`: it lacks pets. `none`: the audit failed. */
-export const AUDIT_RESULTS = ['equal', 'different', 'index', 'none'] as const;
-
-export interface AuditEnd {
-  readonly result: (typeof AUDIT_RESULTS)[number];
-  /** For the operator. */
-  readonly finding?: string;
-}
 
 /** Compares what a service keeps with the stock. Undefined: they cannot be compared. */
 export type Comparison = (transaction: Prisma.TransactionClient) => Promise<AuditEnd | undefined>;
@@ -37,10 +29,8 @@ export function onlyBy(scan: 'seqscan' | 'indexscan'): string {
  * Now and then compares what lists are made of with the table itself, in one snapshot: the index by which they are read, then what
  * the service keeps. No list waits for that.
  */
-export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
-  /** From the end of an audit to the next one. Tests shorten it. */
+export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> implements InventoryAudits {
   everyMs = 3_600_000;
-  /** The same after the start, and after an audit that compared nothing or found the index short. */
   againMs = 300_000;
   /** As of the last audit. */
   isIndexShort = false;
@@ -56,7 +46,6 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
     super();
   }
 
-  /** Each list calls this. */
   beginIfDue(): void {
     const pauseMs = this.#isDueAgain ? this.againMs : this.everyMs;
     if (!this.#isUnderWay && Date.now() - this.#endedAt >= pauseMs) void this.#run();

@@ -4,10 +4,12 @@ import { untilDeadline } from '../../database/deadline.js';
 import type { PrismaService } from '../../database/prisma.service.js';
 import type { Prisma } from '../../generated/prisma/client.js';
 import type { Settings } from '../../settings.js';
-import type { ListRequest } from '../inventory.contract.js';
+import { exactIntegers } from '../../http/exact-integers.js';
+import type { ListRequest } from '../inventory.js';
+import type { InventoryCounts } from '../inventory-counts.js';
+import type { InventoryItem } from '../inventory.dto.js';
 import { Piece, StockList } from '../stock-list.js';
-import { MIN_PET_ID } from '../stock.limits.js';
-import type { InventoryCounts } from './inventory-counts.js';
+import { MAX_PET_ID, MIN_PET_ID } from '../stock.limits.js';
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 export const LONGEST_READING_MS = 25_000;
@@ -27,6 +29,13 @@ const LOCK = 'LOCK TABLE inventory_item IN ACCESS SHARE MODE';
 export interface Page {
   readonly items: string;
   readonly next: bigint | null;
+}
+
+/** A page of items. @param isLast whether the stock ends with them */
+export function pageOf(items: readonly InventoryItem[], isLast: boolean): Page {
+  const last = items.at(-1);
+  const text = last === undefined ? '' : `,${JSON.stringify(items, exactIntegers).slice(1, -1)}`;
+  return { items: text, next: isLast || last === undefined || last.petId === MAX_PET_ID ? null : last.petId + 1n };
 }
 
 /** Reads a page from this pet on; {@link MIN_PET_ID} is the first. */

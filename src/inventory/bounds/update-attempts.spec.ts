@@ -1,19 +1,19 @@
 import { describe, expect, it, vi } from 'vitest';
 import { NotApplied, OutcomeUnknown, TooManyWaiting } from '../../database/database-failure.js';
 import { DeadlinePassed } from '../../database/deadline.js';
-import { type UpdateOutcome, untilApplied } from './update-attempts.js';
+import { type UpdateOutcome, retryUntilApplied } from './update-attempts.js';
 
 const DONE: UpdateOutcome = { outcome: 'done', item: { petId: 1n, quantity: 1, status: 'sold' } };
 const inTime = () => performance.now() + 5_000;
 
-describe('untilApplied', () => {
+describe('retryUntilApplied', () => {
   it('tries again while the pet is held, and when nothing was written', async () => {
     const attempt = vi
       .fn<() => Promise<UpdateOutcome>>()
       .mockResolvedValueOnce({ outcome: 'busy' })
       .mockRejectedValueOnce(new NotApplied('no session'))
       .mockResolvedValue(DONE);
-    expect(await untilApplied({}, inTime(), attempt)).toEqual(DONE);
+    expect(await retryUntilApplied({}, inTime(), attempt)).toEqual(DONE);
     expect(attempt).toHaveBeenCalledTimes(3);
   });
 
@@ -23,7 +23,7 @@ describe('untilApplied', () => {
     ['its outcome is unknown', new DeadlinePassed(true), OutcomeUnknown],
   ])('does not try again when %s', async (_, failure, thrown) => {
     const attempt = vi.fn<() => Promise<UpdateOutcome>>().mockRejectedValue(failure);
-    await expect(untilApplied({}, inTime(), attempt)).rejects.toBeInstanceOf(thrown);
+    await expect(retryUntilApplied({}, inTime(), attempt)).rejects.toBeInstanceOf(thrown);
     expect(attempt).toHaveBeenCalledTimes(1);
   });
 
@@ -32,7 +32,7 @@ describe('untilApplied', () => {
     ['key_reused', 'idempotency_key_reused', {}],
     ['precondition_failed', 'precondition_failed', { ETag: '"sold-1"' }],
   ] as const)('makes an Error of an update that is %s', async (outcome, code, headers) => {
-    const update = untilApplied({}, inTime(), () => Promise.resolve({ ...DONE, outcome }));
+    const update = retryUntilApplied({}, inTime(), () => Promise.resolve({ ...DONE, outcome }));
     await expect(update).rejects.toMatchObject({ code, headers });
   });
 });

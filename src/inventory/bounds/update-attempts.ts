@@ -1,7 +1,7 @@
 import { mayWriteAgain, NotApplied, writeFailure } from '../../database/database-failure.js';
 import { untilDeadline } from '../../database/deadline.js';
 import { ApiError } from '../../errors/api-error.js';
-import type { QuantityUpdate, Updated } from '../inventory.contract.js';
+import type { QuantityUpdate, Updated } from '../inventory.js';
 import type { InventoryItem } from '../inventory.dto.js';
 import { itemTag } from '../stock-item.js';
 
@@ -19,7 +19,7 @@ const HELD = 'someone else holds the row';
 const HELD_FOR_CLIENTS = 'Another transaction holds this pet at the moment; nothing was written.';
 
 /** Repeats an update that surely was not applied until its deadline, and makes an Error of what refuses it. */
-export async function untilApplied(
+export async function retryUntilApplied(
   { mismatch }: Pick<QuantityUpdate, 'mismatch'>,
   deadline: number,
   attempt: () => Promise<UpdateOutcome>,

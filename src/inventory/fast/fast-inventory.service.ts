@@ -1,25 +1,26 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import type { PrismaService } from '../../database/prisma.service.js';
 import type { Settings } from '../../settings.js';
-import { InventoryCounts } from '../bounds/inventory-counts.js';
 import { ListAudits } from '../bounds/list-audits.js';
-import { untilApplied } from '../bounds/update-attempts.js';
-import type { InventoryContract, ListRequest, QuantityUpdate, Updated } from '../inventory.contract.js';
+import { retryUntilApplied } from '../bounds/update-attempts.js';
+import { Inventory, type ListRequest, type QuantityUpdate, type Updated } from '../inventory.js';
+import { InventoryCounts } from '../inventory-counts.js';
 import type { StockList } from '../stock-list.js';
 import { ListCache } from './list-cache.js';
 import { QuantityUpdates } from './quantity-updates.js';
 
 /** The same promises with less work: a list costs what has changed, and updates share round trips. */
-export class FastInventoryService implements InventoryContract, OnApplicationShutdown {
+export class FastInventoryService extends Inventory implements OnApplicationShutdown {
   readonly counts = new InventoryCounts();
   readonly audits: ListAudits;
   readonly #lists: ListCache;
   readonly #updates: QuantityUpdates;
 
-  constructor(prisma: PrismaService, settings: Settings, joining?: () => Promise<unknown> | undefined) {
+  constructor(prisma: PrismaService, settings: Settings, updatesBeingChecked?: () => Promise<unknown> | undefined) {
+    super();
     this.audits = new ListAudits(prisma, () => this.#lists.comparison());
     this.#lists = new ListCache(settings, prisma, this.counts, this.audits);
-    this.#updates = new QuantityUpdates(settings, this.counts, joining);
+    this.#updates = new QuantityUpdates(settings, this.counts, updatesBeingChecked);
   }
 
   async list(request: ListRequest): Promise<StockList> {
@@ -30,7 +31,7 @@ export class FastInventoryService implements InventoryContract, OnApplicationShu
   }
 
   setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated> {
-    return untilApplied(update, deadline, () => this.#updates.attempt(update, deadline));
+    return retryUntilApplied(update, deadline, () => this.#updates.attempt(update, deadline));
   }
 
   async onApplicationShutdown(): Promise<void> {

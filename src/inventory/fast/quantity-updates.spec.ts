@@ -8,7 +8,7 @@ import { atTestEnd } from '../../../test/support/test-end.js';
 import { UPDATE, changesOf, setQuantity } from '../../../test/support/updates.js';
 import { StatementConnection } from '../../database/statement-connection.js';
 import { InventoryService } from '../inventory.service.js';
-import type { QuantityUpdate } from '../inventory.contract.js';
+import type { QuantityUpdate } from '../inventory.js';
 import { FastInventoryService } from './fast-inventory.service.js';
 
 let service: TestService;

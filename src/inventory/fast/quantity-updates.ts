@@ -6,9 +6,9 @@ import { StatementConnection } from '../../database/statement-connection.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryItem } from '../inventory.dto.js';
 import { HeldCommits } from '../bounds/held-commits.js';
-import type { InventoryCounts } from '../bounds/inventory-counts.js';
+import type { InventoryCounts } from '../inventory-counts.js';
 import type { UpdateOutcome } from '../bounds/update-attempts.js';
-import type { QuantityUpdate } from '../inventory.contract.js';
+import type { QuantityUpdate } from '../inventory.js';
 import { NOT_UPDATED } from '../stock-item.js';
 import { type UpdatedRow, loneStatement, updateStatement } from './update-statement.js';
 
@@ -31,11 +31,11 @@ export class QuantityUpdates {
   /** How far the database's clock was ahead of `performance.now()` when the session began. */
   #clockAheadMs = 0;
 
-  /** @param joining settles when the updates that are about to come are here; undefined if there are none */
+  /** @param updatesBeingChecked settles when the updates whose keys are being checked are here; undefined if there are none */
   constructor(
     settings: Settings,
     counts: InventoryCounts,
-    joining: () => Promise<unknown> | undefined = () => undefined,
+    updatesBeingChecked: () => Promise<unknown> | undefined = () => undefined,
   ) {
     this.#heldCommits = new HeldCommits(settings, counts);
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
@@ -47,9 +47,9 @@ export class QuantityUpdates {
       maxWaiting: settings.MAX_WAITING_REQUESTS,
       open: () => this.#connection.open(),
       notSentWithinMs: this.#leastTimeMs,
-      joining,
-      // Of several updates of a pet, each is recorded as if the one before it surely took place. One that has a precondition or a
-      // key may not, so it is the only one of its pet.
+      joining: updatesBeingChecked,
+      // The updates of one pet form a chain: each starts from the quantity of the one before. An update with a condition or a key
+      // may not take place, so it has no other update of its pet beside it.
       order: ({ petId, ifMatch, idempotencyKey }) => ({
         key: petId,
         exclusive: ifMatch !== null || idempotencyKey !== null,
@@ -84,7 +84,7 @@ export class QuantityUpdates {
 
   /** Looks at the database's clock. No session is opened while commits are held. */
   async #prepare(client: ClientBase): Promise<void> {
-    await this.#heldCommits.room(async (sql, ...values) => (await client.query<{ held: number }>(sql, values)).rows);
+    await this.#heldCommits.left(async (sql, ...values) => (await client.query<{ held: number }>(sql, values)).rows);
     const { rows } = await client.query<{ now: string }>(CLOCK);
     this.#clockAheadMs = Number(rows[0]?.now) - performance.now();
   }

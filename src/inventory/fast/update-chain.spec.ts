@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { QuantityUpdate } from '../inventory.contract.js';
+import type { QuantityUpdate } from '../inventory.js';
 import { chainUpdates } from './update-chain.js';
 
 const update = (petId: bigint, quantity: number): QuantityUpdate => ({

@@ -5,7 +5,7 @@ import { atTestEnd } from '../../../test/support/test-end.js';
 import { UPDATE, UPDATE_KINDS } from '../../../test/support/updates.js';
 import { ConnectionPool } from '../../database/connection-pool.js';
 import { readSettings } from '../../settings.js';
-import type { QuantityUpdate } from '../inventory.contract.js';
+import type { QuantityUpdate } from '../inventory.js';
 import { loneStatement, updateStatement } from './update-statement.js';
 
 const IS_17 = inject('postgresMajor') >= 17;

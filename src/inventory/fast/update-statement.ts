@@ -1,6 +1,6 @@
 import { type Statement, arrayLiteral } from '../../database/statement-connection.js';
 import { NOT_AS_ASKED } from '../../database/database-failure.js';
-import type { QuantityUpdate } from '../inventory.contract.js';
+import type { QuantityUpdate } from '../inventory.js';
 import { NOT_UPDATED, itemTagOf, stateList } from '../stock-item.js';
 import { chainUpdates } from './update-chain.js';
 

@@ -1,12 +1,11 @@
 import type { Snapshot } from '../database/snapshot.js';
-import type { InventoryCounts } from './bounds/inventory-counts.js';
-import type { ListAudits } from './bounds/list-audits.js';
+import type { InventoryAudits, InventoryCounts } from './inventory-counts.js';
 import type { InventoryItem } from './inventory.dto.js';
 import type { StockList } from './stock-list.js';
 
 /**
- * What the stock promises. `InventoryService` keeps it by Prisma alone, and is the one to read first. `FastInventoryService` in
- * `fast/` keeps it with less work: it shares and remembers. Setting FAST chooses. `(test: lists)` means
+ * What the stock promises, and what Nest injects. `InventoryService` keeps it by Prisma alone, and is the one to read first.
+ * `FastInventoryService` in `fast/` keeps it with less work: it shares and remembers. Setting FAST chooses. `(test: lists)` means
  * `test/inventory-service/lists.e2e-spec.ts`, which tries both services, directly and behind PgBouncer.
  *
  * Lists:
@@ -40,18 +39,18 @@ import type { StockList } from './stock-list.js';
  * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once (test: bounds).
  * - A lost synchronous standby holds five commits of a process at most, and no list. The metrics tell how many (test: lost-standby).
  */
-export interface InventoryContract {
-  readonly counts: InventoryCounts;
-  readonly audits: ListAudits;
+export abstract class Inventory {
+  abstract readonly counts: InventoryCounts;
+  abstract readonly audits: InventoryAudits;
 
   /** @throws NotApplied */
-  list(request: ListRequest): Promise<StockList>;
+  abstract list(request: ListRequest): Promise<StockList>;
 
   /**
    * @param deadline on the clock of `performance.now()`
    * @throws ApiError `not_found`, `idempotency_key_reused` or `precondition_failed`; RefusedValue; NotApplied; OutcomeUnknown
    */
-  setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated>;
+  abstract setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated>;
 }
 
 /** What a service may need to know of a request for the list. */

@@ -1,8 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 
-const [prose = ''] =
-  /\/\*\*.*?\*\//s.exec(readFileSync(new URL('inventory.contract.ts', import.meta.url), 'utf8')) ?? [];
+const [prose = ''] = /\/\*\*.*?\*\//s.exec(readFileSync(new URL('inventory.ts', import.meta.url), 'utf8')) ?? [];
 const promises = prose
   .replaceAll(/\n \*( {2,}| ?)/g, (_, indent: string) => (indent.length > 1 ? ' ' : '\n'))
   .split('\n')

@@ -1,0 +1,130 @@
+import { Batcher, FailedCall } from '../../database/batcher.js';
+import {
+  NOT_AS_ASKED,
+  NotApplied,
+  RefusedValue,
+  UnconfirmedCommit,
+  failureOf,
+} from '../../database/database-failure.js';
+import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend } from '../../database/deadline.js';
+import type { PrismaService } from '../../database/prisma.service.js';
+import type { Prisma } from '../../generated/prisma/client.js';
+import type { Settings } from '../../settings.js';
+import type { QuantityUpdate, Updated } from '../inventory.js';
+import type { InventoryCounts } from '../inventory-counts.js';
+import { HeldCommits, MAX_HELD_COMMITS } from './held-commits.js';
+import { type UpdateOutcome, retryUntilApplied } from './update-attempts.js';
+
+/** `not_as_asked`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
+export type Applied = UpdateOutcome | { readonly outcome: 'not_as_asked' };
+
+/** Runs each update in a transaction of its own, with the bounds of the contract: deadline, waiting, held commits. */
+export class UpdateTransactions {
+  readonly #batcher: Batcher<QuantityUpdate, UpdateOutcome>;
+  readonly #heldCommits: HeldCommits;
+  readonly #timeoutMs: number;
+  /** True at the start, and after a commit whose outcome is unknown. */
+  #mayHaveHeldCommits = true;
+  /** How many updates the next batch may have, so that no more than MAX_HELD_COMMITS commits wait for a lost standby. */
+  #heldCommitsLeft = MAX_HELD_COMMITS;
+  /** Transactions that hold a connection. Between two batches: those that nobody waits for any more. */
+  readonly #transactions = new Set<Promise<unknown>>();
+
+  /** @param apply writes the update and its history row by the statements of the transaction */
+  constructor(
+    private readonly prisma: PrismaService,
+    settings: Settings,
+    counts: InventoryCounts,
+    private readonly apply: (tx: Prisma.TransactionClient, update: QuantityUpdate) => Promise<Applied>,
+  ) {
+    this.#heldCommits = new HeldCommits(settings, counts);
+    this.#timeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
+    this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
+      name: 'updates',
+      // Each has a connection of the pool, and one is left for a list.
+      maxCalls: Math.max(1, Math.min(settings.DATABASE_POOL_SIZE - 1, MAX_HELD_COMMITS)),
+      maxWaiting: settings.MAX_WAITING_REQUESTS,
+      notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
+      endsByDeadline: true,
+      open: () => (this.#mayHaveHeldCommits || this.#transactions.size > 0 ? this.#getReady() : undefined),
+      order: ({ petId }) => ({ key: petId, exclusive: true }),
+    });
+  }
+
+  setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated> {
+    return retryUntilApplied(update, deadline, () => this.#batcher.call(update, deadline));
+  }
+
+  /** Each in a transaction of its own, all at the same time. */
+  async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdateOutcome | FailedCall)[]> {
+    const most = this.#heldCommitsLeft;
+    this.#heldCommitsLeft = MAX_HELD_COMMITS;
+    return Promise.all(
+      updates.map(async (update, at) => {
+        if (at >= most)
+          return new FailedCall(new NotApplied('as many commits as may wait for the synchronous standby'));
+        try {
+          return await this.#attempt(update, deadline);
+        } catch (error) {
+          this.#mayHaveHeldCommits ||= failureOf(error).outcome === 'unknown';
+          return new FailedCall(error);
+        }
+      }),
+    );
+  }
+
+  async #getReady(): Promise<void> {
+    await Promise.allSettled(this.#transactions);
+    if (!this.#mayHaveHeldCommits) return;
+    try {
+      const query = (sql: string, givenUpAfterMs: number) =>
+        this.prisma.$queryRawUnsafe<{ held: number }[]>(sql, givenUpAfterMs);
+      this.#heldCommitsLeft = await this.#heldCommits.left(query);
+    } catch (error) {
+      throw new NotApplied('no session could be used; nothing was sent', { cause: error });
+    }
+    this.#mayHaveHeldCommits = false;
+  }
+
+  async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
+    const { pool } = this.prisma;
+    const unconfirmedBefore = pool.unconfirmedCommits;
+    const leftMs = Math.max(1, deadline - performance.now());
+    let isCommitting = false as boolean;
+    let isGivenUp = false as boolean;
+    const transaction = this.prisma.$transaction(
+      async (tx) => {
+        await this.#set(tx);
+        const applied = await this.apply(tx, update);
+        if (applied.outcome === 'not_as_asked') throw new RefusedValue(NOT_AS_ASKED);
+        if (isGivenUp) throw new DeadlinePassed(true); // and so it is rolled back
+        isCommitting = true;
+        return applied;
+      },
+      { maxWait: leftMs, timeout: leftMs },
+    );
+    this.#transactions.add(transaction);
+    void transaction.catch(() => undefined).finally(() => this.#transactions.delete(transaction));
+    try {
+      const outcome = await byDeadline(deadline, transaction);
+      // Perhaps of another transaction: then this one is not sure either.
+      if (pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
+      return outcome;
+    } catch (error) {
+      isGivenUp = true;
+      if (isCommitting || failureOf(error).outcome !== 'unknown') throw error;
+      if (error instanceof DeadlinePassed) throw new DeadlinePassed(false);
+      throw new NotApplied('the transaction ended before its commit', { cause: error });
+    }
+  }
+
+  /** The settings of the transaction. The table's trigger writes no history row, because `apply` writes it with key and request. */
+  async #set(tx: Prisma.TransactionClient): Promise<void> {
+    await tx.$queryRaw`
+      SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
+             CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
+             CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+             CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+                  THEN set_config('transaction_timeout', ${String(this.#timeoutMs)}, true) END`;
+  }
+}
