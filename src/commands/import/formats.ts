@@ -199,7 +199,7 @@ function refuseHeader(names: readonly string[]): void {
     throw new Failure(`${HEADER_RULE}: the column ${quote(name)} ${what}`);
   };
   if (!names.some((name) => NAMES.includes(name))) throw notStock('its first line is no header');
-  const missing = MEMBERS.find((member) => !names.includes(member.name) && !MAY_BE_LEFT_OUT.has(member));
+  const missing = MEMBERS.find((member) => !names.includes(member.name) && !MAY_BE_LEFT_OUT.has(member.name));
   if (missing) refuse('is missing', missing.name);
   for (const [at, name] of names.entries()) {
     if (![...NAMES, EXPORTED, ''].includes(name)) refuse('is unknown; remove it', name);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { isRoundedFrom, reachOf, waysFrom } from './rounding.js';
+import { isRoundedFrom, reachOf, waysFrom, waysThatKeep } from './rounding.js';
 
 const LONG = 10n ** 15n;
 const petId = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).filter((id) => id > LONG || id < -LONG);
@@ -20,7 +20,8 @@ it('knows what programs make of an id, and how far away it may lie', () => {
         expect(waysFrom(id, rounded)).not.toBe(0);
         expect(isRoundedFrom(written, written, id)).toBe(true);
         const distance = rounded > id ? rounded - id : id - rounded;
-        expect(reachOf(rounded, waysFrom(rounded, rounded)) >= distance).toBe(true);
+        expect(reachOf(rounded, waysThatKeep(written)) >= distance).toBe(true);
+        expect(waysThatKeep(written)).toBe(waysFrom(rounded, rounded));
       }
     }),
     { numRuns: 2_000 },

@@ -3,7 +3,7 @@ import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock.limits.js
 import { EXPORTED } from '../export-marks.js';
 import { quote } from '../output.js';
 import { Problems, type Unit } from './problems.js';
-import { ALL_WAYS, isRoundedFrom, reachOf, waysFrom } from './rounding.js';
+import { ALL_WAYS, isRoundedFrom, reachOf, waysThatKeep } from './rounding.js';
 
 /** What spreadsheets do to ids, and what helps. */
 export const ROUNDED =
@@ -29,7 +29,9 @@ export class StockFile {
 export const MADE = { new: 'new', unedited: 'same' } as const;
 
 /** If a file leaves them out, a pet of the store keeps its own. */
-export const MAY_BE_LEFT_OUT = new Set(MEMBERS.filter((member) => NOT_UPDATED.includes(member) || member.holds('')));
+export const MAY_BE_LEFT_OUT = new Set(
+  MEMBERS.filter((member) => NOT_UPDATED.includes(member) || member.holds('')).map(({ name }) => name),
+);
 
 export interface Fault {
   readonly kind: string;
@@ -49,40 +51,37 @@ export interface Written {
 
 /** Reads strictly first, because nearly all rows are sound. */
 export function readRow({ members, isLeftOut, exported, point }: Written, file: StockFile): Reading {
-  const isSound = (texts: readonly string[]) =>
-    MEMBERS.map(
-      (member, at) => member.holds(texts[at] ?? '') || (isLeftOut[at] === true && MAY_BE_LEFT_OUT.has(member)),
-    );
-  let texts = members;
-  let sound = isSound(texts);
-  const bare = sound.includes(false) ? members.map(trimBlanks) : members;
-  if (bare !== members) {
-    texts = bare.map((text, at) => (MEMBERS[at]?.json.isString ? text : plainDigits(text, point)));
-    sound = isSound(texts);
-  }
+  const isSound = (text: string, at: number) =>
+    MEMBERS[at]?.holds(text) === true || (isLeftOut[at] === true && MAY_BE_LEFT_OUT.has(MEMBERS[at]?.name ?? ''));
+  const isPlain = members.every(isSound);
+  const bare = isPlain ? members : members.map(trimBlanks);
+  const texts = isPlain
+    ? members
+    : bare.map((text, at) => (MEMBERS[at]?.json.isString ? text : plainDigits(text, point)));
   const [written = ''] = bare;
   const [petId = '', quantity = '', status = ''] = texts;
   const origin = exported === undefined ? undefined : originOf(exported);
+  const isOrigin = typeof origin === 'object';
+  const isOwn = isOrigin && (petId === origin.petId || isRoundedFrom(written, petId, BigInt(origin.petId)));
+  const hasPet = isOwn || (isSound(petId, 0) && (written === petId || !hasManyDigits(petId)));
+  const whose = hasPet ? ` (pet ${isOwn ? origin.petId : petId})` : '';
   const faults: Fault[] = [];
-  if (typeof origin === 'object' && (petId === origin.petId || isRoundedFrom(written, petId, BigInt(origin.petId)))) {
-    texts = [origin.petId, ...texts.slice(1)];
-    sound[0] = true;
-  } else if (typeof origin === 'object' && sound[0]) {
+  if (!isPlain)
+    for (const [at, member] of MEMBERS.entries())
+      if (at === 0 ? !hasPet : !isSound(texts[at] ?? '', at))
+        faults.push({ kind: member.name, text: `${ruleOf(member, bare[at] ?? '')}${whose}` });
+  if (hasPet && isOrigin && !isOwn) {
     const text = `petId is ${petId}, but ${EXPORTED} is of pet ${origin.petId}: was one column sorted alone? For a new pet, leave ${EXPORTED} empty`;
     faults.push({ kind: 'sorted', text });
-  } else if (written !== petId && hasManyDigits(petId)) sound[0] = false;
-  const whose = sound[0] ? ` (pet ${texts[0]})` : '';
-  if (sound.includes(false))
-    for (const [at, member] of MEMBERS.entries())
-      if (!sound[at]) faults.push({ kind: member.name, text: `${ruleOf(member, bare[at] ?? '')}${whose}` });
+  }
   if (origin === 'broken') {
     const rule = `${EXPORTED} must be as the export wrote it, or empty for a new pet`;
     faults.push({ kind: EXPORTED, text: `${rule}, not ${quote(exported ?? '')}${whose}` });
   }
   if (faults.length > 0) return faults;
-  const made =
-    typeof origin !== 'object' ? origin : isUnedited(origin.tag, quantity, status) ? MADE.unedited : origin.tag;
-  return `${texts.map(csvField).join()},${made ?? ''},${typeof origin === 'object' ? ',' : rangeOf(petId, file)}`;
+  if (!isOrigin) return `${texts.map(csvField).join()},${origin ?? ''},${rangeOf(petId, file)}`;
+  const made = isUnedited(origin.tag, quantity, status) ? MADE.unedited : origin.tag;
+  return `${[origin.petId, ...texts.slice(1)].map(csvField).join()},${made},,`;
 }
 
 function ruleOf({ name, rule }: (typeof MEMBERS)[number], text: string): string {
@@ -112,9 +111,9 @@ function isUnedited(tag: string, quantity: string, status: string): boolean {
 
 function rangeOf(petId: string, file: StockFile): string {
   if (petId.length < 16) return ',';
-  const id = BigInt(petId);
-  const ways = waysFrom(id, id);
+  const ways = waysThatKeep(petId);
   file.ways &= ways;
+  const id = BigInt(petId);
   const reach = reachOf(id, ways);
   if (reach === 0n) return ',';
   file.maybeRounded++;
