@@ -14,7 +14,7 @@ import {
 
 /** The text of docs/performance.md: page.md with the results in its `{{…}}`. */
 export function report(results: Results): string {
-  const { machine, startedAt, minutes, postgresVersion, warmUpSeconds } = results;
+  const { machine, startedAt, minutes, postgresVersion } = results;
   const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
   const found: Record<string, string | number> = {
     minutes,
@@ -25,9 +25,6 @@ export function report(results: Results): string {
     rates: rates(results),
     missed: missed(results),
     goals: goals(results),
-    firstWarmUp: warmUpSeconds.first,
-    longWarmUp: warmUpSeconds.firstOfLong,
-    laterWarmUp: warmUpSeconds.later,
   };
   const page = readFileSync(new URL('page.md', import.meta.url), 'utf8').replaceAll('](../docs/', '](');
   return page.replaceAll(/{{(\w+)}}/g, (_, name: string) => String(found[name]));
