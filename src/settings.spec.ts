@@ -404,12 +404,15 @@ describe('TLS for an address and each sslmode', () => {
   });
 });
 
-describe('the README', () => {
-  it('has a table of all settings', () => {
-    const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
-    const rows = [...readme.matchAll(/^\| `([A-Z_]+)` +\| (?:`(.+?)`)? *\| (.+?) +\|$/gm)];
-    const shown = rows.map(([, name, fallback = '', meaning]) => ({ name, fallback, meaning }));
-    const known = Object.entries<{ default: string | undefined; meaning: string }>(SETTINGS);
-    expect(shown).toEqual(known.map(([name, { default: fallback = '', meaning }]) => ({ name, fallback, meaning })));
-  });
+it('docs/operations.md has a table of all settings, and the README some of its rows', () => {
+  const rowsOf = (page: string) => {
+    const text = readFileSync(new URL(`../${page}`, import.meta.url), 'utf8');
+    const rows = [...text.matchAll(/^\| `([A-Z_]+)` +\| (?:`(.+?)`)? *\| (.+?) +\|$/gm)];
+    return rows.map(([, name, fallback = '', meaning]) => ({ name, fallback, meaning }));
+  };
+  const known = Object.entries<{ default: string | undefined; meaning: string }>(SETTINGS);
+  const rows = known.map(([name, { default: fallback = '', meaning }]) => ({ name, fallback, meaning }));
+  expect(rowsOf('docs/operations.md')).toEqual(rows);
+  expect(rowsOf('README.md')).toHaveLength(6);
+  expect(rows).toEqual(expect.arrayContaining(rowsOf('README.md')));
 });

@@ -55,7 +55,7 @@ function entry<T>(meaning: string, fallback: string | undefined, read: (text: st
   return { meaning, default: fallback, read };
 }
 
-/** Every setting, in the order of the README's table, which is checked against this one. */
+/** Every setting, in the order of the table in docs/operations.md, which is checked against this one. */
 export const SETTINGS = {
   DATABASE_URL: entry('PostgreSQL connection string (required)', undefined, postgresUrl),
   DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', passwordFile),
@@ -68,7 +68,7 @@ export const SETTINGS = {
   CORS_ORIGINS: entry('Origins whose pages may call the service, separated by commas', '', originList),
   DOCS: entry('Serve Swagger UI and the OpenAPI document: on, off', 'on', oneOf('on', 'off')),
   FAST: entry('Keep the list in memory and batch updates: on, off', 'on', oneOf('on', 'off')),
-  DATABASE_POOL_SIZE: entry('Connections, plus one for key checks and one for updates', '4', integer(1, 100)),
+  DATABASE_POOL_SIZE: entry('Size of the pool; the service opens two more connections', '4', integer(1, 100)),
   REQUEST_DEADLINE_MS: entry(
     'Longest time that a request waits for the database',
     '2500',

@@ -179,16 +179,16 @@ describe('a file of export --editable', () => {
   });
 });
 
-it('the query of operations.md undoes an import, and leaves pets alone that have changed since', async () => {
+it('the query of stock-files.md undoes an import, and leaves pets alone that have changed since', async () => {
   await importText(csv('1,1,sold', '2,2,sold', '77,7,sold'), {
     new: 'add',
     missing: 'remove',
     by: 'ann@office stock.csv',
   });
   await store.sql('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 2');
-  const operations = readFileSync('docs/operations.md', 'utf8');
+  const page = readFileSync('docs/stock-files.md', 'utf8');
   const [, query = ''] =
-    /### Undo an import\n[^]*?```sh\npsql [^"]*"\$DATABASE_URL" [^"]*"([^]*?)" > undo.csv\n/.exec(operations) ?? [];
+    /## Undo an import\n[^]*?```sh\npsql [^"]*"\$DATABASE_URL" [^"]*"([^]*?)" > undo.csv\n/.exec(page) ?? [];
   const rows = await store.sql(query.replaceAll('\\"', '"').replace('1041', '0'));
   const undo = [Object.keys(rows[0] ?? {}), ...rows.map((row) => Object.values(row))].map((fields) => fields.join());
   const { summary, told } = await importText(`${undo.join('\n')}\n`, { new: 'add', stale: 'skip' });

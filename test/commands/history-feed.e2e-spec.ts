@@ -153,7 +153,7 @@ describe('inventory history cursor', () => {
   });
 });
 
-describe.skipIf(spawnSync('jq', ['--version']).error)('the recipes of docs/operations.md', () => {
+describe.skipIf(spawnSync('jq', ['--version']).error)('the recipes of docs/changes.md', () => {
   it('call a webhook, which continues after a kill, and send mail on low stock', { timeout: 90_000 }, async () => {
     const store = await openStore();
     const folder = await mkdtemp(join(tmpdir(), 'inventory-recipes-'));
@@ -176,7 +176,7 @@ describe.skipIf(spawnSync('jq', ['--version']).error)('the recipes of docs/opera
       DATABASE_URL: store.url,
       WEBHOOK_URL: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`,
     };
-    const docs = await readFile('docs/operations.md', 'utf8');
+    const docs = await readFile('docs/changes.md', 'utf8');
     const start = (...command: string[]) => spawn('sh', command, { cwd: folder, detached: true, env });
     const file = (name: string) => readFileSync(join(folder, name), 'utf8');
     /** Kills the script once it has handled this change. */

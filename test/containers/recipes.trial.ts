@@ -69,9 +69,9 @@ function script(name: string): string {
   return readFileSync(join(clone, 'deploy/compose', name), 'utf8');
 }
 
-/** The unchanged shell lines under a heading of docs/operations.md. */
-function recipe(heading: string): string {
-  const [, section = ''] = readFileSync(join(clone, 'docs/operations.md'), 'utf8').split(`\n### ${heading}\n`);
+/** The unchanged shell lines under a heading of a page. */
+function recipe(page: string, heading: string): string {
+  const [, section = ''] = readFileSync(join(clone, 'docs', page), 'utf8').split(`# ${heading}\n`);
   const lines = /^```sh\n([^]*?)^```$/m.exec(section.split(/^##/m)[0] ?? '')?.[1];
   if (!lines) throw new Error(`there are no commands under "${heading}"`);
   return lines;
@@ -107,7 +107,7 @@ describe('docker compose up right after git clone', () => {
 describe('with compose', { timeout: 240_000 }, () => {
   it('imports a file of this machine', async () => {
     writeFileSync(join(clone, 'stock.csv'), 'petId,quantity,status\n9007199254740993,7,available\n');
-    await bash(recipe('Import a file of this machine'));
+    await bash(recipe('stock-files.md', 'With compose'));
     expect(await stock()).toContain('{"petId":9007199254740993,"quantity":7,"status":"available"}');
   });
 
@@ -126,7 +126,7 @@ describe('with compose', { timeout: 240_000 }, () => {
     await bash(`docker compose exec -T postgres psql -U inventory -d inventory -c '${burn}'`);
     await setQuantity(4710);
     const before = await stock();
-    await bash(recipe('Back up to this machine'));
+    await bash(recipe('operations.md', 'Back up to this machine'));
     await restoredAfter(before, () => setQuantity(4711));
     await restoredAfter(before, () => bash('docker compose down --volumes --timeout 5 && docker compose up --detach'));
   });
@@ -145,7 +145,7 @@ describe('with compose', { timeout: 240_000 }, () => {
     const before = await stock();
     appendFileSync(join(parent, 'origin/src/main.ts'), "\nprocess.stdout.write('the new version\\n');\n");
     await bash(commit('second'), join(parent, 'origin'));
-    await bash(recipe('Take in a new version'));
+    await bash(recipe('operations.md', 'Take in a new version'));
     await becomesReady(`${url}/health/ready`);
     expect(await bash('docker compose logs --no-color inventory')).toContain('the new version');
     expect(await stock()).toBe(before);

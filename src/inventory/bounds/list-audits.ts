@@ -82,6 +82,6 @@ async function audit(transaction: Prisma.TransactionClient, compare: Comparison)
   }
   await transaction.$executeRawUnsafe('ROLLBACK TO counts');
   if (pets.table === pets.index) return compare(transaction);
-  const finding = `an index of inventory_item is damaged; run REINDEX TABLE inventory_item (docs/operations.md#inventorylistwrong); pets in the index: ${pets.index}, in the table: ${pets.table}`;
+  const finding = `an index of inventory_item is damaged; run REINDEX TABLE inventory_item (docs/alerts.md#inventorylistwrong); pets in the index: ${pets.index}, in the table: ${pets.table}`;
   return { result: 'index', finding };
 }

@@ -9,7 +9,7 @@ export function differencesOf(kept: StockList, stock: StockList): string | undef
   const [wrong, right] = [itemsNotIn(stock, kept), itemsNotIn(kept, stock)];
   const pets = [...new Set([...wrong.keys(), ...right.keys()])].filter((pet) => wrong.get(pet) !== right.get(pet));
   const told = pets.slice(0, MOST_TOLD).map((pet) => `${wrong.get(pet) ?? 'nothing'} → ${right.get(pet) ?? 'nothing'}`);
-  return `the kept list was wrong and is replaced; find the cause (docs/operations.md#inventorylistwrong); pets: ${pets.length}, kept → true: ${told.join(', ')}`;
+  return `the kept list was wrong and is replaced; find the cause (docs/alerts.md#inventorylistwrong); pets: ${pets.length}, kept → true: ${told.join(', ')}`;
 }
 
 /** The items of the pieces that another list does not have, by their pets. */
