@@ -98,6 +98,7 @@ const KINDS: readonly Kind[] = [
     'not_applied',
     'the database has no schema "public", or what DATABASE_URL has as its schema; make it first',
   ],
+  [/^42501\n.*violates row-level security policy/, 'refused'],
   [
     /^42501\n.*would be affected by row-level security.*"(.+)"/,
     'not_applied',

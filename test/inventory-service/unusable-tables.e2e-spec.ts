@@ -59,6 +59,19 @@ eachService(({ isPooled, start }) => {
       expect(await find()).toEqual([]);
     });
 
+    it('a policy of row security refuses a value: it fails alone', async () => {
+      await service.sql(
+        `ALTER TABLE inventory_item ENABLE ROW LEVEL SECURITY;
+         CREATE POLICY most ON inventory_item USING (true) WITH CHECK (quantity <= 1000)`,
+      );
+      await atTestEnd(() =>
+        service.sql('DROP POLICY most ON inventory_item; ALTER TABLE inventory_item DISABLE ROW LEVEL SECURITY'),
+      );
+      await service.stock([2, 1], [3, 1]);
+      const told = [1n, 2n, 3n].map((petId) => setQuantity(service, { petId, quantity: petId === 2n ? 1_001 : 7 }));
+      expect((await Promise.all(told)).map(({ outcome }) => outcome)).toEqual(['done', 'validation_failed', 'done']);
+    });
+
     it('a column is not there yet: an update waits for it until its deadline', async () => {
       await service.sql('ALTER TABLE stock_change RENAME reason TO later');
       expect(await setQuantity(service, { quantity: 5 }, 2_500)).toEqual({ outcome: 'service_unavailable' });
