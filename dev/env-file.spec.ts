@@ -16,6 +16,10 @@ describe('.env', () => {
     });
   });
 
+  it('takes no name from a comment, and none from `export`', () => {
+    expect(read('HOST=\n  # (PORT=4000\nexport DOCS=')).toEqual({ HOST: '', DOCS: '' });
+  });
+
   it.each([
     ['  PORT=4000\t', '4000'],
     ['export PORT=4000', '4000'],

@@ -24,9 +24,11 @@ export function loadEnvFile(): void {
 /** @throws naming each line that is not understood, without its text, which may be a secret */
 export function readEnvFile(bytes: Buffer): Record<string, string> {
   const text = bytes.toString();
-  const lines = text.split(/\r?\n/).map((line) => LINE.test(line) && !UNREADABLE.test(line));
-  const faults = lines.flatMap((isUnderstood, index) => (isUnderstood ? [] : [index + 1]));
-  if (faults.length === 0) return parseEnv(text) as Record<string, string>;
+  const lines = text.split(/\r?\n/);
+  const faults = lines.flatMap((line, index) => (LINE.test(line) && !UNREADABLE.test(line) ? [] : [index + 1]));
+  // Node.js takes an indented comment for a name, and `export` for a part of one if the value is empty.
+  const assignments = lines.map((line) => line.replace(/^[ \t]*(?:#.*|export +)?/, ''));
+  if (faults.length === 0) return parseEnv(assignments.join('\n')) as Record<string, string>;
   const rule = 'in UTF-8 without a byte order mark, with blanks and other special characters in single quotes';
   throw new Error(`.env, line ${faults.join(', ')}: write NAME=value, ${rule}`);
 }
