@@ -13,6 +13,9 @@ it('knows what programs make of an id, and how far away it may lie', () => {
       for (const written of [
         `${sign}${text.slice(0, digits).padEnd(text.length, '0')}`,
         new Intl.NumberFormat('en', { maximumSignificantDigits: digits, useGrouping: false }).format(id),
+        new Intl.NumberFormat('en', { maximumSignificantDigits: digits, useGrouping: false }).format(
+          BigInt(Number(id)),
+        ),
         String(BigInt(Number(id))),
         String(Number(id)),
       ]) {
@@ -34,3 +37,7 @@ it.each([9912140633506422n, 9912140633506419n, 99121406335064n])(
     expect(waysFrom(9912140633506421n, other)).toBe(0);
   },
 );
+
+it('knows the 15 digits that LibreOffice shows of an id, which it keeps as a double', () => {
+  expect(isRoundedFrom('1.25967478138487E+018', '1259674781384870000', 1259674781384864919n)).toBe(true);
+});

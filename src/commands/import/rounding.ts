@@ -12,14 +12,12 @@ function roundingsOf(petId: bigint): readonly (readonly bigint[])[] {
 
 const lengthOf = (petId: bigint) => String(petId < 0n ? -petId : petId).length;
 
-/** A petId with zeros in place of its last digits: cut off, and rounded. */
+/** A petId with zeros in place of its last digits: cut off, and rounded. LibreOffice rounds the double of it. */
 function cut(petId: bigint, digits: number): readonly bigint[] {
   if (digits <= 0) return [petId];
   const unit = 10n ** BigInt(digits);
-  const rest = petId % unit;
-  const off = petId - rest;
-  const isDown = (rest < 0n ? -rest : rest) * 2n < unit;
-  return [off, isDown ? off : off + (petId < 0n ? -unit : unit)];
+  const half = (petId < 0n ? -unit : unit) / 2n;
+  return [petId, petId + half, BigInt(Number(petId)) + half].map((id) => id - (id % unit));
 }
 
 /** The ways of rounding, one bit each. */
@@ -48,7 +46,7 @@ export function reachOf(id: bigint, ways: Ways): bigint {
   const size = id < 0n ? -id : id;
   const doubles = size < EXACT_UP_TO ? 0n : size / 2n ** 52n + 1n;
   const reaches = [
-    ...KEPT_DIGITS.map((digits) => (lengthOf(id) > digits ? 10n ** BigInt(lengthOf(id) - digits) : 0n)),
+    ...KEPT_DIGITS.map((digits) => (lengthOf(id) > digits ? 10n ** BigInt(lengthOf(id) - digits) + doubles : 0n)),
     doubles,
     doubles,
   ];
