@@ -73,6 +73,7 @@ describe('GET /docs', () => {
   it.each([
     ['/', 'docs'],
     ['/docs/', '../docs'],
+    ['/docs/index.html', '../docs'],
   ])('is where %s redirects to, also behind a prefix', async (target, location) => {
     expect(await get(target)).toMatchObject({ status: 302, headers: { location, 'content-length': '0' } });
     for (const prefix of ['', '/shop', '/a/b'])

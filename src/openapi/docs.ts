@@ -32,6 +32,7 @@ export function serveDocs(app: NestExpressApplication): void {
   for (const [path, location] of [
     ['/', 'docs'],
     ['/docs/', '../docs'],
+    ['/docs/index.html', '../docs'], // SwaggerModule would serve the page here, with links that lead nowhere
   ] as const) {
     router.get(path, (_request, response: Response) => {
       writeHead(response, 302, { Location: location, 'Content-Length': 0 }).end();
