@@ -70,7 +70,7 @@ export class KeyCheck implements OnApplicationShutdown {
 
   /**
    * @param digest the SHA-256 of a key in lower-case hexadecimal
-   * @param isUpdate whether it needs no snapshot; it gets one only if another call of its batch does
+   * @param isUpdate an update needs no snapshot; it gets one if the same batch has a list
    * @throws NotApplied when the database does not answer
    */
   check(digest: string, deadline: number, isUpdate = false): Promise<CheckedKey> {

@@ -29,8 +29,8 @@ export class FailedCall {
 const SWEEP_INTERVAL_MS = 50;
 
 /**
- * Lets calls that arrive during a database round trip share the next one. An idle batcher sends the calls of the event loop's
- * turn at its end, without a timer. Shared reads stay linearizable: each result is of a statement sent after the call.
+ * Lets calls that arrive during a database round trip share the next one. If no batch is under way, the calls of this turn of the
+ * event loop are sent together when the turn ends. Shared reads stay linearizable: each result is of a statement sent after the call.
  */
 export class Batcher<Call, Result> {
   #pending: Pending<Call, Result>[] = [];
@@ -111,7 +111,7 @@ export class Batcher<Call, Result> {
       const end: BatchEnd = { name: this.options.name, calls: batch.length, durationMs, failed };
       batchEnds.publish(end);
     }
-    // Sent at once, unless the next calls come of these results: the turn between reads what they provoke.
+    // With `joining`, the next batch waits two turns: clients answer these results with new requests, and those are read first.
     if (this.options.joining)
       void nextTurn()
         .then(nextTurn)

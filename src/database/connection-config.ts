@@ -56,7 +56,7 @@ class Client extends pg.Client {
     connection.once('error', () => cut(this)); // the driver leaves a connection open after an error of its own
     const { passwordFrom, isBound: mustBeBound } = (config ?? {}) as OwnConfig;
     if (passwordFrom) (this as unknown as { password: unknown }).password = passwordFrom;
-    // These come before the driver's own listeners, which only `connect` adds. A cut connection sends nothing more.
+    // We listen first (the driver adds its listeners in `connect`), so a server that is refused gets no password.
     let isOffered = false;
     const refuse = () => mustBeBound && connection.emit('error', new Failure(WITHOUT_BINDING));
     connection.on('authenticationCleartextPassword', refuse).on('authenticationMD5Password', refuse);

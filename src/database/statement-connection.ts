@@ -13,7 +13,7 @@ export interface Statement {
   readonly sql: string;
   /** As PostgreSQL reads them, arrays as {@link arrayLiteral} writes them. */
   readonly values: (string | null)[];
-  /** Whether it may have no row although PostgreSQL read it in time. Otherwise, no row means: read too late, and nothing done. */
+  /** True if no row is a normal result. If false, no row means that PostgreSQL read it after its deadline and did nothing. */
   readonly mayBeEmpty?: boolean;
 }
 

@@ -48,7 +48,8 @@ export function refuseUnknown(id: bigint, { newest }: View): void {
 const UNSEEN_MS = 1_000;
 
 /**
- * The transactions that began before an instant, and those whose start is `hidden`: of another role, or prepared. PostgreSQL's own
+ * The transactions that began before an instant, and those whose start we may not see, because they are of another role or
+ * prepared (`hidden`). PostgreSQL's own
  * processes, which write no history, have no role.
  */
 const openBefore = (instant: string) => `

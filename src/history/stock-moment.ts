@@ -15,7 +15,7 @@ export interface Moment {
   readonly isUnrecordedAfter: string;
   /** The lowest id of those rows; null if there is none. */
   readonly firstAfter: string;
-  /** Whether what was pruned lies after the moment, and the earliest moment for which it does not. */
+  /** Whether pruned changes are missing for this moment, and the earliest moment for which none is. */
   readonly isPruned: string;
   readonly earliest: string;
 }

@@ -34,7 +34,7 @@ export interface ApiRequest extends Request {
 
 export const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Adds the context to a request; created on first use. */
+/** Gives the request its id and its time of arrival, the first time it is called. */
 export function inContext(incoming: IncomingMessage): ApiRequest {
   const request = incoming as ApiRequest;
   if ((request.arrivedAt as number | undefined) === undefined) {

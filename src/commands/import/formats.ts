@@ -23,8 +23,8 @@ const MISPLACED_QUOTE =
   'has a quote that does not stand around a whole field, or a line break between quotes; remove it';
 
 /**
- * How lines must end, so that a cut file is not taken for a whole one: by the end mark; by a line break; or, in a file, by a
- * line break unless the last line cannot have been longer. An array has its bracket.
+ * What shows that no line is missing at the end. `mark`: the end mark. `line break`: a line break. `whole line`: a line break, or
+ * a last line that one more digit would make wrong. An array has its bracket.
  */
 export type Ending = 'mark' | 'line break' | 'whole line';
 

@@ -6,7 +6,10 @@ import { CHANGED_AT } from '../../history/stock-moment.js';
 import { itemTagOf, MEMBERS, NOT_UPDATED, STATE, stateList } from '../../inventory/stock-item.js';
 import { MADE, type StockFile } from './rows.js';
 
-/** What became of a pet. `removed`, `kept`: not in the file. `skipped`: its row is edited. `gone`: its row is not. */
+/**
+ * What became of a pet. `removed`, `kept`: not in the file. `skipped`: the row was edited, but the pet has changed since. `gone`:
+ * the row was not edited, and the pet is no longer in the store.
+ */
 export const OUTCOMES = ['added', 'changed', 'removed', 'skipped', 'kept', 'gone'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
@@ -125,7 +128,7 @@ async function countPlanned(client: Client): Promise<Counts> {
 
 /**
  * While the import waits for the lock of a pet, its holder may remove the pet and add it again. The first statement then misses
- * the old row, and the second sees the new one.
+ * the old row, and the second sees the new one. Then an edited row is in no outcome, and the counts differ.
  *
  * @throws Failure when this happened to the pet of an edited row
  */

@@ -17,7 +17,7 @@ export const LONGEST_READING_MS = 25_000;
 /** Even after a long key check, the database has so long to begin to respond. */
 const LEAST_PATIENCE_MS = 400;
 
-/** The text is cut into pieces when it is longer than this. Each cut makes the last piece again. */
+/** The text is cut into pieces when it is longer than this. After a cut, the unfinished last piece is built anew with the next text. */
 const CUT_AT_LENGTH = 2 ** 18;
 
 const WRONG_OBJECT_TYPE = '42809';

@@ -73,7 +73,7 @@ interface Kept extends Reading {
   readonly list: StockList;
   /** A time before its snapshot, by the clock of `Date.now()`, which a suspended machine does not stop. */
   readonly at: number;
-  /** The names of the server's life under which sessions may ask for it: a reset of the statistics changes the name. */
+  /** All names of this life. A reset of the statistics gives a new name; older sessions keep the old one. */
   readonly lives: ReadonlySet<string>;
 }
 
