@@ -73,10 +73,11 @@ async function refuseRounded(client: Client, rules: Rules, file: StockFile, adde
     SET LOCAL cursor_tuple_fraction = 1;
     DECLARE pair NO SCROLL CURSOR FOR
     SELECT place, file.pet_id, own.pet_id AS other, is_present
-      FROM incoming file
-     CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) AS is_present) AS store
-      JOIN inventory_item own ON own.pet_id BETWEEN lowest AND highest AND own.pet_id <> file.pet_id
-     WHERE lowest IS NOT NULL AND CASE WHEN is_present THEN ${judgesPresent} ELSE ${judgesNew} END
+      FROM (SELECT *, EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = incoming.pet_id) AS is_present
+              FROM incoming WHERE lowest IS NOT NULL OFFSET 0) AS file
+     -- OFFSET 0 keeps this order of joins: PostgreSQL would compare all pets of the store with all rows.
+     CROSS JOIN LATERAL (SELECT pet_id FROM inventory_item WHERE pet_id BETWEEN lowest AND highest OFFSET 0) AS own
+     WHERE own.pet_id <> file.pet_id AND CASE WHEN is_present THEN ${judgesPresent} ELSE ${judgesNew} END
        AND NOT EXISTS (SELECT FROM incoming other WHERE other.pet_id = own.pet_id)
      ORDER BY place, own.pet_id`);
   let last = '';
