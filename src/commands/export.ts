@@ -5,7 +5,7 @@ import { to as copyTo } from 'pg-copy-streams';
 import { failureOf } from '../database/database-failure.js';
 import { Failure } from '../errors/error-text.js';
 import { settled } from '../history/open-writers.js';
-import { type At, CHANGED_AT, settledMoment, stockAt } from '../history/stock-moment.js';
+import { type MomentOption, CHANGED_AT, settledMoment, stockAt } from '../history/stock-moment.js';
 import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
 import { whileInterruptible, withConnection } from './connection.js';
 import { END_MARK, EXPORTED, exportedOf, FAILED_MARK } from './export-marks.js';
@@ -34,7 +34,7 @@ interface ExportOptions {
   readonly format: (typeof FORMATS)[number];
   readonly endMark?: true;
   readonly editable?: true;
-  readonly at?: At;
+  readonly at?: MomentOption;
 }
 
 export function addExport(program: Command): void {

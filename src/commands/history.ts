@@ -4,8 +4,8 @@ import { STATE } from '../inventory/stock-item.js';
 import { isPetId } from '../inventory/stock.limits.js';
 import { withConnection, withNewestSchema, withPrisma } from './connection.js';
 import { Failure } from '../errors/error-text.js';
-import { TWICE, verifyHistory, pruneBefore } from '../history/history-chain.js';
-import { type Change, queryOf, readChanges, UNTOLD } from '../history/history-feed.js';
+import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.js';
+import { type Change, queryOf, readChanges, NOT_IN_FEED } from '../history/history-feed.js';
 import { settled } from '../history/open-writers.js';
 import { PAST_FORM, reader, readPast } from './option-values.js';
 import { printJson, printTable, withoutControls } from './output.js';
@@ -13,7 +13,7 @@ import { printJson, printTable, withoutControls } from './output.js';
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.
 New changes are recorded as always. A pet verifies again once it has changed anew and the older changes are pruned.`;
-const RESTORED = `The stock is as the list shows it. In the history, ${TWICE}.
+const RESTORED = `The stock is as the list shows it. In the history, ${RESTORED_TWICE}.
 Restore into a new database instead; docs/operations.md says how.`;
 
 const readPetId = reader('be an int64 in plain digits', isPetId, BigInt);
@@ -75,7 +75,7 @@ export function addHistory(program: Command): void {
 async function show(petId: bigint | undefined, { since, limit, json }: ShowOptions): Promise<void> {
   const where = { ...(petId !== undefined && { petId }), ...(since && { changedAt: { gte: since } }) };
   const changes = await withPrisma('history', (prisma) =>
-    prisma.stockChange.findMany({ where, orderBy: { id: 'desc' }, take: limit + 1, omit: UNTOLD }),
+    prisma.stockChange.findMany({ where, orderBy: { id: 'desc' }, take: limit + 1, omit: NOT_IN_FEED }),
   );
   if (changes.splice(limit).length > 0) console.error('there are older changes; --limit shows more of them');
   if (json) printJson(changes);
@@ -123,7 +123,7 @@ async function verify({ json }: ShowOptions): Promise<void> {
   if (json) printJson(verification);
   else if (brokenPets === 0) console.log(`the history of all ${pets} pets is whole`);
   else for (const { petId, faults } of broken.slice(0, 20)) console.log(`pet ${petId}: ${faults.join('; ')}`);
-  const isTwice = broken.some(({ faults }) => faults.includes(TWICE));
+  const isTwice = broken.some(({ faults }) => faults.includes(RESTORED_TWICE));
   if (brokenPets > 0)
     throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken\n${isTwice ? RESTORED : BROKEN}`);
 }

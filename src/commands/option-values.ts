@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import type { At } from '../history/stock-moment.js';
+import type { MomentOption } from '../history/stock-moment.js';
 import { isPetId } from '../inventory/stock.limits.js';
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1e3, m: 60e3, h: 3_600e3, d: 86_400e3, w: 7 * 86_400e3 };
@@ -45,7 +45,7 @@ export function readDateTime(text: string, direction: 1 | -1, now = new Date()):
 
 export const AT_FORM = `the id of a change, ${PAST_FORM}`;
 
-export function readAt(text: string): At {
+export function readAt(text: string): MomentOption {
   if (isPetId(text) && !text.startsWith('-')) return BigInt(text);
   const moment = momentOf(text);
   if (moment === undefined) throw new InvalidArgumentError(`It must be ${AT_FORM}.`);

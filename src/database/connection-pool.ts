@@ -4,7 +4,7 @@ import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection
 import { keepContext } from './database-failure.js';
 import { boundsOfRequest } from './deadline.js';
 
-const SETTINGS = {
+const SESSION_SETTINGS = {
   // Statements find rows by their keys, and plans are kept: one made for a small table must not scan it when it is large.
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
@@ -19,7 +19,7 @@ export const STALE_STATEMENT = /^(0A000|26000|42P05)$/;
 /** @param prepare runs on each new connection before it is used */
 export function configOfRequests(settings: Settings, name: string, prepare?: Prepare) {
   const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
-  return connectionConfig(settings.DATABASE_URL, name, bounds, prepare, SETTINGS);
+  return connectionConfig(settings.DATABASE_URL, name, bounds, prepare, SESSION_SETTINGS);
 }
 
 /** Connections for requests. Idle connections stay open: other clients could use up all free ones. */

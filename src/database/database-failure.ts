@@ -62,7 +62,7 @@ const oneOf = (names: readonly string[]) => `(?<!\\w)(?:${names.join('|')})(?!\\
 const A_FUNCTION = /\bPL\/|\bSQL function/;
 const OWN_FUNCTION = new RegExp(oneOf(OWN.functions));
 /** What an operator's function can say by its SQLSTATE: try again. Or PostgreSQL itself ended it. */
-const TRY_AGAIN = /^(?:40|53|55|57|25P0)/;
+const TRY_AGAIN = /^(?:40|53|55|57|25P0[34])/;
 
 type Kind = readonly [pattern: RegExp, outcome: Outcome, words?: string | undefined, mayRetry?: false];
 
@@ -221,7 +221,7 @@ function rootOf({ code, message, where, meta, errors, cause }: ErrorFacts): Erro
   if (typeof inner !== 'object' || inner === null) return { code, message, where };
   const { originalCode, kind, originalMessage, reason, host, port } = inner as Record<string, string | undefined>;
   const told = originalMessage ?? reason ?? (host === undefined ? message : [host, port].filter(Boolean).join(':'));
-  return { code: originalCode ?? kind, message: told, where: told.split(CONTEXT)[1] };
+  return { code: originalCode ?? kind, message: told, where: told.split(CONTEXT).slice(1).join() };
 }
 
 /** Whether another attempt at a write may help, and does no harm. */

@@ -4,7 +4,7 @@ import { stateList } from '../inventory/stock-item.js';
 import { MIN_PET_ID } from '../inventory/stock.limits.js';
 
 /** Told of a change that does not begin where the one before it ended, and is older. */
-export const TWICE = 'each change is there twice: the history was restored over an existing one';
+export const RESTORED_TWICE = 'each change is there twice: the history was restored over an existing one';
 
 const findBrokenChains = `
   WITH link AS (
@@ -21,7 +21,7 @@ const findBrokenChains = `
   judged AS (
     SELECT pet_id, array_remove(ARRAY[
              CASE WHEN recorded IS NULL THEN 'has no history' END,
-             CASE WHEN twice THEN '${TWICE}'
+             CASE WHEN twice THEN '${RESTORED_TWICE}'
                   WHEN gaps > 0 THEN gaps || ' of its changes do not begin where the one before ended' END,
              CASE WHEN recorded AND (${stateList('pet.#')}) IS DISTINCT FROM (${stateList('item.#')})
                   THEN 'its last change does not end in its present stock' END], NULL) AS faults

@@ -5,8 +5,8 @@ import { Failure } from '../errors/error-text.js';
 import { look, type Query, settled } from './open-writers.js';
 
 /** Left out of the feed: only the service compares it. */
-export const UNTOLD = { ifMatchSha256: true } as const;
-export type Change = Omit<StockChange, keyof typeof UNTOLD>;
+export const NOT_IN_FEED = { ifMatchSha256: true } as const;
+export type Change = Omit<StockChange, keyof typeof NOT_IN_FEED>;
 
 /** Ids in one reading, not rows: a bound that holds whatever plan PostgreSQL makes. */
 const WINDOW = 10_000n;
@@ -56,7 +56,7 @@ export async function* readChanges(
 
 async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promise<Change[]> {
   const where = { id: { gt: last, lte: upTo } };
-  const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' }, omit: UNTOLD });
+  const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' }, omit: NOT_IN_FEED });
   const { pruned } = await look(queryOf(prisma)); // after them, so that what was pruned before is known
   if (pruned <= last) return changes;
   throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; begin anew with "inventory history cursor"`);

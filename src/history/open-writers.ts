@@ -49,8 +49,7 @@ const UNSEEN_MS = 1_000;
 
 /**
  * The transactions that began before an instant, and those whose start we may not see, because they are of another role or
- * prepared (`hidden`). PostgreSQL's own
- * processes, which write no history, have no role.
+ * prepared (`hidden`). PostgreSQL's own processes, which write no history, have no role.
  */
 const openBefore = (instant: string) => `
   SELECT greatest(0, extract(epoch FROM ${instant} - clock_timestamp()) * 1000 + ${UNSEEN_MS})::float8 AS "waitMs",

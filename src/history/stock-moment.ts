@@ -4,7 +4,7 @@ import { ITEM, stateList } from '../inventory/stock-item.js';
 import { type Query, refuseUnknown, settled, settledAt } from './open-writers.js';
 
 /** The id of a change, a time, or the milliseconds from a time until now. */
-export type At = bigint | Date | number;
+export type MomentOption = bigint | Date | number;
 
 /** What SQL says of a moment. */
 export interface Moment {
@@ -32,7 +32,7 @@ export const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-
 export const CHANGED_AT = utc(`date_trunc('milliseconds', changed_at)`);
 
 /** Waits until the changes that count are all visible. @throws {Failure} when the moment has not come yet */
-export async function settledMoment(client: Client, at: At): Promise<Moment> {
+export async function settledMoment(client: Client, at: MomentOption): Promise<Moment> {
   const query: Query = async (sql) => (await client.query<object>(sql)).rows;
   const timer = setTimeout(() => console.error(WAITING), TOLD_AFTER_MS);
   try {

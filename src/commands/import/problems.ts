@@ -6,7 +6,7 @@ import { END_MARK } from '../export-marks.js';
 export type Unit = 'line' | 'item';
 
 /** How many pets, or problems, are named. */
-export const TOLD = 20;
+export const SHOWN_PROBLEMS = 20;
 
 export const HEADER_RULE = `the header must be ${MEMBERS.map(({ name }) => name).join()}, in any order`;
 
@@ -36,7 +36,7 @@ export class Problems {
   /** @param count how many there are, this one and those that are not added */
   add(kind: string, place: number | string, text: string, count = 1): void {
     const firsts = this.firsts.get(kind) ?? [];
-    if (firsts.length < TOLD) firsts.push({ place: Number(place), text });
+    if (firsts.length < SHOWN_PROBLEMS) firsts.push({ place: Number(place), text });
     this.firsts.set(kind, firsts);
     this.total += count;
   }
@@ -47,7 +47,7 @@ export class Problems {
     const byPlace = (one: Problem, other: Problem) => one.place - other.place;
     const kinds = [...this.firsts.values()];
     const others = kinds.flatMap((firsts) => firsts.slice(1)).sort(byPlace);
-    const told = [...kinds.flatMap((firsts) => firsts.slice(0, 1)), ...others].slice(0, TOLD).sort(byPlace);
+    const told = [...kinds.flatMap((firsts) => firsts.slice(0, 1)), ...others].slice(0, SHOWN_PROBLEMS).sort(byPlace);
     const lines = told.map(({ place, text }) => `${unit} ${place}: ${text}`);
     const advice = [...this.firsts.keys()].flatMap((kind) => ADVICE[kind] ?? []);
     const count = `problems in the file, all together: ${this.total}; nothing was written`;

@@ -3,7 +3,7 @@ import { Failure } from '../../errors/error-text.js';
 import { itemTagOf } from '../../inventory/stock-item.js';
 import { EXPORTED } from '../export-marks.js';
 import { type Counts, NEVER_NULL, type Rules } from './plan.js';
-import { Problems, TOLD } from './problems.js';
+import { Problems, SHOWN_PROBLEMS } from './problems.js';
 import { waysFrom } from './rounding.js';
 import { MADE, ROUNDED, type StockFile } from './rows.js';
 
@@ -11,7 +11,7 @@ type Row = Readonly<Record<string, string | null>>;
 
 /** Adds the first rows of a statement in the order of their places, and the count of all. */
 async function addRows(client: Client, problems: Problems, kind: string, sql: string, words: (row: Row) => string) {
-  const text = `SELECT *, (count(*) OVER ())::integer AS total FROM (${sql}) AS problem ORDER BY place LIMIT ${TOLD}`;
+  const text = `SELECT *, (count(*) OVER ())::integer AS total FROM (${sql}) AS problem ORDER BY place LIMIT ${SHOWN_PROBLEMS}`;
   const { rows } = await client.query<Row & { place: string; total: number }>(text);
   const others = (rows[0]?.total ?? 0) - rows.length;
   for (const [at, row] of rows.entries()) problems.add(kind, row.place, words(row), at === 0 ? 1 + others : 1);

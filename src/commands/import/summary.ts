@@ -5,13 +5,13 @@ import { EXPORTED } from '../export-marks.js';
 import { LINES } from '../output.js';
 import { type Outcome, OUTCOMES } from './plan.js';
 import { STATE_TAG, staleWords } from './refusals.js';
-import { TOLD, type Unit } from './problems.js';
+import { SHOWN_PROBLEMS, type Unit } from './problems.js';
 
 /** Some pets of an outcome, in words. */
 export async function tellPlanned(client: Client, outcome: Outcome, unit: Unit): Promise<string[]> {
   const { rows } = await client.query<Record<string, string | null>>(
     // They are in the order of their ids.
-    `SELECT *, ${STATE_TAG} AS tag FROM planned WHERE outcome = $1 LIMIT ${TOLD}`,
+    `SELECT *, ${STATE_TAG} AS tag FROM planned WHERE outcome = $1 LIMIT ${SHOWN_PROBLEMS}`,
     [outcome],
   );
   return rows.map((row) => {

@@ -3,7 +3,7 @@ import { NOT_AS_ASKED } from '../../database/database-failure.js';
 import { Failure } from '../../errors/error-text.js';
 import { STATE, stateList } from '../../inventory/stock-item.js';
 import type { Counts } from './plan.js';
-import { TOLD, type Unit } from './problems.js';
+import { SHOWN_PROBLEMS, type Unit } from './problems.js';
 
 /** What the history says of an import. */
 interface Author {
@@ -72,5 +72,5 @@ function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
                                                                    OR tgrelid = 'stock_change'::regclass AND tgtype & 7 = 7))
      AND (is_written IS NULL OR (${stateList()}) IS DISTINCT FROM (${stateList('planned.#_after')})
           OR (${historyOf('recorded')}) IS DISTINCT FROM (${historyOf('planned')}))
-   ORDER BY place, pet_id LIMIT ${TOLD}`;
+   ORDER BY place, pet_id LIMIT ${SHOWN_PROBLEMS}`;
 }

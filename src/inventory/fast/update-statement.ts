@@ -18,7 +18,7 @@ export type UpdatedRow = readonly [
 const notUpdated = (form: string) => stateList(form, NOT_UPDATED);
 
 /** What the transaction sets for itself. `transaction_timeout` is new in PostgreSQL 17. */
-const SETTINGS = `
+const SET_FOR_TRANSACTION = `
            set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
            CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
            CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
@@ -45,7 +45,7 @@ const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
 const LONE = `
   WITH judged AS MATERIALIZED (
     SELECT 1 AS n, pet_id, $4::int AS quantity, quantity AS present, ${notUpdated('#')},
-           ${matches('$8::text')} AS holds, ${SETTINGS}
+           ${matches('$8::text')} AS holds, ${SET_FOR_TRANSACTION}
       FROM inventory_item AS item WHERE pet_id = $3::bigint AND ${IN_TIME} FOR NO KEY UPDATE SKIP LOCKED
   ), recorded AS (
     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${notUpdated('#_before, #_after')}, changed_by, request_id, reason)
@@ -66,7 +66,7 @@ const LONE = `
  * that got another pet's id would be taken for that pet.
  */
 const PLAIN = `
-  WITH settings AS MATERIALIZED (SELECT ${SETTINGS}
+  WITH settings AS MATERIALIZED (SELECT ${SET_FOR_TRANSACTION}
   ), asked AS (
     SELECT updates.* FROM settings
      CROSS JOIN unnest($3::bigint[], $4::int[], $5::text[], $6::text[], $7::text[])
@@ -94,7 +94,7 @@ const PLAIN = `
  * update: a lock that comes free in between would break the chain of its history. Each key is looked up by itself, as the pets are.
  */
 const FULL = `
-  WITH settings AS MATERIALIZED (SELECT ${SETTINGS}
+  WITH settings AS MATERIALIZED (SELECT ${SET_FOR_TRANSACTION}
   ), asked AS (
     SELECT updates.*, CASE WHEN idempotency_key IS NOT NULL THEN sha256(convert_to(if_match, 'UTF8')) END AS if_match_sha256
       FROM settings
