@@ -183,27 +183,20 @@ describe('the first audit after the index has lost pets', () => {
       expect(await audit(service)).toEqual(isShort);
     }
     await expectExact(owner, fastOnes);
-    const before = fastOnes.map(({ inventory: { counts } }) => ({
-      readings: counts.readings,
-      patches: counts.patches,
-      reuses: counts.reuses,
-    }));
+    const patched = () => fastOnes.map(({ inventory }) => inventory.counts.patches);
+    const before = patched();
     await expectExact(owner, fastOnes);
     await sql('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 5');
     await expectExact(owner, fastOnes);
-    for (const [at, { inventory }] of fastOnes.entries()) {
-      const { readings = 0, patches, reuses = 0 } = before[at] ?? {};
-      expect(inventory.counts).toMatchObject({ readings: readings + 1, patches, reuses: reuses + 1 });
-    }
+    expect(patched()).toEqual(before);
     expect(await resultsOf(services)).toEqual(services.map(() => 'index'));
     await expectExact(owner, fastOnes);
     await sql('REINDEX TABLE inventory_item');
     await expectExact(owner, fastOnes); // another index cannot be compared
     expect(await resultsOf(services)).toEqual(services.map(() => 'equal'));
-    const patches = fastOnes.map(({ inventory }) => inventory.counts.patches);
     await sql('UPDATE inventory_item SET quantity = 4 WHERE pet_id = 5');
     await expectExact(owner, services);
-    expect(fastOnes.map(({ inventory }) => inventory.counts.patches)).toEqual(patches.map((count) => count + 1));
+    expect(patched()).toEqual(before.map((count) => count + 1));
   });
 });
 
