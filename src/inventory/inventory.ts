@@ -17,7 +17,7 @@ import type { StockList } from './stock-list.js';
  * - Equal lists have the same tags in every process (tests: list-tags, list-changes).
  * - The database begins to respond by the request's deadline (tests: locked-tables, slow-networks). A reading ends within 25 s,
  *   however long the list is (test: long-lists).
- * - What these promises rest on is audited beside the lists, at the start and then hourly (test: list-audits).
+ * - What these promises rest on is audited beside the lists, soon after the start and then hourly (test: list-audits).
  *
  * Updates:
  * - An update that resolves is committed and durable (test: crashes). Every list that is requested later shows it, or a later
