@@ -8,7 +8,7 @@ import { SNAPSHOT, type Snapshot } from '../database/snapshot.js';
 import { StatementConnection, arrayLiteral } from '../database/statement-connection.js';
 import { Settings } from '../settings.js';
 import type { AuthFailure } from '../http/request-context.js';
-import { KEY_STATE } from './api-key.store.js';
+import { KEY_STATE } from './api-key-store.js';
 
 export interface CheckedKey {
   /** Why the key is refused; undefined for a live key. */
@@ -30,8 +30,8 @@ const checkKeys = (snapshot: string) => `
   SELECT ${snapshot},
          encode(key_sha256, 'hex'), id, array_to_string(scopes, ' '), nullif(${KEY_STATE} || '_key', 'live_key')
     FROM (VALUES (1)) AS always LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
-const CHECK_KEYS = checkKeys('NULL, NULL');
-const CHECK_KEYS_AND_SNAPSHOT = checkKeys(SNAPSHOT);
+export const CHECK_KEYS = checkKeys('NULL, NULL');
+export const CHECK_KEYS_AND_SNAPSHOT = checkKeys(SNAPSHOT);
 
 type KeyRow = readonly [
   life: string | null,

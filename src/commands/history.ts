@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { once } from 'node:events';
 import { STATE } from '../inventory/stock-item.js';
-import { isPetId } from '../inventory/stock.limits.js';
+import { isPetId } from '../inventory/stock-limits.js';
 import { withConnection, withNewestSchema, withPrisma } from './connection.js';
 import { Failure } from '../errors/error-text.js';
 import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.js';

@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
-import { makeKeyId } from '../auth/api-key.format.js';
-import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../auth/api-key.store.js';
+import { makeKeyId } from '../auth/api-key-format.js';
+import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../auth/api-key-store.js';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
 import { Failure } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';

@@ -8,7 +8,7 @@ import { RequestHeader } from '../http/request-headers.js';
 import { API_PREFIX } from '../settings.js';
 import { type InventoryItem, InventoryUpdate } from './inventory.dto.js';
 import { ChangeReasonPipe, IdempotencyKeyPipe, type IfMatch, IfMatchPipe, PetIdPipe } from './inventory.pipes.js';
-import { ListInventoryDocs, UpdateInventoryDocs } from './inventory.openapi.js';
+import { ListInventoryDocs, UpdateInventoryDocs } from './inventory-openapi.js';
 import { Inventory } from './inventory.js';
 import { ListResponses } from './list-responses.js';
 import { itemTag } from './stock-item.js';

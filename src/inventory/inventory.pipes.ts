@@ -1,7 +1,7 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import { ITEM_TAG } from './inventory.dto.js';
-import { isPetId, isSafeName, MAX_PET_ID, MIN_PET_ID, SAFE_NAME_RULE } from './stock.limits.js';
+import { isPetId, isSafeName, MAX_PET_ID, MIN_PET_ID, SAFE_NAME_RULE } from './stock-limits.js';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
 @Injectable()

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
-import { bootstrapKey } from '../auth/api-key.store.js';
+import { bootstrapKey } from '../auth/api-key-store.js';
 import { KeyCheck } from '../auth/key-check.js';
 import { failureOf, NOT_NEWEST } from '../database/database-failure.js';
 import { byDeadline } from '../database/deadline.js';

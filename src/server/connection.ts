@@ -21,6 +21,13 @@ type Serve = (request: IncomingMessage, response: ServerResponse) => void;
  * that comes before the handler of the previous one has ended its response is not served, and the connection closes.
  */
 export function oneAtATime(serve: Serve, responded: (request: ApiRequest) => void): Serve {
+  function ended(this: ServerResponse) {
+    const request = this.req as ApiRequest;
+    const socket: Connection = request.socket;
+    responded(request);
+    // An idle connection keeps no request in memory; a body may still come behind its response.
+    if (socket.lastRequest === request && request.complete) socket.lastRequest = undefined;
+  }
   return (request, response) => {
     const socket: Connection = request.socket;
     const previous = socket.lastRequest?.res;
@@ -33,11 +40,7 @@ export function oneAtATime(serve: Serve, responded: (request: ApiRequest) => voi
     const own = Object.assign(request, { res: response }) as ApiRequest;
     socket.lastRequest = own;
     if (request.headers.upgrade !== undefined) own.endsAt = endOf(request);
-    response.on('close', () => {
-      responded(own);
-      // An idle connection keeps no request in memory; a body may still come behind its response.
-      if (socket.lastRequest === own && own.complete) socket.lastRequest = undefined;
-    });
+    response.on('close', ended);
     if (response.socket) serve(request, response);
     else response.once('socket', () => process.nextTick(serve, request, response)); // behind the bytes of the previous one
   };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { makeKey } from '../../src/auth/api-key.format.ts';
+import { makeKey } from '../../src/auth/api-key-format.ts';
 import { ITEM } from '../../src/inventory/stock-item.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { EXTREMES, file, folder, importCsv, importFile, store, useImportStore } from './import-store.ts';

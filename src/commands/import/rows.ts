@@ -1,5 +1,5 @@
 import { itemTag, ITEM, MEMBERS, NOT_UPDATED } from '../../inventory/stock-item.js';
-import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock.limits.js';
+import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock-limits.js';
 import { EXPORTED } from '../export-marks.js';
 import { quote } from '../output.js';
 import { Problems, type Unit } from './problems.js';

@@ -3,7 +3,7 @@ import { failureOf } from '../../database/database-failure.js';
 import type { PrismaService } from '../../database/prisma.service.js';
 import type { Prisma } from '../../generated/prisma/client.js';
 import type { AuditEnd, InventoryAudits } from '../inventory-counts.js';
-import { MIN_PET_ID } from '../stock.limits.js';
+import { MIN_PET_ID } from '../stock-limits.js';
 import { LONGEST_READING_MS } from './stock-readings.js';
 
 /** Compares what a service keeps with the stock. Undefined: they cannot be compared. */

@@ -9,7 +9,7 @@ import type { ListRequest } from '../inventory.js';
 import type { InventoryCounts } from '../inventory-counts.js';
 import type { InventoryItem } from '../inventory.dto.js';
 import { Piece, StockList } from '../stock-list.js';
-import { MAX_PET_ID, MIN_PET_ID } from '../stock.limits.js';
+import { MAX_PET_ID, MIN_PET_ID } from '../stock-limits.js';
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 export const LONGEST_READING_MS = 25_000;

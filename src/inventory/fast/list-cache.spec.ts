@@ -5,7 +5,7 @@ import { type FaultyPostgres, startFaultyPostgres } from '../../../test/support/
 import { type TestService, startService } from '../../../test/support/service.js';
 import { readStock } from '../../../test/support/stock-lists.js';
 import { PrismaService } from '../../database/prisma.service.js';
-import { MAX_PET_ID } from '../stock.limits.js';
+import { MAX_PET_ID } from '../stock-limits.js';
 
 /** Its own, because changes in another database of a server change the snapshot, too. */
 let postgres: FaultyPostgres;

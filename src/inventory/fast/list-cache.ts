@@ -8,7 +8,7 @@ import { type NextPage, type OnResponse, type Page, StockReadings, readPages } f
 import type { ListRequest } from '../inventory.js';
 import { itemJson } from '../stock-item.js';
 import { PETS_PER_PIECE, StockList } from '../stock-list.js';
-import { MAX_PET_ID, MIN_PET_ID } from '../stock.limits.js';
+import { MAX_PET_ID, MIN_PET_ID } from '../stock-limits.js';
 import { differencesOf } from './list-differences.js';
 import { type ChangedPet, patched } from './patched-list.js';
 
@@ -28,7 +28,7 @@ const ITEM_JSON = itemJson('item');
  * one up, because PostgreSQL may plan a join as a scan of the whole table. The text is a constant, sent by what Prisma calls
  * unsafe: a template is put together for every list, and costs a quarter of the round trip's CPU time.
  */
-const CHANGES = `
+export const CHANGES = `
   WITH recent AS MATERIALIZED (
     SELECT pet_id FROM stock_change WHERE changed_in >= pg_snapshot_xmax($1::pg_snapshot)
     UNION ALL
@@ -47,7 +47,7 @@ const CHANGES = `
                     FROM (SELECT DISTINCT pet_id FROM recent) AS changed) AS changed) AS changes`;
 
 /** The next items of the whole stock, and the pet to go on with. $1 is the server's life, $2 the pet to begin with. */
-const NEXT_ITEMS = `
+export const NEXT_ITEMS = `
   SELECT pg_current_snapshot()::text AS transactions, stock_witness($1) AS witness,
          coalesce(string_agg(',' || ${ITEM_JSON}, '' ORDER BY pet_id), '') AS items,
          CASE WHEN count(*) = ${PETS_PER_STATEMENT} AND max(pet_id) < ${MAX_PET_ID} THEN max(pet_id) + 1 END AS next

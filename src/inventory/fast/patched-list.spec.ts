@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { bodyOf, inOrder, item, listOf, stock } from '../../../test/support/stock-lists.js';
 import { type Piece, StockList } from '../stock-list.js';
-import { MAX_PET_ID, MIN_PET_ID } from '../stock.limits.js';
+import { MAX_PET_ID, MIN_PET_ID } from '../stock-limits.js';
 import { patched } from './patched-list.js';
 
 describe('a patched list', () => {

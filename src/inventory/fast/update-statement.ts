@@ -42,7 +42,7 @@ const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
  * One update without a key. It has no row if the pet is absent or busy, or if it is too late: then nothing has happened, and the
  * other texts tell which. A locked pet always has a row, whatever a trigger does to it.
  */
-const LONE = `
+export const LONE = `
   WITH judged AS MATERIALIZED (
     SELECT 1 AS n, pet_id, $4::int AS quantity, quantity AS present, ${notUpdated('#')},
            ${matches('$8::text')} AS holds, ${SET_FOR_TRANSACTION}
@@ -65,7 +65,7 @@ const LONE = `
  * Each pet is looked up and locked by its own id: PostgreSQL may plan a join or EXISTS as a scan of the whole table, and a row
  * that got another pet's id would be taken for that pet.
  */
-const PLAIN = `
+export const PLAIN = `
   WITH settings AS MATERIALIZED (SELECT ${SET_FOR_TRANSACTION}
   ), asked AS (
     SELECT updates.* FROM settings
@@ -93,7 +93,7 @@ const PLAIN = `
  * Any updates: docs/decisions/idempotency-keys.md tells of `known`. A pet that is there twice is locked once, by its last
  * update: a lock that comes free in between would break the chain of its history. Each key is looked up by itself, as the pets are.
  */
-const FULL = `
+export const FULL = `
   WITH settings AS MATERIALIZED (SELECT ${SET_FOR_TRANSACTION}
   ), asked AS (
     SELECT updates.*, CASE WHEN idempotency_key IS NOT NULL THEN sha256(convert_to(if_match, 'UTF8')) END AS if_match_sha256

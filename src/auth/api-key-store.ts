@@ -1,6 +1,6 @@
 import type { ApiKey, PrismaClient } from '../generated/prisma/client.js';
 import { Failure } from '../errors/error-text.js';
-import { makeKey, makeKeyId, sha256OfKey } from './api-key.format.js';
+import { makeKey, makeKeyId, sha256OfKey } from './api-key-format.js';
 import { SCOPES } from './scopes.js';
 
 export type KeyRecord = Omit<ApiKey, 'keySha256' | 'successorId'>;
