@@ -105,7 +105,7 @@ describe('the first audit of a kept list', () => {
       const { result, finding = '' } = await audit(service);
       expect(result).toBe('different');
       expect(finding).toMatch(
-        /operations\.md.*; pets: 1, kept → true: \{"petId":5,"quantity":7,.*\} → \{"petId":5,"quantity":8,.*\}$/,
+        /alerts\.md#inventorylistwrong.*; pets: 1, kept → true: \{"petId":5,"quantity":7,.*\} → \{"petId":5,"quantity":8,.*\}$/,
       );
       expect(log).toHaveBeenCalledWith(finding);
     }
