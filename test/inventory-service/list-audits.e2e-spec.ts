@@ -123,7 +123,9 @@ it(
     await sql('ALTER TABLE server_life_token SET LOGGED; SET allow_system_table_mods = on');
     const { rows } = await owner.query<{ text: string }>(`SELECT pg_get_viewdef('pg_stat_wal') AS text`);
     const view = (text = '') => `CREATE OR REPLACE VIEW pg_catalog.pg_stat_wal AS ${text}`;
-    await sql(view(rows[0]?.text.replace(/\bstats_reset\s+FROM/, `'2026-01-01'::timestamptz AS stats_reset FROM`)));
+    await sql(
+      view(rows[0]?.text.replace(/(?:\w+\.)?stats_reset\s+FROM/, `'2026-01-01'::timestamptz AS stats_reset FROM`)),
+    );
     const undo = `SET allow_system_table_mods = on; ${view(rows[0]?.text)}; ALTER TABLE server_life_token SET UNLOGGED`;
     await atTestEnd(() => postgres.database.sql(undo));
     await expectExact(owner, services);
