@@ -40,7 +40,7 @@ it.each([
   ['a state that no client knows', '"pending",', '"pending", "lost",'],
   ['a member that is gone', '"quantity": {', '"count": {'],
   ['a new required member', '"required": [\n          "quantity"\n', '"required": [ "quantity", "reason"\n'],
-  ['a new required parameter', '"parameters": [', '"parameters": [{ "in": "query", "name": "q", "required": true },'],
+  ['a new required parameter', '"parameters": [\n', '"parameters": [{ "in": "query", "name": "q", "required": true },'],
   ['a lower maximum', '"maximum": 2147483647', '"maximum": 9'],
   ['a pattern where there was none', '"type": "string"', '"type": "string", "pattern": "x"'],
 ])('finds %s', (_change, from, to) => {
@@ -51,7 +51,7 @@ it.each([
 it.each([
   ['other words', '"The stock of one pet."', '"One pet."'],
   ['a new optional member', '"quantity": {', '"price": { "type": "integer" }, "quantity": {'],
-  ['a new optional parameter', '"parameters": [', '"parameters": [{ "in": "query", "name": "status" },'],
+  ['a new optional parameter', '"parameters": [\n', '"parameters": [{ "in": "query", "name": "status" },'],
 ])('accepts %s', (_change, from, to) => {
   expect(present).toContain(from);
   expect(promises(present.replaceAll(from, to))).toMatchObject(released as object);
