@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { holdsKey } from '../errors/secrets.js';
+import { holdsKey } from '../errors/safe-text.js';
 import { makeKey, makeKeyId, sha256OfKey } from './api-key-format.js';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

@@ -4,7 +4,7 @@ import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Settings } from '../settings.js';
 import { ApiError } from '../errors/api-error.js';
-import { inContext } from '../http/request-context.js';
+import { type Access, inContext } from '../http/request-context.js';
 import { BearerStrategy, challenge } from './bearer.strategy.js';
 import { RateLimit } from './rate-limit.js';
 import { type Scope, lacksScope } from './scopes.js';
@@ -31,15 +31,19 @@ export class AuthGuard implements CanActivate {
     if (needed === PUBLIC) return true;
     const http = context.switchToHttp();
     const request = inContext(http.getRequest<Request>());
-    request.deadline = request.arrivedAt + this.settings.REQUEST_DEADLINE_MS;
-    const { keyId = '', scopes, snapshot } = await this.bearer.authenticate(request, needed);
-    request.snapshot = snapshot;
-    this.rateLimit.charge(keyId, http.getResponse<Response>());
+    const deadline = request.arrivedAt + this.settings.REQUEST_DEADLINE_MS;
+    const { scopes, keyId, failure, snapshot } = await this.bearer.authenticate(request, deadline, needed);
+    const access: Access = { deadline, keyId, failure, snapshot, isLetIn: false };
+    request.access = access;
+    if (failure !== undefined) {
+      throw new ApiError('unauthorized', undefined, challenge(failure === 'no_key' ? '' : ', error="invalid_token"'));
+    }
+    this.rateLimit.charge(keyId ?? '', http.getResponse<Response>());
     if (needed === undefined) throw new ApiError('forbidden', undefined, challenge(INSUFFICIENT));
     if (!scopes.includes(needed)) {
       throw new ApiError('forbidden', lacksScope(needed), challenge(`${INSUFFICIENT}, scope="${needed}"`));
     }
-    request.isLetIn = true;
+    access.isLetIn = true;
     return true;
   }
 }

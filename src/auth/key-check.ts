@@ -3,7 +3,7 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Batcher } from '../database/batcher.js';
 import { mayReadAgain, readFailure } from '../database/database-failure.js';
 import { PrismaService } from '../database/prisma.service.js';
-import { untilDeadline } from '../database/deadline.js';
+import { retryUntilDeadline } from '../database/deadline.js';
 import { SNAPSHOT, type Snapshot } from '../database/snapshot.js';
 import { StatementConnection, arrayLiteral } from '../database/statement-connection.js';
 import { Settings } from '../settings.js';
@@ -12,7 +12,7 @@ import { KEY_STATE } from './api-key-store.js';
 
 export interface CheckedKey {
   /** Why the key is refused; undefined for a live key. */
-  readonly failure: Extract<AuthFailure, 'unknown_key' | 'expired_key' | 'revoked_key'> | undefined;
+  readonly failure: AuthFailure | undefined;
   /** Its public id; undefined when the database does not know the key. */
   readonly keyId: string | undefined;
   readonly scopes: readonly string[];
@@ -42,8 +42,10 @@ type KeyRow = readonly [
   failure: 'expired_key' | 'revoked_key' | null,
 ];
 
-/** With this one no list is reused. */
+/** For updates alone: no snapshot was read. */
 const NO_SNAPSHOT: Snapshot = { life: null, transactions: '' };
+
+export const NO_KEY = { keyId: undefined, scopes: [], snapshot: NO_SNAPSHOT };
 
 interface Call {
   /** The SHA-256 of a key in lower-case hexadecimal. */
@@ -75,9 +77,11 @@ export class KeyCheck implements OnApplicationShutdown {
    */
   check(digest: string, deadline: number, isUpdate = false): Promise<CheckedKey> {
     const call = { digest, isUpdate };
-    return untilDeadline(deadline, mayReadAgain, () => this.#batcher.call(call, deadline)).catch((error: unknown) => {
-      throw readFailure(error);
-    });
+    return retryUntilDeadline(deadline, mayReadAgain, () => this.#batcher.call(call, deadline)).catch(
+      (error: unknown) => {
+        throw readFailure(error);
+      },
+    );
   }
 
   /** The first check for an update, of those that are under way or wait; undefined if there is none. */
@@ -112,7 +116,7 @@ export class KeyCheck implements OnApplicationShutdown {
     const rows = await this.#connection.run<KeyRow>({ sql, values });
     const [[life, transactions] = [null, null]] = rows;
     const snapshot = transactions === null ? NO_SNAPSHOT : { life, transactions };
-    const unknown: CheckedKey = { failure: 'unknown_key', keyId: undefined, scopes: [], snapshot };
+    const unknown: CheckedKey = { ...NO_KEY, failure: 'unknown_key', snapshot };
     const known = new Map<string, CheckedKey>();
     for (const [, , digest, keyId, scopes, failure] of rows) {
       if (digest === null) continue;

@@ -8,7 +8,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 import type { Client } from 'pg';
 import { Failure } from '../errors/error-text.js';
 import { ITEM, MEMBERS } from '../inventory/stock-item.js';
-import { isSafeName, SAFE_NAME_RULE } from '../inventory/stock-limits.js';
+import { SAFE_NAME_RULE, isSafeName } from '../errors/safe-text.js';
 import { whileCommitting, whileInterruptible, withNewestSchema } from './connection.js';
 import { END_MARK, EXPORTED } from './export-marks.js';
 import { readText } from './import/file-text.js';

@@ -1,5 +1,5 @@
 import { Failure } from '../errors/error-text.js';
-import { withoutSecrets } from '../errors/secrets.js';
+import { withoutSecrets } from '../errors/safe-text.js';
 import { DeadlinePassed } from './deadline.js';
 
 /** A failure that surely left no trace in the database. */

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend, untilDeadline } from './deadline.js';
+import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend, retryUntilDeadline } from './deadline.js';
 
 const always = () => true;
 
@@ -26,17 +26,17 @@ it('byDeadline leaves no timer when the work is done', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-describe('untilDeadline', () => {
+describe('retryUntilDeadline', () => {
   it('repeats until an attempt succeeds', async () => {
     let attempts = 0;
     const attempt = () => (++attempts < 4 ? Promise.reject(new Error()) : Promise.resolve(attempts));
-    expect(await untilDeadline(performance.now() + 5_000, always, attempt)).toBe(4);
+    expect(await retryUntilDeadline(performance.now() + 5_000, always, attempt)).toBe(4);
   });
 
   it('throws the last failure when no time is left for another attempt', async () => {
     let attempts = 0;
     const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
-    await expect(untilDeadline(performance.now() + 100, always, attempt)).rejects.toThrow(/^attempt \d$/);
+    await expect(retryUntilDeadline(performance.now() + 100, always, attempt)).rejects.toThrow(/^attempt \d$/);
     expect(attempts).toBeGreaterThan(1);
   });
 
@@ -44,7 +44,7 @@ describe('untilDeadline', () => {
     const failures = [new Error('first'), new Error('second'), new DeadlinePassed(false)];
     const attempt = () => Promise.reject(failures.shift() ?? new Error('one too many'));
     const again = (failure: unknown) => !(failure instanceof DeadlinePassed);
-    await expect(untilDeadline(performance.now() + 5_000, again, attempt)).rejects.toMatchObject({
+    await expect(retryUntilDeadline(performance.now() + 5_000, again, attempt)).rejects.toMatchObject({
       message: 'deadline passed before anything was written',
       cause: { message: 'second' },
     });
@@ -53,6 +53,6 @@ describe('untilDeadline', () => {
   it('does not repeat what must not be repeated', async () => {
     let attempts = 0;
     const attempt = () => Promise.reject(new Error(`attempt ${++attempts}`));
-    await expect(untilDeadline(performance.now() + 5_000, () => false, attempt)).rejects.toThrow('attempt 1');
+    await expect(retryUntilDeadline(performance.now() + 5_000, () => false, attempt)).rejects.toThrow('attempt 1');
   });
 });

@@ -50,7 +50,7 @@ const LONGEST_PAUSE_MS = 250;
  *
  * @param deadline on the clock of `performance.now()`, as every deadline
  */
-export async function untilDeadline<T>(
+export async function retryUntilDeadline<T>(
   deadline: number,
   again: (failure: unknown) => boolean,
   attempt: () => Promise<T>,

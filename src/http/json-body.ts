@@ -55,8 +55,8 @@ function isJson(mediaType: string): boolean {
 }
 
 async function readBytes(request: ApiRequest, response: Response): Promise<Buffer> {
-  if (request.bodyFault) throw request.bodyFault;
-  if (request.awaitsContinue) response.writeContinue();
+  if (request.received?.bodyFault) throw request.received.bodyFault;
+  if (request.received?.awaitsContinue) response.writeContinue();
   if (request.complete) {
     if (request.readableLength > MAX_BODY_BYTES) throw tooLarge();
     return (request.read(request.readableLength) as Buffer | null) ?? Buffer.alloc(0);
@@ -72,9 +72,9 @@ async function readBytes(request: ApiRequest, response: Response): Promise<Buffe
         if (takenBytes < chunk.length) reject(tooLarge());
       })
       .once('end', resolve)
-      .once('error', () => reject(request.bodyFault ?? badRequest('The body did not arrive whole.')));
+      .once('error', () => reject(request.received?.bodyFault ?? badRequest('The body did not arrive whole.')));
   });
-  request.deadline += performance.now() - from; // the client took this time, not the database
+  request.bodyMs = performance.now() - from;
   return body.subarray(0, length);
 }
 

@@ -3,45 +3,66 @@ import type { IncomingMessage, OutgoingHttpHeader } from 'node:http';
 import type { Request } from 'express';
 import type { Snapshot } from '../database/snapshot.js';
 import type { ApiError } from '../errors/api-error.js';
-import { holdsKey } from '../errors/secrets.js';
+import { isSafeName } from '../errors/safe-text.js';
 
 /** Why a request was not let in, for the log alone: the client must not learn it. */
 export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
 export type AuthFailure = (typeof AUTH_FAILURES)[number];
 
-/** A request with what the service knows of it. */
-export interface ApiRequest extends Request {
-  id: string;
-  /** When its turn came, on the clock of `performance.now()`, like {@link deadline}. */
-  arrivedAt: number;
+/** What the server noticed before a handler saw the request. */
+interface Received {
   /** With `Upgrade`: where the request ends, in bytes of its connection. Node.js loses what the same read brings behind it. */
-  endsAt: number | undefined;
-  /** Until when it may wait for the database. The time that its body takes to arrive does not count. */
-  deadline: number;
-  keyId: string | undefined;
-  /** The guard found its key good and has let it in. */
-  isLetIn: boolean | undefined;
-  /** What had been committed when the guard let the request in. */
-  snapshot: Snapshot;
+  endsAt?: number;
   /** Why the body cannot be read: bad framing, or a time-out. */
-  bodyFault: ApiError | undefined;
-  awaitsContinue: boolean | undefined;
-  authFailure: AuthFailure | undefined;
-  /** `Content-Length` of the response, for the log. */
-  responseLength: OutgoingHttpHeader | undefined;
-  failure: ApiError | undefined;
+  bodyFault?: ApiError;
+  awaitsContinue?: boolean;
 }
 
-export const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/;
+/** What the guard found. */
+export interface Access {
+  /** Until when the request may wait for the database, on the clock of `performance.now()`. */
+  readonly deadline: number;
+  readonly keyId: string | undefined;
+  readonly failure: AuthFailure | undefined;
+  /** What had been committed when the key was checked. */
+  readonly snapshot: Snapshot;
+  /** Its connection then keeps its place (`server/open-connections.ts`). */
+  isLetIn: boolean;
+}
+
+/** What was sent, for the log. */
+interface Sent {
+  /** `Content-Length` of the response. */
+  readonly length: OutgoingHttpHeader | undefined;
+  readonly failure: ApiError | undefined;
+}
+
+/** A request with what the service knows of it. Each part has one writer. */
+export interface ApiRequest extends Request {
+  id: string;
+  /** When its turn came, on the clock of `performance.now()`. */
+  arrivedAt: number;
+  /** By `server/`. */
+  received?: Received;
+  /** By the guard, unless the handler is public or the key could not be checked. */
+  access?: Access;
+  /** By `json-body.ts`: how long the body took to arrive. This time does not count as waiting for the database. */
+  bodyMs?: number;
+  /** By `responses.ts`. */
+  sent?: Sent;
+}
+
+/** One that the guard has let in. */
+export interface GuardedRequest extends ApiRequest {
+  access: Access;
+}
 
 /** Gives the request its id and its time of arrival, the first time it is called. */
 export function inContext(incoming: IncomingMessage): ApiRequest {
   const request = incoming as ApiRequest;
   if ((request.arrivedAt as number | undefined) === undefined) {
     const given = request.headers['x-request-id'];
-    // Ids go into the log and the history, so an id that holds a key is replaced.
-    const isTaken = typeof given === 'string' && REQUEST_ID.test(given) && !holdsKey(given);
-    request.id = isTaken ? given : randomUUID();
+    request.id = typeof given === 'string' && isSafeName(given) ? given : randomUUID();
     request.arrivedAt = performance.now();
   }
   return request;

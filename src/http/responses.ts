@@ -14,10 +14,15 @@ export const SECURITY_HEADERS = {
 const DROPPED_BODY_BYTES = 1_024;
 
 /** Writes the head in one call: setting headers one by one costs three times as much. */
-export function writeHead(response: ServerResponse, status: number, own: OutgoingHttpHeaders): ServerResponse {
+export function writeHead(
+  response: ServerResponse,
+  status: number,
+  own: OutgoingHttpHeaders,
+  failure?: ApiError,
+): ServerResponse {
   closeBehindBody(response);
   const request = inContext(response.req);
-  request.responseLength = own['Content-Length'];
+  request.sent = { length: own['Content-Length'], failure };
   const headers: OutgoingHttpHeaders = { 'X-Request-Id': request.id, ...SECURITY_HEADERS, ...own };
   const vary = response.getHeader('Vary'); // of CORS
   if (vary !== undefined && own['Vary'] !== undefined) headers['Vary'] = `${String(vary)}, ${String(own['Vary'])}`;
@@ -48,17 +53,21 @@ export function errorHeaders(error: ApiError, body: string): Record<string, stri
 }
 
 export function sendError(response: ServerResponse, error: ApiError): void {
-  const request = inContext(response.req);
-  request.failure = error;
   const body = error.body();
-  if (response.headersSent) response.destroy();
-  else writeHead(response, error.status, errorHeaders(error, body)).end(body);
+  if (!response.headersSent) {
+    writeHead(response, error.status, errorHeaders(error, body), error).end(body);
+    return;
+  }
+  const request = inContext(response.req);
+  request.sent = { length: request.sent?.length, failure: error };
+  response.destroy();
 }
 
 /** Closes the connection after this response if a large body may follow, or bytes that Node.js has lost. */
 function closeBehindBody(response: ServerResponse): void {
   const request = inContext(response.req);
-  if (request.endsAt !== undefined) response.shouldKeepAlive &&= request.socket.bytesRead === request.endsAt;
+  const endsAt = request.received?.endsAt;
+  if (endsAt !== undefined) response.shouldKeepAlive &&= request.socket.bytesRead === endsAt;
   if (request.complete) return;
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
   if (coding !== undefined || Number(length ?? 0) > DROPPED_BODY_BYTES) response.shouldKeepAlive = false;

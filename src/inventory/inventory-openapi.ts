@@ -2,11 +2,12 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiBody, ApiExtension, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import { lacksScope } from '../auth/scopes.js';
 import { ERRORS } from '../errors/error-code.js';
+import { LONGEST_NAME, SAFE_NAME } from '../errors/safe-text.js';
+import { ENTITY_TAG_LIST } from '../http/entity-tags.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './inventory.dto.js';
-import { ENTITY_TAG_LIST, IF_MATCH_RULE } from './inventory.pipes.js';
-import { LONGEST_NAME, SAFE_NAME } from './stock-limits.js';
+import { IF_MATCH_RULE } from './inventory.pipes.js';
 
 const EXAMPLE_LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const EXAMPLE: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };

@@ -3,7 +3,7 @@ import { ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { RequireScope } from '../auth/auth.guard.js';
 import { JsonBody } from '../http/json-body.js';
-import type { ApiRequest } from '../http/request-context.js';
+import type { GuardedRequest } from '../http/request-context.js';
 import { RequestHeader } from '../http/request-headers.js';
 import { API_PREFIX } from '../settings.js';
 import { type InventoryItem, InventoryUpdate } from './inventory.dto.js';
@@ -22,14 +22,14 @@ export class InventoryController {
   ) {}
 
   /**
-   * The guard has put the snapshot of its key check into the request: a list may be sent again if nothing was committed since it was
+   * The guard has read the snapshot with the key: a list may be sent again if nothing was committed since it was
    * made. It goes out as bytes, by `@Res()`, so that no response makes it anew from objects.
    */
   @Get()
   @RequireScope('inventory:read')
   @ListInventoryDocs()
-  async listInventory(@Req() request: ApiRequest, @Res() response: Response): Promise<void> {
-    const list = await this.inventory.list(request);
+  async listInventory(@Req() request: GuardedRequest, @Res() response: Response): Promise<void> {
+    const list = await this.inventory.list(request.access);
     await this.lists.send(request, response, list);
   }
 
@@ -42,13 +42,13 @@ export class InventoryController {
     @RequestHeader('change-reason', ChangeReasonPipe) reason: string | null,
     @RequestHeader('if-match', IfMatchPipe) ifMatch: IfMatch | null,
     @JsonBody() { quantity }: InventoryUpdate,
-    @Req() { id: requestId, keyId, deadline }: ApiRequest,
+    @Req() { id: requestId, access, bodyMs = 0 }: GuardedRequest,
     @Res({ passthrough: true }) response: Response,
   ): Promise<InventoryItem> {
     const { tags = null, mismatch } = ifMatch ?? {};
-    const author = { changedBy: `key:${keyId}`, requestId, reason };
+    const author = { changedBy: `key:${access.keyId}`, requestId, reason };
     const update = { petId, quantity, ifMatch: tags, mismatch, idempotencyKey, ...author };
-    const { item, outcome } = await this.inventory.setQuantity(update, deadline);
+    const { item, outcome } = await this.inventory.setQuantity(update, access.deadline + bodyMs);
     response.set({ ETag: `"${itemTag(item)}"`, 'Cache-Control': 'no-store' });
     if (outcome === 'replayed') response.set('Idempotent-Replayed', 'true');
     return item;

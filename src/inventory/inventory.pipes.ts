@@ -1,7 +1,9 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
+import { SAFE_NAME_RULE, isSafeName } from '../errors/safe-text.js';
+import { entityTags } from '../http/entity-tags.js';
 import { ITEM_TAG } from './inventory.dto.js';
-import { isPetId, isSafeName, MAX_PET_ID, MIN_PET_ID, SAFE_NAME_RULE } from './stock-limits.js';
+import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock-limits.js';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
 @Injectable()
@@ -13,19 +15,6 @@ export class PetIdPipe implements PipeTransform<string, bigint> {
       `petId must be an integer from ${MIN_PET_ID} to ${MAX_PET_ID} in canonical decimal form.`,
     );
   }
-}
-
-/** RFC 9110 section 8.8.3. */
-const TAG = '(?:W/)?"[!#-~\\x80-\\xff]*"';
-
-/** `*`, or one entity tag or more with commas between them; empty elements do no harm (RFC 9110 section 5.6.1). */
-export const ENTITY_TAG_LIST = new RegExp(`^(?:\\*|[ \\t,]*${TAG}(?:[ \\t]*,[ \\t,]*${TAG})*[ \\t,]*)$`);
-
-/** The entity tags of an `If-Match` or `If-None-Match` field, or `*`; undefined where it is malformed. */
-export function entityTags(field: string): '*' | { weak: boolean; opaque: string }[] | undefined {
-  if (!ENTITY_TAG_LIST.test(field)) return undefined;
-  if (field === '*') return '*';
-  return [...field.matchAll(/(W\/)?"([^"]*)"/g)].map(([, weak, opaque = '']) => ({ weak: weak !== undefined, opaque }));
 }
 
 export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in double quotes, such as "available-12".';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
 import type { ApiRequest } from '../http/request-context.js';
-import { entityTags } from './inventory.pipes.js';
+import { entityTags } from '../http/entity-tags.js';
 import { writeHead } from '../http/responses.js';
 import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js';
 

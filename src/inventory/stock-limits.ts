@@ -1,5 +1,3 @@
-import { holdsKey } from '../errors/secrets.js';
-
 /** The largest quantity: what PostgreSQL's `integer` holds. */
 export const MAX_QUANTITY = 2_147_483_647;
 export const QUANTITY_FORM = `an integer from 0 to ${MAX_QUANTITY}`;
@@ -14,11 +12,3 @@ export function isPetId(text: string): boolean {
   const petId = BigInt(text);
   return petId >= MIN_PET_ID && petId <= MAX_PET_ID;
 }
-
-/** The form of what a client adds to the history. */
-export const LONGEST_NAME = 64;
-export const SAFE_NAME = new RegExp(`^[A-Za-z0-9_-]{1,${LONGEST_NAME}}$`);
-
-/** One that looks like an API key would go into the history. */
-export const isSafeName = (text: string) => SAFE_NAME.test(text) && !holdsKey(text);
-export const SAFE_NAME_RULE = `1 to ${LONGEST_NAME} of the characters A-Z, a-z, 0-9, _ and -, and no API key`;

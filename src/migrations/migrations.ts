@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { ALL_ROWS, connectionConfig, openConnection } from '../database/connection-config.ts';
-import { untilDeadline } from '../database/deadline.ts';
+import { retryUntilDeadline } from '../database/deadline.ts';
 import { Failure } from '../errors/error-text.ts';
 import { mendFunctions, misplacedFunctions } from './function-mending.ts';
 import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
@@ -138,7 +138,7 @@ async function apply(client: Client, { name, sql, checksum }: Migration): Promis
     VALUES ('${randomUUID()}', '${checksum}', ${client.escapeLiteral(name)}, clock_timestamp(), 1)`;
   const migrate = () => client.query(`SET LOCAL lock_timeout = ${LOCK_WITHIN_MS};${sql}\n;${note}`);
   try {
-    await untilDeadline(performance.now() + lockTimeoutMs, isLockTimeout, migrate);
+    await retryUntilDeadline(performance.now() + lockTimeoutMs, isLockTimeout, migrate);
   } catch (error) {
     const why = isLockTimeout(error)
       ? `for ${lockTimeoutMs / 1000} s another transaction, such as an import or export, held what it needs; try again when that is done`

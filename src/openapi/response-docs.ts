@@ -2,7 +2,7 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiResponse, type ApiResponseOptions } from '@nestjs/swagger';
 import { ErrorBody } from '../errors/error.dto.js';
 import { ERRORS, type ErrorCode, type ErrorKind } from '../errors/error-code.js';
-import { REQUEST_ID as REQUEST_ID_FORM } from '../http/request-context.js';
+import { SAFE_NAME } from '../errors/safe-text.js';
 
 type HeaderDocs = NonNullable<ApiResponseOptions['headers']>;
 
@@ -10,7 +10,7 @@ export const COMMON_HEADERS = {
   RequestId: {
     description: "Names the request in the log. It is the caller's if that has this form, otherwise a new one.",
     required: true,
-    schema: { type: 'string', pattern: REQUEST_ID_FORM.source },
+    schema: { type: 'string', pattern: SAFE_NAME.source },
     example: '5f0c7a52-9f6e-4a8e-8d4b-0d0f4f6f2b11',
   },
   Challenge: {

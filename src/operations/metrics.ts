@@ -89,7 +89,8 @@ export class Metrics implements OnApplicationShutdown {
     this.#durations.observe({ method, route, status }, seconds);
     this.activeRequests--;
     if (code !== undefined) this.#errors.inc({ code });
-    if (request.authFailure !== undefined) this.#unauthorized.inc({ reason: request.authFailure });
+    const reason = request.access?.failure;
+    if (reason !== undefined) this.#unauthorized.inc({ reason });
   }
 
   onApplicationShutdown(): void {

@@ -37,7 +37,8 @@ export class RequestLog {
   }
 
   #ended(request: ApiRequest, response: ServerResponse): void {
-    const { method, failure, authFailure: reason } = request;
+    const { method, access, sent } = request;
+    const failure = sent?.failure;
     const status = response.headersSent ? response.statusCode : 499; // the connection broke before; nginx writes it so
     // One route for all unknown paths: clients must not create series.
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? 'unmatched');
@@ -47,19 +48,19 @@ export class RequestLog {
     const level = levelOf(status, route);
     if (!this.log.isEnabled(level)) return;
     if (status < 400 && this.#successes++ % this.settings.LOG_SUCCESS_EVERY !== 0) return;
-    const length = request.responseLength ?? response.getHeader('Content-Length');
+    const length = sent?.length ?? response.getHeader('Content-Length');
     this.log[level](
       {
         requestId: request.id,
         traceId: TRACEPARENT.exec(String(request.headers['traceparent']))?.[1],
-        keyId: request.keyId,
+        keyId: access?.keyId,
         address: request.socket.remoteAddress,
         forwardedFor: claimedAddresses(request.headers['x-forwarded-for']),
         method,
         route,
         status,
         code: failure?.code,
-        reason,
+        reason: access?.failure,
         durationMs: Math.round(durationMs * 1_000) / 1_000,
         bytes: length === undefined ? undefined : Number(length),
         aborted: response.writableFinished ? undefined : true,

@@ -39,7 +39,7 @@ export function oneAtATime(serve: Serve, responded: (request: ApiRequest) => voi
     }
     const own = Object.assign(request, { res: response }) as ApiRequest;
     socket.lastRequest = own;
-    if (request.headers.upgrade !== undefined) own.endsAt = endOf(request);
+    if (request.headers.upgrade !== undefined) own.received = { endsAt: endOf(request) };
     response.on('close', ended);
     if (response.socket) serve(request, response);
     else response.once('socket', () => process.nextTick(serve, request, response)); // behind the bytes of the previous one

@@ -24,15 +24,15 @@ export class OpenConnections {
   }
 
   /** A request with a good key moves nothing. */
-  responded({ socket, isLetIn }: ApiRequest): void {
-    if (isLetIn) (socket as Connection).hasKeyUntil = performance.now() + this.limits.idleMs;
+  responded({ socket, access }: ApiRequest): void {
+    if (access?.isLetIn) (socket as Connection).hasKeyUntil = performance.now() + this.limits.idleMs;
     else if (this.#open.delete(socket)) this.#open.add(socket);
   }
 
   #longestWithoutKey(): Connection | undefined {
     const now = performance.now();
     for (const socket of this.#open) {
-      if (!socket.lastRequest?.isLetIn && (socket.hasKeyUntil ?? 0) <= now) return socket;
+      if (!socket.lastRequest?.access?.isLetIn && (socket.hasKeyUntil ?? 0) <= now) return socket;
     }
     return undefined;
   }

@@ -42,7 +42,7 @@ export function answerParserErrors(server: Server): void {
     } else {
       // The head was good, so the request gets its own response; the reader of its body gets the fault.
       closeBehind(response);
-      lastRequest.bodyFault = fault;
+      lastRequest.received = { ...lastRequest.received, bodyFault: fault };
       if (lastRequest.listenerCount('error') > 0) lastRequest.emit('error', fault);
     }
   });
@@ -52,7 +52,7 @@ export function answerParserErrors(server: Server): void {
 export function answerExpectations(server: Server): void {
   for (const event of ['checkContinue', 'checkExpectation'] as const) {
     server.on(event, (request: IncomingMessage, response: ServerResponse) => {
-      (request as ApiRequest).awaitsContinue = event === 'checkContinue';
+      (request as ApiRequest).received = { awaitsContinue: event === 'checkContinue' };
       server.emit('request', request, response);
     });
   }

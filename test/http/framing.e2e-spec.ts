@@ -131,7 +131,7 @@ describe('a body', () => {
     const [request] = await asked;
     await pause(20);
     connection[end]();
-    await expect.poll(() => request.failure).toMatchObject({ code: 'bad_request' }); // no fault of the service
+    await expect.poll(() => request.sent?.failure).toMatchObject({ code: 'bad_request' }); // no fault of the service
     expect(await answerTo(list())).toMatchObject({ status: 200 });
     expect(await quantityOf2()).toEqual([{ quantity: 0 }]);
   });

@@ -15,8 +15,8 @@ beforeAll(async () => {
   anotherStore = await createDatabaseOn(primary.url);
   await primary.sql(`CREATE ROLE shop LOGIN SUPERUSER PASSWORD 'shop'`);
   anotherRole = new Database(Object.assign(new URL(primary.url), { username: 'shop', password: 'shop' }).href);
+  await replicated.awaitStandby();
   await replicated.loseStandby();
-  await primary.setSystem(`SET synchronous_standby_names = '*'`);
 });
 
 /** A commit that waits for the lost standby. It ends with the test. */

@@ -1,6 +1,6 @@
 import { Batcher } from '../../database/batcher.js';
 import { failureOf, mayReadAgain, NotApplied, readFailure } from '../../database/database-failure.js';
-import { untilDeadline } from '../../database/deadline.js';
+import { retryUntilDeadline } from '../../database/deadline.js';
 import type { PrismaService } from '../../database/prisma.service.js';
 import type { Prisma } from '../../generated/prisma/client.js';
 import type { Settings } from '../../settings.js';
@@ -69,7 +69,7 @@ export class StockReadings {
     const longest = performance.now() + LONGEST_READING_MS;
     const call = () => this.#batcher.call(request, longest);
     try {
-      return await untilDeadline(request.deadline - LEAST_PATIENCE_MS, mayReadAgain, call);
+      return await retryUntilDeadline(request.deadline - LEAST_PATIENCE_MS, mayReadAgain, call);
     } catch (error) {
       throw readFailure(error);
     }

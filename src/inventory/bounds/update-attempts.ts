@@ -1,5 +1,5 @@
 import { mayWriteAgain, NotApplied, writeFailure } from '../../database/database-failure.js';
-import { untilDeadline } from '../../database/deadline.js';
+import { retryUntilDeadline } from '../../database/deadline.js';
 import { ApiError } from '../../errors/api-error.js';
 import type { QuantityUpdate, Updated } from '../inventory.js';
 import type { InventoryItem } from '../inventory.dto.js';
@@ -29,7 +29,7 @@ export async function retryUntilApplied(
     if (result.outcome === 'busy') throw new NotApplied(HELD);
     return result;
   };
-  const result = await untilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {
+  const result = await retryUntilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {
     const failure = writeFailure(error);
     if ((failure as Error).message !== HELD) throw failure;
     throw new ApiError('service_unavailable', HELD_FOR_CLIENTS, {}, failure);

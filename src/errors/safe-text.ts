@@ -6,6 +6,12 @@ const MOST_OF_A_KEY = new RegExp(`${KEY_PREFIX}[0-9A-Za-z]{32}`);
 /** A text that holds most of an API key is never written down. */
 export const holdsKey = (text: string) => MOST_OF_A_KEY.test(text);
 
+/** The form of a client's text that goes into the log or the history. */
+export const LONGEST_NAME = 64;
+export const SAFE_NAME = new RegExp(`^[A-Za-z0-9_-]{1,${LONGEST_NAME}}$`);
+export const SAFE_NAME_RULE = `1 to ${LONGEST_NAME} of the characters A-Z, a-z, 0-9, _ and -, and no API key`;
+export const isSafeName = (text: string) => SAFE_NAME.test(text) && !holdsKey(text);
+
 const SECRETS: readonly (readonly [RegExp, string])[] = [
   [new RegExp(`${KEY_PREFIX}[0-9A-Za-z]+`, 'g'), '[key]'],
   [/(bearer\s+)[^\s"']+/gi, '$1[key]'],
