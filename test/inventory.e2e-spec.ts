@@ -104,10 +104,10 @@ describe.each(
 
     it.each([
       ['an unknown pet', '/v1/inventory/2', '{"quantity":1}', error(404, 'not_found')],
-      ['a petId that is none', '/v1/inventory/x', '{"quantity":1}', error(400, 'validation_failed')],
+      ['an invalid petId', '/v1/inventory/x', '{"quantity":1}', error(400, 'validation_failed')],
       ['a quantity below 0', CAT, '{"quantity":-1}', error(400, 'validation_failed')],
       ['a member beside quantity', CAT, '{"quantity":1,"status":"sold"}', error(400, 'validation_failed')],
-      ['a path that is none', '/v1/nothing', '{"quantity":1}', error(404, 'not_found')],
+      ['an unknown path', '/v1/nothing', '{"quantity":1}', error(404, 'not_found')],
     ])('answers with an Error to %s', async (_, target, body, expected) => {
       expect(await request('PATCH', target, { body })).toMatchObject(expected);
     });

@@ -35,7 +35,7 @@ export class BearerStrategy {
       const digest = hash('sha256', token);
       const checked =
         needed === 'metrics:read'
-          ? keyCheck.checkReader(digest, deadline)
+          ? keyCheck.checkForMetrics(digest, deadline)
           : keyCheck.check(digest, deadline, needed === 'inventory:write');
       checked.then((key) => {
         const isStored = key.failure !== 'unknown_key' || digest !== bootstrapDigest || prisma.isPrepared;

@@ -53,7 +53,7 @@ interface Call {
   readonly isUpdate: boolean;
 }
 
-/** The round trip of every request. Only {@link KeyCheck.checkReader} remembers keys: a revocation takes effect at once. */
+/** Every request costs this round trip. Only {@link KeyCheck.checkForMetrics} remembers keys: a revocation takes effect at once. */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
   readonly #connection: StatementConnection;
@@ -84,13 +84,13 @@ export class KeyCheck implements OnApplicationShutdown {
     );
   }
 
-  /** The first check for an update, of those that are under way or wait; undefined if there is none. */
+  /** The oldest key check of an update that has not ended; undefined if there is none. */
   updatesBeingChecked(): Promise<CheckedKey> | undefined {
     return this.#batcher.first(({ isUpdate }) => isUpdate);
   }
 
-  /** For metrics, which must show an outage: if the database does not answer, a key counts that was good within the last hour. */
-  checkReader(digest: string, deadline: number): Promise<CheckedKey> {
+  /** For metrics, which must show an outage: without an answer within 250 ms, a key counts that was good within the last hour. */
+  checkForMetrics(digest: string, deadline: number): Promise<CheckedKey> {
     const known = this.#readers.get(digest);
     const checked = this.check(digest, deadline).then((key) => {
       if (key.failure === undefined) this.#readers.set(digest, { key, until: performance.now() + READER_SERVES_MS });
@@ -101,8 +101,8 @@ export class KeyCheck implements OnApplicationShutdown {
     return Promise.race([checked, pause(READER_WAITS_MS).then(() => known.key)]).catch(() => known.key);
   }
 
-  /** Asks the database, however many requests wait. */
-  async isAnswered(deadline: number): Promise<void> {
+  /** Whether the database answers, however many requests wait. */
+  async ping(deadline: number): Promise<void> {
     await this.#batcher.call({ digest: '00'.repeat(32), isUpdate: false }, deadline, true); // no key has this SHA-256
   }
 

@@ -68,12 +68,12 @@ describe('Batcher', () => {
   it('waits for calls that are about to join, once, and leaves a turn after they are here', async () => {
     const stage = new Stage();
     const arrivals: PromiseWithResolvers<undefined>[] = [];
-    const joining = vi.fn(() => {
+    const arriving = vi.fn(() => {
       const arrival = Promise.withResolvers<undefined>();
       arrivals.push(arrival);
       return arrival.promise;
     });
-    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, joining });
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, arriving });
     void batcher.call(1, NEVER);
     for (let turn = 0; turn < 5; turn++) await settled();
     expect(stage.batches).toEqual([]);
@@ -81,15 +81,15 @@ describe('Batcher', () => {
     arrivals[0]?.resolve(undefined);
     await settled();
     expect(stage.batches).toEqual([[1, 2]]);
-    expect(joining).toHaveBeenCalledTimes(1);
+    expect(arriving).toHaveBeenCalledTimes(1);
   });
 
   it.each(['fails', 'hangs'])('sends a batch although what it waits for %s', async (how) => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     onTestFinished(() => void vi.useRealTimers());
     const stage = new Stage();
-    const joining = () => (how === 'fails' ? Promise.reject(new Error()) : new Promise<void>(() => undefined));
-    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, joining });
+    const arriving = () => (how === 'fails' ? Promise.reject(new Error()) : new Promise<void>(() => undefined));
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, arriving });
     void batcher.call(1, NEVER);
     await settled();
     if (how === 'hangs') {
@@ -104,8 +104,8 @@ describe('Batcher', () => {
 
   it('passes on results before the next batch, which leaves two turns later, if calls may be about to join', async () => {
     const stage = new Stage();
-    const joining = vi.fn(() => undefined);
-    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, joining });
+    const arriving = vi.fn(() => undefined);
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, arriving });
     const result = batcher.call(1, NEVER);
     await new Promise(setImmediate);
     void batcher.call(2, NEVER);
@@ -148,10 +148,10 @@ describe('Batcher', () => {
         () => undefined,
         () => Promise.resolve(),
       ),
-      async (steps, maxCalls, joining) => {
+      async (steps, maxCalls, arriving) => {
         const stage = new Stage();
         const order = (call: number) => ({ key: queueOf(call), exclusive: isExclusive(call) });
-        const batcher = new Batcher(stage.run, { maxCalls, maxWaiting: NEVER, order, ...(joining && { joining }) });
+        const batcher = new Batcher(stage.run, { maxCalls, maxWaiting: NEVER, order, ...(arriving && { arriving }) });
         const calls: { call: number; batchesBefore: number; outcome: Promise<string> }[] = [];
         for (const each of steps) {
           if (typeof each === 'number') {
@@ -276,7 +276,7 @@ describe('Batcher', () => {
 
   it('sends no call with too little time left, and no empty batch', async () => {
     const stage = new Stage();
-    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, notSentWithinMs: 30_000 });
+    const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, leastTimeLeftMs: 30_000 });
     await expect(batcher.call(1, performance.now() + 25_000)).rejects.toEqual(new DeadlinePassed(false));
     void batcher.call(2, NEVER);
     await settled();
@@ -290,7 +290,7 @@ describe('Batcher', () => {
     onTestFinished(() => batchEnds.unsubscribe(note));
     const run = vi.fn((calls: readonly number[]) => Promise.resolve(calls));
     const open = () => pause(100);
-    const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10, open, notSentWithinMs: 30_000 });
+    const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10, open, leastTimeLeftMs: 30_000 });
     const outcomes = await Promise.allSettled([batcher.call(1, performance.now() + 30_050), batcher.call(2, NEVER)]);
     expect(outcomes).toMatchObject([{ reason: new DeadlinePassed(false) }, { value: 2 }]);
     expect(run.mock.calls).toEqual([[[2], NEVER]]);

@@ -37,16 +37,16 @@ export class Batcher<Call, Result> {
   #inFlight: readonly Pending<Call, Result>[] = [];
   /** Whether a batch is under way, or leaves at the end of this turn. */
   #isBusy = false;
-  /** Ends a wait for calls that are about to join. */
-  #joined: () => void = () => undefined;
+  /** Ends the wait for calls that are about to come. */
+  #endWait: () => void = () => undefined;
   #sweeper: NodeJS.Timeout | undefined;
 
   /**
    * @param run sends one statement for all calls, until the first of their deadlines; resolves to the results in their order, or a {@link FailedCall} in the place of one
    * @param options.open connects if needed, before any call counts as sent
-   * @param options.notSentWithinMs a call with less time left is not sent, because its outcome could become unknown
+   * @param options.leastTimeLeftMs a call with less time left is not sent, because its outcome could become unknown
    * @param options.endsByDeadline `run` ends by the deadline and says what became of each call; else the batcher fails what is under way
-   * @param options.joining settles when a call that is about to come may be here; undefined if none is. A batch waits for it once,
+   * @param options.arriving settles when a call that is about to come may have arrived; undefined if none is. A batch waits for it once,
    *   until the next sweep at most
    * @param options.order calls with the same key keep their order; an exclusive one is the only one of its key in its batch
    */
@@ -56,9 +56,9 @@ export class Batcher<Call, Result> {
       readonly maxCalls: number;
       readonly maxWaiting: number;
       readonly open?: () => Promise<unknown> | undefined;
-      readonly notSentWithinMs?: number;
+      readonly leastTimeLeftMs?: number;
       readonly endsByDeadline?: boolean;
-      readonly joining?: () => Promise<unknown> | undefined;
+      readonly arriving?: () => Promise<unknown> | undefined;
       readonly order?: (call: Call) => { readonly key: unknown; readonly exclusive: boolean };
       readonly name?: string;
     },
@@ -86,8 +86,8 @@ export class Batcher<Call, Result> {
     this.#isBusy = this.#pending.length > 0;
     if (!this.#isBusy) return;
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
-    const joining = this.options.joining?.();
-    if (joining) await this.#untilJoined(joining);
+    const arriving = this.options.arriving?.();
+    if (arriving) await this.#untilArrived(arriving);
     const beganAt = performance.now();
     let batch: readonly Pending<Call, Result>[] | undefined;
     let results: readonly (Result | FailedCall)[] | undefined;
@@ -95,7 +95,7 @@ export class Batcher<Call, Result> {
     try {
       const opening = this.options.open?.();
       if (opening) await opening;
-      this.#expire(performance.now() + (this.options.notSentWithinMs ?? 0));
+      this.#expire(performance.now() + (this.options.leastTimeLeftMs ?? 0));
       batch = this.#inFlight = this.#take();
       const calls = batch.map(({ call }) => call);
       const earliest = Math.min(...batch.map(({ deadline }) => deadline));
@@ -111,8 +111,8 @@ export class Batcher<Call, Result> {
       const end: BatchEnd = { name: this.options.name, calls: batch.length, durationMs, failed };
       batchEnds.publish(end);
     }
-    // With `joining`, the next batch waits two turns: clients answer these results with new requests, and those are read first.
-    if (this.options.joining)
+    // With `arriving`, the next batch waits two turns: clients answer these results with new requests, and those are read first.
+    if (this.options.arriving)
       void nextTurn()
         .then(nextTurn)
         .then(() => this.#flush());
@@ -124,9 +124,9 @@ export class Batcher<Call, Result> {
     });
   }
 
-  async #untilJoined(joining: Promise<unknown>): Promise<void> {
-    const swept = new Promise<void>((resolve) => (this.#joined = resolve));
-    await Promise.race([joining.catch(() => undefined), swept]);
+  async #untilArrived(arriving: Promise<unknown>): Promise<void> {
+    const swept = new Promise<void>((resolve) => (this.#endWait = resolve));
+    await Promise.race([arriving.catch(() => undefined), swept]);
     await nextTurn();
   }
 
@@ -154,7 +154,7 @@ export class Batcher<Call, Result> {
       this.#sweeper = undefined;
       return;
     }
-    this.#joined();
+    this.#endWait();
     const now = performance.now();
     if (!this.options.endsByDeadline)
       for (const each of this.#inFlight) if (each.deadline <= now) each.reject(new DeadlinePassed(true));

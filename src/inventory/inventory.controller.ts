@@ -23,7 +23,7 @@ export class InventoryController {
 
   /**
    * The guard has read the snapshot with the key: a list may be sent again if nothing was committed since it was
-   * made. It goes out as bytes, by `@Res()`, so that no response makes it anew from objects.
+   * made. It goes out as bytes, by `@Res()`, instead of being serialized for each response.
    */
   @Get()
   @RequireScope('inventory:read')
@@ -45,9 +45,9 @@ export class InventoryController {
     @Req() { id: requestId, access, bodyMs = 0 }: GuardedRequest,
     @Res({ passthrough: true }) response: Response,
   ): Promise<InventoryItem> {
-    const { tags = null, mismatch } = ifMatch ?? {};
+    const { tags = null, mismatchMessage } = ifMatch ?? {};
     const author = { changedBy: `key:${access.keyId}`, requestId, reason };
-    const update = { petId, quantity, ifMatch: tags, mismatch, idempotencyKey, ...author };
+    const update = { petId, quantity, ifMatch: tags, mismatchMessage, idempotencyKey, ...author };
     const { item, outcome } = await this.inventory.setQuantity(update, access.deadline + bodyMs);
     response.set({ ETag: `"${itemTag(item)}"`, 'Cache-Control': 'no-store' });
     if (outcome === 'replayed') response.set('Idempotent-Replayed', 'true');

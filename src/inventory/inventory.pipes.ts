@@ -31,7 +31,7 @@ export interface IfMatch {
   /** The tags of which a pet must have one. */
   readonly tags: readonly string[];
   /** What a 412 says; undefined for the message of its code. */
-  readonly mismatch: string | undefined;
+  readonly mismatchMessage: string | undefined;
 }
 
 /**
@@ -47,7 +47,7 @@ export class IfMatchPipe implements PipeTransform<string | undefined, IfMatch | 
     if (tags === '*') return null;
     const comparable = tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
     const areOfItems = comparable.length === tags.length && comparable.every((tag) => ITEM_TAG.test(tag));
-    return { tags: comparable, mismatch: areOfItems ? undefined : NO_ITEM_TAG };
+    return { tags: comparable, mismatchMessage: areOfItems ? undefined : NO_ITEM_TAG };
   }
 }
 

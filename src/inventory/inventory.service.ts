@@ -6,13 +6,13 @@ import { Prisma } from '../generated/prisma/client.js';
 import { Settings } from '../settings.js';
 import { ListAudits } from './bounds/list-audits.js';
 import { StockReadings, pageOf } from './bounds/stock-readings.js';
-import { type Applied, UpdateTransactions } from './bounds/update-transactions.js';
+import { type AttemptOutcome, UpdateTransactions } from './bounds/update-transactions.js';
 import { Inventory, type ListRequest, type QuantityUpdate } from './inventory.js';
 import { InventoryCounts } from './inventory-counts.js';
 import type { InventoryItem } from './inventory.dto.js';
 import { ITEM_COLUMNS, itemTag } from './stock-item.js';
 
-/** The event loop is held while the rows of one statement are read, and each statement of an update waits for that. */
+/** The event loop is held while the rows of one statement are read: with larger pages, updates would wait longer. */
 const PETS_PER_PAGE = 1_024;
 
 /** The contract by Prisma alone: the stock is read page by page, and each update is a transaction of its own. */
@@ -62,15 +62,15 @@ type StateChange = Required<
 >;
 
 /** Writes an update and its history row. */
-async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<Applied> {
+async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<AttemptOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
   const known = await firstUse(tx, update);
   if (known) return known;
-  // A wait would hold a connection: the service tries a locked pet again instead.
+  // No wait for a locked pet, because it would hold a connection: the update is tried again.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
     SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
   if (!item) {
-    // Without a lock, a transaction that replaces the pet shows the old one or the new one.
+    // Read without a lock, a pet that another transaction replaces is there, the old one or the new one.
     const isThere = await tx.inventoryItem.findUnique({ where: { petId } });
     return (await firstUse(tx, update)) ?? { outcome: isThere ? 'busy' : 'absent' };
   }
@@ -80,7 +80,7 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
   const asked: InventoryItem = { petId, quantity, status };
   const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
   const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
-  // History first: a trigger may change the pet again after the update, and that change gets a history row of its own.
+  // History first: a trigger of the operator may change the pet again after the update, and that gets a later history row.
   const [row] = await tx.stockChange.createManyAndReturn({
     data: { petId, ...change, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
   });
@@ -97,7 +97,7 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
 async function firstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,
-): Promise<Applied | undefined> {
+): Promise<AttemptOutcome | undefined> {
   if (idempotencyKey === null) return undefined;
   const first = await tx.stockChange.findFirst({ where: { changedBy, idempotencyKey } });
   if (!first?.statusAfter) return undefined;

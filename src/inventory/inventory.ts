@@ -4,51 +4,50 @@ import type { InventoryItem } from './inventory.dto.js';
 import type { StockList } from './stock-list.js';
 
 /**
- * What the stock promises, and what Nest injects. `InventoryService` keeps it by Prisma alone, and is the one to read first.
- * `FastInventoryService` in `fast/` keeps it with less work: it shares and remembers. Setting FAST chooses. `(test: lists)` means
- * `test/inventory-service/lists.e2e-spec.ts`, which tries both services, directly and behind PgBouncer.
+ * The contract. Nest injects one of its two services, as FAST says: `InventoryService` works by Prisma alone, and is the one to
+ * read first; `FastInventoryService` in `fast/` shares and remembers, to work less. `(test: lists)` means
+ * `test/inventory-service/lists.e2e-spec.ts`, which tries both, directly and behind PgBouncer.
  *
  * Lists:
  * - A list is complete, in ascending `petId`, with every digit (test: lists).
  * - It is of one moment after its request's key check, whoever changes the stock, and how (tests: list-changes, locked-tables,
  *   slow-networks, standbys), and after a crash, too (tests: crashes, replaced-databases).
- * - Equal lists are one list, whoever reads them. The stock is read once at a time: requests that come during a reading share the
- *   next one. `StockReadings` keeps this for both services (test: lists).
- * - Equal lists have the same tags in every process (tests: list-tags, list-changes).
- * - The database begins to respond by the request's deadline (tests: locked-tables, slow-networks). A reading ends within 25 s,
- *   however long the list is (test: long-lists).
- * - What these promises rest on is audited beside the lists, soon after the start and then hourly (test: list-audits).
+ * - Equal lists have the same tags in every process (tests: list-tags, list-changes). In one process they share memory. At most
+ *   one reading of the stock runs: requests that come during it share the next one (test: lists).
+ * - A list fails if the database does not begin to respond to it by the request's deadline, or within 400 ms if that is later
+ *   (tests: locked-tables, slow-networks). Waiting for a reading and the reading itself end within 25 s (test: long-lists).
+ * - What these promises rest on is audited beside the lists: first five minutes after the start, then hourly (test: list-audits).
  *
  * Updates:
  * - An update that resolves is committed and durable (test: crashes). Every list that is requested later shows it, or a later
  *   update (test: updates).
- * - The stock and its history change in one transaction, and the status stays (test: updates). They change to what was asked, or
- *   the update fails alone, with RefusedValue; but `FastInventoryService` does not notice that a trigger rewrote a history row
- *   (test: refused-values).
- * - While the tables lack a column, or the role a right, nothing is written (test: unusable-tables).
- * - Where a rewrite rule makes PostgreSQL refuse the statement, no update is made (test: rewrite-rules).
+ * - The stock and its history change in one transaction, and the status stays (test: updates).
+ * - If a rule or a trigger refuses or changes what was asked, the update fails alone (test: refused-values). With a rewrite rule
+ *   in the way, or without a column or right that it needs, no update is made (tests: rewrite-rules, unusable-tables).
  * - An update whose pet has none of the tags in `ifMatch` fails, and writes nothing (tests: conditions, random-updates).
- * - A repetition with the same `idempotencyKey` writes nothing, and resolves as the first update did (tests: repetitions,
+ * - A repetition with the same `idempotencyKey` changes nothing, and resolves as the first update did (tests: repetitions,
  *   concurrent-repetitions, random-updates).
  * - The history has the `reason` of the update, and no other (test: reasons).
  * - `not_found` means that there is no such pet. An update waits for a session that holds or replaces its pet (test: locked-pets).
  * - By its deadline an update resolves or fails (tests: bounds, outcomes). A failure tells whether nothing was written, or whether
- *   that is unknown. An update whose outcome is unknown is never repeated (test: outcomes).
+ *   that is unknown. The service never repeats an update whose outcome is unknown (test: outcomes).
  *
  * Both:
  * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once (test: bounds).
- * - A lost synchronous standby holds five commits of a process at most, and no list. The metrics tell how many (test: lost-standby).
+ * - While the synchronous standby is lost, at most five commits of a process wait for it, and no list. The metrics tell how many
+ *   (test: lost-standby).
  */
 export abstract class Inventory {
   abstract readonly counts: InventoryCounts;
   abstract readonly audits: InventoryAudits;
 
-  /** @throws NotApplied */
+  /** @throws NotApplied (503 `service_unavailable`) */
   abstract list(request: ListRequest): Promise<StockList>;
 
   /**
    * @param deadline on the clock of `performance.now()`
-   * @throws ApiError `not_found`, `idempotency_key_reused` or `precondition_failed`; RefusedValue; NotApplied; OutcomeUnknown
+   * @throws ApiError `not_found`, `idempotency_key_reused` or `precondition_failed`; RefusedValue (400 `validation_failed`);
+   * NotApplied (503 `service_unavailable`: nothing was written); OutcomeUnknown (503 `outcome_unknown`)
    */
   abstract setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated>;
 }
@@ -64,10 +63,10 @@ export interface ListRequest {
 export interface QuantityUpdate {
   readonly petId: bigint;
   readonly quantity: number;
-  /** The item must have one of these tags; null when the client asks for none. */
+  /** The item must have one of these tags; null: no condition. */
   readonly ifMatch: readonly string[] | null;
   /** What a 412 says; undefined for the message of its code. */
-  readonly mismatch?: string | undefined;
+  readonly mismatchMessage?: string | undefined;
   /** The author of the change in the history. */
   readonly changedBy: string;
   /** The update takes place once under this key of its author. */

@@ -78,7 +78,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     let failure: string | undefined;
     try {
       if (!this.prisma.isPrepared) await this.#prepare();
-      else await this.keyCheck.isAnswered(deadline);
+      else await this.keyCheck.ping(deadline);
       await this.#lookForRights(deadline);
     } catch (error) {
       const { code, words } = failureOf(error);

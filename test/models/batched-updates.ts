@@ -32,9 +32,10 @@ interface Change {
 }
 
 /** What a statement says of an update. */
-type Outcome = 'done' | 'replayed' | 'key_reused' | 'precondition_failed' | 'busy' | 'unrecorded';
+type Outcome = 'done' | 'replayed' | 'key_reused' | 'precondition_failed' | 'busy' | 'no_history_row';
 
-type Answer = Exclude<Outcome, 'busy' | 'unrecorded'> | 'validation_failed' | 'service_unavailable' | 'outcome_unknown';
+type Answer =
+  Exclude<Outcome, 'busy' | 'no_history_row'> | 'validation_failed' | 'service_unavailable' | 'outcome_unknown';
 
 /** An update that a process has, and what the statement before said of it. */
 interface Call {
@@ -238,11 +239,11 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
       const isTaken = key !== null && [...next.history, ...changes].some((change) => change.key === key);
       if (held.includes(pet)) outcomes[n] = 'busy';
       else if (ifMatch && !ifMatch.includes(present)) outcomes[n] = 'precondition_failed';
-      else if (isTaken && !has('a key is looked up only before the lock')) outcomes[n] = 'unrecorded';
+      else if (isTaken && !has('a key is looked up only before the lock')) outcomes[n] = 'no_history_row';
       else outcomes[n] = 'done';
       if (!held.includes(pet)) locked.push(pet);
       if (outcomes[n] === 'done') changes.push({ n, pet, before, after: quantity, key });
-      const isWritten = outcomes[n] === 'unrecorded' && has('a pet is written although its history row is not');
+      const isWritten = outcomes[n] === 'no_history_row' && has('a pet is written although its history row is not');
       if (outcomes[n] === 'done' || isWritten) stock[pet] = quantity;
     }
     statement.written = { outcomes, locked, changes, stock };
@@ -264,11 +265,11 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
       const { n, before } = call;
       const outcome = written.outcomes[n] ?? 'busy';
       const isKeyed = updateOf(next.workload, n).key !== null;
-      const isFinal = has('a key that is taken after a 412 is not looked up') ? before : before === 'unrecorded';
+      const isFinal = has('a key that is taken after a 412 is not looked up') ? before : before === 'no_history_row';
       const mayBeKnown = isKeyed && !before && !has('a 412 with a key is sent after one statement');
       if (outcome === 'busy') next.waiting.push({ process, n });
-      else if (outcome === 'unrecorded' && isFinal) next.answers[n] = 'validation_failed';
-      else if (outcome === 'unrecorded' || (outcome === 'precondition_failed' && mayBeKnown))
+      else if (outcome === 'no_history_row' && isFinal) next.answers[n] = 'validation_failed';
+      else if (outcome === 'no_history_row' || (outcome === 'precondition_failed' && mayBeKnown))
         next.waiting.push({ ...call, before: outcome });
       else next.answers[n] = outcome;
     }

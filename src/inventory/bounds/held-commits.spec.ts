@@ -2,7 +2,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { Database, createDatabaseOn } from '../../../test/support/database.js';
 import { startReplicated } from '../../../test/support/postgres-server.js';
 import { readSettings } from '../../settings.js';
-import { HeldCommits, MAX_HELD_COMMITS } from './held-commits.js';
+import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.js';
 import { InventoryCounts } from '../inventory-counts.js';
 
 let primary: Database;
@@ -38,14 +38,14 @@ it('counts the commits of the store that were given up, and lets four wait', asy
   await hold('inventory pool', anotherRole);
   const old = `SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '1 s'`;
   await expect.poll(() => primary.sql(old)).toHaveLength(3);
-  expect(await room()).toBe(MAX_HELD_COMMITS);
+  expect(await room()).toBe(STOP_AT_HELD_COMMITS);
 
   for (const name of ['inventory updates', 'inventory pool', 'inventory pool']) await hold(name);
-  await expect.poll(room).toBe(MAX_HELD_COMMITS - 3);
-  expect(await roomWith('9000')()).toBe(MAX_HELD_COMMITS); // for this deadline they have not waited long enough
+  await expect.poll(room).toBe(STOP_AT_HELD_COMMITS - 3);
+  expect(await roomWith('9000')()).toBe(STOP_AT_HELD_COMMITS); // for this deadline they have not waited long enough
   await hold('inventory updates');
   await expect
     .poll(() => room().catch((error: unknown) => (error as Error).message))
     .toBe('sessions that were given up still wait for the synchronous standby');
-  expect([counts.heldCommits, MAX_HELD_COMMITS]).toEqual([4, 4]);
+  expect([counts.heldCommits, STOP_AT_HELD_COMMITS]).toEqual([4, 4]);
 });

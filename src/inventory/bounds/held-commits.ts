@@ -2,8 +2,8 @@ import { boundsOfRequest } from '../../database/deadline.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryCounts } from '../inventory-counts.js';
 
-/** From so many held commits on, no update is sent; the one under way may become the fifth. Each pins a connection of PostgreSQL. */
-export const MAX_HELD_COMMITS = 4;
+/** From so many on, no update is sent; the one under way may become the fifth. Each pins a connection of PostgreSQL. */
+export const STOP_AT_HELD_COMMITS = 4;
 
 /** Commits that wait for a standby, long after the service has given them up: PostgreSQL keeps their sessions without a client. */
 const HELD = `
@@ -34,7 +34,8 @@ export class HeldCommits {
   async left(query: (sql: string, givenUpAfterMs: number) => Promise<readonly { held: number }[]>): Promise<number> {
     const [{ held } = { held: 0 }] = await query(HELD, this.#givenUpAfterMs);
     this.counts.heldCommits = held;
-    if (held >= MAX_HELD_COMMITS) throw new Error('sessions that were given up still wait for the synchronous standby');
-    return MAX_HELD_COMMITS - held;
+    if (held >= STOP_AT_HELD_COMMITS)
+      throw new Error('sessions that were given up still wait for the synchronous standby');
+    return STOP_AT_HELD_COMMITS - held;
   }
 }

@@ -15,24 +15,24 @@ export type UpdateOutcome =
   | { readonly outcome: 'absent' }
   | { readonly outcome: 'busy' };
 
-const HELD = 'someone else holds the row';
-const HELD_FOR_CLIENTS = 'Another transaction holds this pet at the moment; nothing was written.';
+const ROW_IS_HELD = 'someone else holds the row';
+const PET_IS_HELD = 'Another transaction holds this pet at the moment; nothing was written.';
 
-/** Repeats an update that surely was not applied until its deadline, and makes an Error of what refuses it. */
+/** Repeats an update that was surely not applied, until its deadline. Makes an Error of what refuses it. */
 export async function retryUntilApplied(
-  { mismatch }: Pick<QuantityUpdate, 'mismatch'>,
+  { mismatchMessage }: Pick<QuantityUpdate, 'mismatchMessage'>,
   deadline: number,
   attempt: () => Promise<UpdateOutcome>,
 ): Promise<Updated> {
   const unlessBusy = async () => {
     const result = await attempt();
-    if (result.outcome === 'busy') throw new NotApplied(HELD);
+    if (result.outcome === 'busy') throw new NotApplied(ROW_IS_HELD);
     return result;
   };
   const result = await retryUntilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {
     const failure = writeFailure(error);
-    if ((failure as Error).message !== HELD) throw failure;
-    throw new ApiError('service_unavailable', HELD_FOR_CLIENTS, {}, failure);
+    if ((failure as Error).message !== ROW_IS_HELD) throw failure;
+    throw new ApiError('service_unavailable', PET_IS_HELD, {}, failure);
   });
   switch (result.outcome) {
     case 'done':
@@ -43,6 +43,6 @@ export async function retryUntilApplied(
     case 'absent':
       throw new ApiError('not_found');
     case 'precondition_failed':
-      throw new ApiError('precondition_failed', mismatch, { ETag: `"${itemTag(result.item)}"` });
+      throw new ApiError('precondition_failed', mismatchMessage, { ETag: `"${itemTag(result.item)}"` });
   }
 }

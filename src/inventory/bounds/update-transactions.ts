@@ -12,11 +12,11 @@ import type { Prisma } from '../../generated/prisma/client.js';
 import type { Settings } from '../../settings.js';
 import type { QuantityUpdate, Updated } from '../inventory.js';
 import type { InventoryCounts } from '../inventory-counts.js';
-import { HeldCommits, MAX_HELD_COMMITS } from './held-commits.js';
+import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.js';
 import { type UpdateOutcome, retryUntilApplied } from './update-attempts.js';
 
 /** `not_as_asked`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
-export type Applied = UpdateOutcome | { readonly outcome: 'not_as_asked' };
+export type AttemptOutcome = UpdateOutcome | { readonly outcome: 'not_as_asked' };
 
 /** Runs each update in a transaction of its own, with the bounds of the contract: deadline, waiting, held commits. */
 export class UpdateTransactions {
@@ -25,9 +25,9 @@ export class UpdateTransactions {
   readonly #timeoutMs: number;
   /** True at the start, and after a commit whose outcome is unknown. */
   #mayHaveHeldCommits = true;
-  /** How many updates the next batch may have, so that no more than MAX_HELD_COMMITS commits wait for a lost standby. */
-  #heldCommitsLeft = MAX_HELD_COMMITS;
-  /** Transactions that hold a connection. Between two batches: those that nobody waits for any more. */
+  /** How many updates the next batch may have, so that few commits wait for a lost standby. */
+  #heldCommitsLeft = STOP_AT_HELD_COMMITS;
+  /** Transactions that have not ended. Between two batches, only given-up ones are left. */
   readonly #transactions = new Set<Promise<unknown>>();
 
   /** @param apply writes the update and its history row by the statements of the transaction */
@@ -35,16 +35,16 @@ export class UpdateTransactions {
     private readonly prisma: PrismaService,
     settings: Settings,
     counts: InventoryCounts,
-    private readonly apply: (tx: Prisma.TransactionClient, update: QuantityUpdate) => Promise<Applied>,
+    private readonly apply: (tx: Prisma.TransactionClient, update: QuantityUpdate) => Promise<AttemptOutcome>,
   ) {
     this.#heldCommits = new HeldCommits(settings, counts);
     this.#timeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
       name: 'updates',
       // Each has a connection of the pool, and one is left for a list.
-      maxCalls: Math.max(1, Math.min(settings.DATABASE_POOL_SIZE - 1, MAX_HELD_COMMITS)),
+      maxCalls: Math.max(1, Math.min(settings.DATABASE_POOL_SIZE - 1, STOP_AT_HELD_COMMITS)),
       maxWaiting: settings.MAX_WAITING_REQUESTS,
-      notSentWithinMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
+      leastTimeLeftMs: leastTimeToSend(settings.REQUEST_DEADLINE_MS),
       endsByDeadline: true,
       open: () => (this.#mayHaveHeldCommits || this.#transactions.size > 0 ? this.#getReady() : undefined),
       order: ({ petId }) => ({ key: petId, exclusive: true }),
@@ -58,7 +58,7 @@ export class UpdateTransactions {
   /** Each in a transaction of its own, all at the same time. */
   async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdateOutcome | FailedCall)[]> {
     const most = this.#heldCommitsLeft;
-    this.#heldCommitsLeft = MAX_HELD_COMMITS;
+    this.#heldCommitsLeft = STOP_AT_HELD_COMMITS;
     return Promise.all(
       updates.map(async (update, at) => {
         if (at >= most)
@@ -107,7 +107,7 @@ export class UpdateTransactions {
     void transaction.catch(() => undefined).finally(() => this.#transactions.delete(transaction));
     try {
       const outcome = await byDeadline(deadline, transaction);
-      // Perhaps of another transaction: then this one is not sure either.
+      // The count is the pool's: the unconfirmed commit may be this one.
       if (pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
       return outcome;
     } catch (error) {

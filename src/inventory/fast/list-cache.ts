@@ -16,7 +16,7 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 /** Beyond so many changes the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
-/** With an older kept list, the stock is read whole: the marks of unrecorded changes are deleted after a day. */
+/** With an older kept list, the stock is read whole. The marks of unrecorded changes stay for much longer: a day. */
 const MOST_AGE_MS = 3_600_000;
 /** For reading the stock whole. The event loop is held while the rows of one statement are read. */
 const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
@@ -60,7 +60,7 @@ const CONDITIONS = 'SELECT pg_current_snapshot()::text AS transactions, stock_wi
 
 interface Reading {
   readonly transactions: string;
-  /** Null while the history may miss changes. If two are equal, the history has every change between them. */
+  /** Null while the history may miss changes. If two readings have equal ones, the history has every change between them. */
   readonly witness: string | null;
 }
 
@@ -73,8 +73,8 @@ interface Kept extends Reading {
   readonly list: StockList;
   /** A time before its snapshot, by the clock of `Date.now()`, which a suspended machine does not stop. */
   readonly at: number;
-  /** All names of this life. A reset of the statistics gives a new name; older sessions keep the old one. */
-  readonly lives: ReadonlySet<string>;
+  /** The names of the server's life: one, unless an operator resets the statistics. Then older sessions keep the old one. */
+  readonly lifeNames: ReadonlySet<string>;
 }
 
 /**
@@ -92,7 +92,7 @@ export class ListCache {
     private readonly audits: ListAudits,
   ) {
     audits.on('end', ({ result }) => {
-      if (result === 'index') this.#kept = undefined; // it may lack the same pets
+      if (result === 'index') this.#kept = undefined; // it was read by this index
     });
     this.#readings = new StockReadings(settings, prisma, counts, (...args) => this.#listFor(...args));
   }
@@ -107,7 +107,7 @@ export class ListCache {
 
   #keptAt({ life, transactions }: Snapshot): StockList | undefined {
     const kept = this.#kept;
-    return life !== null && kept?.lives.has(life) && kept.transactions === transactions ? kept.list : undefined;
+    return life !== null && kept?.lifeNames.has(life) && kept.transactions === transactions ? kept.list : undefined;
   }
 
   async #listFor(requests: readonly ListRequest[], onResponse: OnResponse): Promise<StockList> {
@@ -125,7 +125,7 @@ export class ListCache {
       return this.#readWhole(life, onResponse);
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
-      if (failureOf(error).code === LOCK_NOT_AVAILABLE) return []; // perhaps it is on the history, which a whole reading does not need
+      if (failureOf(error).code === LOCK_NOT_AVAILABLE) return []; // the lock may be on the history, which a whole reading does not need
       throw error;
     });
     if (read) onResponse();
@@ -133,7 +133,7 @@ export class ListCache {
     if (read?.witness !== kept.witness) return this.#readWhole(life, onResponse);
     const list = patched(kept.list, read.changes);
     this.counts.patches++;
-    this.#kept = { ...kept, list, transactions: read.transactions, at, lives: new Set(kept.lives).add(life) };
+    this.#kept = { ...kept, list, transactions: read.transactions, at, lifeNames: new Set(kept.lifeNames).add(life) };
     return list;
   }
 
@@ -143,9 +143,9 @@ export class ListCache {
     const nextPage = isIndexShort ? pagesWithoutIndex(life) : pagesByIndex(life);
     const { list, firstPage } = await this.#readings.whole(nextPage, onResponse);
     if (this.audits.isIndexShort && !isIndexShort) return this.#readWhole(life, onResponse);
-    const { transactions, witness } = firstPage; // the index may get another file before the last page
+    const { transactions, witness } = firstPage; // a REINDEX during the reading changes the witness of later pages
     this.#kept =
-      life === null || witness === null ? undefined : { list, lives: new Set([life]), transactions, witness, at };
+      life === null || witness === null ? undefined : { list, lifeNames: new Set([life]), transactions, witness, at };
     return list;
   }
 
@@ -155,7 +155,7 @@ export class ListCache {
     const at = Date.now();
     return async (transaction) => {
       if (!kept) return { result: 'equal' };
-      const [life = null] = kept.lives;
+      const [life = null] = kept.lifeNames;
       const [read] = await transaction.$queryRawUnsafe<[Changes]>(CHANGES, kept.transactions, life);
       if (read.witness !== kept.witness) return undefined;
       const { pieces } = await readPages(transaction, pagesByIndex(life));
@@ -179,13 +179,14 @@ function pagesWithoutIndex(life: string | null): NextPage<Page & Reading> {
   let conditions: Reading = { transactions: '', witness: null };
   return async (transaction, from) => {
     if (from === MIN_PET_ID) {
-      // The witness first: its function keeps the plans of its statements.
+      // The witness first: PostgreSQL keeps the plans of its function, which are to use indexes.
       [conditions] = await transaction.$queryRawUnsafe<[Reading]>(CONDITIONS, life);
       await transaction.$queryRawUnsafe(onlyBy('seqscan'));
       await transaction.$executeRawUnsafe(CURSOR);
     }
     const rows = await transaction.$queryRawUnsafe<{ item: string }[]>(NEXT_OF_CURSOR);
     const items = rows.map(({ item }) => item).join('');
-    return { ...conditions, items, next: rows.length < PETS_PER_STATEMENT ? null : from + 1n };
+    const isLast = rows.length < PETS_PER_STATEMENT;
+    return { ...conditions, items, next: isLast ? null : from + 1n }; // the cursor knows where to go on
   };
 }

@@ -16,9 +16,9 @@ const MOST_PER_STATEMENT = 500;
 
 const CLOCK = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now`;
 
-/** See {@link UpdatedRow}. */
-interface Unrecorded {
-  readonly outcome: 'unrecorded';
+/** Another update took the key a moment ago, or a trigger kept the history row back. */
+interface NoHistoryRow {
+  readonly outcome: 'no_history_row';
 }
 
 /** Sets quantities. Updates that arrive during a database round trip share the next one. */
@@ -31,7 +31,7 @@ export class QuantityUpdates {
   /** How far the database's clock was ahead of `performance.now()` when the session began. */
   #clockAheadMs = 0;
 
-  /** @param updatesBeingChecked settles when the updates whose keys are being checked are here; undefined if there are none */
+  /** @param updatesBeingChecked resolves when the updates whose keys are being checked have arrived; undefined if there are none */
   constructor(
     settings: Settings,
     counts: InventoryCounts,
@@ -46,10 +46,10 @@ export class QuantityUpdates {
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: settings.MAX_WAITING_REQUESTS,
       open: () => this.#connection.open(),
-      notSentWithinMs: this.#leastTimeMs,
-      joining: updatesBeingChecked,
+      leastTimeLeftMs: this.#leastTimeMs,
+      arriving: updatesBeingChecked,
       // The updates of one pet form a chain: each starts from the quantity of the one before. An update with a condition or a key
-      // may not take place, so it has no other update of its pet beside it.
+      // might not take place, so it has no other update of its pet beside it.
       order: ({ petId, ifMatch, idempotencyKey }) => ({
         key: petId,
         exclusive: ifMatch !== null || idempotencyKey !== null,
@@ -60,12 +60,12 @@ export class QuantityUpdates {
   /** Resolves after the commit. */
   async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     let result = await this.#apply(update, deadline);
-    // The first use of the key may have committed after the statement's snapshot: the next statement sees it. An update that
-    // failed its precondition may be unrecorded next, so each outcome has its own repetition.
+    // The first use of the key may have committed after the statement's snapshot: the next statement sees it. Each of the two
+    // outcomes is tried once more, one after the other.
     const isKeyed = update.idempotencyKey !== null;
     if (isKeyed && result.outcome === 'precondition_failed') result = await this.#apply(update, deadline);
-    if (result.outcome === 'unrecorded') result = await this.#apply(update, deadline);
-    if (result.outcome === 'unrecorded') throw new RefusedValue(NOT_AS_ASKED);
+    if (result.outcome === 'no_history_row') result = await this.#apply(update, deadline);
+    if (result.outcome === 'no_history_row') throw new RefusedValue(NOT_AS_ASKED);
     return result;
   }
 
@@ -73,9 +73,9 @@ export class QuantityUpdates {
     return this.#connection.close();
   }
 
-  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | Unrecorded> {
+  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | NoHistoryRow> {
     const [, outcome, present, ...texts] = await this.#batcher.call(update, deadline);
-    if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy' || outcome === 'unrecorded')
+    if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy' || outcome === 'no_history_row')
       return { outcome };
     const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
     const notUpdated = Object.fromEntries(NOT_UPDATED.map(({ name }, at) => [name, texts[at]]));
@@ -91,7 +91,7 @@ export class QuantityUpdates {
 
   /**
    * A value that a rule of the database refuses fails the whole statement, which is then surely rolled back. So the updates
-   * go again in halves, and in the end it fails alone.
+   * are sent again in halves, until it fails alone.
    */
   async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdatedRow | FailedCall)[]> {
     const givenUpAt = Math.min(deadline, performance.now() + this.#queryTimeoutMs);

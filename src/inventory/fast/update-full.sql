@@ -44,7 +44,7 @@
                                  (SELECT count(*) FROM recorded WHERE idempotency_key IS NULL))
                              <> ((SELECT count(DISTINCT pet_id) FROM recorded),
                                  (SELECT count(*) FROM judged WHERE holds AND idempotency_key IS NULL)) THEN ('a trigger changed the row or kept it back; let the trigger raise an error instead ' || n)::int::text
-                 WHEN holds AND pet_id NOT IN (SELECT pet_id FROM recorded) THEN 'unrecorded'
+                 WHEN holds AND pet_id NOT IN (SELECT pet_id FROM recorded) THEN 'no_history_row'
                  WHEN holds THEN 'done'
                  WHEN present IS NOT NULL THEN 'precondition_failed'
                  WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'

@@ -5,12 +5,12 @@ import { NOT_UPDATED, itemTagOf, stateList } from '../stock-item.js';
 import { chainUpdates } from './update-chain.js';
 
 /**
- * What the statement says of an update. `busy`: someone else holds the pet's row. `unrecorded`: its history row was not written,
- * because someone else took the key a moment ago, or a trigger kept the row back.
+ * What the statement says of an update. `busy`: someone else holds the pet's row. `no_history_row`: someone
+ * else took the key a moment ago, or a trigger kept the row back.
  */
 export type UpdatedRow = readonly [
   n: string,
-  outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused' | 'absent' | 'busy' | 'unrecorded',
+  outcome: 'done' | 'replayed' | 'precondition_failed' | 'key_reused' | 'absent' | 'busy' | 'no_history_row',
   present: string,
   ...notUpdated: (string | null)[],
 ];
@@ -133,7 +133,7 @@ export const FULL = `
                                  (SELECT count(*) FROM recorded WHERE idempotency_key IS NULL))
                              <> ((SELECT count(DISTINCT pet_id) FROM recorded),
                                  (SELECT count(*) FROM judged WHERE holds AND idempotency_key IS NULL)) THEN ${REFUSAL}
-                 WHEN holds AND pet_id NOT IN (SELECT pet_id FROM recorded) THEN 'unrecorded'
+                 WHEN holds AND pet_id NOT IN (SELECT pet_id FROM recorded) THEN 'no_history_row'
                  WHEN holds THEN 'done'
                  WHEN present IS NOT NULL THEN 'precondition_failed'
                  WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
