@@ -80,6 +80,16 @@ it.each([undefined, null])('a handler that throws %s is answered with 500', asyn
 });
 
 describe('a response', () => {
+  it.each([
+    ['x'.repeat(64), true],
+    ['x'.repeat(65), false],
+    ['a.b', false],
+    ['', false],
+  ])('repeats the X-Request-Id "%s": %s', async (id, isRepeated) => {
+    const { headers } = await ask(service.port, { target: '/health/live', headers: { 'X-Request-Id': id } });
+    expect(headers['x-request-id'] === id).toBe(isRepeated);
+  });
+
   it('that cannot be written becomes an Error', async () => {
     expect(await get('answers')).toEqual(refused.failed);
   });

@@ -57,16 +57,6 @@ describe('the head of a request', () => {
     expect(await answerTo(bytes())).toMatchObject({ status: 200 });
   });
 
-  it.each([
-    ['x'.repeat(64), true],
-    ['x'.repeat(65), false],
-    ['a.b', false],
-    ['', false],
-  ])('has an id that the response repeats if it has the right form: "%s" %s', async (id, isTaken) => {
-    const { headers } = await (await send(list(`X-Request-Id: ${id}\r\n`))).answer();
-    expect(headers['x-request-id'] === id).toBe(isTaken);
-  });
-
   it('may arrive one byte at a time', async () => {
     const connection = await send();
     for (const byte of update()) {
