@@ -60,6 +60,16 @@ eachService(({ start }) => {
       expect(await quantityOf(1)).toBeUndefined();
     });
 
+    it('takes place again when its row of the history was pruned', async () => {
+      const first = { key: randomUUID() };
+      await update(first);
+      await update({ key: randomUUID(), quantity: 12 });
+      await service.sql(`BEGIN; SET LOCAL inventory.history = 'prune';
+        DELETE FROM stock_change WHERE idempotency_key = '${first.key}'; COMMIT`);
+      expect(await update(first)).toEqual(updated('1', 11));
+      expect(await quantitiesOf(1)).toEqual([12, 11]);
+    });
+
     it.each([
       ['pet', { petId: 2 }],
       ['pet that is not there', { petId: 99 }],

@@ -3,6 +3,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createDatabase } from '../support/database.ts';
 import { ask } from '../support/http-client.ts';
 import type { TestService } from '../support/service.ts';
+import { listText } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { setQuantity } from '../support/updates.ts';
 import { eachService } from './services.ts';
@@ -59,7 +60,8 @@ eachService(({ isPooled, start }) => {
       expect(await find()).toEqual([]);
     });
 
-    it('a policy of row security refuses a value: it fails alone', async () => {
+    it('row security: a list has the rows that the role may see, and a value that a policy refuses fails alone', async () => {
+      await service.stock([2, 1], [3, 1], [4, 1]);
       await service.sql(
         `ALTER TABLE inventory_item ENABLE ROW LEVEL SECURITY;
          CREATE POLICY most ON inventory_item USING (true) WITH CHECK (quantity <= 1000)`,
@@ -67,9 +69,17 @@ eachService(({ isPooled, start }) => {
       await atTestEnd(() =>
         service.sql('DROP POLICY most ON inventory_item; ALTER TABLE inventory_item DISABLE ROW LEVEL SECURITY'),
       );
-      await service.stock([2, 1], [3, 1]);
-      const told = [1n, 2n, 3n].map((petId) => setQuantity(service, { petId, quantity: petId === 2n ? 1_001 : 7 }));
-      expect((await Promise.all(told)).map(({ outcome }) => outcome)).toEqual(['done', 'validation_failed', 'done']);
+      expect((await service.list()).text).toBe(listText([1, 1], [2, 1], [3, 1], [4, 1]));
+      await service.sql('ALTER POLICY most ON inventory_item USING (pet_id < 4)');
+      expect((await service.list()).text).toBe(listText([1, 1], [2, 1], [3, 1]));
+      const told = [1n, 2n, 3n, 4n].map((petId) => setQuantity(service, { petId, quantity: petId === 2n ? 1_001 : 7 }));
+      expect((await Promise.all(told)).map(({ outcome }) => outcome)).toEqual([
+        'done',
+        'validation_failed',
+        'done',
+        'not_found',
+      ]);
+      expect((await service.list()).text).toBe(listText([1, 7], [2, 1], [3, 7]));
     });
 
     it('a column is not there yet: an update waits for it until its deadline', async () => {

@@ -18,4 +18,5 @@ it('the rate limit refuses further requests of the same key in the same minute, 
   for (let n = 0; n < 5; n++) expect((await list('nobody')).status).toBe(401);
   await limited.addKey('reads-metrics', { scopes: ['metrics:read'] });
   for (const status of [403, 403, 403, 429]) expect((await list('reads-metrics')).status).toBe(status);
+  expect((await limited.update(1, -1)).status).toBe(429); // before its pet and its body are checked
 });
