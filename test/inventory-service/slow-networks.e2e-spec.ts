@@ -8,7 +8,7 @@ import { listText } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { eachService } from './services.ts';
 
-const PETS = 30_000;
+const PETS = 20_000;
 
 eachService(({ start }) => {
   let network: TcpProxy;
