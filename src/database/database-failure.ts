@@ -72,11 +72,11 @@ type Kind = readonly [pattern: RegExp, outcome: Outcome, words?: string | undefi
  */
 const KINDS: readonly Kind[] = [
   [new RegExp(`^22P02\n.*${NOT_AS_ASKED}`), 'refused', NOT_AS_ASKED],
-  // The service adds no pets, so a trigger brought two of them to one id; or an import and somebody else added the same pet.
+  // Only imports add rows: a trigger brought two to one id, or an import and somebody else added the same.
   [
     new RegExp(`^23505\n.*${oneOf(['inventory_item_pkey'])}`),
     'refused',
-    'another transaction, or a trigger, gave a pet the same id; nothing was written, try again',
+    'another transaction, or a trigger, gave two rows the same id; nothing was written, try again',
   ],
   // The ids of the history may lag behind replicated rows: each attempt takes the next one, and "inventory migrate" mends them.
   // Or another process has just stored the same key.
