@@ -24,7 +24,6 @@ export function report(results: Results): string {
     cpu: cpu(results),
     rates: rates(results),
     missed: missed(results),
-    goals: goals(results),
   };
   const page = readFileSync(new URL('page.md', import.meta.url), 'utf8').replaceAll('](../docs/', '](');
   return page.replaceAll(/{{(\w+)}}/g, (_, name: string) => String(found[name]));
