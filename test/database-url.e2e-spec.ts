@@ -208,16 +208,13 @@ describe('an engine that is not PostgreSQL', () => {
   const unsupported = (version: string) =>
     `the database must be PostgreSQL 15 or newer (docs/deployment.md#which-postgresql), and calls itself ${version}`;
 
-  it('is refused by commands', async () => {
+  it.each(hasPooler() ? ['directly', 'behind a pooler'] : ['directly'])('is refused by commands, %s', async (how) => {
     const version = 'PostgreSQL 15.12-YB-2025.1.0.0-b168 on x86_64-pc-linux-gnu';
-    const url = await databaseThatIs(version);
-    for (const args of EACH_LAYER) expect(await inventory(url, args)).toEqual(failedIn(args, unsupported(version)));
-  });
-
-  it.skipIf(!hasPooler())('is refused behind a pooler, also by a session that served an earlier client', async () => {
-    const { url } = await startPooler(await databaseThatIs('PostgreSQL 16 (XTDB 2.2.0)'), 1);
-    for (const args of [['migrate'], ...EACH_LAYER])
-      expect(await inventory(url, args)).toEqual(failedIn(args, unsupported('PostgreSQL 16 (XTDB 2.2.0)')));
+    const own = await databaseThatIs(version);
+    const { url } = how === 'directly' ? { url: own } : await startPooler(own, 1);
+    // The first one again: behind a pooler its session has served an earlier client.
+    for (const args of [...EACH_LAYER, ...EACH_LAYER.slice(0, 1)])
+      expect(await inventory(url, args)).toEqual(failedIn(args, unsupported(version)));
   });
 
   it('is refused by readiness', async () => {
@@ -231,7 +228,6 @@ describe('an engine that is not PostgreSQL', () => {
 describe('TLS with PostgreSQL', () => {
   it.concurrent.each([
     ['sslmode=require', 'localhost', EACH_LAYER.slice(0, 1)],
-    ['sslmode=require&sslcert=$/other.pem&sslkey=$/key.pem', 'localhost', EACH_LAYER.slice(0, 1)],
     ['sslmode=require&sslrootcert=$/authority.pem', '127.0.0.1', EACH_LAYER.slice(1, 2)],
     ['sslmode=verify-ca&sslrootcert=$/authority.pem', '127.0.0.1', EACH_LAYER.slice(2)],
     ['sslmode=verify-full&sslrootcert=$/authority.pem', 'localhost', EACH_LAYER],
