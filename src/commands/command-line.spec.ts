@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { expect, it, onTestFinished, vi } from 'vitest';
+import { makeKey } from '../auth/api-key-format.js';
 import { Failure } from '../errors/error-text.js';
 import { commandLine } from './command-line.js';
 
@@ -23,7 +24,6 @@ it.each([
   'inventory import x.csv --missing maybe',
   'inventory export --format xml',
   'inventory keys revoke',
-  'inventory keys create --name till --scope all',
   'inventory history 1 --after 1',
   'inventory history --after x',
   'inventory history prune',
@@ -33,6 +33,7 @@ it.each([
   'inventory history --verify --limit 5',
   'inventory history --limit',
   'inventory history --limit 100001',
+  'inventory export --at=-1',
 ])('refuses wrong use: %s', async (line) => {
   const refused = parser().parse(line);
   await expect(refused).rejects.toMatchObject({ exitCode: 1, code: expect.stringMatching(/^commander\./) as string });
@@ -43,6 +44,18 @@ it.each([
   ['history 01', 'It must be an int64 in plain digits.'],
   ['history --after -1', 'It must be the id of a change, or 0.'],
   ['history --limit 0', 'It must be an integer from 1 to 100000.'],
+  ['export --at 1 --editable', "error: option '--at <moment>' cannot be used with option '--editable'"],
+  ['export --at 1 --end-mark', "error: option '--at <moment>' cannot be used with option '--end-mark'"],
+  ['export --at 007', 'It must be the id of a change, an age such as'],
+  ['import x --by=', 'It must have 1 to 200 printable characters.'],
+  ['import x --reason=', 'It must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.'],
+  [`import x --reason=${makeKey()}`, 'It must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.'],
+  ['keys create --scope=metrics:read', "required option '--name <name>' not specified"],
+  ['keys create --name=', 'It must have 1 to 100 printable characters.'],
+  ['keys create --name=x --scope=inventory:all', 'Allowed choices are inventory:read, inventory:write, metrics:read.'],
+  ['keys create --name=x --expires=soon', 'It must be a duration such as'],
+  ['keys create --name=x --expires=2001-01-01', 'It must lie in the future.'],
+  ['keys create --name=x --expire=1d', 'Did you mean --expires?'],
 ])('%s prints: %s', async (line, told) => {
   await expect(parser().parse(`inventory ${line}`)).rejects.toThrow(told);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lineReader, readDateTime, readDuration } from './option-values.js';
+import { AT_FORM, lineReader, readAt, readDateTime, readDuration } from './option-values.js';
 
 describe('a duration', () => {
   it.each([
@@ -62,6 +62,14 @@ describe('a date or time', () => {
     );
   });
 });
+
+it.each(['', '007', '1.5', '9223372036854775808', '2026-01-01T00:00:00.1234567890Z', '2026-01-01T00:00:00.Z', '1 d'])(
+  'a moment is an id, an age, a date or a time, not %j',
+  (text) => {
+    expect(() => readAt(text)).toThrow(`It must be ${AT_FORM}.`);
+    for (const moment of ['0', '4711']) expect(readAt(moment)).toBe(BigInt(moment));
+  },
+);
 
 it('a line has 1 to as many characters as it may, of any script, and no control character', () => {
   const read = lineReader(5);

@@ -5,8 +5,6 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { makeKey } from '../../src/auth/api-key-format.ts';
-import { ITEM } from '../../src/inventory/stock-item.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { EXTREMES, file, folder, importCsv, importFile, store, useImportStore } from './import-store.ts';
 import {
@@ -30,16 +28,29 @@ useImportStore(EXTREMES, 'empty');
 describe('inventory import', () => {
   it('changes pets that differ, adds new ones, keeps the others, and prints the counts', async () => {
     const [untouched] = await store.sql(`SELECT ctid, xmin FROM inventory_item WHERE pet_id = 7`);
-    const path = await file('some.csv', `status,petId,quantity\navailable,7,12\nsold,8,1\nsold,9007199254740993,4\n`);
+    const path = await file(
+      'some.csv',
+      `status,petId,quantity\navailable,7,12\nsold,9,0\nsold,8,1\nsold,9007199254740993,4\nsold,9223372036854775807,2147483647\nsold,-9223372036854775808,5\n`,
+    );
     const { code, stdout, stderr } = await store.inventory('import', path, '--new', 'add', '--json', '--quiet');
     expect([code, stderr]).toEqual([0, '']);
-    const counts = { added: 1, changed: 1, unchanged: 1, removed: 0, skipped: 0, kept: 0, gone: 0, dryRun: false };
+    const counts = { added: 2, changed: 3, unchanged: 1, removed: 0, skipped: 0, kept: 0, gone: 0, dryRun: false };
     expect(JSON.parse(stdout)).toMatchObject(counts);
-    const added = EXTREMES.replace('7,12,available\n', '7,12,available\n8,1,sold\n');
-    expect(await store.stock()).toBe(added.replace('9007199254740993,3,pending', '9007199254740993,4,sold'));
+    const changed =
+      '-9223372036854775808,5,sold\n7,12,available\n8,1,sold\n9,0,sold\n9007199254740993,4,sold\n9223372036854775807,2147483647,sold\n';
+    expect(await store.stock()).toBe(changed);
     expect(await store.sql(`SELECT ctid, xmin FROM inventory_item WHERE pet_id = 7`)).toEqual([untouched]);
     const by = `command:import ${userInfo().username}@${hostname()} some.csv`;
-    expect(await store.changes()).toEqual([`8 > 1 sold ${by}`, `9007199254740993 3 pending > 4 sold ${by}`]);
+    expect(await store.changes()).toEqual([
+      `-9223372036854775808 0 sold > 5 sold ${by}`,
+      `8 > 1 sold ${by}`,
+      `9 > 0 sold ${by}`,
+      `9007199254740993 3 pending > 4 sold ${by}`,
+      `9223372036854775807 2147483647 available > 2147483647 sold ${by}`,
+    ]);
+    // Pets that are neighbours in the list are neighbours on the disk.
+    const onDisk = await store.sql('SELECT pet_id FROM inventory_item WHERE pet_id IN (8, 9) ORDER BY ctid');
+    expect(onDisk).toEqual([{ pet_id: '8' }, { pet_id: '9' }]);
   });
 
   it('removes pets that the file does not have with --missing remove, but never all pets', async () => {
@@ -75,23 +86,6 @@ describe('inventory import', () => {
     expect(stderr).toContain('\ndry run, nothing was written: 1 added, 1 changed, 1 unchanged, 2 removed');
     expect(await store.stock()).toBe(EXTREMES);
     expect(await store.changes()).toEqual([]);
-  });
-
-  it('changes a pet whose quantity, status or both differ, and counts so', async () => {
-    const path = await file('each.csv', `${CSV_HEADER}10,0,sold\n7,13,available\n9007199254740993,3,sold\n9,0,sold\n`);
-    const counts = { added: 2, changed: 2, unchanged: 0, removed: 0 };
-    expect(await importFile(path, { missing: 'keep', dryRun: true })).toEqual(counts);
-    expect(await importFile(path, { dryRun: true })).toEqual({ ...counts, removed: 2 });
-    expect(await importFile(path, { missing: 'keep', by: 'x' })).toEqual(counts);
-    expect(await store.changes()).toEqual([
-      '7 12 available > 13 available command:import x',
-      '9 > 0 sold command:import x',
-      '10 > 0 sold command:import x',
-      '9007199254740993 3 pending > 3 sold command:import x',
-    ]);
-    const onDisk = await store.sql('SELECT pet_id FROM inventory_item WHERE pet_id IN (9, 10) ORDER BY ctid');
-    // Pets that are neighbours in the list are neighbours on the disk.
-    expect(onDisk).toEqual([{ pet_id: '9' }, { pet_id: '10' }]);
   });
 
   it('may end without a line break in a file, but not in a pipe', async () => {
@@ -174,52 +168,14 @@ describe('inventory import', () => {
     expect(await store.sql('SELECT count(*)::int AS pets FROM inventory_item')).toEqual([{ pets: 400_004 }]);
   });
 
-  it('prints in one line why a file cannot be read', async () => {
-    const loop = join(folder, 'loop.csv');
-    await symlink(loop, loop);
-    await expect(importFile(loop)).rejects.toThrow(`${loop} cannot be read: ELOOP: too many symbolic links`);
-    for (const none of [join(folder, 'none.csv'), join(folder, 'none.csv.gz')])
-      await expect(importFile(none)).rejects.toThrow(`${none} cannot be read: ENOENT: no such file or directory`);
-    const page = await store.inventoryReading('<html>', ...IMPORT_CSV);
-    expect(page.stderr).toMatch(
-      /^error: the file has no stock that an import can read: its first line is no header\. .*\n$/,
-    );
-    expect(await store.stock()).toBe(EXTREMES);
-  });
-
-  it('prints the first 20 problems with their lines, and the count of all problems', async () => {
-    const lines = Array.from({ length: 60 }, (_, at) => (at % 2 ? `${at},-1,gone` : `${at % 8},1,sold`));
-    const { code, stderr } = await importCsv(lines.join('\n'));
-    const told = stderr.split('\n');
-    expect(code).toBe(1);
-    expect(told.slice(0, 3)).toEqual([
-      'error: line 3: quantity must be an integer from 0 to 2147483647, not "-1" (pet 1)',
-      `line 3: status must be ${ITEM.status.rule}, not "gone" (pet 1)`,
-      'line 5: quantity must be an integer from 0 to 2147483647, not "-1" (pet 3)',
-    ]);
-    expect(told.slice(20)).toEqual(['problems in the file, all together: 86; nothing was written', '']);
-    expect(await store.stock()).toBe(EXTREMES);
-    const lined = importFile(await file('twice.ndjson', '{"petId":1,"quantity":1,"status":"sold"}\n'.repeat(2)));
-    await expect(lined).rejects.toThrow(/^line 2: petId is the same as in line 1\n/);
-    const array = importFile(await file('twice.json', JSON.stringify(Array(3).fill({ petId: 1, quantity: 1 }))));
-    await expect(array).rejects.toThrow(
-      'item 2: petId is the same as in item 1\nitem 3: petId is the same as in item 1',
-    );
-  });
-
-  it('records --by with each change, and refuses a text that is not one short line', async () => {
+  it('records --by with each change, or the beginning of a long file name', async () => {
     expect((await importCsv('8,1,sold', '--by', 'night\u202eshift')).code).toBe(0);
     expect(await store.changes()).toEqual(['8 > 1 sold command:import night\ufffdshift']);
     await importFile(await file(`${'x'.repeat(240)}.csv`, `${CSV_HEADER}8,2,sold\n`), { missing: 'keep' });
     expect((await store.changes())[1]).toMatch(/^8 1 sold > 2 sold command:import .{200}$/); // the file's name is cut off
-    for (const wrong of ['', 'night\nshift', 'x'.repeat(201)]) {
-      const { code, stderr } = await importCsv('8,1,sold', '--by', wrong);
-      expect(code).toBe(2);
-      expect(stderr).toContain('It must have 1 to 200 printable characters.');
-    }
   });
 
-  it('records --reason with each change, and refuses one that an update could not have', async () => {
+  it('records --reason with each change', async () => {
     await store.sql(
       `INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 2, 'sold'); SET inventory.reason = 'theirs'`,
     );
@@ -237,10 +193,5 @@ describe('inventory import', () => {
       { pet_id: '1', reason: null },
       { pet_id: '2', reason: 'new-arrival' }, // removed
     ]);
-    for (const wrong of ['', 'two words', 'x'.repeat(65), makeKey()]) {
-      const { code, stderr } = await importCsv('1,7,sold', '--reason', wrong);
-      expect(code).toBe(2);
-      expect(stderr).toContain('It must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.');
-    }
   });
 });

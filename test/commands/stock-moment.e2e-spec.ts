@@ -40,11 +40,6 @@ describe('inventory export --at', () => {
 
   const at = (moment: string, ...more: string[]) => store.inventory('export', '--at', moment, ...more);
 
-  it.each(['--editable', '--end-mark'])('is refused with %s, which is about the present stock', async (option) => {
-    const stderr = `error: option '--at <moment>' cannot be used with option '${option}'\n`;
-    expect(await at('1', option)).toEqual({ code: 2, stdout: '', stderr });
-  });
-
   const stockAt = async (moment: string) => (await at(moment)).stdout.replace(CSV_HEADER, '');
 
   /** Gives the changes so far these times, in milliseconds and microseconds after midnight. */
@@ -131,27 +126,6 @@ describe('inventory export --at', () => {
       stdout: `${CSV_HEADER}1,1,sold\n2,4,sold\n`,
       stderr: told('2026-01-01T00:00:02.000Z', '5, 2026-01-01T00:00:02.000Z'),
     });
-  });
-
-  it('refuses what is no moment', async () => {
-    const form =
-      'It must be the id of a change, an age such as 30s, 15m, 12h, 30d or 4w, or an ISO date such as 2026-01-31 or 2026-01-31T12:00:00Z.\n';
-    for (const moment of [
-      '',
-      '007',
-      '1.5',
-      '9223372036854775808',
-      '2026-01-01T00:00:00.1234567890Z',
-      '2026-01-01T00:00:00.Z',
-      '1 d',
-      '2026-02-30',
-    ])
-      expect([moment, await at(moment)]).toEqual([
-        moment,
-        { code: 2, stdout: '', stderr: expect.stringContaining(form) as string },
-      ]);
-    expect(await store.inventory('export', '--at=-1')).toMatchObject({ code: 2, stdout: '' });
-    expect(await at('10001d')).toMatchObject({ code: 2, stdout: '' });
   });
 
   it('refuses a moment that has not come', async () => {

@@ -49,3 +49,9 @@ it.each([
   const told = `the file has no stock that an import can read: ${what}. Save it as CSV UTF-8; the header must be petId,quantity,status, in any order`;
   await expect(read(content, name)).rejects.toThrow(new Error(told));
 });
+
+it.each(['none.csv', 'none.csv.gz'])('tells why a file cannot be read: %s', async (name) => {
+  const path = join(folder, name);
+  const told = `${path} cannot be read: ENOENT: no such file or directory`;
+  await expect(readText(path).next()).rejects.toThrow(told);
+});

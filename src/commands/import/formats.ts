@@ -19,8 +19,6 @@ const SLICE = 10_000;
 const NO_END_MARK = `the end mark is missing: pets that were lost on the way would be removed; nothing was written
 Write the data with "inventory export --end-mark", or add "${END_MARK}" as its last line once it is complete`;
 const NO_LINE_BREAK = 'ends without a line break, so the rest of it may be missing';
-const MISPLACED_QUOTE =
-  'has a quote that does not stand around a whole field, or a line break between quotes; remove it';
 
 /**
  * What shows that no line is missing at the end. `mark`: the end mark. `line break`: a line break. `whole line`: a line break, or
@@ -173,16 +171,16 @@ function readerOf(header: string, separator: Separator, file: StockFile): LineRe
   file.hasExported = exportedAt >= 0;
   const needed = names.findLastIndex((name) => NAMES.includes(name)) + 1;
   const hasUnnamed = names.includes('');
+  const named = names.filter((name) => name !== '').length;
+  const misfit = `must have the values of the ${named} columns of the header, and no other; quotes stand around whole values, without line breaks`;
   const point = separator === ',' ? '.' : ',';
   return (line, isEnded) => {
     const fields = fieldsOf(line, separator);
-    if (!fields) return [{ kind: 'quote', text: MISPLACED_QUOTE }];
+    if (!fields) return [{ kind: 'fields', text: misfit }];
     if (fields.length !== names.length || fields[0] === '' || hasUnnamed) {
       if (fields.every(isBlank)) return undefined;
-      if (fields.length < needed)
-        return [{ kind: 'fields', text: `must have ${names.length} fields, not ${fields.length}` }];
-      if (fields.some((field, at) => (names[at] ?? '') === '' && !isBlank(field)))
-        return [{ kind: 'fields', text: 'has a value in a column without a name' }];
+      if (fields.length < needed || fields.some((field, at) => !names[at] && !isBlank(field)))
+        return [{ kind: 'fields', text: misfit }];
     }
     const exported = exportedAt < 0 ? undefined : (fields[exportedAt] ?? '');
     if (!isEnded && exported !== undefined && isBlank(exported)) return [{ kind: 'cut', text: NO_LINE_BREAK }];
@@ -195,16 +193,13 @@ const isBlank = (field: string) => trimBlanks(field) === '';
 
 /** @throws Failure when the columns are not those of stock */
 function refuseHeader(names: readonly string[]): void {
-  const refuse = (what: string, name: string) => {
-    throw new Failure(`${HEADER_RULE}: the column ${quote(name)} ${what}`);
-  };
   if (!names.some((name) => NAMES.includes(name))) throw notStock('its first line is no header');
-  const missing = MEMBERS.find((member) => !names.includes(member.name) && !MAY_BE_LEFT_OUT.has(member.name));
-  if (missing) refuse('is missing', missing.name);
-  for (const [at, name] of names.entries()) {
-    if (![...NAMES, EXPORTED, ''].includes(name)) refuse('is unknown; remove it', name);
-    if (name !== '' && names.indexOf(name) !== at) refuse('is there twice', name);
-  }
+  const needed = NAMES.filter((name) => !MAY_BE_LEFT_OUT.has(name));
+  const isWrong = (name: string, at: number) =>
+    name !== '' && (![...NAMES, EXPORTED].includes(name) || names.indexOf(name) !== at);
+  const wrong = needed.find((name) => !names.includes(name)) ?? names.find(isWrong);
+  if (wrong !== undefined)
+    throw new Failure(`${HEADER_RULE}: the column ${quote(wrong)} is missing, unknown or there twice`);
 }
 
 /** The fields without the quotes around them; undefined where a quote stands elsewhere and is not doubled. */
@@ -248,15 +243,13 @@ function parseJson(text: string): unknown {
 }
 
 function readItem(item: unknown, file: StockFile): Reading {
-  if (item instanceof Error) return [{ kind: 'json', text: 'is not valid JSON' }];
-  if (typeof item !== 'object' || item === null || Array.isArray(item))
-    return [{ kind: 'json', text: 'must be a JSON object' }];
+  if (typeof item !== 'object' || item === null || Array.isArray(item) || item instanceof Error)
+    return [{ kind: 'json', text: 'must be one whole JSON object' }];
   const members = item as Readonly<Record<string, unknown>>;
   const isExported = Object.hasOwn(members, EXPORTED);
   if (isExported) file.hasExported = true;
-  const unknown = Object.keys(members).filter((name) => !NAMES.includes(name) && name !== EXPORTED);
-  if (unknown.length > 0)
-    return unknown.map((name) => ({ kind: 'unknownMember', text: `member ${quote(name)} is unknown` }));
+  const unknown = Object.keys(members).find((name) => !NAMES.includes(name) && name !== EXPORTED);
+  if (unknown !== undefined) return [{ kind: 'json', text: `member ${quote(unknown)} is unknown` }];
   return readRow(
     {
       members: MEMBERS.map(({ name, json }) => textOf(members[name], json.isString)),

@@ -3,7 +3,7 @@ import { NOT_AS_ASKED } from '../../database/database-failure.js';
 import { Failure } from '../../errors/error-text.js';
 import { STATE, stateList } from '../../inventory/stock-item.js';
 import type { Counts } from './plan.js';
-import { SHOWN_PROBLEMS, type Unit } from './problems.js';
+import { SHOWN_PROBLEMS } from './problems.js';
 
 /** What the history says of an import. */
 interface Author {
@@ -17,21 +17,18 @@ interface Author {
  *
  * @throws Failure when a trigger changed a row or kept it back
  */
-export async function writePlanned(client: Client, counts: Counts, author: Author, unit: Unit): Promise<void> {
+export async function writePlanned(client: Client, counts: Counts, author: Author): Promise<void> {
   const outcomes = WRITTEN.filter((outcome) => (counts[outcome] ?? 0) > 0);
   if (outcomes.length === 0) return;
-  const { rows } = await client.query<{ place: string | null; pet_id: string; total: number }>(writeOf(outcomes), [
+  const { rows } = await client.query<{ pet_id: string; total: number }>(writeOf(outcomes), [
     author.changedBy,
     author.reason,
   ]);
   const [first] = rows;
   if (!first) return;
-  const told = rows.map(
-    ({ place, pet_id }) => `${place === null ? '' : `${unit} ${place}: `}pet ${pet_id}: ${NOT_AS_ASKED}`,
-  );
-  throw new Failure(
-    `${told.join('\n')}\npets that a trigger concerns, all together: ${first.total}; nothing was written`,
-  );
+  const told = rows.map(({ pet_id }) => `pet ${pet_id}: ${NOT_AS_ASKED}`);
+  const count = `pets that a trigger concerns, all together: ${first.total}; nothing was written`;
+  throw new Failure([...told, count].join('\n'));
 }
 
 /** SQL that writes the pets of an outcome, and returns what the table took. */
@@ -63,7 +60,7 @@ function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
       FROM planned WHERE ${isWritten}
     RETURNING pet_id, ${stateList('#_before, #_after')}),
   written AS (${outcomes.map((outcome) => `TABLE ${outcome}`).join(' UNION ALL ')})
-  SELECT place, pet_id, (count(*) OVER ())::integer AS total
+  SELECT pet_id, (count(*) OVER ())::integer AS total
     FROM planned LEFT JOIN (SELECT true AS is_written, * FROM written) AS written USING (pet_id)
          LEFT JOIN recorded USING (pet_id)
    WHERE ${isWritten}
@@ -72,5 +69,5 @@ function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
                                                                    OR tgrelid = 'stock_change'::regclass AND tgtype & 7 = 7))
      AND (is_written IS NULL OR (${stateList()}) IS DISTINCT FROM (${stateList('planned.#_after')})
           OR (${historyOf('recorded')}) IS DISTINCT FROM (${historyOf('planned')}))
-   ORDER BY place, pet_id LIMIT ${SHOWN_PROBLEMS}`;
+   ORDER BY pet_id LIMIT ${SHOWN_PROBLEMS}`;
 }
