@@ -1,5 +1,5 @@
 // npm run bench -- [--rounds <most>] [--only <part of a scenario's name>] [--into <folder>]
-// npm run bench -- --report | --compare <results> <results>
+// npm run bench -- --report
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -10,7 +10,6 @@ import { format, resolveConfig } from 'prettier';
 import { projectFolder } from '../dev/build.ts';
 import { hasPooler } from '../test/support/pooler.ts';
 import { benchmark } from './benchmark.ts';
-import { compareRuns } from './compare.ts';
 import { describeMachine } from './machine.ts';
 import { WARM_UP_SECONDS } from './measure.ts';
 import { planTurns } from './plan.ts';
@@ -19,8 +18,7 @@ import { readResults, resultsText, withPresentReasons, type Results } from './re
 import { scenarios } from './scenarios.ts';
 import { measureWholeReading } from './whole-reading.ts';
 
-const { values: options, positionals } = parseArgs({
-  allowPositionals: true,
+const { values: options } = parseArgs({
   options: {
     /** Fewer rounds than a whole run has. */
     rounds: { type: 'string', default: 'Infinity' },
@@ -29,24 +27,13 @@ const { values: options, positionals } = parseArgs({
     into: { type: 'string' },
     /** Measures nothing: prints all figures of the last whole run, and writes its page anew. */
     report: { type: 'boolean', default: false },
-    /** Measures nothing: says whether two runs, named by their files of results, agree. */
-    compare: { type: 'boolean', default: false },
   },
 });
 
 const project = { results: new URL('results/full.json', import.meta.url), docs: new URL('../docs/', import.meta.url) };
 const WHOLE_READING = 'whole-reading';
 
-if (options.compare) {
-  const [first, second] = positionals;
-  if (first === undefined || second === undefined) throw new Error('--compare needs two files of results');
-  const { lines, agree } = compareRuns(await readResults(first), await readResults(second));
-  const verdict = agree
-    ? 'The runs agree.'
-    : 'The runs do not agree: of each figure, both need ten rounds, and intervals that overlap.';
-  console.log([...lines, verdict].join('\n'));
-  if (!agree) process.exitCode = 1;
-} else if (options.report) {
+if (options.report) {
   const results = withPresentReasons(await readResults(project.results));
   console.log(tables(results));
   await writeReport(results, project.docs);

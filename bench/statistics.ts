@@ -11,7 +11,7 @@ export function median(values: readonly number[]): number {
 }
 
 /** With fewer rounds, the interval is from the lowest to the highest. */
-export const ROUNDS_FOR_INTERVAL = 10;
+const ROUNDS_FOR_INTERVAL = 10;
 
 /**
  * The median with its interval. From {@link ROUNDS_FOR_INTERVAL} on, that is from the second lowest to the second highest, which holds the true

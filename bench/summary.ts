@@ -75,8 +75,6 @@ export interface ScenarioVerdict extends Verdict {
   scenario: Scenario;
   figure: Figure;
   against: Against;
-  /** Rounds in which both sides of the ratio were measured. */
-  rounds: number;
 }
 
 const AGAINST: Record<Against, string> = {
@@ -99,7 +97,6 @@ export function scenarioVerdicts({ scenarios }: Results): ScenarioVerdict[] {
         scenario,
         figure,
         against,
-        rounds: own.filter(({ round }) => others.some((other) => other.round === round)).length,
         what: `${scenario.title}: ${figure === 'cpu' ? 'CPU' : 'requests/s'} ${AGAINST[against]}`,
         wanted: `${figure === 'cpu' ? '≤' : '≥'} ${value}`,
         found: ratio,

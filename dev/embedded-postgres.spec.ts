@@ -8,7 +8,6 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -98,15 +97,12 @@ describe('the embedded PostgreSQL', () => {
 
   const data = (name: string) => join(folder, 'data', name);
 
-  it.each([
-    ['pg_hba.conf', 'rubbish\n', 'invalid connection type "rubbish"'],
-    ['PG_VERSION', '14\n', 'The data directory was initialized by PostgreSQL version 14'],
-  ])('shows what PostgreSQL says of %s', async (name, text, told) => {
-    const former = readFileSync(data(name));
-    writeFileSync(data(name), text);
-    onTestFinished(() => writeFileSync(data(name), former));
-    await expect(start()).rejects.toThrow(`PostgreSQL did not start in ${folder}:\n`);
-    await expect(start()).rejects.toThrow(told);
+  it('shows what PostgreSQL says when it does not start', async () => {
+    const former = readFileSync(data('PG_VERSION'));
+    writeFileSync(data('PG_VERSION'), '14\n');
+    onTestFinished(() => writeFileSync(data('PG_VERSION'), former));
+    const told = 'The data directory was initialized by PostgreSQL version 14';
+    await expect(start()).rejects.toThrow(new RegExp(`^PostgreSQL did not start in ${folder}:\n[^]*${told}`));
   });
 
   it('knows a lock file that a killed server left, whose number another program has now', async () => {
@@ -127,12 +123,5 @@ describe('the embedded PostgreSQL', () => {
     onTestFinished(() => chownSync(folder, serverAccount?.uid ?? 0, serverAccount?.gid ?? 0));
     const advice = `start as that user, give it to user ${serverAccount?.uid} by chown -R, or remove it to start afresh`;
     await expect(start()).rejects.toThrow(new Error(`${folder} belongs to user 1000; ${advice}`));
-  });
-
-  it('names the missing file of a damaged data folder', async () => {
-    const file = data('global/pg_control');
-    renameSync(file, `${file}.away`);
-    onTestFinished(() => renameSync(`${file}.away`, file));
-    await expect(start()).rejects.toThrow(`could not open file "${file}": No such file or directory`);
   });
 });

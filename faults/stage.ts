@@ -45,12 +45,7 @@ export interface StageOptions {
   readonly proxied?: boolean;
   /** More environment variables of the services. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** Options of Node.js for the services. */
-  readonly nodeOptions?: readonly string[];
 }
-
-/** Leaves little uncollected garbage, so that resident memory shows what the process holds. */
-export const SMALL_YOUNG_GENERATION = ['--max-semi-space-size=4'];
 
 const HOPELESS_AFTER_MS = 10_000;
 const UNCAUGHT = /"msg":"(uncaughtException|unhandledRejection)"/g;
@@ -89,7 +84,7 @@ export class Stage {
 
   /** Two services, ready, on 100 pets, unless told otherwise. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
-    const { pets = 100, services = 2, proxied = false, settings, nodeOptions = [] } = options;
+    const { pets = 100, services = 2, proxied = false, settings } = options;
     const database = await createDatabaseOn(world.postgres.url);
     const stock = await fillStock(database, pets);
     const stage = new Stage(world, database, stock);
@@ -103,10 +98,7 @@ export class Stage {
           url.port = new URL(await proxy.listen()).port;
         }
         const needed = { LOG_LEVEL: 'error', DATABASE_URL: url.href, BOOTSTRAP_API_KEY: stage.apiKey };
-        const service = await ServiceProcess.onFreePort(
-          { ...needed, ...settings },
-          { name: `service ${n}`, nodeOptions },
-        );
+        const service = await ServiceProcess.onFreePort({ ...needed, ...settings }, { name: `service ${n}` });
         stage.defer(() => service.kill());
         stage.services.push(service);
         service.start();

@@ -3,18 +3,21 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LoadOptions } from '../load.ts';
-import { atLeast, atMost, Stage, type Figure, type Scenarios, type World } from '../stage.ts';
+import { atLeast, atMost, Stage, type Scenarios } from '../stage.ts';
 
 /** With this many requests, some repeated lists are out of date even on a busy machine. */
 const STALE_REQUESTS = 2_000;
 
 /** Judges every response without a fault. */
 export const TRUTH: Scenarios = {
-  'no-fault': (world) => undisturbed(world, 100, {}, world.size.requests),
-
-  /** Reading a long list takes time. A request must not join a reading that began before it. */
-  'long-list': (world) => undisturbed(world, 5_000, { workers: 16, updateShare: 0.8 }, world.size.requests / 20),
+  'no-fault': async (world) => {
+    await using stage = await Stage.open(world);
+    const load = stage.startLoad();
+    const { evidence } = stage;
+    while (evidence.requests < world.size.requests && evidence.violations === 0) await sleep(50);
+    const figures = await stage.verdict();
+    return [...figures, atMost('connections refused', load.refusedConnections, 0)];
+  },
 
   /** The control: the judge must find a cache that stands before a service and repeats its lists. */
   'control-stale-list': async (world) => {
@@ -49,21 +52,4 @@ function staleCache(url: string): Server {
     response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
   }
   return createServer((request, response) => void pass(request, response));
-}
-
-async function undisturbed(
-  world: World,
-  pets: number,
-  options: Partial<LoadOptions>,
-  requests: number,
-): Promise<Figure[]> {
-  await using stage = await Stage.open(world, { pets });
-  const load = stage.startLoad({ ...options, petIds: stage.petIds.slice(0, 100) });
-  const { evidence } = stage;
-  const startedAt = performance.now();
-  while (evidence.requests < requests && evidence.violations === 0) await sleep(50);
-  const perSecond = (1_000 * evidence.requests) / (performance.now() - startedAt);
-  const figures = await stage.verdict();
-  world.note(`${perSecond.toFixed(0)} requests a second, with their judgement`);
-  return [...figures, atMost('connections refused', load.refusedConnections, 0)];
 }
