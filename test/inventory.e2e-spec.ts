@@ -102,14 +102,9 @@ describe.each(
       });
     });
 
-    it.each([
-      ['an unknown pet', '/v1/inventory/2', '{"quantity":1}', error(404, 'not_found')],
-      ['an invalid petId', '/v1/inventory/x', '{"quantity":1}', error(400, 'validation_failed')],
-      ['a quantity below 0', CAT, '{"quantity":-1}', error(400, 'validation_failed')],
-      ['a member beside quantity', CAT, '{"quantity":1,"status":"sold"}', error(400, 'validation_failed')],
-      ['an unknown path', '/v1/nothing', '{"quantity":1}', error(404, 'not_found')],
-    ])('answers with an Error to %s', async (_, target, body, expected) => {
-      expect(await request('PATCH', target, { body })).toMatchObject(expected);
+    it('answers with an Error to a member beside quantity', async () => {
+      const body = '{"quantity":1,"status":"sold"}';
+      expect(await request('PATCH', CAT, { body })).toMatchObject(error(400, 'validation_failed'));
     });
   });
 
@@ -127,10 +122,6 @@ describe.each(
         const refused = { ...error(401, 'unauthorized'), headers: { 'www-authenticate': challenge } };
         expect(await request(method, target, { key })).toMatchObject(refused);
       }
-    });
-
-    it('is not required by the probes', async () => {
-      expect(await request('GET', '/health/live', { key: '' })).toMatchObject({ status: 200, text: '{"status":"ok"}' });
     });
 
     it('does not open a handler that names no scope', async () => {

@@ -37,22 +37,6 @@ describe('GET /openapi.json', () => {
     const built = await ServiceProcess.running({ DATABASE_URL: service.databaseUrl });
     expect((await ask(built.port, { target: '/openapi.json' })).text).toBe((await get('/openapi.json')).text);
   });
-
-  it('gives the bounds of an int64 to the last digit', async () => {
-    const { text } = await get('/openapi.json');
-    expect(text.match(/"m\w+imum": -?9\d+/g)).toEqual([
-      ...['"minimum": -9223372036854775808', '"maximum": 9223372036854775807'],
-      ...['"minimum": -9223372036854775808', '"maximum": 9223372036854775807'],
-    ]);
-  });
-
-  it('describes the two operations and nothing else', async () => {
-    const { paths } = JSON.parse((await get('/openapi.json')).text) as { paths: object };
-    expect(paths).toEqual({
-      '/inventory': { get: expect.objectContaining({ operationId: 'listInventory' }) as object },
-      '/inventory/{petId}': { patch: expect.objectContaining({ operationId: 'updateInventory' }) as object },
-    });
-  });
 });
 
 describe('GET /openapi.yaml', () => {

@@ -39,14 +39,12 @@ function chunked(...chunks: readonly string[]): string {
 describe('PATCH /v1/inventory/:petId, headers of the body', () => {
   it.each([
     ...['APPLICATION/JSON', 'application/json;', 'application/json;v=1; charset=utf-8'],
-    'application/json \t; \tcharset \t= \tutf-8 \t;v=1',
     ...['utf-8', '"utf-8"', 'utf-8; charset=utf-8', ' UTF8 '].map((name) => `application/json ;  Charset=${name}`),
   ])('accepts the Content-Type %j', (type) => expectAccepted([['Content-Type', type]], FIVE));
 
   it.each([
     ...['', 'text/plain', 'application/json+x', 'text/plain; application/json'], // not JSON
     ...['application /json', 'application/json, text/plain', 'application/json charset=utf-8'], // malformed
-    ...['application/json;charset =latin1', 'application/json;\tCHARSET\t=latin1'],
     ...['latin1', 'utf-16', '"utf8', '', 'utf-8; charset=latin1', "'utf-8'"].map(
       (name) => `application/json; charset=${name}`,
     ),
@@ -54,7 +52,6 @@ describe('PATCH /v1/inventory/:petId, headers of the body', () => {
 
   it.each<[string, HeaderLines, string]>([
     ['no Content-Type', [], FIVE],
-    ['chunks without a Content-Type', [['Transfer-Encoding', 'chunked']], chunked(FIVE)],
     ['another Content-Type, although it is empty,', [['Content-Type', 'text/plain']], ''],
     ['two Content-Types', [...JSON_TYPE, ...JSON_TYPE], FIVE],
   ])('refuses a body with %s', (_, headers, body) => expectRefused(refused.mediaType, headers, body));
@@ -71,17 +68,13 @@ describe('PATCH /v1/inventory/:petId, size of the body', () => {
   it.each<[string, HeaderLines, string]>([
     ['1 KiB', JSON_TYPE, FIVE.padEnd(1024)],
     ['a chunk for each byte', CHUNKED, chunked(...Array.from(FIVE))],
-    ['chunks of 1 KiB in all', CHUNKED, chunked(FIVE, ' '.repeat(1010))],
-    ['chunks in another case', [...JSON_TYPE, ['Transfer-Encoding', 'Chunked']], chunked(FIVE)],
     ['a long trailer', CHUNKED, chunked(FIVE).replace(/\r\n$/, `X-Trailer: ${'x'.repeat(1024)}\r\n\r\n`)],
   ])('accepts %s', (_, headers, body) => expectAccepted(headers, body));
 
   it.each<[string, HeaderLines, string]>([
     ['1 KiB and 1 byte', JSON_TYPE, FIVE.padEnd(1025)],
-    ['1 MB', JSON_TYPE, FIVE.padEnd(1_000_000)],
     ['a Content-Length of 1025 before the body arrives', [...JSON_TYPE, ['Content-Length', '1025']], ''],
     ['a Content-Length above 2^53', [...JSON_TYPE, ['Content-Length', '9007199254740993']], ''],
-    ['one large chunk', CHUNKED, chunked(FIVE.padEnd(1025))],
     ['many small chunks', CHUNKED, chunked(...Array<string>(200).fill(' '.repeat(10)))],
     ['an unfinished chunk', CHUNKED, `1000\r\n${' '.repeat(1025)}`],
   ])('refuses %s', (_, headers, body) => expectRefused(refused.tooLarge, headers, body));
@@ -91,8 +84,6 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
   it.each<[string, HeaderLines, string?]>([
     ['no header', []],
     ['a Content-Type alone', JSON_TYPE],
-    ['a Content-Length of 0 alone', [], ''],
-    ['a Content-Type with a Content-Length of 0', JSON_TYPE, ''],
     ['an empty chunked body', CHUNKED, chunked()],
     ['a byte order mark alone', JSON_TYPE, '\ufeff'],
   ])('refuses a request without a body: %s', (_, headers, body) => expectRefused(refused.noBody, headers, body));
@@ -105,17 +96,13 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
   it.each<[string, string | Buffer, WholeAnswer]>([
     ['two byte order marks', `\ufeff\ufeff${FIVE}`, refused.notJson],
     ['UTF-16 with a byte order mark', Buffer.from(`\ufeff${FIVE}`, 'utf16le'), refused.notUtf8],
-    ['UTF-16 without one', Buffer.from(FIVE, 'utf16le'), refused.notUtf8],
     ['NUL behind the object', `${FIVE}\0`, refused.notUtf8],
     ['an invalid byte in a name', Buffer.from('{"quantity\xff":5}', 'latin1'), refused.notUtf8],
     ['a surrogate in UTF-8', Buffer.from('{"\xed\xa0\x80":5}', 'latin1'), refused.notUtf8],
     ['spaces alone', '   ', refused.notJson],
-    ['two objects', `${FIVE}${FIVE}`, refused.notJson],
     ['null', 'null', refused.notObject],
-    ['a number', '5', refused.notObject],
     ['512 arrays in each other', `${'['.repeat(512)}${']'.repeat(512)}`, refused.notObject],
     ['1,024 arrays that never end', '['.repeat(1024), refused.notJson],
-    ['170 objects in each other', `${'{"a":'.repeat(170)}1${'}'.repeat(170)}`, refused.unknownMember('a')],
   ])('refuses %s', (_, body, expected) => expectRefused(expected, JSON_TYPE, body));
 });
 
@@ -134,22 +121,16 @@ describe('PATCH /v1/inventory/:petId, a body that is not JSON', () => {
 describe('PATCH /v1/inventory/:petId, members of the body', () => {
   it.each([
     ['{}', refused.quantity],
-    ['{"Quantity":5}', refused.unknownMember('Quantity')],
     ['{"quantity":5,"status":"sold"}', refused.unknownMember('status')],
     ['{"quantity":5,"__proto__":{}}', refused.unknownMember('__proto__')],
-    ['{"quantity":5,"constructor":{"prototype":{"x":1}}}', refused.unknownMember('constructor')],
     ['{"quantity":5,"":1}', refused.unknownMember('A member')],
-    ['{"quantity":5,"pet-id.$x":1}', refused.unknownMember('pet-id.$x')],
     [`{"quantity":5,"${'x'.repeat(32)}":1}`, refused.unknownMember('A member')], // as long as the shortest key
     ['{"quantity":5,"qu\\u0061ntity":6}', refused.repeated('quantity')],
-    ['{"quantity" :5,"quantity"\n:6}', refused.repeated('quantity')],
     ['{"quantity":{},"quantity":5}', refused.repeated('quantity')],
     ['{"quantity":{"x":1,"x":2}}', refused.repeated('x')],
     ['{"quantity":[{"x":1},{"x":2}]}', refused.quantity],
-    ['{"__proto__":1,"__proto__":2}', refused.repeated('__proto__')],
     ['{"quantity":"quantity","a":"quantity"}', refused.unknownMember('a')],
     ['{"a\\"b":1,"a\\"b":2}', refused.repeated('A member')],
-    ['{"a\\\\":1,"a\\\\":2}', refused.repeated('A member')],
   ])('refuses %s', (body, expected) => expectRefused(expected, JSON_TYPE, body));
 
   it('never become members of all objects', () => {
@@ -162,10 +143,6 @@ describe('PATCH /v1/inventory/:petId, quantity', () => {
     ...['-1', '2147483648', '4294967301', '18446744073709551621', '1e400'], // out of range; two are 5 modulo 2^32 and 2^64
     ...['1.5', '5e-324', '"5"', 'true', 'null', '[5]', '{}', '{"valueOf":5}'], // not integers
   ])('refuses %s', (json) => expectRefused(refused.quantity, JSON_TYPE, `{"quantity":${json}}`));
-
-  it.each(['05', '+5', '5.', 'NaN', ''])('refuses %j, which is not JSON', (json) =>
-    expectRefused(refused.notJson, JSON_TYPE, `{"quantity":${json}}`),
-  );
 
   it.each(['available', 'pending', 'sold'] as const)('changes nothing of the status %s, at 0 too', async (status) => {
     await service.stock([80, 5, status]);

@@ -23,15 +23,7 @@ async function update(name: string, ...fields: readonly string[]) {
 }
 
 describe('PATCH /v1/inventory/:petId, the form of Idempotency-Key', () => {
-  const TAKEN = [
-    'a',
-    'psk_order-7',
-    '_-09azAZ',
-    `"${'x'.repeat(64)}"`,
-    '5f0c7a52-9f6e-4a8e-8d4b',
-    '"quoted"',
-    ' "spaces" ',
-  ];
+  const TAKEN = ['a', '_-09azAZ', `"${'x'.repeat(64)}"`, ' "spaces" '];
   const REFUSED = ['', '""', '"a', 'a"', '""a""', "'a'", '"a";b', 'x'.repeat(65), 'a b', 'a.b', 'a,b', '\xe4'];
   const LIKE_AN_API_KEY = `psk_${'0'.repeat(46)}`;
 
@@ -54,9 +46,6 @@ describe('PATCH /v1/inventory/:petId, the form of Change-Reason', () => {
     ['is empty', ['']],
     ['has 65 characters', ['x'.repeat(65)]],
     ['has a space', ['new arrival']],
-    ['has another character', ['r\xfcckgabe']],
-    ['is quoted', ['"return"']],
-    ['is a list', ['return,adjustment']],
     ['is an API key', [makeKey()]],
     ['contains most of an API key', [`key-${makeKey().slice(0, 40)}`]],
     ['is there twice', ['return', 'return']],
