@@ -6,7 +6,7 @@ import { keys, usualPets, type BenchDatabase, type Store } from './database.ts';
 import { load, type LoadPlan, type LoadResult } from './load.ts';
 import type { Scenario } from './scenarios.ts';
 import type { Side } from './sides.ts';
-import { cpuMs, forgetPeakMemory, memoryMb } from './usage.ts';
+import { cpuMs } from './usage.ts';
 
 export interface Measurement {
   requestsPerSecond: number;
@@ -15,7 +15,6 @@ export interface Measurement {
   programCpuUs: number;
   postgresCpuUs: number;
   poolerCpuUs: number;
-  peakMemoryMb: number;
   /** Of the updates beside the measured requests, those that were answered 200. */
   updatesPerSecond: number;
   /** What is wrong with what the run left in the database. */
@@ -68,7 +67,6 @@ export async function measure(
     load({ ...plan, seconds: firstWarmUpSeconds(scenario) });
 
   await using tenant = commitsPerSecond > 0 ? commitBeside(store, commitsPerSecond) : undefined;
-  forgetPeakMemory(side.pid);
   if (updatesPerSecond > 0) await warmUpFirst(writes);
   const [warmUp] = side.warmFor.has(kind)
     ? await run(WARM_UP_SECONDS.later)
@@ -94,7 +92,6 @@ export async function measure(
     programCpuUs,
     postgresCpuUs,
     poolerCpuUs,
-    peakMemoryMb: memoryMb(side.pid, 'VmHWM'),
     updatesPerSecond: updates ? (updates.requests - updates.failures) / updates.seconds : 0,
     fault: hasHistory ? await store.faultInHistory(warmUp.requests + result.requests, underWay) : undefined,
   };

@@ -116,12 +116,11 @@ function figures({ scenarios }: Results): string {
         labelOf(line.side),
         `${withInterval(line.cpuUs)}: ${parts.map(digits).join(' + ')}`,
         withInterval(line.rate),
-        digits(line.peakMemoryMb),
         remarks(found, line).join('; '),
       ];
     }),
   );
-  return table(['scenario', 'program', 'CPU µs: program + PostgreSQL', 'requests/s', 'MB', 'remarks'], rows);
+  return table(['scenario', 'program', 'CPU µs: program + PostgreSQL', 'requests/s', 'remarks'], rows);
 }
 
 function remarks({ scenario }: ScenarioResults, line: Line): string[] {

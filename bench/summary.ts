@@ -34,7 +34,6 @@ export function linesOf(found: ScenarioResults): Line[] {
       poolerCpuUs: middle((each) => each.poolerCpuUs),
       cpuUs: medianWithInterval(own.map(FIGURES.cpu)),
       rate: medianWithInterval(own.map(FIGURES.rate)),
-      peakMemoryMb: Math.max(...own.map((each) => each.peakMemoryMb)),
       updatesPerSecond: middle((each) => each.updatesPerSecond),
       faults: own.flatMap(({ fault }) => fault ?? []),
       ratios:

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 // USER_HZ, the unit of /proc/<pid>/stat, is 100 on every Linux there is.
 const msPerTick = 10;
@@ -14,16 +14,6 @@ export function cpuMs(root: number): number {
       return Number(name) === root || fields[1] === root ? user + system + childrenUser + childrenSystem : 0;
     });
   return ticks.reduce((sum, each) => sum + each) * msPerTick;
-}
-
-/** Memory that a process has resident now (`VmRSS`), or had at its peak (`VmHWM`). */
-export function memoryMb(pid: number, figure: 'VmRSS' | 'VmHWM'): number {
-  return Number(new RegExp(`${figure}:\\s+(\\d+) kB`).exec(readProc(`${pid}/status`))?.[1] ?? 0) / 1024;
-}
-
-/** From here on the peak is that of what follows. */
-export function forgetPeakMemory(pid: number): void {
-  writeFileSync(`/proc/${pid}/clear_refs`, '5');
 }
 
 function readProc(path: string): string {
