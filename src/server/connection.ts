@@ -72,7 +72,7 @@ function takeNoMore({ parser }: Connection): void {
   if (parser) parser.onIncoming = () => 2; // its code for "another protocol follows"
 }
 
-/** Where the request ends, in bytes of its connection; the end of its head if chunks follow. NaN if the head came in pieces. */
+/** Where a request with `Upgrade` ends, in bytes of its connection, or where its head ends, if chunks follow. NaN: the head came in pieces. */
 function endOf({ socket, headers }: IncomingMessage): number {
   const read = (socket as Connection).parser?.getCurrentBuffer() ?? Buffer.alloc(0);
   const bodyAt = read.indexOf('\r\n\r\n') + 4;

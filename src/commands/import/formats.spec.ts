@@ -229,10 +229,10 @@ const HEADER = 'the header must be petId,quantity,status, in any order';
 
 it.each([
   ...[
-    ['petId,quantity,name\n', 'name'],
-    ['petId,status,name\n', 'quantity'],
-    ['petId,quantity,petId\n', 'petId'],
-  ].map(([text = '', name = '']) => [text, `${HEADER}: the column "${name}" is missing, unknown or there twice`]),
+    ['petId,quantity,name\n', '"name" is unknown'],
+    ['petId,status,name\n', '"quantity" is missing'],
+    ['petId,quantity,petId\n', '"petId" is there twice'],
+  ].map(([text = '', what = '']) => [text, `${HEADER}: the column ${what}`]),
   ...['Stock of May,,\npetId,quantity\n', '5,5,sold\n', 'petId|quantity\n', '<!DOCTYPE html>\n'].map((text) => [
     text,
     `the file has no stock that an import can read: its first line is no header. Save it as CSV UTF-8; ${HEADER}`,

@@ -194,12 +194,14 @@ const isBlank = (field: string) => trimBlanks(field) === '';
 /** @throws Failure when the columns are not those of stock */
 function refuseHeader(names: readonly string[]): void {
   if (!names.some((name) => NAMES.includes(name))) throw notStock('its first line is no header');
-  const needed = NAMES.filter((name) => !MAY_BE_LEFT_OUT.has(name));
-  const isWrong = (name: string, at: number) =>
-    name !== '' && (![...NAMES, EXPORTED].includes(name) || names.indexOf(name) !== at);
-  const wrong = needed.find((name) => !names.includes(name)) ?? names.find(isWrong);
-  if (wrong !== undefined)
-    throw new Failure(`${HEADER_RULE}: the column ${quote(wrong)} is missing, unknown or there twice`);
+  const refuse = (name: string, what: string) => {
+    throw new Failure(`${HEADER_RULE}: the column ${quote(name)} is ${what}`);
+  };
+  for (const name of NAMES) if (!names.includes(name) && !MAY_BE_LEFT_OUT.has(name)) refuse(name, 'missing');
+  for (const [at, name] of names.entries()) {
+    if (![...NAMES, EXPORTED, ''].includes(name)) refuse(name, 'unknown');
+    if (name !== '' && names.indexOf(name) !== at) refuse(name, 'there twice');
+  }
 }
 
 /** The fields without the quotes around them; undefined where a quote stands elsewhere and is not doubled. */
