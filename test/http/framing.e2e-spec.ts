@@ -38,6 +38,7 @@ describe('the head of a request', () => {
 
   it.each([
     ['little more than 8 KiB', `X: ${'x'.repeat(8_100)}\r\n`],
+    ['a header of 2 MiB', `X: ${'x'.repeat(2_000_000)}\r\n`],
     ['many headers', `X: ${'x'.repeat(500)}\r\n`.repeat(20)],
   ])('is refused as too large: %s', async (_, headers) => {
     expect(await lastAnswerTo(list(headers))).toEqual(refused.headersTooLarge);
@@ -98,6 +99,7 @@ describe('a body', () => {
 
   it.each<[string, RegExp, string, WholeAnswer]>([
     ['no key', /Authorization.*\r\n/, '', refused.noKey],
+    ['a path with a bad petId', /\/1 /, '/x ', refused.petId],
     ['another media type', /application\/json/, 'text/plain', refused.mediaType],
   ])('that is malformed is not read after %s', async (_, from, to, expected) => {
     expect(await lastAnswerTo(update(CHUNKED, 'zz\r\n').replace(from, to))).toEqual(expected);
@@ -191,6 +193,7 @@ describe('a request for an upgrade', () => {
   it.each([
     ['a body with the head', () => [update(offer)]],
     ['a body in two pieces', () => [update(offer, '{'), FIVE.slice(1)]],
+    ['another protocol', () => [update(offer.replace('h2c', 'websocket'))]],
     ['a long head', () => [update(`X: ${'x'.repeat(4_000)}\r\n${offer}`)]],
   ])('is served without the upgrade, and the connection stays open: %s', async (_, pieces) => {
     const { connection, sendPieces } = await open();
@@ -205,6 +208,8 @@ describe('a request for an upgrade', () => {
   // Node.js loses bytes that arrive in one read behind such a request, and would read on in the middle of the next one.
   it.each([
     ['a request behind it', () => [update(offer) + list()]],
+    ['part of a request behind it', () => [`${update(offer)}GET`, list().slice(3)]],
+    ['a request behind its body', () => [update(offer, ''), FIVE + list()]],
     ['Connection: close', () => [update(offer.replace('Upgrade,', 'close, Upgrade,'))]],
     ['chunks', () => [update(H2C + CHUNKED, `e\r\n${FIVE}\r\n0\r\n\r\n`)]],
     ['a head in two pieces', () => [update(offer).slice(0, 30), update(offer).slice(30)]],

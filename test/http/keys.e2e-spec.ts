@@ -40,6 +40,7 @@ describe('GET /v1/inventory, the Authorization header', () => {
     ['an empty value', authorization('')],
     ['the key alone', authorization(KEY)],
     ['Basic', authorization(`Basic ${KEY}`)],
+    ['XBearer', authorization(`XBearer ${KEY}`)],
     ['Bearerx', authorization(`Bearerx ${KEY}`)],
     ['two headers of other schemes', authorization('Basic x', 'Digest y')],
     ['X-API-Key', [['X-API-Key', KEY]]],
@@ -51,14 +52,20 @@ describe('GET /v1/inventory, the Authorization header', () => {
 
   it.each<[string, ...values: string[]]>([
     ['no token', 'Bearer'],
+    ['no token, in lower case', 'bearer'],
     ['two spaces', `Bearer  ${KEY}`],
     ['text behind the key', `Bearer ${KEY} x`],
+    ['a list', `Bearer ${KEY}, Bearer ${KEY}`],
+    ['quotes', `Bearer "${KEY}"`],
     ['a key without its last character', `Bearer ${KEY.slice(0, -1)}`],
+    ['a key with one more character', `Bearer ${KEY}=`],
     ['a key in another case', `Bearer ${KEY.toUpperCase()}`],
     ['an unknown key of the usual form', `Bearer psk_${'A'.repeat(48)}`],
     ['a key of 7,000 characters', `Bearer ${'x'.repeat(7_000)}`],
+    ['characters that no key has', 'Bearer \xe4\xff{}\x7e"'],
     ['the hash of a key', `Bearer ${hash('sha256', KEY)}`],
     ['two headers, the first one good', `Bearer ${KEY}`, ''],
+    ['two headers, the second one good', 'Basic x', `Bearer ${KEY}`],
     ['two equal headers', `Bearer ${KEY}`, `Bearer ${KEY}`],
   ])('is refused: %s', async (_, ...values) => {
     expect(await list(authorization(...values))).toEqual(refused.badKey);
@@ -71,6 +78,7 @@ describe('a key outside the Authorization header', () => {
   const update = { method: 'PATCH', target: '/v1/inventory/1' };
 
   it.each<[string, HeaderLines, Question]>([
+    ['the query of a list', [], { target: `/v1/inventory?access_token=${encodeURIComponent(KEY)}` }],
     ['the query of an update', JSON_TYPE, { ...update, target: `${update.target}?access_token=${KEY}`, body: FIVE }],
     ['a form', FORM, { ...update, body: `access_token=${encodeURIComponent(KEY)}` }],
     ['JSON', JSON_TYPE, { ...update, body: JSON.stringify({ access_token: KEY, quantity: 1 }) }],
@@ -84,6 +92,7 @@ describe('a key outside the Authorization header', () => {
 describe('a stored key', () => {
   it.each([
     ['expired', `UPDATE api_key SET expires_at = now()`],
+    ['expired in the year 1', `UPDATE api_key SET expires_at = '0001-01-01'`],
     ['expired at -infinity', `UPDATE api_key SET expires_at = '-infinity'`],
     ['revoked', `UPDATE api_key SET revoked_at = now()`],
     ['revoked at a later time', `UPDATE api_key SET revoked_at = now() + interval '1 hour'`],

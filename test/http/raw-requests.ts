@@ -18,6 +18,7 @@ export const MALFORMED_HEADS: readonly [name: string, bytes: string][] = [
   ['a folded header', `${GET}Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n`],
   ['two lengths', `${GET}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`],
   ['a list of lengths', `${GET}Content-Length: 5, 5\r\n\r\nhello`],
+  ['a signed length', `${GET}Content-Length: +5\r\n\r\nhello`],
   ['length and chunks', `${GET}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
   ['chunks not last', `${GET}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`],
 ];
@@ -25,6 +26,8 @@ export const MALFORMED_HEADS: readonly [name: string, bytes: string][] = [
 export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: WholeAnswer][] = [
   ['garbage', 'garbage\r\n\r\n', refused.unknownMethod],
   ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', refused.unknownMethod],
+  ['a method in small letters', 'patch /v1/inventory/1 HTTP/1.1\r\nHost: a\r\n\r\n', refused.unknownMethod],
+  ['a longer method', 'PATCHES / HTTP/1.1\r\nHost: a\r\n\r\n', refused.unknownMethod],
   ['no Host', 'GET / HTTP/1.1\r\n\r\n', refused.noHost],
   ['two Hosts in HTTP/1.0', 'GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n', refused.noHost],
   ['a Host with a path', 'GET / HTTP/1.1\r\nHost: a/b\r\n\r\n', refused.host],
@@ -32,9 +35,12 @@ export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: Who
   ['no version', 'GET /v1/inventory\r\nHost: a\r\n\r\n', refused.httpVersion],
   ['HTTP/2 from its first byte on', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', refused.httpVersion],
   ['HTTP/1.2', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n', refused.httpVersion],
+  ['HTTP/3.0', 'GET / HTTP/3.0\r\nHost: a\r\n\r\n', refused.httpVersion],
   ['no target', 'GET HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
   ['a URN as target', 'GET urn:isbn:1 HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
+  ['a host as target', 'GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
   ['a length of 20 digits', `${GET}Content-Length: ${'9'.repeat(20)}\r\n\r\n`, refused.endlessLength],
+  ['HTTP/2.0', 'GET / HTTP/2.0\r\nHost: a\r\n\r\n', refused.httpVersion],
   ['an unknown coding', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n', refused.transferCoding],
   ['two codings', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n', refused.transferCoding],
   [
@@ -43,6 +49,7 @@ export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: Who
     refused.transferCoding,
   ],
   ['65 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(64)}\r\n`, refused.tooManyHeaders],
+  ['2,500 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(2_500)}\r\n`, refused.tooManyHeaders],
 ];
 
 export const CHUNKED = 'Transfer-Encoding: chunked\r\n';
