@@ -20,8 +20,8 @@ export interface CheckedKey {
   readonly snapshot: Snapshot;
 }
 
-const READER_WAITS_MS = 250;
-const READER_SERVES_MS = 3_600_000;
+const METRICS_WAIT_MS = 250;
+const METRICS_KEY_SERVES_MS = 3_600_000;
 
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MS = 600_000;
@@ -58,7 +58,7 @@ interface Call {
 export class KeyCheck implements OnApplicationShutdown {
   readonly #connection: StatementConnection;
   readonly #batcher: Batcher<Call, CheckedKey>;
-  readonly #readers = new Map<string, { readonly key: CheckedKey; readonly until: number }>();
+  readonly #metricsKeys = new Map<string, { readonly key: CheckedKey; readonly until: number }>();
   readonly #notedAt = new Map<string, number>();
 
   constructor(
@@ -72,7 +72,7 @@ export class KeyCheck implements OnApplicationShutdown {
 
   /**
    * @param digest the SHA-256 of a key in lower-case hexadecimal
-   * @param isUpdate an update needs no snapshot; it gets one if the same batch has a list
+   * @param isUpdate an update needs no snapshot; it gets one unless all of its batch are updates
    * @throws NotApplied when the database does not answer
    */
   check(digest: string, deadline: number, isUpdate = false): Promise<CheckedKey> {
@@ -84,21 +84,22 @@ export class KeyCheck implements OnApplicationShutdown {
     );
   }
 
-  /** The oldest key check of an update that has not ended; undefined if there is none. */
+  /** The oldest unfinished key check of an update; undefined if there is none. */
   updatesBeingChecked(): Promise<CheckedKey> | undefined {
     return this.#batcher.first(({ isUpdate }) => isUpdate);
   }
 
   /** For metrics, which must show an outage: without an answer within 250 ms, a key counts that was good within the last hour. */
   checkForMetrics(digest: string, deadline: number): Promise<CheckedKey> {
-    const known = this.#readers.get(digest);
+    const known = this.#metricsKeys.get(digest);
     const checked = this.check(digest, deadline).then((key) => {
-      if (key.failure === undefined) this.#readers.set(digest, { key, until: performance.now() + READER_SERVES_MS });
-      else this.#readers.delete(digest);
+      if (key.failure === undefined)
+        this.#metricsKeys.set(digest, { key, until: performance.now() + METRICS_KEY_SERVES_MS });
+      else this.#metricsKeys.delete(digest);
       return key;
     });
     if (known === undefined || known.until < performance.now()) return checked;
-    return Promise.race([checked, pause(READER_WAITS_MS).then(() => known.key)]).catch(() => known.key);
+    return Promise.race([checked, pause(METRICS_WAIT_MS).then(() => known.key)]).catch(() => known.key);
   }
 
   /** Whether the database answers, however many requests wait. */

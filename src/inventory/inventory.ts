@@ -14,15 +14,15 @@ import type { StockList } from './stock-list.js';
  *   slow-networks, standbys), and after a crash, too (tests: crashes, replaced-databases).
  * - Equal lists have the same tags in every process (tests: list-tags, list-changes). In one process they share memory. At most
  *   one reading of the stock runs: requests that come during it share the next one (test: lists).
- * - A list fails if the database does not begin to respond to it by the request's deadline, or within 400 ms if that is later
- *   (tests: locked-tables, slow-networks). Waiting for a reading and the reading itself end within 25 s (test: long-lists).
- * - What these promises rest on is audited beside the lists: first five minutes after the start, then hourly (test: list-audits).
+ * - A list fails if the database does not begin to respond by the request's deadline; a reading always gets 400 ms for that (tests:
+ *   locked-tables, slow-networks). Waiting for a reading and the reading itself end within 25 s (test: long-lists).
+ * - The index and the kept list are audited beside the lists: once five minutes after the start, then hourly (test: list-audits).
  *
  * Updates:
  * - An update that resolves is committed and durable (test: crashes). Every list that is requested later shows it, or a later
  *   update (test: updates).
  * - The stock and its history change in one transaction, and the status stays (test: updates).
- * - If a rule or a trigger refuses or changes what was asked, the update fails alone (test: refused-values). With a rewrite rule
+ * - If a constraint or a trigger refuses or changes what was asked, the update fails alone (test: refused-values). With a rewrite rule
  *   in the way, or without a column or right that it needs, no update is made (tests: rewrite-rules, unusable-tables).
  * - An update whose pet has none of the tags in `ifMatch` fails, and writes nothing (tests: conditions, random-updates).
  * - A repetition with the same `idempotencyKey` changes nothing, and resolves as the first update did (tests: repetitions,
@@ -34,8 +34,8 @@ import type { StockList } from './stock-list.js';
  *
  * Both:
  * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once (test: bounds).
- * - While the synchronous standby is lost, at most five commits of a process wait for it, and no list. The metrics tell how many
- *   (test: lost-standby).
+ * - While the synchronous standby is lost, at most five commits of a process wait for it: with four, no further update is sent.
+ *   Lists never wait for it. The metrics tell how many commits wait (test: lost-standby).
  */
 export abstract class Inventory {
   abstract readonly counts: InventoryCounts;

@@ -19,7 +19,7 @@ interface Member {
   readonly json: Notation;
   /** The rule in words: the member must be … */
   readonly rule: string;
-  /** Whether a text follows the rule. A member that may be empty may be left out, and is then null. */
+  /** Whether a text follows the rule. One that may be empty may be left out: a pet keeps its own, a new one has null. */
   readonly holds: (text: string) => boolean;
 }
 

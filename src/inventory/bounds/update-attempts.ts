@@ -18,7 +18,7 @@ export type UpdateOutcome =
 const ROW_IS_HELD = 'someone else holds the row';
 const PET_IS_HELD = 'Another transaction holds this pet at the moment; nothing was written.';
 
-/** Repeats an update that was surely not applied, until its deadline. Makes an Error of what refuses it. */
+/** Repeats an update that was surely not applied, while that may help and its deadline allows. Makes an Error of what refuses it. */
 export async function retryUntilApplied(
   { mismatchMessage }: Pick<QuantityUpdate, 'mismatchMessage'>,
   deadline: number,

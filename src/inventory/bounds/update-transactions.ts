@@ -107,7 +107,7 @@ export class UpdateTransactions {
     void transaction.catch(() => undefined).finally(() => this.#transactions.delete(transaction));
     try {
       const outcome = await byDeadline(deadline, transaction);
-      // The count is the pool's: the unconfirmed commit may be this one.
+      // Any session of the pool may have counted: then this commit may be the unconfirmed one.
       if (pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
       return outcome;
     } catch (error) {

@@ -60,8 +60,8 @@ export class QuantityUpdates {
   /** Resolves after the commit. */
   async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     let result = await this.#apply(update, deadline);
-    // The first use of the key may have committed after the statement's snapshot: the next statement sees it. Each of the two
-    // outcomes is tried once more, one after the other.
+    // The first use of the key may have committed after the statement's snapshot: the next statement sees it. After a failed
+    // precondition and after no history row, the update is tried once more.
     const isKeyed = update.idempotencyKey !== null;
     if (isKeyed && result.outcome === 'precondition_failed') result = await this.#apply(update, deadline);
     if (result.outcome === 'no_history_row') result = await this.#apply(update, deadline);
