@@ -102,7 +102,7 @@ export class KeyCheck implements OnApplicationShutdown {
     return Promise.race([checked, pause(METRICS_WAIT_MS).then(() => known.key)]).catch(() => known.key);
   }
 
-  /** Whether the database answers, however many requests wait. */
+  /** Resolves if the database answers, however many requests wait. */
   async ping(deadline: number): Promise<void> {
     await this.#batcher.call({ digest: '00'.repeat(32), isUpdate: false }, deadline, true); // no key has this SHA-256
   }

@@ -36,8 +36,6 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
   await client.query(`SET LOCAL statement_timeout = '30min'; ANALYZE incoming (pet_id, lowest)`);
 }
 
-/** A new pet cannot do without these. */
-export const NEVER_NULL = NOT_UPDATED.filter(({ holds }) => !holds(''));
 /** A pet keeps what the file leaves out. */
 const AFTER = STATE.map((member) =>
   NOT_UPDATED.includes(member) ? `coalesce(file.${member.column}, i.${member.column})` : `file.${member.column}`,

@@ -1,8 +1,8 @@
 import type { Client } from 'pg';
 import { Failure } from '../../errors/error-text.js';
-import { itemTagOf } from '../../inventory/stock-item.js';
+import { NOT_UPDATED, itemTagOf } from '../../inventory/stock-item.js';
 import { EXPORTED } from '../export-marks.js';
-import { type Counts, NEVER_NULL, type Rules } from './plan.js';
+import type { Counts, Rules } from './plan.js';
 import { Problems, SHOWN_PROBLEMS } from './problems.js';
 import { waysFrom } from './rounding.js';
 import { MADE, ROUNDED, type StockFile } from './rows.js';
@@ -27,7 +27,9 @@ export async function refuseProblems(client: Client, { problems, unit }: StockFi
   problems.refuse(unit);
 }
 
-/** Whether a pet to add lacks a member that is never null. */
+/** What a new pet cannot do without. */
+const NEVER_NULL = NOT_UPDATED.filter(({ holds }) => !holds(''));
+/** Whether a pet to add lacks one. */
 const IS_INCOMPLETE = NEVER_NULL.map(({ column }) => `${column}_after IS NULL`).join(' OR ');
 const NEEDED = NEVER_NULL.map(({ name }) => name).join(' and ');
 
