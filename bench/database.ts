@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { startPostgres } from '../dev/embedded-postgres.ts';
 import { applyMigrations } from '../src/migrations/migrations.ts';
-import { hasPooler, startPooler } from '../test/support/pooler.ts';
+import { HAS_POOLER, startPooler } from '../test/support/pooler.ts';
 
 /** Keys of the benchmark's own database, which lives as long as the benchmark does. */
 export const keys = {
@@ -57,7 +57,7 @@ export async function startDatabase() {
   await applyMigrations(server.url);
   const own = await openStore(server.url);
   const peer = await openStore(peerUrl.href, readFileSync(peerTables, 'utf8'));
-  const pooler = hasPooler() ? await startPooler(server.url, POOL_SIZE) : undefined;
+  const pooler = HAS_POOLER ? await startPooler(server.url, POOL_SIZE) : undefined;
   return {
     pid: server.pid,
     poolerPid: pooler?.pid,

@@ -8,7 +8,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
 import { projectFolder } from '../dev/build.ts';
-import { hasPooler } from '../test/support/pooler.ts';
+import { HAS_POOLER } from '../test/support/pooler.ts';
 import { benchmark } from './benchmark.ts';
 import { describeMachine } from './machine.ts';
 import { WARM_UP_SECONDS } from './measure.ts';
@@ -54,7 +54,7 @@ async function measureAll({ only, rounds, into }: { only?: string; rounds: strin
     const names = [...scenarios.map(({ name }) => name), WHOLE_READING];
     throw new Error(`no scenario is called like that; there are ${names.join(', ')}`);
   }
-  if (asked.some(({ sides }) => sides.includes('pooled')) && !hasPooler()) {
+  if (asked.some(({ sides }) => sides.includes('pooled')) && !HAS_POOLER) {
     throw new Error('there is no PgBouncer 1.21 or later; install it, or name its program in PGBOUNCER');
   }
 

@@ -46,6 +46,6 @@ async function drain(app: NestExpressApplication, reason: string, exitCode: numb
   const closed = app.close().catch((error: unknown) => log.error({ err: error }, 'closing'));
   await Promise.race([closed, pause(2_000)]);
   log.info(emptied ? 'stopped' : 'stopped with requests unanswered');
-  await log.flush();
+  await log.close();
   process.exit(emptied ? process.exitCode : 1);
 }

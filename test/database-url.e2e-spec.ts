@@ -13,7 +13,7 @@ import { readSettings } from '../src/settings.ts';
 import { EXPORT_FAILED, failed, inventory } from './commands/inventory-command.ts';
 import { createCertificate } from './support/certificate.ts';
 import { createDatabase } from './support/database.ts';
-import { hasPooler, startPooler } from './support/pooler.ts';
+import { HAS_POOLER, startPooler } from './support/pooler.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './support/postgres-server.ts';
 import { ServiceProcess } from './support/service-process.ts';
 import { startService } from './support/service.ts';
@@ -208,7 +208,7 @@ describe('an engine that is not PostgreSQL', () => {
   const unsupported = (version: string) =>
     `the database must be PostgreSQL 15 or newer (docs/deployment.md#which-postgresql), and calls itself ${version}`;
 
-  it.each(hasPooler() ? ['directly', 'behind a pooler'] : ['directly'])('is refused by commands, %s', async (how) => {
+  it.each(HAS_POOLER ? ['directly', 'behind a pooler'] : ['directly'])('is refused by commands, %s', async (how) => {
     const version = 'PostgreSQL 15.12-YB-2025.1.0.0-b168 on x86_64-pc-linux-gnu';
     const own = await databaseThatIs(version);
     const { url } = how === 'directly' ? { url: own } : await startPooler(own, 1);

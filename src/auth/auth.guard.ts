@@ -31,7 +31,7 @@ export class AuthGuard implements CanActivate {
     if (needed === PUBLIC) return true;
     const http = context.switchToHttp();
     const request = inContext(http.getRequest<Request>());
-    const deadline = request.arrivedAt + this.settings.REQUEST_DEADLINE_MS;
+    const deadline = request.startedAt + this.settings.REQUEST_DEADLINE_MS;
     const { scopes, keyId, failure, snapshot } = await this.bearer.authenticate(request, deadline, needed);
     const access: Access = { deadline, keyId, failure, snapshot, isLetIn: false };
     request.access = access;

@@ -218,13 +218,16 @@ describe('Batcher', () => {
     calls.push(batcher.call(2, deadline));
     const outcomes = Promise.allSettled(calls);
     vi.advanceTimersByTime(100);
-    expect(await outcomes).toMatchObject([{ reason: new DeadlinePassed(true) }, { reason: new DeadlinePassed(false) }]);
+    expect(await outcomes).toMatchObject([
+      { reason: new DeadlinePassed({ sent: true }) },
+      { reason: new DeadlinePassed({ sent: false }) },
+    ]);
     await stage.end();
     expect(stage.batches).toEqual([[1], [4]]);
     await stage.end();
     vi.advanceTimersByTime(50);
     expect(vi.getTimerCount()).toBe(0); // it looks at deadlines only while there are calls
-    const late = expect(batcher.call(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(true));
+    const late = expect(batcher.call(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed({ sent: true }));
     await settled();
     vi.advanceTimersByTime(100);
     await late;
@@ -249,7 +252,7 @@ describe('Batcher', () => {
     onTestFinished(() => batchEnds.unsubscribe(note));
     const run = (calls: readonly number[]) => (calls.includes(2) ? Promise.reject(new Error()) : pause(50, calls));
     const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10, name: 'slow' });
-    await expect(batcher.call(0, performance.now())).rejects.toEqual(new DeadlinePassed(false)); // no batch
+    await expect(batcher.call(0, performance.now())).rejects.toEqual(new DeadlinePassed({ sent: false })); // no batch
     await batcher.call(1, NEVER);
     await expect(batcher.call(2, NEVER)).rejects.toThrow();
     const end = { name: 'slow', calls: 1, durationMs: expect.any(Number) as number };
@@ -263,7 +266,7 @@ describe('Batcher', () => {
   it('counts no call as sent while it connects', async () => {
     const open = () => new Promise<void>(() => undefined);
     const batcher = new Batcher(new Stage().run, { maxCalls: 10, maxWaiting: 10, open });
-    await expect(batcher.call(1, performance.now() + 60)).rejects.toEqual(new DeadlinePassed(false));
+    await expect(batcher.call(1, performance.now() + 60)).rejects.toEqual(new DeadlinePassed({ sent: false }));
   });
 
   it('fails all that wait when it cannot connect', async () => {
@@ -277,7 +280,7 @@ describe('Batcher', () => {
   it('sends no call with too little time left, and no empty batch', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, leastTimeLeftMs: 30_000 });
-    await expect(batcher.call(1, performance.now() + 25_000)).rejects.toEqual(new DeadlinePassed(false));
+    await expect(batcher.call(1, performance.now() + 25_000)).rejects.toEqual(new DeadlinePassed({ sent: false }));
     void batcher.call(2, NEVER);
     await settled();
     expect(stage.batches).toEqual([[2]]);
@@ -292,7 +295,7 @@ describe('Batcher', () => {
     const open = () => pause(100);
     const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10, open, leastTimeLeftMs: 30_000 });
     const outcomes = await Promise.allSettled([batcher.call(1, performance.now() + 30_050), batcher.call(2, NEVER)]);
-    expect(outcomes).toMatchObject([{ reason: new DeadlinePassed(false) }, { value: 2 }]);
+    expect(outcomes).toMatchObject([{ reason: new DeadlinePassed({ sent: false }) }, { value: 2 }]);
     expect(run.mock.calls).toEqual([[[2], NEVER]]);
     expect(ends[0]?.durationMs).toBeGreaterThan(90);
   });

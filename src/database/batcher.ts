@@ -157,14 +157,14 @@ export class Batcher<Call, Result> {
     this.#endWait();
     const now = performance.now();
     if (!this.options.endsByDeadline)
-      for (const each of this.#inFlight) if (each.deadline <= now) each.reject(new DeadlinePassed(true));
+      for (const each of this.#inFlight) if (each.deadline <= now) each.reject(new DeadlinePassed({ sent: true }));
     this.#expire(now);
   }
 
   /** Fails pending calls with a deadline of up to this time. */
   #expire(time: number): void {
     if (this.#pending.every((each) => each.deadline > time)) return;
-    for (const each of this.#pending) if (each.deadline <= time) each.reject(new DeadlinePassed(false));
+    for (const each of this.#pending) if (each.deadline <= time) each.reject(new DeadlinePassed({ sent: false }));
     this.#pending = this.#pending.filter((each) => each.deadline > time);
   }
 }

@@ -59,8 +59,8 @@ describe('failureOf tells outcome and words of', () => {
       'not_applied',
       'the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1; check DATABASE_URL',
     ],
-    ['a deadline before the statement was sent', new DeadlinePassed(false), 'not_applied', SILENT],
-    ['a deadline after the statement was sent', new DeadlinePassed(true), 'unknown', SILENT],
+    ['a deadline before the statement was sent', new DeadlinePassed({ sent: false }), 'not_applied', SILENT],
+    ['a deadline after the statement was sent', new DeadlinePassed({ sent: true }), 'unknown', SILENT],
     [
       'a commit that no standby confirmed',
       new UnconfirmedCommit(),
@@ -252,7 +252,9 @@ describe('a failure', () => {
   });
 
   it('that the deadline ended has the message of the failure before it', () => {
-    const ended = Object.assign(new DeadlinePassed(false), { cause: new NotApplied('another session holds the row') });
+    const ended = Object.assign(new DeadlinePassed({ sent: false }), {
+      cause: new NotApplied('another session holds the row'),
+    });
     expect(readFailure(ended)).toMatchObject({ message: 'another session holds the row', cause: ended });
   });
 

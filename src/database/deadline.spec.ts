@@ -41,7 +41,7 @@ describe('retryUntilDeadline', () => {
   });
 
   it('tells what kept the attempts before the one that the deadline ended', async () => {
-    const failures = [new Error('first'), new Error('second'), new DeadlinePassed(false)];
+    const failures = [new Error('first'), new Error('second'), new DeadlinePassed({ sent: false })];
     const attempt = () => Promise.reject(failures.shift() ?? new Error('one too many'));
     const again = (failure: unknown) => !(failure instanceof DeadlinePassed);
     await expect(retryUntilDeadline(performance.now() + 5_000, again, attempt)).rejects.toMatchObject({

@@ -24,7 +24,7 @@ export function leastTimeToSend(deadlineMs: number): number {
 export class DeadlinePassed extends Error {
   readonly sent: boolean;
 
-  constructor(sent: boolean) {
+  constructor({ sent }: { readonly sent: boolean }) {
     super(`deadline passed ${sent ? 'while the statement was under way' : 'before anything was written'}`);
     this.sent = sent;
   }
@@ -33,7 +33,7 @@ export class DeadlinePassed extends Error {
 /** @throws DeadlinePassed; the work itself goes on, and has bounds of its own */
 export async function byDeadline<T>(deadline: number, work: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new DeadlinePassed(true)), Math.max(0, deadline - performance.now()));
+  const timer = setTimeout(() => reject(new DeadlinePassed({ sent: true })), Math.max(0, deadline - performance.now()));
   try {
     return await Promise.race([work, late]);
   } finally {

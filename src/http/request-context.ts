@@ -41,7 +41,7 @@ interface Sent {
 export interface ApiRequest extends Request {
   id: string;
   /** When its turn came, on the clock of `performance.now()`. */
-  arrivedAt: number;
+  startedAt: number;
   /** By `server/`. */
   received?: Received;
   /** By the guard, unless the handler is public or the key could not be checked. */
@@ -57,13 +57,13 @@ export interface GuardedRequest extends ApiRequest {
   access: Access;
 }
 
-/** Gives the request its id and its time of arrival, the first time it is called. */
+/** Gives the request its id and its start, the first time it is called. */
 export function inContext(incoming: IncomingMessage): ApiRequest {
   const request = incoming as ApiRequest;
-  if ((request.arrivedAt as number | undefined) === undefined) {
+  if ((request.startedAt as number | undefined) === undefined) {
     const given = request.headers['x-request-id'];
     request.id = typeof given === 'string' && isSafeName(given) ? given : randomUUID();
-    request.arrivedAt = performance.now();
+    request.startedAt = performance.now();
   }
   return request;
 }

@@ -23,7 +23,7 @@ export class InventoryController {
 
   /**
    * The guard has read the snapshot with the key: a list may be sent again if nothing was committed since it was
-   * made. It goes out as bytes, by `@Res()`, instead of being serialized for each response.
+   * read. It goes out as bytes, by `@Res()`, instead of being serialized for each response.
    */
   @Get()
   @RequireScope('inventory:read')
@@ -48,7 +48,8 @@ export class InventoryController {
     const { tags = null, mismatchMessage } = ifMatch ?? {};
     const author = { changedBy: `key:${access.keyId}`, requestId, reason };
     const update = { petId, quantity, ifMatch: tags, mismatchMessage, idempotencyKey, ...author };
-    const { item, outcome } = await this.inventory.setQuantity(update, access.deadline + bodyMs);
+    const deadline = access.deadline + bodyMs; // the client's own time does not count
+    const { item, outcome } = await this.inventory.setQuantity(update, deadline);
     response.set({ ETag: `"${itemTag(item)}"`, 'Cache-Control': 'no-store' });
     if (outcome === 'replayed') response.set('Idempotent-Replayed', 'true');
     return item;

@@ -27,14 +27,14 @@ export class InventoryService extends Inventory {
     super();
     this.audits = new ListAudits(prisma);
     this.#readings = new StockReadings(settings, prisma, this.counts, async (_requests, onResponse) => {
-      return (await this.#readings.whole(nextPage, onResponse)).list;
+      return (await this.#readings.readWhole(nextPage, onResponse)).list;
     });
     this.#updates = new UpdateTransactions(prisma, settings, this.counts, apply);
   }
 
   async list(request: ListRequest) {
     this.audits.beginIfDue();
-    const list = await this.#readings.next(request);
+    const list = await this.#readings.share(request);
     this.counts.listBytes = list.plain.length;
     return list;
   }
@@ -89,6 +89,7 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
     if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back, or changed the locked row
     throw error;
   });
+  // Spread over the row, what was asked must change nothing.
   const isAsAsked = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, asked);
   return isAsAsked ? { outcome: 'done', item: asked } : { outcome: 'not_as_asked' };
 }

@@ -30,7 +30,7 @@ import type { StockList } from './stock-list.js';
  * - The history has the `reason` of the update, and no other (test: reasons).
  * - `not_found` means that there is no such pet. An update waits for a session that holds or replaces its pet (test: locked-pets).
  * - By its deadline an update resolves or fails (tests: bounds, outcomes). A failure tells whether nothing was written, or whether
- *   that is unknown. The service never repeats an update whose outcome is unknown (test: outcomes).
+ *   that is unknown: the update may then still take effect, and the service never repeats it (test: outcomes).
  *
  * Both:
  * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once (test: bounds).

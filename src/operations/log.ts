@@ -49,11 +49,12 @@ export class Log implements LoggerService {
     this.isEnabled = logger.isLevelEnabled.bind(logger);
   }
 
-  /** Resolves when all lines so far are written, or after a second: nobody may be reading any more. */
-  async flush(): Promise<void> {
+  /** Ends the log when all lines so far are written, or after a second: nobody may be reading any more. */
+  async close(): Promise<void> {
     const flushed = () => new Promise((resolve) => this.#output.flush(resolve));
     // The first flush may leave a last part to the second.
     await Promise.race([flushed().then(flushed), pause(1_000)]);
+    this.#output.destroy();
   }
 }
 

@@ -42,7 +42,7 @@ export class RequestLog {
     const status = response.headersSent ? response.statusCode : 499; // the connection broke before; nginx writes it so
     // One route for all unknown paths: clients must not create series.
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? 'unmatched');
-    const durationMs = performance.now() - request.arrivedAt;
+    const durationMs = performance.now() - request.startedAt;
     this.metrics.requestEnded(request, route, status, durationMs / 1_000, failure?.code);
 
     const level = levelOf(status, route);

@@ -110,13 +110,15 @@ describe('inventory', () => {
       [silentUrl, /^error: the database did not answer in time; .+\n$/],
       [nobody.href, /^error: .*nobody.*\n$/],
     ];
-    const runBoth = ([url]: (typeof cases)[number]) =>
-      Promise.all(['keys list', 'export', 'migrate'].map((line) => run(`inventory ${line}`, url)));
-    const outcomes = await Promise.all(cases.map(runBoth));
-    const expected = cases.map(([, message]) =>
-      ['', EXPORT_FAILED, ''].map((stdout) => ({ code: 1, stdout, stderr: expect.stringMatching(message) as string })),
-    );
-    expect(outcomes).toEqual(expected);
-    expect(JSON.stringify(outcomes)).not.toContain('hunter2');
+    for (const [line, stdout] of [
+      ['keys list', ''],
+      ['export', EXPORT_FAILED],
+      ['migrate', ''],
+    ] as const) {
+      const outcomes = await Promise.all(cases.map(([url]) => run(`inventory ${line}`, url)));
+      const stderr = cases.map(([, message]) => expect.stringMatching(message) as string);
+      expect(outcomes).toEqual(stderr.map((told) => ({ code: 1, stdout, stderr: told })));
+      expect(JSON.stringify(outcomes)).not.toContain('hunter2');
+    }
   });
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hasPooler, startPooler } from '../support/pooler.ts';
+import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { BIG, csv, edited, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
 import { IMPORT_CSV, inventory } from './inventory-command.ts';
 
@@ -117,7 +117,7 @@ describe('a file of export --editable', () => {
     );
   });
 
-  it.skipIf(!hasPooler())('is exported and imported behind a pooler', async () => {
+  it.skipIf(!HAS_POOLER)('is exported and imported behind a pooler', async () => {
     const { url } = await startPooler(store.url, 1);
     const exported = await inventory(url, ['export', '--editable', '--end-mark']);
     expect(exported.stderr).toBe('');

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { applyMigrations } from '../../src/migrations/migrations.ts';
 import type { Database } from '../support/database.ts';
-import { hasPooler, startPooler } from '../support/pooler.ts';
+import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { startFaultyPostgres, startReplicated } from '../support/postgres-server.ts';
 import { CSV_HEADER, EXPORT_FAILED, failed, inventory, outcomeOf, startInventory } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
@@ -59,7 +59,8 @@ describe('inventory export --at', () => {
     await store.sql(`UPDATE inventory_item SET pet_id = 2 WHERE pet_id = 1`);
     await store.sql(`TRUNCATE inventory_item`);
     const other = '-9223372036854775808,6,sold\n';
-    const stocks = await Promise.all(Array.from({ length: 11 }, (_, id) => stockAt(String(id))));
+    const stocks: string[] = [];
+    for (let id = 0; id <= 10; id++) stocks.push(await stockAt(String(id)));
     expect(stocks).toEqual([
       '',
       '1,5,available\n',
@@ -298,7 +299,7 @@ describe('inventory export --at', () => {
     });
   });
 
-  it.runIf(hasPooler())('works behind PgBouncer', async () => {
+  it.runIf(HAS_POOLER)('works behind PgBouncer', async () => {
     await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); UPDATE inventory_item SET quantity = 2`);
     const pooler = await startPooler(store.url, 2);
     expect(await inventory(pooler.url, ['export', '--at', '1'])).toMatchObject({ stdout: `${CSV_HEADER}1,1,sold\n` });

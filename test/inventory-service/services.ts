@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { afterAll, describe, expect } from 'vitest';
 import { type Database, createDatabase } from '../support/database.ts';
-import { hasPooler, startPooler } from '../support/pooler.ts';
+import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { type ServiceOptions, type TestService, startService } from '../support/service.ts';
 
 interface Options extends ServiceOptions {
@@ -41,8 +41,8 @@ async function startKind({ FAST, isPooled }: Kind, { behind, ...options }: Optio
 }
 
 /** Runs the tests for each service of the contract (`src/inventory/inventory.ts`), each directly and behind PgBouncer. */
-export function eachService(promises: (kind: ServiceKind) => void): void {
-  for (const kind of KINDS) {
+export function eachService(promises: (kind: ServiceKind) => void, kinds: readonly Kind[] = KINDS): void {
+  for (const kind of kinds) {
     const { name, isPooled } = kind;
     const started: TestService[] = [];
     const start = async (options?: Options) => {
@@ -50,7 +50,7 @@ export function eachService(promises: (kind: ServiceKind) => void): void {
       started.push(service);
       return service;
     };
-    describe.skipIf(isPooled && !hasPooler())(name, () => {
+    describe.skipIf(isPooled && !HAS_POOLER)(name, () => {
       promises({ isPooled, start });
       // The end of the file is too late: PostgreSQL has connections for some of the kinds at a time.
       afterAll(() => Promise.all(started.map((service) => service.stop())));
@@ -58,13 +58,24 @@ export function eachService(promises: (kind: ServiceKind) => void): void {
   }
 }
 
+/** As {@link eachService}, for slow tests: behind PgBouncer, or directly where there is none. */
+export function eachServiceOnce(promises: (kind: ServiceKind) => void): void {
+  eachService(
+    promises,
+    KINDS.filter(({ isPooled }) => isPooled === HAS_POOLER),
+  );
+}
+
 export type NamedService = TestService & { readonly name: string };
 
-/** Starts all of them on one database, with one key: for tests that take too long to run for each. */
+/**
+ * Starts them on one database, with one key: for tests that take too long to run for each. The plain service keeps nothing of a list, so
+ * it is not started a second time behind PgBouncer.
+ */
 export async function startEveryService(options: Options & { readonly databaseUrl: string }): Promise<NamedService[]> {
   const services: NamedService[] = [];
   for (const kind of KINDS) {
-    if (kind.isPooled && !hasPooler()) continue;
+    if (kind.isPooled && (kind.FAST === 'off' || !HAS_POOLER)) continue;
     const key = services[0]?.key;
     const service = await startKind(kind, key === undefined ? options : { key, ...options });
     services.push({ ...service, name: kind.name });

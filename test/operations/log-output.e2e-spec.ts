@@ -46,7 +46,7 @@ describe('the log', () => {
       for (let n = 0; n < 20; n++) log.info('x'.repeat(2 ** 20 - 1_000));
       setTimeout(() => console.error('waits'), 800);
       setTimeout(() => console.error('waits too long'), 1_500);
-      await log.flush();
+      await log.close();
       console.error(log.dropped);
       process.exit();`;
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'pipe'] });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { buildIfStale } from '../../dev/build.ts';
 import { createDatabaseOn } from './database.ts';
-import { hasPooler } from './pooler.ts';
+import { HAS_POOLER } from './pooler.ts';
 import { startStore } from './postgres-server.ts';
 
 declare module 'vitest' {
@@ -38,7 +38,7 @@ export default async function prepareRun({ provide }: TestProject): Promise<() =
   const version = String(shown?.['server_version']);
   if (!version.startsWith(wantedVersion)) throw new Error(`${server.kind} is ${version}, not ${wantedVersion}`);
   console.log(`Tests run on ${server.kind}, ${version}.`);
-  if (!hasPooler())
+  if (!HAS_POOLER)
     console.log('Left out: tests behind PgBouncer. Install 1.21 or later, or name its command in PGBOUNCER.');
   provide('postgresUrl', server.url);
   provide('postgresMajor', Number.parseInt(version));

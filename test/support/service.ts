@@ -5,6 +5,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { expect, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { Inventory } from '../../src/inventory/inventory.ts';
+import { Log } from '../../src/operations/log.ts';
 import { readSettings, type SettingName } from '../../src/settings.ts';
 import { LIMITS, type Limits } from '../../src/server/limits.ts';
 import { watchContract } from './contract.ts';
@@ -76,6 +77,7 @@ export async function startService(options: ServiceOptions = {}) {
   async function stopOnce(): Promise<void> {
     server.closeAllConnections();
     await app.close();
+    await app.get(Log).close();
     await client.end();
     if (databaseUrl === undefined) await database.drop();
     if (breaches.length > 0) throw new Error(`not as openapi.json says:\n${breaches.join('\n')}`);

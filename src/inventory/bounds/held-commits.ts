@@ -31,7 +31,9 @@ export class HeldCommits {
    * @param query runs a statement in any session of the service
    * @throws Error when there may be no more
    */
-  async left(query: (sql: string, givenUpAfterMs: number) => Promise<readonly { held: number }[]>): Promise<number> {
+  async placesLeft(
+    query: (sql: string, givenUpAfterMs: number) => Promise<readonly { held: number }[]>,
+  ): Promise<number> {
     const [{ held } = { held: 0 }] = await query(HELD, this.#givenUpAfterMs);
     this.counts.heldCommits = held;
     if (held >= STOP_AT_HELD_COMMITS)

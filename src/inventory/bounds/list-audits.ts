@@ -33,7 +33,7 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> implements Inv
   everyMs = 3_600_000;
   againMs = 300_000;
   /** As of the last audit. */
-  isIndexShort = false;
+  indexLacksPets = false;
   #isUnderWay = false;
   #endedAt = Date.now();
   #isDueAgain = true;
@@ -65,7 +65,7 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> implements Inv
     this.#isUnderWay = false;
     this.#endedAt = Date.now();
     this.#isDueAgain = end?.result !== 'equal' && end?.result !== 'different';
-    if (end?.result !== 'none') this.isIndexShort = end?.result === 'index';
+    if (end?.result !== 'none') this.indexLacksPets = end?.result === 'index';
     if (end) this.emit('end', end);
   }
 }

@@ -57,15 +57,15 @@ export class StockReadings {
     private readonly counts: InventoryCounts,
     private readonly read: (requests: readonly ListRequest[], onResponse: OnResponse) => Promise<StockList>,
   ) {
-    this.#batcher = new Batcher((requests) => this.#share(requests), {
+    this.#batcher = new Batcher((requests) => this.#readFor(requests), {
       name: 'list',
       maxCalls: settings.MAX_WAITING_REQUESTS,
       maxWaiting: settings.MAX_WAITING_REQUESTS,
     });
   }
 
-  /** A reading that fails is tried again while the request's deadline allows. @throws NotApplied */
-  async next(request: ListRequest): Promise<StockList> {
+  /** Shares the next reading. One that fails is tried again while the request's deadline allows. @throws NotApplied */
+  async share(request: ListRequest): Promise<StockList> {
     const longest = performance.now() + LONGEST_READING_MS;
     const call = () => this.#batcher.call(request, longest);
     try {
@@ -75,7 +75,7 @@ export class StockReadings {
     }
   }
 
-  async #share(requests: readonly ListRequest[]): Promise<StockList[]> {
+  async #readFor(requests: readonly ListRequest[]): Promise<StockList[]> {
     const leftMs = Math.min(...requests.map(({ deadline }) => deadline)) - performance.now();
     // A million pets take their time to read, but a database that is down or frozen may not.
     const { promise: silence, reject } = Promise.withResolvers<never>();
@@ -94,7 +94,7 @@ export class StockReadings {
    * The whole stock of one moment, page by page, and the first page. Pieces that equal those of the list before are shared with it,
    * so that readers of both do not hold them twice.
    */
-  async whole<Read extends Page>(
+  async readWhole<Read extends Page>(
     nextPage: NextPage<Read>,
     onResponse: OnResponse,
     isLocked = true,
@@ -111,7 +111,7 @@ export class StockReadings {
       if (isLocked && failureOf(error).code === WRONG_OBJECT_TYPE) return undefined;
       throw error;
     });
-    if (!read) return this.whole(nextPage, onResponse, false); // PostgreSQL does not lock a foreign table
+    if (!read) return this.readWhole(nextPage, onResponse, false); // PostgreSQL does not lock a foreign table
     this.counts.readings++;
     return { list: new StockList(read.pieces).sharedWith(last), firstPage: read.firstPage };
   }

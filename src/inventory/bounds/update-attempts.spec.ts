@@ -20,7 +20,7 @@ describe('retryUntilApplied', () => {
   it.each([
     ['too many others wait before it', new TooManyWaiting(), NotApplied],
     ['the program is at fault', new TypeError('no such method'), TypeError],
-    ['its outcome is unknown', new DeadlinePassed(true), OutcomeUnknown],
+    ['its outcome is unknown', new DeadlinePassed({ sent: true }), OutcomeUnknown],
   ])('does not try again when %s', async (_, failure, thrown) => {
     const attempt = vi.fn<() => Promise<UpdateOutcome>>().mockRejectedValue(failure);
     await expect(retryUntilApplied({}, inTime(), attempt)).rejects.toBeInstanceOf(thrown);

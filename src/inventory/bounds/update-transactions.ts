@@ -79,7 +79,7 @@ export class UpdateTransactions {
     try {
       const query = (sql: string, givenUpAfterMs: number) =>
         this.prisma.$queryRawUnsafe<{ held: number }[]>(sql, givenUpAfterMs);
-      this.#heldCommitsLeft = await this.#heldCommits.left(query);
+      this.#heldCommitsLeft = await this.#heldCommits.placesLeft(query);
     } catch (error) {
       throw new NotApplied('no session could be used; nothing was sent', { cause: error });
     }
@@ -97,7 +97,7 @@ export class UpdateTransactions {
         await this.#set(tx);
         const applied = await this.apply(tx, update);
         if (applied.outcome === 'not_as_asked') throw new RefusedValue(NOT_AS_ASKED);
-        if (isGivenUp) throw new DeadlinePassed(true); // and so it is rolled back
+        if (isGivenUp) throw new DeadlinePassed({ sent: true }); // and so it is rolled back
         isCommitting = true;
         return applied;
       },
@@ -113,12 +113,12 @@ export class UpdateTransactions {
     } catch (error) {
       isGivenUp = true;
       if (isCommitting || failureOf(error).outcome !== 'unknown') throw error;
-      if (error instanceof DeadlinePassed) throw new DeadlinePassed(false);
+      if (error instanceof DeadlinePassed) throw new DeadlinePassed({ sent: false });
       throw new NotApplied('the transaction ended before its commit', { cause: error });
     }
   }
 
-  /** The settings of the transaction. The table's trigger writes no history row, because `apply` writes it with key and request. */
+  /** The settings of the transaction, those of `fast/update-statement.ts`. The table's trigger writes no history row, because `apply` writes it with key and request. */
   async #set(tx: Prisma.TransactionClient): Promise<void> {
     await tx.$queryRaw`
       SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),

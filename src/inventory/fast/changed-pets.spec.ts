@@ -2,7 +2,7 @@ import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Database } from '../../../test/support/database.js';
 import { expectExact, refill } from '../../../test/support/exact-lists.js';
-import { hasPooler, startPooler } from '../../../test/support/pooler.js';
+import { HAS_POOLER, startPooler } from '../../../test/support/pooler.js';
 import { type FaultyPostgres, startFaultyPostgres } from '../../../test/support/postgres-server.js';
 import { type TestService, startService } from '../../../test/support/service.js';
 import { applyMigrations } from '../../migrations/migrations.js';
@@ -135,7 +135,7 @@ describe('the list is patched', () => {
   });
 });
 
-describe.each(['', ...(hasPooler() ? [' behind a pooler'] : [])])('services%s that share a database', (pooled) => {
+describe.each(['', ...(HAS_POOLER ? [' behind a pooler'] : [])])('services%s that share a database', (pooled) => {
   let url: string;
   let services: TestService[];
 

@@ -60,7 +60,10 @@ const CONDITIONS = 'SELECT pg_current_snapshot()::text AS transactions, stock_wi
 
 interface Reading {
   readonly transactions: string;
-  /** Null while the history may miss changes. If two readings have equal ones, the history has every change between them. */
+  /**
+   * The server's life and the state of both tables, their columns, indexes and triggers, as text; null while it may miss changes. If two readings
+   * have equal ones, the history has every change between them.
+   */
   readonly witness: string | null;
 }
 
@@ -100,7 +103,7 @@ export class ListCache {
   /** The list of the request's snapshot, or a later one. */
   at(request: ListRequest): StockList | Promise<StockList> {
     const kept = this.#keptAt(request.snapshot);
-    if (!kept) return this.#readings.next(request);
+    if (!kept) return this.#readings.share(request);
     this.counts.reuses++;
     return kept;
   }
@@ -121,7 +124,7 @@ export class ListCache {
   async #read(life: string | null, onResponse: OnResponse): Promise<StockList> {
     const kept = this.#kept;
     const at = Date.now();
-    if (!kept || life === null || this.audits.isIndexShort || at - kept.at > MOST_AGE_MS)
+    if (!kept || life === null || this.audits.indexLacksPets || at - kept.at > MOST_AGE_MS)
       return this.#readWhole(life, onResponse);
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
@@ -139,10 +142,10 @@ export class ListCache {
 
   async #readWhole(life: string | null, onResponse: OnResponse): Promise<StockList> {
     const at = Date.now();
-    const { isIndexShort } = this.audits;
-    const nextPage = isIndexShort ? pagesWithoutIndex(life) : pagesByIndex(life);
-    const { list, firstPage } = await this.#readings.whole(nextPage, onResponse);
-    if (this.audits.isIndexShort && !isIndexShort) return this.#readWhole(life, onResponse);
+    const { indexLacksPets } = this.audits;
+    const nextPage = indexLacksPets ? pagesWithoutIndex(life) : pagesByIndex(life);
+    const { list, firstPage } = await this.#readings.readWhole(nextPage, onResponse);
+    if (this.audits.indexLacksPets && !indexLacksPets) return this.#readWhole(life, onResponse);
     const { transactions, witness } = firstPage; // a REINDEX during the reading changes the witness of later pages
     this.#kept =
       life === null || witness === null ? undefined : { list, lifeNames: new Set([life]), transactions, witness, at };

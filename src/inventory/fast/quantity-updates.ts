@@ -48,8 +48,8 @@ export class QuantityUpdates {
       open: () => this.#connection.open(),
       leastTimeLeftMs: this.#leastTimeMs,
       arriving: updatesBeingChecked,
-      // The updates of one pet form a chain: each starts from the quantity of the one before. An update with a condition or a key
-      // might not take place, so it has no other update of its pet beside it.
+      // The updates of one pet form a chain: each starts from the quantity of the one before. An update with If-Match or an
+      // Idempotency-Key might not take place, so it has no other update of its pet beside it.
       order: ({ petId, ifMatch, idempotencyKey }) => ({
         key: petId,
         exclusive: ifMatch !== null || idempotencyKey !== null,
@@ -84,13 +84,15 @@ export class QuantityUpdates {
 
   /** Looks at the database's clock. No session is opened while commits are held. */
   async #prepare(client: ClientBase): Promise<void> {
-    await this.#heldCommits.left(async (sql, ...values) => (await client.query<{ held: number }>(sql, values)).rows);
+    await this.#heldCommits.placesLeft(
+      async (sql, ...values) => (await client.query<{ held: number }>(sql, values)).rows,
+    );
     const { rows } = await client.query<{ now: string }>(CLOCK);
     this.#clockAheadMs = Number(rows[0]?.now) - performance.now();
   }
 
   /**
-   * A value that a rule of the database refuses fails the whole statement, which is then surely rolled back. So the updates
+   * A value that a constraint or a trigger refuses fails the whole statement, which is then surely rolled back. So the updates
    * are sent again in halves, until it fails alone.
    */
   async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdatedRow | FailedCall)[]> {
@@ -100,8 +102,8 @@ export class QuantityUpdates {
       const lone = loneStatement(updates, ...bounds);
       if (lone) {
         const rows = await this.#connection.run<UpdatedRow>(lone);
-        if (rows.length > 0) return rows;
-        if (performance.now() + this.#leastTimeMs > deadline) throw new DeadlinePassed(false);
+        if (rows.length > 0) return rows; // else nothing was written, and the full statement tells why
+        if (performance.now() + this.#leastTimeMs > deadline) throw new DeadlinePassed({ sent: false });
       }
       return await this.#connection.run(updateStatement(updates, ...bounds));
     } catch (error) {

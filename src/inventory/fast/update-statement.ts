@@ -17,7 +17,10 @@ export type UpdatedRow = readonly [
 
 const notUpdated = (form: string) => stateList(form, NOT_UPDATED);
 
-/** What the transaction sets for itself. `transaction_timeout` is new in PostgreSQL 17. */
+/**
+ * What the transaction sets for itself. With `client_min_messages = error`, PostgreSQL would not tell that no standby has confirmed the
+ * commit. `transaction_timeout` is new in PostgreSQL 17.
+ */
 const SET_FOR_TRANSACTION = `
            set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
            CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
