@@ -63,7 +63,7 @@ it('docs/architecture.md names the files of each rule, and tests that exist', ()
     const [files = '', tests = ''] = rule.replace(/^- \*\*.+?\*\*: /, '').split('; ');
     const named = (list: string, folder: string) => all(list, /`([^`]+)`/g).map((path) => join(folder, path));
     const elsewhere = (path: string) =>
-      path.replace(/^(?:src|test)\/(prisma|faults)/, '$1').replace(/^test\/(.+\.spec)/, 'src/$1');
+      path.replace(/^(?:src|test)\/(prisma|faults|deploy)/, '$1').replace(/^test\/(.+\.spec)/, 'src/$1');
     const paths = [...named(files, 'src'), ...named(tests, 'test')];
     return paths.filter((path) => globSync([path, elsewhere(path)]).length === 0);
   });

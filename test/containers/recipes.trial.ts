@@ -126,7 +126,7 @@ describe('with compose', { timeout: 240_000 }, () => {
     await bash(`docker compose exec -T postgres psql -U inventory -d inventory -c '${burn}'`);
     await setQuantity(4710);
     const before = await stock();
-    await bash(recipe('operations.md', 'Back up to this machine'));
+    await bash(recipe('deployment.md', 'Back up to this machine'));
     await restoredAfter(before, () => setQuantity(4711));
     await restoredAfter(before, () => bash('docker compose down --volumes --timeout 5 && docker compose up --detach'));
   });
@@ -145,7 +145,7 @@ describe('with compose', { timeout: 240_000 }, () => {
     const before = await stock();
     appendFileSync(join(parent, 'origin/src/main.ts'), "\nprocess.stdout.write('the new version\\n');\n");
     await bash(commit('second'), join(parent, 'origin'));
-    await bash(recipe('operations.md', 'Take in a new version'));
+    await bash(recipe('deployment.md', 'Take in a new version'));
     await becomesReady(`${url}/health/ready`);
     expect(await bash('docker compose logs --no-color inventory')).toContain('the new version');
     expect(await stock()).toBe(before);

@@ -104,7 +104,7 @@ describe.concurrent('a connection', () => {
 
 describe('connections', () => {
   it('beyond the maximum are closed on arrival while all others have shown a good key', async () => {
-    expect(LIMITS).toMatchObject({ connections: 2_500, stalledMs: 30_000 }); // docs/operations.md
+    expect(LIMITS).toMatchObject({ connections: 2_500, stalledMs: 30_000 }); // docs/scaling.md
     expect(LIMITS).toMatchObject({ headMs: 5_000, requestMs: 10_000 });
     const own = await startService({ limits: { connections: 2 } });
     const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];

@@ -34,7 +34,7 @@ export async function startPooler(databaseUrl: string, poolSize: number) {
     `* = ${server} pool_size=${poolSize}`,
     '[pgbouncer]',
     `listen_addr = 127.0.0.1\nlisten_port = ${own}\nunix_socket_dir =\nauth_type = any`,
-    'pool_mode = transaction\nmax_prepared_statements = 100',
+    'pool_mode = transaction\nmax_prepared_statements = 100\nserver_login_retry = 1',
   ];
   writeFileSync(`${folder}/pgbouncer.ini`, lines.join('\n'));
   const account = serverAccount && { uid: serverAccount.uid, gid: serverAccount.gid };
