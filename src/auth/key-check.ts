@@ -84,8 +84,8 @@ export class KeyCheck implements OnApplicationShutdown {
     );
   }
 
-  /** The oldest unfinished key check of an update; undefined if there is none. */
-  updatesBeingChecked(): Promise<CheckedKey> | undefined {
+  /** Settles with the oldest unfinished key check of an update; undefined if there is none. */
+  nextUpdateArrives(): Promise<CheckedKey> | undefined {
     return this.#batcher.first(({ isUpdate }) => isUpdate);
   }
 

@@ -19,7 +19,7 @@ import { ListResponses } from './list-responses.js';
       inject: [PrismaService, Settings, KeyCheck],
       useFactory: (prisma: PrismaService, settings: Settings, keyCheck: KeyCheck) =>
         settings.FAST === 'on'
-          ? new FastInventoryService(prisma, settings, () => keyCheck.updatesBeingChecked())
+          ? new FastInventoryService(prisma, settings, () => keyCheck.nextUpdateArrives())
           : new InventoryService(prisma, settings),
     },
   ],

@@ -69,8 +69,9 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
   // No wait for a locked pet, because it would hold a connection: the update is tried again.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
     SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
+  // From here on, the first use of the key may have committed since it was looked for.
   if (!item) {
-    // Read without a lock, a pet that another transaction replaces is there, the old one or the new one.
+    // Read without a lock, a pet that another transaction replaces is there: the old one or the new one.
     const isThere = await tx.inventoryItem.findUnique({ where: { petId } });
     return (await firstUse(tx, update)) ?? { outcome: isThere ? 'busy' : 'absent' };
   }
@@ -89,7 +90,7 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
     if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back, or changed the locked row
     throw error;
   });
-  // Spread over the row, what was asked must change nothing.
+  // With what was asked spread over it, the row stays as it is.
   const isAsAsked = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, asked);
   return isAsAsked ? { outcome: 'done', item: asked } : { outcome: 'not_as_asked' };
 }

@@ -14,9 +14,9 @@ import type { StockList } from './stock-list.js';
  *   slow-networks, standbys), and after a crash, too (tests: crashes, replaced-databases).
  * - Equal lists have the same tags in every process (tests: list-tags, list-changes). In one process they share memory. At most
  *   one reading of the stock runs: requests that come during it share the next one (test: lists).
- * - A list fails if the database does not begin to respond by the request's deadline; a reading always gets 400 ms for that (tests:
+ * - A list fails if the database does not begin to respond by the request's deadline, or within 400 ms if that is later (tests:
  *   locked-tables, slow-networks). Waiting for a reading and the reading itself end within 25 s (test: long-lists).
- * - The index and the kept list are audited beside the lists: once five minutes after the start, then hourly (test: list-audits).
+ * - The index, and the kept list if there is one, are audited beside the lists: once five minutes after the start, then hourly (test: list-audits).
  *
  * Updates:
  * - An update that resolves is committed and durable (test: crashes). Every list that is requested later shows it, or a later
@@ -34,8 +34,8 @@ import type { StockList } from './stock-list.js';
  *
  * Both:
  * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once (test: bounds).
- * - While the synchronous standby is lost, at most five commits of a process wait for it: with four, no further update is sent.
- *   Lists never wait for it. The metrics tell how many commits wait (test: lost-standby).
+ * - While the synchronous standby is lost, at most five commits of a process wait for it: from four on, no update is sent, but one may
+ *   be under way. Lists never wait for it. The metrics tell how many commits wait (test: lost-standby).
  */
 export abstract class Inventory {
   abstract readonly counts: InventoryCounts;

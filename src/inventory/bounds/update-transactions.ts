@@ -23,10 +23,10 @@ export class UpdateTransactions {
   readonly #batcher: Batcher<QuantityUpdate, UpdateOutcome>;
   readonly #heldCommits: HeldCommits;
   readonly #timeoutMs: number;
-  /** True at the start, and after a commit whose outcome is unknown. */
+  /** True after a commit whose outcome is unknown, and at the start: another process may have left some. */
   #mayHaveHeldCommits = true;
   /** How many updates the next batch may have, so that few commits wait for a lost standby. */
-  #heldCommitsLeft = STOP_AT_HELD_COMMITS;
+  #mayCommit = STOP_AT_HELD_COMMITS;
   /** Transactions that have not ended. Between two batches, only given-up ones are left. */
   readonly #transactions = new Set<Promise<unknown>>();
 
@@ -57,8 +57,8 @@ export class UpdateTransactions {
 
   /** Each in a transaction of its own, all at the same time. */
   async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdateOutcome | FailedCall)[]> {
-    const most = this.#heldCommitsLeft;
-    this.#heldCommitsLeft = STOP_AT_HELD_COMMITS;
+    const most = this.#mayCommit;
+    this.#mayCommit = STOP_AT_HELD_COMMITS;
     return Promise.all(
       updates.map(async (update, at) => {
         if (at >= most)
@@ -79,7 +79,7 @@ export class UpdateTransactions {
     try {
       const query = (sql: string, givenUpAfterMs: number) =>
         this.prisma.$queryRawUnsafe<{ held: number }[]>(sql, givenUpAfterMs);
-      this.#heldCommitsLeft = await this.#heldCommits.placesLeft(query);
+      this.#mayCommit = await this.#heldCommits.placesLeft(query);
     } catch (error) {
       throw new NotApplied('no session could be used; nothing was sent', { cause: error });
     }
@@ -97,7 +97,7 @@ export class UpdateTransactions {
         await this.#set(tx);
         const applied = await this.apply(tx, update);
         if (applied.outcome === 'not_as_asked') throw new RefusedValue(NOT_AS_ASKED);
-        if (isGivenUp) throw new DeadlinePassed({ sent: true }); // and so it is rolled back
+        if (isGivenUp) throw new DeadlinePassed({ sent: false }); // rolls it back; nobody waits for it any more
         isCommitting = true;
         return applied;
       },
@@ -113,12 +113,16 @@ export class UpdateTransactions {
     } catch (error) {
       isGivenUp = true;
       if (isCommitting || failureOf(error).outcome !== 'unknown') throw error;
+      // Without its commit, nothing of the transaction stays.
       if (error instanceof DeadlinePassed) throw new DeadlinePassed({ sent: false });
       throw new NotApplied('the transaction ended before its commit', { cause: error });
     }
   }
 
-  /** The settings of the transaction, those of `fast/update-statement.ts`. The table's trigger writes no history row, because `apply` writes it with key and request. */
+  /**
+   * The settings of the transaction; `fast/update-statement.ts` gives the reasons. With `inventory.recorded_in`, the table's trigger writes no
+   * history row: `apply` writes it with key and request.
+   */
   async #set(tx: Prisma.TransactionClient): Promise<void> {
     await tx.$queryRaw`
       SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),

@@ -16,16 +16,16 @@ export class FastInventoryService extends Inventory implements OnApplicationShut
   readonly #lists: ListCache;
   readonly #updates: QuantityUpdates;
 
-  constructor(prisma: PrismaService, settings: Settings, updatesBeingChecked?: () => Promise<unknown> | undefined) {
+  constructor(prisma: PrismaService, settings: Settings, nextUpdateArrives?: () => Promise<unknown> | undefined) {
     super();
     this.audits = new ListAudits(prisma, () => this.#lists.comparison());
     this.#lists = new ListCache(settings, prisma, this.counts, this.audits);
-    this.#updates = new QuantityUpdates(settings, this.counts, updatesBeingChecked);
+    this.#updates = new QuantityUpdates(settings, this.counts, nextUpdateArrives);
   }
 
   async list(request: ListRequest): Promise<StockList> {
     this.audits.beginIfDue();
-    const list = await this.#lists.at(request);
+    const list = await this.#lists.listAt(request);
     this.counts.listBytes = list.plain.length;
     return list;
   }

@@ -101,7 +101,7 @@ export class ListCache {
   }
 
   /** The list of the request's snapshot, or a later one. */
-  at(request: ListRequest): StockList | Promise<StockList> {
+  listAt(request: ListRequest): StockList | Promise<StockList> {
     const kept = this.#keptAt(request.snapshot);
     if (!kept) return this.#readings.share(request);
     this.counts.reuses++;

@@ -31,11 +31,11 @@ export class QuantityUpdates {
   /** How far the database's clock was ahead of `performance.now()` when the session began. */
   #clockAheadMs = 0;
 
-  /** @param updatesBeingChecked resolves when the updates whose keys are being checked have arrived; undefined if there are none */
+  /** @param nextUpdateArrives settles when the key of the next update has been checked; undefined if no update is on its way */
   constructor(
     settings: Settings,
     counts: InventoryCounts,
-    updatesBeingChecked: () => Promise<unknown> | undefined = () => undefined,
+    nextUpdateArrives: () => Promise<unknown> | undefined = () => undefined,
   ) {
     this.#heldCommits = new HeldCommits(settings, counts);
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
@@ -47,7 +47,7 @@ export class QuantityUpdates {
       maxWaiting: settings.MAX_WAITING_REQUESTS,
       open: () => this.#connection.open(),
       leastTimeLeftMs: this.#leastTimeMs,
-      arriving: updatesBeingChecked,
+      arriving: nextUpdateArrives,
       // The updates of one pet form a chain: each starts from the quantity of the one before. An update with If-Match or an
       // Idempotency-Key might not take place, so it has no other update of its pet beside it.
       order: ({ petId, ifMatch, idempotencyKey }) => ({
@@ -60,8 +60,8 @@ export class QuantityUpdates {
   /** Resolves after the commit. */
   async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     let result = await this.#apply(update, deadline);
-    // The first use of the key may have committed after the statement's snapshot: the next statement sees it. After a failed
-    // precondition and after no history row, the update is tried once more.
+    // The first use of the key may have committed after the statement's snapshot, and have changed the pet or taken the key: the next
+    // statement sees it.
     const isKeyed = update.idempotencyKey !== null;
     if (isKeyed && result.outcome === 'precondition_failed') result = await this.#apply(update, deadline);
     if (result.outcome === 'no_history_row') result = await this.#apply(update, deadline);
