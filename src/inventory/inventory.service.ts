@@ -105,7 +105,7 @@ async function firstUse(
   if (!first?.statusAfter) return undefined;
   const isSame = first.petId === petId && first.quantityAfter === quantity;
   if (!isSame || !sameBytes(first.ifMatchSha256, sha256Of(ifMatch))) return { outcome: 'key_reused' };
-  // The commit waits for a standby, as the commit of the first use did.
+  // With something to write, the commit waits for a standby, as the commit of the first use did.
   await tx.$executeRaw`SELECT pg_logical_emit_message(true, 'inventory', 'replay')`;
   return { outcome: 'replayed', item: { petId, quantity, status: first.statusAfter } };
 }

@@ -54,6 +54,12 @@ describe('CORS_ORIGINS', () => {
     expect(await ask(service, '/v1/inventory', another)).toHaveProperty('access-control-allow-origin', another);
   });
 
+  it('lets no page read the refusal of a malformed head', async () => {
+    const refusal = await ask(service, `/v1/${'x'.repeat(3_000)}`, SHOP);
+    expect(refusal).toMatchObject({ status: 414 });
+    expect(refusal).not.toHaveProperty('access-control-allow-origin');
+  });
+
   it('lets no page of another origin read anything, and no page at all when it is empty', async () => {
     for (const init of [{}, PREFLIGHT]) {
       const toOther = await ask(service, '/v1/inventory', 'https://other.example', init);

@@ -2,7 +2,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock-limits.ts';
 import { updated, whole } from '../support/answers.ts';
 import type { TestService } from '../support/service.ts';
-import { itemText } from '../support/stock.ts';
+import { itemText, listText } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { UPDATE_KINDS, changesOf, setQuantity, stockOf } from '../support/updates.ts';
 import { eachService } from './services.ts';
@@ -99,21 +99,28 @@ eachService(({ isPooled, start }) => {
       await Promise.all(pets.map(write));
     });
 
-    it.each(UPDATE_KINDS)('%s comes before what a trigger changes after it in the history', async (_, members) => {
-      await service.stock([1, 1]);
-      await service.sql(`CREATE FUNCTION cap() RETURNS trigger LANGUAGE plpgsql AS
+    it.each(UPDATE_KINDS)(
+      "%s comes before what a trigger changes after it, in the history and in its response; the list shows the trigger's change",
+      async (_, members) => {
+        await service.stock([1, 1]);
+        await service.sql(`CREATE FUNCTION cap() RETURNS trigger LANGUAGE plpgsql AS
           'BEGIN UPDATE inventory_item SET quantity = 9 WHERE quantity > 9; RETURN NULL; END';
         CREATE TRIGGER cap AFTER UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION cap()`);
-      await atTestEnd(() => service.sql('DROP FUNCTION cap CASCADE'));
-      expect(await setQuantity(service, { quantity: 10, ...members() })).toMatchObject({ outcome: 'done' });
-      const history = await service.sql(
-        'SELECT quantity_before AS before, quantity_after AS after FROM stock_change WHERE pet_id = 1 ORDER BY id DESC LIMIT 2',
-      );
-      expect(history).toEqual([
-        { before: 10, after: 9 },
-        { before: 1, after: 10 },
-      ]);
-    });
+        await atTestEnd(() => service.sql('DROP FUNCTION cap CASCADE'));
+        expect(await setQuantity(service, { quantity: 10, ...members() })).toMatchObject({
+          outcome: 'done',
+          item: { quantity: 10 },
+        });
+        expect((await service.list()).text).toBe(listText([1, 9]));
+        const history = await service.sql(
+          'SELECT quantity_before AS before, quantity_after AS after FROM stock_change WHERE pet_id = 1 ORDER BY id DESC LIMIT 2',
+        );
+        expect(history).toEqual([
+          { before: 10, after: 9 },
+          { before: 1, after: 10 },
+        ]);
+      },
+    );
   });
 
   describe('updates that arrive together', () => {

@@ -26,7 +26,7 @@ export class UpdateTransactions {
   /** True after a commit whose outcome is unknown, and at the start: another process may have left some. */
   #mayHaveHeldCommits = true;
   /** How many updates the next batch may have, so that few commits wait for a lost standby. */
-  #mayCommit = STOP_AT_HELD_COMMITS;
+  #mostInNextBatch = STOP_AT_HELD_COMMITS;
   /** Transactions that have not ended. Between two batches, only given-up ones are left. */
   readonly #transactions = new Set<Promise<unknown>>();
 
@@ -57,8 +57,8 @@ export class UpdateTransactions {
 
   /** Each in a transaction of its own, all at the same time. */
   async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdateOutcome | FailedCall)[]> {
-    const most = this.#mayCommit;
-    this.#mayCommit = STOP_AT_HELD_COMMITS;
+    const most = this.#mostInNextBatch;
+    this.#mostInNextBatch = STOP_AT_HELD_COMMITS;
     return Promise.all(
       updates.map(async (update, at) => {
         if (at >= most)
@@ -79,7 +79,7 @@ export class UpdateTransactions {
     try {
       const query = (sql: string, givenUpAfterMs: number) =>
         this.prisma.$queryRawUnsafe<{ held: number }[]>(sql, givenUpAfterMs);
-      this.#mayCommit = await this.#heldCommits.placesLeft(query);
+      this.#mostInNextBatch = await this.#heldCommits.placesLeft(query);
     } catch (error) {
       throw new NotApplied('no session could be used; nothing was sent', { cause: error });
     }
