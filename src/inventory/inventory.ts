@@ -6,7 +6,7 @@ import type { StockList } from './stock-list.js';
 /**
  * The contract. Nest injects one of its two services, as FAST says: `InventoryService` works by Prisma alone, and is the one to
  * read first; `FastInventoryService` in `fast/` shares and remembers, to work less. `(test: lists)` means
- * `test/inventory-service/lists.e2e-spec.ts`, which tries both, directly and behind PgBouncer.
+ * `test/inventory-service/lists.e2e-spec.ts`, which tries both, behind PgBouncer where it is installed.
  *
  * Lists:
  * - A list is complete, in ascending `petId`, with every digit (test: lists).

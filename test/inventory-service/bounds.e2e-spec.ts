@@ -5,7 +5,7 @@ import type { TestService } from '../support/service.ts';
 import { readStock } from '../support/stock-lists.ts';
 import { listText } from '../support/stock.ts';
 import { setQuantity } from '../support/updates.ts';
-import { eachServiceOnce } from './services.ts';
+import { eachService } from './services.ts';
 
 /** How long each of many updates took to be settled, and its outcome, or the code of its Error. */
 function updateAll(service: TestService, petIds: readonly number[], patienceMs: number) {
@@ -18,7 +18,7 @@ function updateAll(service: TestService, petIds: readonly number[], patienceMs: 
 
 const pets = (count: number) => Array.from({ length: count }, (_, at) => at + 1);
 
-eachServiceOnce(({ start }) => {
+eachService(({ start }) => {
   describe('at most MAX_WAITING_REQUESTS updates wait', () => {
     it('and more are refused at once', async () => {
       const service = await start({ settings: { MAX_WAITING_REQUESTS: '3' } });

@@ -6,9 +6,9 @@ import { refused, replayed, updated, whole } from '../support/answers.ts';
 import type { HeaderLines } from '../support/http-client.ts';
 import type { TestService } from '../support/service.ts';
 import { changesOf, setQuantity } from '../support/updates.ts';
-import { eachServiceOnce } from './services.ts';
+import { eachService } from './services.ts';
 
-eachServiceOnce(({ start }) => {
+eachService(({ start }) => {
   let service: TestService;
   /** Another process with the same key, behind a network that can fail. */
   let other: TestService;

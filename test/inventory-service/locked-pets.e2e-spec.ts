@@ -5,9 +5,9 @@ import { asApiError } from '../../src/http/error.filter.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { UPDATE, setQuantity, stockOf } from '../support/updates.ts';
-import { eachServiceOnce } from './services.ts';
+import { eachService } from './services.ts';
 
-eachServiceOnce(({ start }) => {
+eachService(({ start }) => {
   describe('while another session holds a pet', () => {
     let service: TestService;
     let holder: Client;

@@ -3,7 +3,7 @@ import { Settings } from '../../src/settings.ts';
 import { Database } from '../support/database.ts';
 import { startReplicated } from '../support/postgres-server.ts';
 import type { TestService } from '../support/service.ts';
-import { POOLER_SESSIONS, eachServiceOnce } from './services.ts';
+import { POOLER_SESSIONS, eachService } from './services.ts';
 
 let replicated: Awaited<ReturnType<typeof startReplicated>>;
 
@@ -44,7 +44,7 @@ const codeOf = async (update: ReturnType<TestService['update']>) => {
   return (JSON.parse(text) as { code?: string }).code ?? String(status);
 };
 
-eachServiceOnce(({ start }) => {
+eachService(({ start }) => {
   it('an unconfirmed commit is outcome_unknown, and so is its repetition', async () => {
     const service = await start({ databaseUrl: replicated.primary.url });
     const update = (name: string, quantity: number) =>

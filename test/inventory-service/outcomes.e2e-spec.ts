@@ -8,9 +8,9 @@ import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { withTrigger } from '../support/triggers.ts';
 import { changesOf, setQuantity, stockOf } from '../support/updates.ts';
-import { eachService } from './services.ts';
+import { eachServiceBothWays } from './services.ts';
 
-eachService(({ start, isPooled }) => {
+eachServiceBothWays(({ start, isPooled }) => {
   let service: TestService;
   /** Another process, with shorter limits and one connection for everything, so that an update waits for another. */
   let small: TestService;

@@ -6,9 +6,9 @@ import type { TestService } from '../support/service.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { withTrigger } from '../support/triggers.ts';
 import { UPDATE, UPDATE_KINDS, changesOf, setQuantity, stockOf } from '../support/updates.ts';
-import { eachServiceOnce } from './services.ts';
+import { eachService } from './services.ts';
 
-eachServiceOnce(({ start }) => {
+eachService(({ start }) => {
   let service: TestService;
   /** Another process, with a shorter deadline. */
   let hasty: TestService;

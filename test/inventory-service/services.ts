@@ -40,30 +40,31 @@ async function startKind({ FAST, isPooled }: Kind, { behind, ...options }: Optio
   return startService({ ...options, databaseUrl, settings: { FAST, DATABASE_URL, ...options.settings } });
 }
 
-/** Runs the tests for each service of the contract (`src/inventory/inventory.ts`), each directly and behind PgBouncer. */
-export function eachService(promises: (kind: ServiceKind) => void, kinds: readonly Kind[] = KINDS): void {
-  for (const kind of kinds) {
-    const { name, isPooled } = kind;
-    const started: TestService[] = [];
-    const start = async (options?: Options) => {
-      const service = await startKind(kind, options);
-      started.push(service);
-      return service;
-    };
-    describe.skipIf(isPooled && !HAS_POOLER)(name, () => {
-      promises({ isPooled, start });
-      // The end of the file is too late: PostgreSQL has connections for some of the kinds at a time.
-      afterAll(() => Promise.all(started.map((service) => service.stop())));
-    });
-  }
+/**
+ * Runs the tests for each service of the contract (`src/inventory/inventory.ts`), behind PgBouncer where there is one. Tests that end
+ * differently without it run {@link eachServiceBothWays}.
+ */
+export function eachService(promises: (kind: ServiceKind) => void): void {
+  for (const kind of KINDS) if (kind.isPooled === HAS_POOLER) describeKind(kind, promises);
 }
 
-/** As {@link eachService}, for slow tests: behind PgBouncer, or directly where there is none. */
-export function eachServiceOnce(promises: (kind: ServiceKind) => void): void {
-  eachService(
-    promises,
-    KINDS.filter(({ isPooled }) => isPooled === HAS_POOLER),
-  );
+/** Directly, and behind PgBouncer where there is one. */
+export function eachServiceBothWays(promises: (kind: ServiceKind) => void): void {
+  for (const kind of KINDS) if (!kind.isPooled || HAS_POOLER) describeKind(kind, promises);
+}
+
+function describeKind(kind: Kind, promises: (kind: ServiceKind) => void): void {
+  const started: TestService[] = [];
+  const start = async (options?: Options) => {
+    const service = await startKind(kind, options);
+    started.push(service);
+    return service;
+  };
+  describe(kind.name, () => {
+    promises({ isPooled: kind.isPooled, start });
+    // The end of the file is too late: PostgreSQL has connections for some of the kinds at a time.
+    afterAll(() => Promise.all(started.map((service) => service.stop())));
+  });
 }
 
 export type NamedService = TestService & { readonly name: string };

@@ -5,7 +5,7 @@ import { type Database, createDatabase } from '../support/database.ts';
 import { HOSTILE } from '../support/hostile-settings.ts';
 import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
-import { eachService, expectLists, startEveryService } from './services.ts';
+import { eachServiceBothWays, expectLists, startEveryService } from './services.ts';
 
 /** PgBouncer carries these from one session to another. */
 const CARRIED = HOSTILE.flat().filter((setting) => /^(client_encoding|DateStyle|TimeZone|standard_conf)/.test(setting));
@@ -16,7 +16,7 @@ async function set(owner: Client, settings: readonly string[]): Promise<void> {
     await owner.query(`ALTER DATABASE ${String(rows[0]?.name)} ${setting}`);
 }
 
-eachService(({ isPooled, start }) => {
+eachServiceBothWays(({ isPooled, start }) => {
   let database: Database;
   /** A session from before the settings. */
   let owner: Client;

@@ -6,11 +6,11 @@ import type { TestService } from '../support/service.ts';
 import { bodyOf, readStock } from '../support/stock-lists.ts';
 import { listText } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
-import { eachServiceOnce } from './services.ts';
+import { eachService } from './services.ts';
 
 const PETS = 20_000;
 
-eachServiceOnce(({ start }) => {
+eachService(({ start }) => {
   let network: TcpProxy;
   let service: TestService;
 

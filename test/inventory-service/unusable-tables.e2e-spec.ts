@@ -6,9 +6,9 @@ import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { setQuantity } from '../support/updates.ts';
-import { eachService } from './services.ts';
+import { eachServiceBothWays } from './services.ts';
 
-eachService(({ isPooled, start }) => {
+eachServiceBothWays(({ isPooled, start }) => {
   describe.skipIf(isPooled)('while the service cannot use the tables', () => {
     let service: TestService;
     const role = `clerk_${randomUUID().replaceAll('-', '')}`;

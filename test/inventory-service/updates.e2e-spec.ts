@@ -5,9 +5,9 @@ import type { TestService } from '../support/service.ts';
 import { itemText, listText } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { UPDATE_KINDS, changesOf, setQuantity, stockOf } from '../support/updates.ts';
-import { eachService } from './services.ts';
+import { eachServiceBothWays } from './services.ts';
 
-eachService(({ isPooled, start }) => {
+eachServiceBothWays(({ isPooled, start }) => {
   let service: TestService;
   /** Another process. */
   let other: TestService;
