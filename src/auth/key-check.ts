@@ -26,6 +26,7 @@ const METRICS_KEY_SERVES_MS = 3_600_000;
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MS = 600_000;
 
+/** Has a row even if no key is known: for the snapshot. */
 const checkKeys = (snapshot: string) => `
   SELECT ${snapshot},
          encode(key_sha256, 'hex'), id, array_to_string(scopes, ' '), nullif(${KEY_STATE} || '_key', 'live_key')

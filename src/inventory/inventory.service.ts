@@ -90,7 +90,7 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
     if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back, or changed the locked row
     throw error;
   });
-  // With what was asked spread over it, the row stays as it is.
+  // Does the row have all that was asked? Then spreading that over it changes nothing.
   const isAsAsked = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, asked);
   return isAsAsked ? { outcome: 'done', item: asked } : { outcome: 'not_as_asked' };
 }

@@ -10,8 +10,8 @@ import type { StockList } from './stock-list.js';
  *
  * Lists:
  * - A list is complete, in ascending `petId`, with every digit (test: lists).
- * - It is of one moment after its request's key check, whoever changes the stock, and how (tests: list-changes, locked-tables,
- *   slow-networks, standbys), and after a crash, too (tests: crashes, replaced-databases).
+ * - It is of one moment, that of its request's key check or later, whoever changes the stock, and how (tests: list-changes,
+ *   locked-tables, slow-networks, standbys), and after a crash, too (tests: crashes, replaced-databases).
  * - Equal lists have the same tags in every process (tests: list-tags, list-changes). In one process they share memory. At most
  *   one reading of the stock runs: requests that come during it share the next one (test: lists).
  * - A list fails if the database does not begin to respond by the request's deadline, or within 400 ms if that is later (tests:
@@ -34,8 +34,8 @@ import type { StockList } from './stock-list.js';
  *
  * Both:
  * - At most MAX_WAITING_REQUESTS lists wait for the database, and as many updates. More fail at once (test: bounds).
- * - While the synchronous standby is lost, at most five commits of a process wait for it: from four on, no update is sent, but one may
- *   be under way. Lists never wait for it. The metrics tell how many commits wait (test: lost-standby).
+ * - While the synchronous standby is lost, at most five commits of a process wait for it: no update is sent while four wait, and one
+ *   sent before may become the fifth. Lists never wait for it. The metrics tell how many commits wait (test: lost-standby).
  */
 export abstract class Inventory {
   abstract readonly counts: InventoryCounts;

@@ -94,7 +94,7 @@ export class UpdateTransactions {
     let isGivenUp = false as boolean;
     const transaction = this.prisma.$transaction(
       async (tx) => {
-        await this.#set(tx);
+        await this.#setForTransaction(tx);
         const applied = await this.apply(tx, update);
         if (applied.outcome === 'not_as_asked') throw new RefusedValue(NOT_AS_ASKED);
         if (isGivenUp) throw new DeadlinePassed({ sent: false }); // rolls it back; nobody waits for it any more
@@ -107,7 +107,7 @@ export class UpdateTransactions {
     void transaction.catch(() => undefined).finally(() => this.#transactions.delete(transaction));
     try {
       const outcome = await byDeadline(deadline, transaction);
-      // Any session of the pool may have counted: then this commit may be the unconfirmed one.
+      // The pool counts the unconfirmed commits of all its sessions: this one may be among them.
       if (pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
       return outcome;
     } catch (error) {
@@ -123,7 +123,7 @@ export class UpdateTransactions {
    * The settings of the transaction; `fast/update-statement.ts` gives the reasons. With `inventory.recorded_in`, the table's trigger writes no
    * history row: `apply` writes it with key and request.
    */
-  async #set(tx: Prisma.TransactionClient): Promise<void> {
+  async #setForTransaction(tx: Prisma.TransactionClient): Promise<void> {
     await tx.$queryRaw`
       SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
              CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,

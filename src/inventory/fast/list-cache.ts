@@ -146,7 +146,8 @@ export class ListCache {
     const nextPage = indexLacksPets ? pagesWithoutIndex(life) : pagesByIndex(life);
     const { list, firstPage } = await this.#readings.readWhole(nextPage, onResponse);
     if (this.audits.indexLacksPets && !indexLacksPets) return this.#readWhole(life, onResponse);
-    const { transactions, witness } = firstPage; // a REINDEX during the reading changes the witness of later pages
+    // After a REINDEX during the reading, the next witness differs from the first, and the stock is read again.
+    const { transactions, witness } = firstPage;
     this.#kept =
       life === null || witness === null ? undefined : { list, lifeNames: new Set([life]), transactions, witness, at };
     return list;

@@ -48,8 +48,8 @@ export class QuantityUpdates {
       open: () => this.#connection.open(),
       leastTimeLeftMs: this.#leastTimeMs,
       arriving: nextUpdateArrives,
-      // The updates of one pet form a chain: each starts from the quantity of the one before. An update with If-Match or an
-      // Idempotency-Key might not take place, so it has no other update of its pet beside it.
+      // The updates of one pet form a chain: in the history, each begins with the quantity of the one before. An update with
+      // If-Match or an Idempotency-Key might not take place, so it has no other update of its pet beside it.
       order: ({ petId, ifMatch, idempotencyKey }) => ({
         key: petId,
         exclusive: ifMatch !== null || idempotencyKey !== null,
