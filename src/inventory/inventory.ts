@@ -14,8 +14,8 @@ import type { StockList } from './stock-list.js';
  *   locked-tables, slow-networks, standbys), and after a crash, too (tests: crashes, replaced-databases).
  * - Equal lists have the same tags in every process (tests: list-tags, list-changes). In one process they share memory. At most
  *   one reading of the stock runs: requests that come during it share the next one (test: lists).
- * - A list fails if the database does not begin to respond by the request's deadline, or within 400 ms if that is later (tests:
- *   locked-tables, slow-networks). Waiting for a reading and the reading itself end within 25 s (test: long-lists).
+ * - A list fails if the database does not begin to respond by the request's deadline; a reading that begins late gets
+ *   400 ms (tests: locked-tables, slow-networks). Waiting for a reading and the reading itself end within 25 s (test: long-lists).
  * - The index, and the kept list if there is one, are audited beside the lists: once five minutes after the start, then hourly (test: list-audits).
  *
  * Updates:

@@ -233,6 +233,7 @@ describe('inventory keys create, rotate and revoke, when cut off', () => {
   it.each([
     ['SIGINT', 130, ''],
     ['SIGHUP', 129, ''],
+    ['SIGQUIT', 131, ''],
     ['session', 1, LOST],
   ] as const)('say what may have happened and what to do: %s', async (cut, code, error) => {
     const name = `cut off by ${cut}`;

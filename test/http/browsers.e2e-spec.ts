@@ -54,7 +54,7 @@ describe('CORS_ORIGINS', () => {
     expect(await ask(service, '/v1/inventory', another)).toHaveProperty('access-control-allow-origin', another);
   });
 
-  it('lets no page read the refusal of a malformed head', async () => {
+  it('lets no page read the refusal of a target that is too long', async () => {
     const refusal = await ask(service, `/v1/${'x'.repeat(3_000)}`, SHOP);
     expect(refusal).toMatchObject({ status: 414 });
     expect(refusal).not.toHaveProperty('access-control-allow-origin');

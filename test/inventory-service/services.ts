@@ -70,8 +70,8 @@ function describeKind(kind: Kind, promises: (kind: ServiceKind) => void): void {
 export type NamedService = TestService & { readonly name: string };
 
 /**
- * Starts them on one database, with one key: for tests that take too long to run for each. The plain service keeps nothing of a list, so
- * it is not started a second time behind PgBouncer.
+ * Starts them on one database, with one key: for tests that take too long to run for each. The plain service runs directly only: it keeps
+ * nothing of a list, and `inventory.service.spec.ts` tries its updates with the settings that a pooler leaves.
  */
 export async function startEveryService(options: Options & { readonly databaseUrl: string }): Promise<NamedService[]> {
   const services: NamedService[] = [];

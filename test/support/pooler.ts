@@ -34,6 +34,7 @@ export async function startPooler(databaseUrl: string, poolSize: number) {
     `* = ${server} pool_size=${poolSize}`,
     '[pgbouncer]',
     `listen_addr = 127.0.0.1\nlisten_port = ${own}\nunix_socket_dir =\nauth_type = any`,
+    // Otherwise it refuses everything for 15 s after a session that PostgreSQL refused: docs/deployment.md.
     'pool_mode = transaction\nmax_prepared_statements = 100\nserver_login_retry = 1',
   ];
   writeFileSync(`${folder}/pgbouncer.ini`, lines.join('\n'));

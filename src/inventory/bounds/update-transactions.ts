@@ -120,8 +120,8 @@ export class UpdateTransactions {
   }
 
   /**
-   * The settings of the transaction; `fast/update-statement.ts` gives the reasons. With `inventory.recorded_in`, the table's trigger writes no
-   * history row: `apply` writes it with key and request.
+   * The settings of the transaction. With `inventory.recorded_in`, the table's trigger writes no history row: `apply` writes it with key and
+   * request. The commit is durable, PostgreSQL warns if no standby confirms it, and a transaction that nobody ends does not last.
    */
   async #setForTransaction(tx: Prisma.TransactionClient): Promise<void> {
     await tx.$queryRaw`

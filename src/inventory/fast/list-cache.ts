@@ -61,8 +61,8 @@ const CONDITIONS = 'SELECT pg_current_snapshot()::text AS transactions, stock_wi
 interface Reading {
   readonly transactions: string;
   /**
-   * The server's life and the state of both tables, their columns, indexes and triggers, as text; null while it may miss changes. If two readings
-   * have equal ones, the history has every change between them.
+   * The server's life and the state of both tables, such as their triggers, as text; null while the history may miss changes. If two
+   * readings have equal ones, the history has every change between them.
    */
   readonly witness: string | null;
 }

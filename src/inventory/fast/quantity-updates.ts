@@ -92,7 +92,7 @@ export class QuantityUpdates {
   }
 
   /**
-   * A value that a constraint or a trigger refuses fails the whole statement, which is then surely rolled back. So the updates
+   * A value that a constraint, a policy or a trigger refuses fails the whole statement, which is then surely rolled back. So the updates
    * are sent again in halves, until it fails alone.
    */
   async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdatedRow | FailedCall)[]> {
@@ -102,7 +102,7 @@ export class QuantityUpdates {
       const lone = loneStatement(updates, ...bounds);
       if (lone) {
         const rows = await this.#connection.run<UpdatedRow>(lone);
-        if (rows.length > 0) return rows; // else nothing was written, and the full statement tells why
+        if (rows.length > 0) return rows; // else nothing was written, and the next statement tells why
         if (performance.now() + this.#leastTimeMs > deadline) throw new DeadlinePassed({ sent: false });
       }
       return await this.#connection.run(updateStatement(updates, ...bounds));
