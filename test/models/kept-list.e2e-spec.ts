@@ -115,7 +115,7 @@ describe('the service gives the list of the moment in the order that is wrong wh
       COMMIT: (name) => end(name, 'COMMIT'),
       '#checkAll': async () => snapshots.push((await keys.check(NOBODYS_KEY, deadline())).snapshot),
       '#read': list,
-      at: list,
+      listAt: list,
       flush: () => database.sql('CHECKPOINT'),
       pruneBefore: async () => pruneBefore(await database.session(), new Date(Date.now() + DAY_MS)),
       'a day passes': async () => {
@@ -137,7 +137,7 @@ describe('the service gives the list of the moment in the order that is wrong wh
     );
     expect(given).toBe(stock);
     expect(stock, NOT_PLAYED).not.toBe(wrong);
-    if (order.at(-1) !== 'process 1: at') return;
+    if (order.at(-1) !== 'process 1: listAt') return;
     expect(snapshots.at(-1)?.transactions, NOT_PLAYED).toBe(snapshots.at(-2)?.transactions);
   });
 });

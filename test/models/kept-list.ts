@@ -93,7 +93,7 @@ export interface State {
 }
 
 const LIST = ['process 1: #checkAll', 'process 1: #read'] as const;
-const REUSE = ['process 1: #checkAll', 'process 1: at'] as const;
+const REUSE = ['process 1: #checkAll', 'process 1: listAt'] as const;
 const T1 = 'T1: record_stock_change pet 1';
 const T2 = 'T2: record_stock_change pet 2';
 
@@ -284,7 +284,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
         const kept = keptAt(process, request);
         if (!kept && process.reading) continue;
         yield [
-          `${name}: ${kept ? 'at' : '#read'}`,
+          `${name}: ${kept ? 'listAt' : '#read'}`,
           by((next, process) => {
             process.requests.splice(number, 1);
             const reading = kept ? { list: kept, next: process.kept } : read(next, process.kept, request);
