@@ -23,7 +23,6 @@ const all: TestProjectInlineConfiguration = {
     include: ['{src,dev,faults,bench,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'],
     pool: 'forks',
     isolate: false,
-    execArgv: ['--max-semi-space-size=64'], // as the service runs
   },
 };
 
