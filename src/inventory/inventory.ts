@@ -16,7 +16,8 @@ import type { StockList } from './stock-list.js';
  *   one reading of the stock runs: requests that come during it share the next one (test: lists).
  * - A list fails if the database does not begin to respond by the request's deadline; a reading that begins late gets
  *   400 ms (tests: locked-tables, slow-networks). Waiting for a reading and the reading itself end within 25 s (test: long-lists).
- * - The index, and the kept list if there is one, are audited beside the lists: once five minutes after the start, then hourly (test: list-audits).
+ * - The index, and the kept list if there is one, are audited beside the lists: once five minutes after the start, then hourly
+ *   (test: list-audits).
  *
  * Updates:
  * - An update that resolves is committed and durable (test: crashes). Every list that is requested later shows it, or a later

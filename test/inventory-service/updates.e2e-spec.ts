@@ -100,7 +100,7 @@ eachServiceBothWays(({ isPooled, start }) => {
     });
 
     it.each(UPDATE_KINDS)(
-      "%s comes before what a trigger changes after it, in the history and in its response; the list shows the trigger's change",
+      "%s, then changed by a trigger: the history has both, the response the update, the list the trigger's change",
       async (_, members) => {
         await service.stock([1, 1]);
         await service.sql(`CREATE FUNCTION cap() RETURNS trigger LANGUAGE plpgsql AS

@@ -38,7 +38,7 @@ export default async function prepareRun({ provide }: TestProject): Promise<() =
   const version = String(shown?.['server_version']);
   if (!version.startsWith(wantedVersion)) throw new Error(`${server.kind} is ${version}, not ${wantedVersion}`);
   console.log(`Tests run on ${server.kind}, ${version}.`);
-  if (!HAS_POOLER) console.log('Without PgBouncer: install 1.21 or later, or name its command in PGBOUNCER.');
+  if (!HAS_POOLER) console.log('No PgBouncer was found: install 1.21 or later, or name its command in PGBOUNCER.');
   provide('postgresUrl', server.url);
   provide('postgresMajor', Number.parseInt(version));
   provide('templateDatabase', new URL(template.url).pathname.slice(1));

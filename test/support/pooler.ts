@@ -12,7 +12,9 @@ import { atTestEnd } from './test-end.ts';
 const [PROGRAM = 'pgbouncer', ...ARGUMENTS] = (process.env['PGBOUNCER'] ?? 'pgbouncer').split(' ');
 
 /** Whether this machine has PgBouncer 1.21 or later, which takes named statements in transaction mode. */
-export const HAS_POOLER = ((): boolean => {
+export const HAS_POOLER = isInstalled();
+
+function isInstalled(): boolean {
   try {
     const [, minor = '0'] =
       /^PgBouncer 1\.(\d+)/.exec(execFileSync(PROGRAM, [...ARGUMENTS, '--version'], { encoding: 'utf8' })) ?? [];
@@ -20,7 +22,7 @@ export const HAS_POOLER = ((): boolean => {
   } catch {
     return false;
   }
-})();
+}
 
 /** Starts a PgBouncer in transaction mode before a server. The test that starts it ends it. */
 export async function startPooler(databaseUrl: string, poolSize: number) {
