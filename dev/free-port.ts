@@ -5,8 +5,8 @@ import { createServer } from 'node:net';
 const FIRST_PORT = 10_000;
 const PORTS = 22_000;
 
-/** Several processes begin in different places. */
-let next = process.pid * 37;
+/** Processes begin in different places: those that start together, as the workers of the tests, far apart. */
+let next = process.pid * 360;
 
 /** @returns the wanted port, any free one for 0 @throws when another program listens on it */
 export async function freePort(wanted = 0, host = '127.0.0.1'): Promise<number> {
