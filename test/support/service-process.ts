@@ -130,7 +130,10 @@ export class ServiceProcess {
 
   /** The complete lines of the log so far. Each of them must be JSON. */
   lines(): LogLine[] {
-    return (this.log.match(/.+(?=\n)/g) ?? []).map((text) => JSON.parse(text) as LogLine);
+    return (this.log.match(/.+(?=\n)/g) ?? []).map((text) => {
+      if (!text.startsWith('{')) throw new Error(`the log has a line that is not JSON: ${text}`);
+      return JSON.parse(text) as LogLine;
+    });
   }
 
   /** Waits at most 15 s for a line. */
