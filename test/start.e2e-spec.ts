@@ -105,12 +105,13 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await refusal({}, { ...serverAccount })).toBe(line);
   });
 
-  it('builds, serves the demo stock, and prints commands that work', async () => {
+  it('builds, serves the demo stock, prints commands that work, prints a new key for a revoked one, and ends with PostgreSQL', async () => {
     removeBuild();
-    const started = start();
-    const { list, update } = await ready(started);
-    expect(started.output()).toContain('Building');
-    expect(started.output()).toMatch(/Swagger UI {2}http.*\/docs\n/);
+    const unset = { DATABASE_URL: '', BOOTSTRAP_API_KEY: '', PGSSLNEGOTIATION: 'direct', PGCHANNELBINDING: 'require' };
+    const first = start(unset);
+    const { list, update } = await ready(first);
+    expect(first.output()).toContain('Building');
+    expect(first.output()).toMatch(/Swagger UI {2}http.*\/docs\n/);
 
     const stock = await (await list()).text();
     const pets = stock.matchAll(/"petId":(-?\d+),"quantity":(\d+),"status":"(\w+)"/g);
@@ -120,12 +121,27 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await (await update()).json()).toEqual({ petId: 1, quantity: 5, status: 'available' });
     expect(statSync(join(project, '.data/demo-api-key')).mode & 0o777).toBe(0o600);
 
+    const keys = (...args: string[]) => {
+      const env = { ...process.env, ...unset };
+      const program = ['dev/inventory.ts', 'keys', ...args];
+      const { stdout, stderr } = spawnSync(process.execPath, program, { cwd: project, env, encoding: 'utf8' });
+      expect(stderr).toContain('This works on the demo database in .data/. Set DATABASE_URL for another one.\n');
+      return stdout;
+    };
+    const [key] = JSON.parse(keys('list', '--json')) as { id: string }[];
+    keys('revoke', key?.id ?? '');
     const pid = postmaster();
-    await end(started, 'SIGINT');
+    await end(first, 'SIGINT');
     await expect.poll(() => isAlive(pid)).toBe(false);
+
+    const started = start(unset);
+    expect((await (await ready(started)).list()).status).toBe(200);
+    process.kill(postmaster(), 'SIGKILL');
+    expect(await started.exitCode).toBe(1);
+    expect(started.output()).toContain('The embedded PostgreSQL ended by itself');
   });
 
-  it('keeps an acknowledged update when everything is killed, refuses to start twice, and tells which part was killed', async () => {
+  it('keeps an acknowledged update when everything is killed, refuses to start twice, and tells of a killed service', async () => {
     const killed = start();
     const answer = await (await ready(killed)).update('{"quantity": 777}');
     expect(answer.status).toBe(200);
@@ -143,31 +159,6 @@ describe('npm start', { timeout: 120_000 }, () => {
     process.kill(Number(service), 'SIGKILL');
     expect(await started.exitCode).toBe(137);
     expect(started.output()).toMatch(/\nThe service was ended by SIGKILL, from outside\.\n$/);
-
-    const again = start();
-    await ready(again);
-    process.kill(postmaster(), 'SIGKILL');
-    expect(await again.exitCode).toBe(1);
-    expect(again.output()).toContain('The embedded PostgreSQL ended by itself');
-  });
-
-  it('prints a new key when the last one is revoked, and reads an empty setting as unset', async () => {
-    const unset = { DATABASE_URL: '', BOOTSTRAP_API_KEY: '', PGSSLNEGOTIATION: 'direct', PGCHANNELBINDING: 'require' };
-    const keys = (...args: string[]) => {
-      const env = { ...process.env, ...unset };
-      const program = ['dev/inventory.ts', 'keys', ...args];
-      const { stdout, stderr } = spawnSync(process.execPath, program, { cwd: project, env, encoding: 'utf8' });
-      expect(stderr).toContain('This works on the demo database in .data/. Set DATABASE_URL for another one.\n');
-      return stdout;
-    };
-    const first = start(unset);
-    await ready(first);
-    const [key] = JSON.parse(keys('list', '--json')) as { id: string }[];
-    keys('revoke', key?.id ?? '');
-    await end(first);
-    const started = start(unset);
-    expect((await (await ready(started)).list()).status).toBe(200);
-    await end(started);
   });
 
   it('reads .env, and migrates the database of DATABASE_URL without adding demo stock or a key', async () => {
