@@ -23,7 +23,7 @@ describe('StockList', () => {
   });
 
   it('compresses one piece at a time, and lets other work run while it puts many together', async () => {
-    const list = listOf(stock(200_000, (n) => n));
+    const list = listOf(stock(80_000, (n) => n));
     const compressed = list.gzip();
     expect(list.pieces.filter(({ isDeflated }) => isDeflated)).toHaveLength(1);
     await compressed;
@@ -58,7 +58,7 @@ describe('StockList', () => {
     const changed = listOf(items);
     const shared = changed.sharedWith(list);
     expect(shared.pieces.filter((piece) => !list.pieces.includes(piece))).toHaveLength(1);
-    expect(bodyOf(shared.plain)).toEqual(bodyOf(changed.plain));
+    expect(bodyOf(shared.plain).equals(bodyOf(changed.plain))).toBe(true);
   });
 
   it('is one gzip member without a name or a time, which ends with the length modulo 2^32', async () => {

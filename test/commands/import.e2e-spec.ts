@@ -137,9 +137,9 @@ describe('inventory import', () => {
 
   it('removes nothing when the export was cut by PostgreSQL or by a signal', { timeout: 180_000 }, async () => {
     // More than all buffers between PostgreSQL and the reader hold.
-    await store.sql(`SET session_replication_role = replica; -- faster: without a history
-      INSERT INTO inventory_item SELECT 9000000000000000000 + n, 2147000000 + n, 'available' FROM generate_series(1, 400000) n;
-      RESET session_replication_role`);
+    await store.database.fill(
+      `SELECT 9000000000000000000 + n, 2147000000 + n, 'available' FROM generate_series(1, 400000) n`,
+    );
     const marked = { code: 1, stdout: expect.stringMatching(/\n# failed\n$/) as string };
     const cancelled = 'error: the database cut the statement off: it took too long, or somebody cancelled it\n';
     const locks = `SELECT DISTINCT mode FROM pg_locks JOIN pg_stat_activity USING (pid)

@@ -55,9 +55,13 @@ function stepsOf(way: Way | undefined): string[] {
 function copyOf<Data>(data: Data): Data {
   if (typeof data !== 'object' || data === null) return data;
   if (Array.isArray(data)) return data.map(copyOf) as Data;
-  const copy: Record<string, unknown> = {};
-  for (const name in data) copy[name] = copyOf(data[name]);
-  return copy as Data;
+  const copy = { ...data };
+  const members = copy as Record<string, unknown>;
+  for (const name in members) {
+    const member = members[name];
+    if (typeof member === 'object') members[name] = copyOf(member);
+  }
+  return copy;
 }
 
 /** @throws when a list is shorter than that */

@@ -24,7 +24,7 @@ export interface ServiceOptions {
   readonly settings?: Partial<Record<SettingName, string>>;
   /** Limits of connections that differ from those of the service. */
   readonly limits?: Partial<Limits>;
-  /** The database of another service, which `stop` then does not drop. */
+  /** Default: a database of its own. */
   readonly databaseUrl?: string;
   /** The bootstrap key. Default: a random one. */
   readonly key?: string;
@@ -79,7 +79,6 @@ export async function startService(options: ServiceOptions = {}) {
     await app.close();
     await app.get(Log).close();
     await client.end();
-    if (databaseUrl === undefined) await database.drop();
     if (breaches.length > 0) throw new Error(`not as openapi.json says:\n${breaches.join('\n')}`);
   }
   const stop = () => (stopped ??= stopOnce());
@@ -115,7 +114,7 @@ export async function startService(options: ServiceOptions = {}) {
     /** Stores a key without the service. By default it may list and update; `columns` changes its row. */
     addKey: database.addKey.bind(database),
     /**
-     * Ends the service, and drops its database unless another service gave it.
+     * Ends the service, not its database.
      *
      * @throws when a response differed from the OpenAPI document
      */
