@@ -6,7 +6,7 @@ const resultsFile = process.env['TEST_RESULTS'];
 
 const shared = {
   setupFiles: 'test/support/file-end.ts', // ends what hooks have started
-  maxWorkers: 5, // on two cores, for most tests wait most of the time
+  maxWorkers: 5, // on two cores, for most tests wait most of the time; each worker loads NestJS and Prisma first
   testTimeout: 60_000,
   hookTimeout: 60_000,
   expect: { poll: { timeout: 15_000 } }, // a busy machine needs more than the default, a second

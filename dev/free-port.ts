@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 const FIRST_PORT = 10_000;
 const PORTS = 22_000;
 
-/** Processes begin in different places: those that start together, as the workers of the tests, far apart. */
+/** Processes begin in different places: the workers of the tests, whose numbers are neighbours, far apart. */
 let next = process.pid * 360;
 
 /** @returns the wanted port, any free one for 0 @throws when another program listens on it */

@@ -105,8 +105,9 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await refusal({}, { ...serverAccount })).toBe(line);
   });
 
-  it('builds, serves the demo stock, prints commands that work, prints a new key for a revoked one, and ends with PostgreSQL', async () => {
+  it('builds, serves the demo stock by commands that work, makes a new key for a revoked one, and tells of a killed PostgreSQL', async () => {
     removeBuild();
+    // An empty setting counts as unset.
     const unset = { DATABASE_URL: '', BOOTSTRAP_API_KEY: '', PGSSLNEGOTIATION: 'direct', PGCHANNELBINDING: 'require' };
     const first = start(unset);
     const { list, update } = await ready(first);

@@ -179,7 +179,7 @@ describe('the lists of several processes equal the stock', () => {
     }
   });
 
-  it.each([0, 1, PETS_PER_PIECE - 1, PETS_PER_PIECE, PETS_PER_PIECE + 1, 7 * PETS_PER_PIECE])(
+  it.each([0, 1, PETS_PER_PIECE - 1, PETS_PER_PIECE, PETS_PER_PIECE + 1, 2 * PETS_PER_PIECE, 7 * PETS_PER_PIECE])(
     'with %i pets',
     async (pets) => {
       await refill(owner, pets);

@@ -120,7 +120,7 @@ describe('migrations', () => {
       await addPets();
       const writer = await database.session('LOCK TABLE stock_change IN ROW EXCLUSIVE MODE');
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 5000, 'there')`);
-      const applied = vi.waitFor(() => applyMigrations(database.url), { timeout: 20_000 }); // a busy machine may miss the lock's time
+      const applied = vi.waitFor(() => applyMigrations(database.url), { timeout: 20_000 }); // each attempt waits 400 ms for the lock
       await expect.poll(() => database.waitingForLocks(), { interval: 10 }).toBe(1);
       await client.query(`SELECT setval(${SEQUENCE}, 6000)`);
       await writer.query('COMMIT');

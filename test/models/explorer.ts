@@ -56,11 +56,7 @@ function copyOf<Data>(data: Data): Data {
   if (typeof data !== 'object' || data === null) return data;
   if (Array.isArray(data)) return data.map(copyOf) as Data;
   const copy = { ...data };
-  const members = copy as Record<string, unknown>;
-  for (const name in members) {
-    const member = members[name];
-    if (typeof member === 'object') members[name] = copyOf(member);
-  }
+  for (const name in copy) copy[name] = copyOf(copy[name]);
   return copy;
 }
 
