@@ -95,16 +95,6 @@ describe.concurrent('the password of the database', () => {
     await expectConnects(url(), environment());
   });
 
-  it('is taken from DATABASE_PASSWORD_FILE by the service', async () => {
-    const key = 'a-bootstrap-key-of-enough-characters';
-    const settings = { DATABASE_PASSWORD_FILE: file, BOOTSTRAP_API_KEY: key };
-    const service = await startServe(withoutPassword(), settings);
-    await expectTold(service, 'ready');
-    const list = await fetch(`${service.url}/v1/inventory`, { headers: { authorization: `Bearer ${key}` } });
-    expect(list.status).toBe(200);
-    await service.terminate();
-  });
-
   it.for(['on', 'off'])(
     'may be changed in the role and in DATABASE_PASSWORD_FILE while the service runs with FAST=%s',
     async (FAST, { expect }) => {

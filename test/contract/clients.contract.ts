@@ -68,7 +68,6 @@ describe.skipIf(!(await areHere('go')))('a Go client that is generated from the 
   }, 600_000);
 
   it('compiles, lists, updates once from the state it saw, and reads Errors', async () => {
-    await run('go', ['vet', './clients']);
     await listUpdateAndReadErrors('go', ['run', './clients']);
   });
 });

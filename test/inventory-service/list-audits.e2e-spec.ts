@@ -6,13 +6,12 @@ import { PrismaService } from '../../src/database/prisma.service.ts';
 import type { AuditEnd } from '../../src/inventory/inventory-counts.ts';
 import { Log } from '../../src/operations/log.ts';
 import { CSV_HEADER, IMPORT_CSV, inventory } from '../commands/inventory-command.ts';
-import { expectExact, refill } from '../support/exact-lists.ts';
+import { PETS, expectExact, refill } from '../support/exact-lists.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import type { TestService } from '../support/service.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { type NamedService, startEveryService } from './services.ts';
 
-const PETS = 2_500;
 const NEVER_MS = Infinity;
 /** Of each service, beside changes of all kinds: `AUDITS=200 npx vitest run test/inventory-service/list-audits`. */
 const AUDITS = Number(process.env['AUDITS'] ?? 10);
@@ -33,7 +32,7 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   owner = await postgres.database.session();
-  await refill(owner, PETS);
+  await refill(owner);
   await expectExact(owner, services);
 });
 
@@ -110,7 +109,7 @@ describe('the first audit of a kept list', () => {
       expect(log).toHaveBeenCalledWith(finding);
     }
     await expectExact(owner, services);
-    await sql('UPDATE inventory_item SET quantity = 9 WHERE pet_id IN (5, 2000)');
+    await sql('UPDATE inventory_item SET quantity = 9 WHERE pet_id IN (5, 1450)');
     await expectExact(owner, services);
     expect(await resultsOf(services)).toEqual(services.map(() => 'equal'));
   });
@@ -180,7 +179,7 @@ describe('the first audit after the index has lost pets', () => {
     for (const service of services) {
       const isShort = {
         result: 'index',
-        finding: expect.stringMatching(/REINDEX.*index: 2500, in the table: 2505$/) as string,
+        finding: expect.stringMatching(/REINDEX.*index: 1500, in the table: 1505$/) as string,
       };
       expect(await audit(service)).toEqual(isShort);
     }
@@ -234,7 +233,7 @@ describe('a reading that is under way when an audit ends', () => {
 
   it('is not kept, and done anew, when it patches a list that the audit has replaced', async () => {
     await pretend(8);
-    await sql('UPDATE inventory_item SET quantity = 9 WHERE pet_id = 2000');
+    await sql('UPDATE inventory_item SET quantity = 9 WHERE pet_id = 1450');
     for (const service of fastOnes) {
       const { result, text } = await auditDuring(service, '$queryRawUnsafe');
       expect(result).toBe('different');
@@ -290,14 +289,14 @@ describe('a list that is patched after the snapshot of an audit', () => {
     ['different', 'a change is hidden'],
   ])('makes the audit no less %s when %s, and its change is not lost', async (expected) => {
     for (const service of fastOnes) {
-      await refill(owner, PETS);
+      await refill(owner);
       await expectExact(owner, [service]);
       if (expected === 'different') await pretend(8);
       const { isReached, release } = holdAudit(service);
       const ended = audit(service);
       await isReached;
-      await sql('UPDATE inventory_item SET quantity = 9 WHERE pet_id = 2000');
-      expect((await service.list()).text).toContain('{"petId":2000,"quantity":9,');
+      await sql('UPDATE inventory_item SET quantity = 9 WHERE pet_id = 1450');
+      expect((await service.list()).text).toContain('{"petId":1450,"quantity":9,');
       release();
       expect((await ended).result).toBe(expected);
       await expectExact(owner, [service]);

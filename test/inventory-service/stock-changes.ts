@@ -1,4 +1,4 @@
-export const PETS = 2_500;
+import { PETS } from '../support/exact-lists.ts';
 
 const SWAP_WORDS = `ALTER TYPE pet_status RENAME VALUE 'available' TO 'other';
   ALTER TYPE pet_status RENAME VALUE 'sold' TO 'available'; ALTER TYPE pet_status RENAME VALUE 'other' TO 'sold'`;
@@ -9,7 +9,7 @@ const SWAP_WORDS = `ALTER TYPE pet_status RENAME VALUE 'available' TO 'other';
  */
 export const CHANGES = {
   'an update in several pieces':
-    'UPDATE inventory_item SET quantity = 5 WHERE pet_id IN (1, 1024, 1025, 2048, 2049, 2500)',
+    'UPDATE inventory_item SET quantity = 5 WHERE pet_id IN (1, 749, 750, 1401, 1402, 1500)',
   'an update of ids that begin with the digits of others':
     'UPDATE inventory_item SET quantity = quantity + 9 WHERE pet_id IN (1, 10, 100, 1000)',
   'an update of every row to what it is': 'UPDATE inventory_item SET quantity = quantity',
@@ -22,7 +22,7 @@ export const CHANGES = {
     `INSERT INTO inventory_item VALUES (-9223372036854775808, 1, 'sold'), (9223372036854775807, 1, 'sold')`,
     'UPDATE inventory_item SET quantity = 2 WHERE abs(pet_id::numeric) > 9000000000000000000',
   ],
-  'pets that go': ['DELETE FROM inventory_item WHERE pet_id = 7', 'DELETE FROM inventory_item WHERE pet_id = 2500'],
+  'pets that go': ['DELETE FROM inventory_item WHERE pet_id = 7', 'DELETE FROM inventory_item WHERE pet_id = 1500'],
   'a pet that comes and goes': `BEGIN; INSERT INTO inventory_item VALUES (-1, 1, 'sold'); DELETE FROM inventory_item WHERE pet_id = -1; COMMIT`,
   'a pet that gets another id': [
     'UPDATE inventory_item SET pet_id = -5 WHERE pet_id = 5',
@@ -108,7 +108,7 @@ export const CHANGES = {
   ],
   'a trigger that writes another pet': [
     `CREATE FUNCTION follow() RETURNS trigger LANGUAGE plpgsql AS
-      'BEGIN UPDATE inventory_item SET quantity = NEW.quantity WHERE pet_id = 2000; RETURN NULL; END';
+      'BEGIN UPDATE inventory_item SET quantity = NEW.quantity WHERE pet_id = 1450; RETURN NULL; END';
     CREATE TRIGGER follow AFTER UPDATE ON inventory_item FOR EACH ROW WHEN (NEW.pet_id = 1) EXECUTE FUNCTION follow()`,
     'DROP FUNCTION follow CASCADE',
   ],

@@ -22,8 +22,11 @@ export async function expectExact(owner: Client, services: readonly TestService[
   await Promise.all(lists);
 }
 
+/** Three pieces of a list: from 1, 750 and 1,402. */
+export const PETS = 1_500;
+
 /** Gives the store the pets from 1 to this number, with the history of what changes. */
-export async function refill(owner: Client, pets: number): Promise<void> {
+export async function refill(owner: Client, pets = PETS): Promise<void> {
   await owner.query(`DELETE FROM inventory_item WHERE pet_id NOT BETWEEN 1 AND ${pets};
     INSERT INTO inventory_item AS i SELECT n, n, 'available' FROM generate_series(1, ${pets}) n ORDER BY random()
     ON CONFLICT (pet_id) DO UPDATE SET quantity = excluded.quantity, status = excluded.status

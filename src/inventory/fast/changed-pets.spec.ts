@@ -8,7 +8,6 @@ import { type TestService, startService } from '../../../test/support/service.js
 import { applyMigrations } from '../../migrations/migrations.js';
 import { PrismaService } from '../../database/prisma.service.js';
 
-const PETS = 2_500;
 const FUTURE = '4611686018427387904';
 const FAST = 'on';
 
@@ -26,7 +25,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   owner = await postgres.database.session();
-  await refill(owner, PETS);
+  await refill(owner);
   await expectLists();
 });
 
@@ -44,7 +43,7 @@ describe('the list is patched', () => {
     const { readings, patches } = service.inventory.counts;
     for (let quantity = 1; quantity <= 5; quantity++) {
       await (quantity % 2 ? service : another).update(quantity, quantity + 10);
-      await sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 2000`);
+      await sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 1450`);
       await expectLists();
       await expectLists();
     }
@@ -82,7 +81,7 @@ describe('the list is patched', () => {
     const { readings, patches } = service.inventory.counts;
     for (const minutes of [50, 60, 60.001]) {
       clock.mockReturnValue(Date.now() + minutes * 60_000);
-      await service.update(1, Math.ceil(minutes) + PETS);
+      await service.update(1, Math.ceil(minutes) + 10_000);
       await expectLists();
     }
     expect(service.inventory.counts).toMatchObject({ readings: readings + 1, patches: patches + 2 });
