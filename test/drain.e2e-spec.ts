@@ -42,7 +42,7 @@ describe('the drain', () => {
     expect((await Promise.all(asked)).map(({ status }) => status)).toEqual(Array(50).fill(200));
   });
 
-  it('is not needed while the service starts: a signal, which it hears before it loads a package, ends it at once', async () => {
+  it('is not needed while the service starts: it hears a signal before it loads a package, and ends at once', async () => {
     const preload = `import dns from 'node:dns'; import { createRequire } from 'node:module';
       dns.lookup = () => undefined;
       process.on('newListener', (name) => {

@@ -94,7 +94,7 @@ describe('npm start', { timeout: 120_000 }, () => {
   // Root may write everywhere, so PostgreSQL's account runs this test then.
   const canRead = spawnSync('test', ['-r', resolve('node_modules/pg')], { ...serverAccount }).status === 0;
   it.runIf(canRead)('ends with one line in a folder that is read-only', async () => {
-    rmSync(join(project, 'dist'), { recursive: true });
+    for (const part of ['dist', 'src/generated']) rmSync(join(project, part), { recursive: true });
     chmodSync(project, 0o555);
     onTestFinished(() => chmodSync(project, 0o755));
     const line = `${project} is read-only for this user; the first build writes to it\n`;

@@ -359,7 +359,7 @@ it(
       "INSERT INTO inventory_item SELECT n, 1, 'sold' FROM generate_series(5000, 10000) n; DELETE FROM inventory_item WHERE pet_id >= 5000",
     ];
     const file = (quantity: number) =>
-      Array.from({ length: 2_000 }, (_, at) => `${at + 1},${quantity},available\n`).join('');
+      Array.from({ length: PETS }, (_, at) => `${at + 1},${quantity},available\n`).join('');
     await Promise.all([
       ...services.map(({ list }) => repeat(() => list(), 0)),
       repeat((n) => Promise.resolve(services[n % services.length]?.update((n % PETS) + 1, n)), 10),

@@ -17,13 +17,13 @@ describe('the log', () => {
   const list = ({ port }: ServiceProcess) =>
     ask(port, { target: '/v1/inventory', headers: { Authorization: `Bearer ${bootstrap}` } });
 
-  it('reports that BOOTSTRAP_API_KEY has ended, and does not contain the key', async () => {
+  it('reports that BOOTSTRAP_API_KEY is revoked, and does not contain the key', async () => {
     const key = randomBytes(24).toString('base64url');
-    await database.addKey(key, { id: 'bootends', expires_at: new Date() });
+    await database.addKey(key, { id: 'bootrevoked', revoked_at: new Date() });
     const service = await start({ BOOTSTRAP_API_KEY: key });
     expect(await service.line(({ level }) => level === 'error')).toMatchObject({
-      msg: 'BOOTSTRAP_API_KEY is expired and stays so',
-      keyId: 'bootends',
+      msg: 'BOOTSTRAP_API_KEY is revoked and stays so',
+      keyId: 'bootrevoked',
     });
     expect(service.log).not.toContain(key);
   });
