@@ -43,6 +43,8 @@ describe('the drain', () => {
   });
 
   it('is not needed while the service starts: it hears a signal before it loads a package, and ends at once', async () => {
+    // No name server answers. When the service begins to listen for signals, this prints the number of modules
+    // that it has loaded from packages, and sends SIGTERM.
     const preload = `import dns from 'node:dns'; import { createRequire } from 'node:module';
       dns.lookup = () => undefined;
       process.on('newListener', (name) => {
