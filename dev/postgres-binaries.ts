@@ -20,13 +20,16 @@ const EARLIER = new Map([
 ]);
 
 /**
- * The folder with `bin`, `lib` and `share`: in `node_modules`, or for root a copy outside of it, because the server's account
- * cannot enter a project in root's home.
+ * The folder with PostgreSQL's `bin`: the one of POSTGRES_HOME, such as /usr/lib/postgresql/15; else in `node_modules`, or for
+ * root a copy outside of it, because the server's account cannot enter a project in root's home.
  *
- * @param major such as 15; by default the one of POSTGRES_VERSION, else the project's own
+ * @param wanted such as 15; by default POSTGRES_HOME, else the version of POSTGRES_VERSION, else the project's own
  * @throws when there is none for this machine, or what was downloaded is not what is expected
  */
-export function postgresBinaries(major = process.env['POSTGRES_VERSION']): string {
+export function postgresBinaries(wanted?: string): string {
+  const { POSTGRES_HOME, POSTGRES_VERSION } = process.env;
+  if (wanted === undefined && POSTGRES_HOME) return POSTGRES_HOME;
+  const major = wanted ?? POSTGRES_VERSION;
   const installed = join(projectFolder, 'node_modules', packageName);
   const home = major === undefined || versionOf(installed)?.startsWith(`${major}.`) ? installed : downloaded(major);
   const native = join(home, 'native');

@@ -8,6 +8,8 @@ const SESSION_SETTINGS = {
   // Statements find rows by their keys, and plans are kept: one made for a small table must not scan it when it is large.
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
+  // Until PostgreSQL 17, a plan that needs a sequential scan after all then costs 10^10, and would be compiled.
+  jit: 'off',
   idle_in_transaction_session_timeout: '5000',
 };
 /** A renewed certificate or password counts after so long. */

@@ -63,6 +63,7 @@ describe('the functions of the schema', () => {
         `ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY`,
         `CREATE TABLE child () INHERITS (${table})`,
         `CREATE RULE also AS ON INSERT TO ${table} DO ALSO NOTHING`,
+        `CREATE ACCESS METHOD heap2 TYPE TABLE HANDLER heap_tableam_handler; ALTER TABLE ${table} SET ACCESS METHOD heap2`,
       ]),
       'ALTER TABLE inventory_item DISABLE TRIGGER inventory_item_history',
       'ALTER TABLE inventory_item ENABLE REPLICA TRIGGER inventory_item_history',
@@ -77,6 +78,7 @@ describe('the functions of the schema', () => {
     for (const change of changes) if ((await witnessAfter(change)) !== null) unseen.push(change);
     expect(unseen).toEqual([]);
     expect(await witnessAfter('')).not.toBeNull();
+    expect(await answer(`SELECT oid FROM pg_am WHERE amname = 'heap'`)).toBe(2); // as stock_witness says
   });
 
   it('have another witness after a change that was undone, or that keeps no history out', async () => {

@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { pathToFileURL } from 'node:url';
 import { onTestFinished } from 'vitest';
@@ -6,11 +6,24 @@ import { onTestFinished } from 'vitest';
 /** The name of the migration that comes after the project's. */
 export const later = '99990101000000_later';
 
-/** The project's migrations, and one that comes after them. */
-export function folderWithLater(): URL {
+/** In their order. */
+export const names = readdirSync('prisma/migrations').filter((name) => !name.endsWith('.toml'));
+
+function copyOf(migrations: readonly string[]): string {
   const folder = mkdtempSync(`${tmpdir()}/inventory-migrations-`);
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  cpSync('prisma/migrations', folder, { recursive: true });
+  for (const name of migrations) cpSync(`prisma/migrations/${name}`, `${folder}/${name}`, { recursive: true });
+  return folder;
+}
+
+/** The migration of 1.0.0 alone. */
+export function folderOfFirstRelease(): URL {
+  return pathToFileURL(`${copyOf(names.slice(0, 1))}/`);
+}
+
+/** The project's migrations, and one that comes after them. */
+export function folderWithLater(): URL {
+  const folder = copyOf(names);
   mkdirSync(`${folder}/${later}`);
   const table = `CREATE TABLE bound AS SELECT current_setting('statement_timeout') AS longest`;
   writeFileSync(

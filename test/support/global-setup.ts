@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { buildIfStale } from '../../dev/build.ts';
-import { createDatabaseOn } from './database.ts';
+import { Database, createDatabaseOn } from './database.ts';
 import { HAS_POOLER } from './pooler.ts';
 import { startStore } from './postgres-server.ts';
 
@@ -20,7 +20,7 @@ declare module 'vitest' {
   }
 }
 
-const { POSTGRES_VERSION: wantedVersion = '' } = process.env;
+const { POSTGRES_VERSION: wantedVersion = '', POSTGRES_HOME, POSTGRES_MESSAGES } = process.env;
 
 /** Vitest calls this once a run. It builds the service, and starts a server with a migrated template database. */
 export default async function prepareRun({ provide }: TestProject): Promise<() => Promise<void>> {
@@ -30,7 +30,9 @@ export default async function prepareRun({ provide }: TestProject): Promise<() =
   const folder = makeTemporaryFolder();
   process.env['TMPDIR'] = folder;
   const cluster = join(folder, 'cluster');
-  await (await startStore(cluster)).stop();
+  const first = await startStore(cluster);
+  if (POSTGRES_MESSAGES) await new Database(first.url).setSystem(`SET lc_messages = '${POSTGRES_MESSAGES}'`);
+  await first.stop();
   process.env['TEST_CLUSTER'] = cluster;
   const server = await startServer();
   const template = await createDatabaseOn(server.url);
@@ -62,7 +64,7 @@ async function startServer() {
   const url = process.env['TEST_DATABASE_URL'];
   if (url) return { url, kind: 'the server of TEST_DATABASE_URL', stop: () => Promise.resolve() };
   const needsContainer = process.env['TESTS_NEED_CONTAINER'] === '1';
-  if (!wantedVersion && (needsContainer || (await dockerAnswers()))) {
+  if (!wantedVersion && !POSTGRES_HOME && (needsContainer || (await dockerAnswers()))) {
     try {
       return await startContainer();
     } catch (error) {
@@ -71,7 +73,8 @@ async function startServer() {
     }
   }
   const server = await startStore(join(tmpdir(), 'server'), { fsync: false });
-  return { url: server.url, kind: 'the embedded PostgreSQL', stop: () => server.stop() };
+  const kind = POSTGRES_HOME ? `the PostgreSQL of ${POSTGRES_HOME}` : 'the embedded PostgreSQL';
+  return { url: server.url, kind, stop: () => server.stop() };
 }
 
 async function startContainer() {

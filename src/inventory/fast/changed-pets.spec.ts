@@ -134,6 +134,26 @@ describe('the list is patched', () => {
   });
 });
 
+it('the list is read whole, and not kept, while a table has another access method than PostgreSQL itself', async () => {
+  await sql('CREATE ACCESS METHOD heap2 TYPE TABLE HANDLER heap_tableam_handler');
+  for (const table of ['inventory_item', 'stock_change']) {
+    await sql(`ALTER TABLE ${table} SET ACCESS METHOD heap2`);
+    await expectLists();
+    for (let lists = 1; lists <= 2; lists++) {
+      const { readings } = service.inventory.counts;
+      await expectLists();
+      expect(service.inventory.counts.readings).toBe(readings + 1);
+    }
+    await sql(`ALTER TABLE ${table} SET ACCESS METHOD heap`);
+  }
+  await sql('DROP ACCESS METHOD heap2');
+  await expectLists();
+  const { readings, patches } = service.inventory.counts;
+  await service.update(1, 10_003);
+  await expectLists();
+  expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 1 });
+});
+
 describe.each(['', ...(HAS_POOLER ? [' behind a pooler'] : [])])('services%s that share a database', (pooled) => {
   let url: string;
   let services: TestService[];
