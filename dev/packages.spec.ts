@@ -39,6 +39,17 @@ describe.each(LOCK_FILES)('%s', (lockFile) => {
   });
 });
 
+describe('the version', () => {
+  it.each([
+    ['package-lock.json', /"version": "(.+?)"/],
+    ['Dockerfile', /^ARG VERSION=(.+)$/m],
+    ['deploy/kubernetes/kustomization.yaml', /newTag: (\S+)/],
+    ['docs/deployment.md', /newTag: (\S+)/],
+  ])('of package.json stands in %s, too', (file, place) => {
+    expect(place.exec(readFileSync(file, 'utf8'))?.[1]).toBe(manifest.version);
+  });
+});
+
 describe('the CI workflow', () => {
   it('names each action by commit and version', () => {
     const actions = readFileSync('.github/workflows/ci.yml', 'utf8').match(/uses: .*/g) ?? [];

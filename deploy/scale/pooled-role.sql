@@ -15,7 +15,7 @@ ALTER ROLE inventory_pooled SET statement_timeout = '30s';
 ALTER ROLE inventory_pooled SET lock_timeout = '500ms'; -- a fifth of REQUEST_DEADLINE_MS
 ALTER ROLE inventory_pooled SET idle_in_transaction_session_timeout = '5s';
 
--- Only some sessions of a pool have what the service sets itself. Without these, PostgreSQL may keep a plan that scans a table.
+-- Advice: only some sessions of a pool have what the service sets itself. Others may go on scanning a table that was small.
 ALTER ROLE inventory_pooled SET plan_cache_mode = force_generic_plan;
 ALTER ROLE inventory_pooled SET enable_seqscan = off;
 ALTER ROLE inventory_pooled SET jit = off;
