@@ -8,6 +8,7 @@ import { atTestEnd } from '../support/test-end.ts';
 import { eachService, eachServiceBothWays } from './services.ts';
 
 const PETS = Array.from({ length: 33 }, (_, at) => at + 1);
+const UPDATED = PETS.slice(0, 8);
 
 /** PostgreSQL's own default. A plan that costs more is compiled, where PostgreSQL has JIT. */
 const JIT_ABOVE_COST = 100_000;
@@ -75,13 +76,13 @@ describe('the plans of requests', () => {
     expect((await list()).status).toBe(200);
     for (let quantity = 1; quantity <= 3; quantity++) {
       const statuses = await Promise.all([
-        ...PETS.map((petId) => update(petId, quantity)),
+        ...UPDATED.map((petId) => update(petId, quantity)),
         update(1, 1, [['Authorization', 'Bearer unknown']]),
         update(99, quantity),
       ]);
       expect([...new Set(statuses.map(({ status }) => status))].sort()).toEqual([200, 401, 404]);
       const repeat = () =>
-        PETS.map((petId) =>
+        UPDATED.map((petId) =>
           update(petId, quantity + 100, [
             ['If-Match', `"available-${quantity}", "available-${quantity + 1}"`],
             ['Idempotency-Key', `${key.slice(0, 20)}-${petId}-${quantity}`],
@@ -178,11 +179,11 @@ describe('on a PostgreSQL with JIT', () => {
       const [withJit, without] = [await startSide('on'), await startSide('off')];
       let [some, others] = [0, 0];
       while (some + others < 30) {
-        for (let turn = 0; turn < 20; turn++) for (const side of [withJit, without]) await side.run(1);
+        await Promise.all([withJit.run(20), without.run(20)]);
         [some, others] = [await withJit.ticks(), await without.ticks()];
       }
       console.log(`CPU time of PostgreSQL with JIT: ${some * 10} ms; without: ${others * 10} ms.`);
       expect(some / others).toBeLessThan(1.5);
-    });
+    }, 180_000); // hundreds of requests, on a busy machine
   });
 });
