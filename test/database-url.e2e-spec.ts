@@ -325,7 +325,7 @@ describe('TLS with PostgreSQL', () => {
     });
     await postgres.wantTls('hostssl');
     const wanted = await inventory(postgres.url, ['keys', 'list']);
-    expect(wanted.stderr).toMatch(/^error: no TLS with the database of DATABASE_URL: no pg_hba.+ no encryption; check/);
+    expect(wanted.stderr).toMatch(/^error: the database refuses this connection: no pg_hba.+ no encryption; check/);
     await postgres.wantTls('off');
     for (const args of EACH_LAYER) {
       const { stderr } = await inventory(address('sslmode=require'), args);

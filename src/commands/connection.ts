@@ -8,7 +8,7 @@ import {
   UNCONFIRMED_COMMIT,
 } from '../database/connection-config.js';
 import { pendingMigrations } from '../migrations/migrations.js';
-import { failureOf, NOT_NEWEST } from '../database/database-failure.js';
+import { failureOf, keepFacts, NOT_NEWEST } from '../database/database-failure.js';
 import { Failure } from '../errors/error-text.js';
 import type { PrismaClient } from '../generated/prisma/client.js';
 import { readSettings } from '../settings.js';
@@ -73,7 +73,8 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
   const { PrismaPg } = await import('@prisma/adapter-pg');
   const { DATABASE_URL: url } = readSettings();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
-  const config = connectionConfig(url, command, { ...bounds, query_timeout, max: 1 }, listen, ALL_ROWS);
+  const prepare = (client: pg.ClientBase) => keepFacts(listen(client) as pg.Client);
+  const config = connectionConfig(url, command, { ...bounds, query_timeout, max: 1 }, prepare, ALL_ROWS);
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaForPrisma(url) }) });
   try {
     return await work(prisma);

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { Settings } from '../settings.js';
 import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection-config.js';
-import { keepContext } from './database-failure.js';
+import { keepFacts } from './database-failure.js';
 import { boundsOfRequest } from './deadline.js';
 
 const SESSION_SETTINGS = {
@@ -44,8 +44,8 @@ export class ConnectionPool extends pg.Pool {
       client.on('notice', ({ routine }) => {
         if (routine === UNCONFIRMED_COMMIT) this.unconfirmedCommits++;
       });
+      keepFacts(client);
       client.connection.on('errorMessage', (error: pg.DatabaseError) => {
-        keepContext(error);
         if (STALE_STATEMENT.test(error.code ?? '')) this.#stale.add(client);
       });
     });

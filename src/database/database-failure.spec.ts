@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DriverAdapterError } from '@prisma/driver-adapter-utils';
@@ -15,7 +16,7 @@ import {
   TooManyWaiting,
   UnconfirmedCommit,
   failureOf,
-  keepContext,
+  keepFacts,
   mayReadAgain,
   mayWriteAgain,
   readFailure,
@@ -23,12 +24,17 @@ import {
 } from './database-failure.js';
 import { DeadlinePassed } from './deadline.js';
 
-const databaseError = (code: string, message = 'secret', where?: string) =>
-  Object.assign(new pg.DatabaseError(message, message.length, 'error'), { code, where });
-/** What Prisma's adapter makes of an error that has kept its context. */
+const databaseError = (
+  code: string,
+  message = 'secret',
+  facts: { routine?: string; constraint?: string; where?: string } = {},
+) => Object.assign(new pg.DatabaseError(message, message.length, 'error'), { code, ...facts });
+/** What Prisma's adapter makes of an error that has kept its facts. */
 const adapter = (...told: Parameters<typeof databaseError>) => {
   const error = databaseError(...told);
-  keepContext(error);
+  const connection = new EventEmitter();
+  keepFacts({ connection } as never);
+  connection.emit('errorMessage', error);
   return adapterError({ kind: 'postgres', originalCode: error.code, originalMessage: error.message });
 };
 const adapterError = (cause: object) => new DriverAdapterError(cause as never);
@@ -47,8 +53,19 @@ const LOST = 'the connection to the database was lost; check DATABASE_URL and th
 const SILENT = 'the database did not answer in time; check DATABASE_URL and the database';
 const IN_THE_WAY =
   'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
-const VETO = 'PL/pgSQL function shop.veto(integer) line 3 at RAISE';
-const RECORDED = 'PL/pgSQL function shop.record_stock_change() line 7 at SQL statement';
+const REFUSED =
+  'the database refuses this connection: secret; check role, database, sslmode and sslcert of DATABASE_URL, and pg_hba.conf';
+const UNNAMED =
+  'a pooler does not keep the named statements of its clients (secret); use PgBouncer 1.21 or later with max_prepared_statements above 0, or session mode (docs/deployment.md)';
+const RIGHTS =
+  'the role of DATABASE_URL lacks a right (no $1); if the tables belong to another role, restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"';
+const HIDDEN =
+  'row security hides rows from the role of DATABASE_URL (no); use a role with BYPASSRLS, or the owner of the table if that sees all rows';
+const VETO = { where: 'PL/pgSQL function shop.veto(integer) line 3 at RAISE' };
+const RECORDED = { where: 'PL/pgSQL function shop.record_stock_change() line 7 at SQL statement' };
+
+const errcodes = readFileSync(join(postgresBinaries('18'), 'share', 'postgresql', 'errcodes.txt'), 'utf8');
+const sqlstates = [...new Set([...errcodes.matchAll(/^([0-9A-Z]{5}) /gm)].map(([, code = '']) => code))];
 
 describe('failureOf tells outcome and words of', () => {
   it.each<[string, unknown, string, string]>([
@@ -172,7 +189,7 @@ describe('failureOf tells outcome and words of', () => {
     ],
     [
       "an operator's function that one of ours called",
-      prisma('XX000', 'no', `${VETO}\n${RECORDED}`),
+      prisma('XX000', 'no', { where: `${VETO.where}\n${RECORDED.where}` }),
       'refused',
       'no (XX000)',
     ],
@@ -183,20 +200,32 @@ describe('failureOf tells outcome and words of', () => {
       'later (57P01)',
     ],
     ['one of our functions', prisma('XX000', 'no', RECORDED), 'unknown', 'no (XX000)'],
-    ['an error without a function', databaseError('INV01', 'no', 'while locking tuple (0,1)'), 'unknown', 'no (INV01)'],
+    [
+      'an error without a function',
+      databaseError('INV01', 'no', { where: 'while locking tuple (0,1)' }),
+      'unknown',
+      'no (INV01)',
+    ],
+    ['a role that is not let in', databaseError('28000'), 'not_applied', REFUSED],
+    ...['26000', '42P05'].map((code): [string, unknown, string, string] => [
+      `a named statement that a pooler lost or kept (${code})`,
+      databaseError(code),
+      'not_applied',
+      UNNAMED,
+    ]),
+    ['a missing right', prisma('42501', 'no $1', { routine: 'aclcheck_error' }), 'not_applied', RIGHTS],
+    ['row security that hides rows', prisma('42501', 'no', { routine: 'check_enable_rls' }), 'not_applied', HIDDEN],
   ])('%s', (_name, error, outcome, words) => {
     expect(failureOf(error)).toMatchObject({ outcome, words });
   });
 
   describe('SQLSTATEs', () => {
-    const list = readFileSync(join(postgresBinaries('18'), 'share', 'postgresql', 'errcodes.txt'), 'utf8');
-    const codes = [...new Set([...list.matchAll(/^([0-9A-Z]{5}) /gm)].map(([, code = '']) => code))];
     const having = (outcome: string) =>
-      codes.filter((code) => failureOf(databaseError(code)).outcome === outcome).sort();
+      sqlstates.filter((code) => failureOf(databaseError(code)).outcome === outcome).sort();
     const classes = (outcome: string) => [...new Set(having(outcome).map((code) => code.slice(0, 2)))].join(' ');
 
     it('each of PostgreSQL 18', () => {
-      expect(codes.length).toBeGreaterThan(250);
+      expect(sqlstates.length).toBeGreaterThan(250);
       expect(having('not_applied').join(' ')).toBe(
         '08001 08004 0A000 25006 25P03 25P04 26000 28000 28P01 3D000 3F000 40000 40001 40002 40P01 42501 42703 42704 ' +
           '42883 42P01 42P05 42P17 53000 53100 53200 53300 53400 55000 55006 55P02 55P03 55P04 57014 57P03 57P04 57P05',
@@ -211,26 +240,96 @@ describe('failureOf tells outcome and words of', () => {
   });
 
   it.each([databaseError, adapter, prisma])('a unique rule, which depends on whose rule it is (%#)', (error) => {
-    const conflict = (index: string) => failureOf(error('23505', `doppelter Schlüsselwert: »${index}«`));
+    const conflict = (index: string) =>
+      failureOf(error('23505', 'secret', { routine: '_bt_check_unique', constraint: index }));
     for (const own of ['stock_change_pkey', 'stock_change_idempotency_key', 'api_key_key_sha256_key'])
       expect(conflict(own)).toMatchObject({ outcome: 'not_applied', words: IN_THE_WAY });
-    for (const other of ['their_rule', 'my_stock_change_pkey', 'stock_change_pkey1'])
-      expect(conflict(other)).toMatchObject({
-        outcome: 'refused',
-        words: `doppelter Schlüsselwert: »${other}« (23505)`,
-      });
+    for (const other of ['their_rule', 'my_stock_change_pkey', 'my stock_change_pkey', 'stock_change_pkey1'])
+      expect(conflict(other)).toMatchObject({ outcome: 'refused', words: 'secret (23505)' });
     expect(conflict('inventory_item_pkey')).toMatchObject({ outcome: 'refused' });
   });
 });
 
+/** PostgreSQL translates messages and contexts (`lc_messages`). */
+describe('the language of PostgreSQL changes no outcome:', () => {
+  it('whatever the words of an error with a SQLSTATE are', () => {
+    const meanings = (words: string) =>
+      sqlstates.flatMap((code) =>
+        [databaseError, prisma].map((error) => ({ ...failureOf(error(code, words)), words: code })),
+      );
+    for (const words of [
+      'duplicate key value violates unique constraint "stock_change_pkey"',
+      'new row violates row-level security policy for table "inventory_item"',
+      'query would be affected by row-level security policy for table "inventory_item"',
+      'permission denied for table inventory_item',
+      'cannot perform UPDATE RETURNING on relation "inventory_item"',
+      'could not find replacement targetlist entry',
+      'no pg_hba.conf entry for host "::1", user "a", database "b", no encryption',
+      'client password must be a string',
+      'certificate authentication failed for user "a"',
+      'timeout expired',
+      'Connection terminated unexpectedly',
+      'ECONNREFUSED',
+    ])
+      expect(meanings(words)).toEqual(meanings('Geheimnis'));
+  });
+
+  it.each([
+    ['42501', 'ExecWithCheckOptions', 'neue Zeile verletzt Policy für Sicherheit auf Zeilenebene', 'refused', false],
+    ['42501', 'check_enable_rls', 'Policy würde Auswirkung auf die Anfrage haben', 'not_applied', false],
+    ['42501', 'aclcheck_error', 'keine Berechtigung für Tabelle inventory_item', 'not_applied', false],
+    ['0A000', 'RewriteQuery', 'UPDATE RETURNING kann nicht ausgeführt werden', 'not_applied', false],
+    ['0A000', 'RevalidateCachedQuery', 'gecachter Plan darf den Ergebnistyp nicht ändern', 'not_applied', true],
+    // PostgreSQL 15 to 17, and 18
+    ['XX000', 'ReplaceVarsFromTargetList_callback', 'could not find replacement', 'not_applied', false],
+    ['XX000', 'ReplaceVarFromTargetList', 'could not find replacement', 'not_applied', false],
+  ])('%s of %s', (code, routine, words, outcome, mayRetry) => {
+    for (const error of [databaseError, adapter, prisma])
+      expect(failureOf(error(code, words, { routine }))).toMatchObject({ outcome, mayRetry });
+  });
+
+  it('a row that a trigger changed, whose text is ours', () => {
+    const error = databaseError('22P02', `ungültige Eingabesyntax für Typ integer: »${NOT_AS_ASKED} 1«`);
+    expect(failureOf(error)).toMatchObject({ outcome: 'refused', words: NOT_AS_ASKED });
+  });
+
+  /** Each translation of PostgreSQL 15: in a function in SQL, in a statement of one in PL/pgSQL. */
+  it.each([
+    ['SQL-Funktion »most« beim Inlining', 'SQL-Anweisung »#«', 'PL/pgSQL-Funktion % Zeile 1 bei RAISE'],
+    ['función SQL «most» en la sentencia 1', 'sentencia SQL: «#»', 'función PL/pgSQL % en la línea 1 en RAISE'],
+    ['fonction SQL « most », instruction 1', 'instruction SQL « # »', 'fonction PL/pgSQL %, ligne 1, à RAISE'],
+    ['fonction SQL «\u00A0most\u00A0»', 'instruction SQL «\u00A0#\u00A0»', 'fonction PL/pgSQL %, ligne 1'],
+    [`Funzione SQL "most" durante l'inlining`, 'istruzione SQL "#"', 'funzione PL/pgSQL % riga 1 a RAISE'],
+    ['SQL関数"most"の行番号 1', 'SQL文 "#"', 'PL/pgSQL関数%の1行目 - RAISE'],
+    ['SQL ფუნქცია "most" ხაზში ჩასმისას', 'SQL ოპერატორი "#"', 'PL/pgSQL ფუნქცია % ხაზზე 1 RAISE-სთან'],
+    ['"most" SQL 함수를 인라인으로 바꾸는 중', 'SQL 구문: "#"', 'PL/pgSQL 함수 "%" 의 1번째 RAISE'],
+    ['внедрённая в код SQL-функция "most"', 'SQL-оператор: "#"', 'функция PL/pgSQL %, строка 1, оператор RAISE'],
+    ['SQL-funktion "most" sats 1', 'SQL-sats: "#"', 'PL/pgSQL-funktion % rad 1 vid RAISE'],
+    ['Впроваджена в код SQL-функція "most"', 'SQL-оператор "#"', 'Функція PL/pgSQL % рядок 1 в RAISE'],
+    ['SQL 函数 "most" 语句 1', 'SQL 语句 "#"', 'PL/pgSQL 函数 % 第 1 行的 RAISE 处'],
+    ['內嵌 SQL 函式 "most" 期間', 'SQL 敘述 "#"', 'PL/pgSQL 函式 % 第 1 行於 RAISE'],
+    ['SQL function "most" during startup', 'SQL statement "#"', '% PL/pgSQL fonksiyonu, 1. satır, RAISE içinde'],
+  ])('whose function it was in: %s', (inSql, statement, inPl) => {
+    const outcomeIn = (...lines: string[]) => failureOf(prisma('42P01', 'no', { where: lines.join('\n') })).outcome;
+    const theirs = inPl.replace('%', 'shop.veto(integer)');
+    const ours = [
+      statement.replace('#', 'INSERT INTO "stock_change" VALUES (1,\n  2)'),
+      inPl.replace('%', 'record_stock_change()'),
+    ];
+    expect(outcomeIn(...ours)).toBe('not_applied');
+    expect(outcomeIn(inSql.replace('most', 'stock_changed_by'))).toBe('not_applied');
+    for (const lines of [[inSql], [inSql, ...ours], [theirs], [theirs, ...ours]])
+      expect(outcomeIn(...lines)).toBe('refused');
+  });
+});
+
 describe('another attempt', () => {
-  const old = databaseError('0A000', 'cached plan must not change result type');
+  const old = databaseError('0A000', 'secret', { routine: 'RevalidateCachedQuery' });
   it.each([
     ['lost connection', databaseError('57P01'), true, false],
     ['lock', databaseError('55P03'), true, true],
     ['old plan', old, true, true],
-    ['rule', databaseError('0A000', 'cannot perform UPDATE RETURNING on relation "x"'), false, false],
-    ['rule that gives other rows', databaseError('XX000', 'could not find replacement targetlist entry'), false, false],
+    ['rule', databaseError('0A000', 'secret', { routine: 'RewriteQuery' }), false, false],
     ['missing right', databaseError('42501'), false, false],
     ['refused value', databaseError('23514'), false, false],
     ['bug', new TypeError(), false, false],

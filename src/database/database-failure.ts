@@ -1,3 +1,4 @@
+import type { Client, DatabaseError } from 'pg';
 import { Failure } from '../errors/error-text.js';
 import { withoutSecrets } from '../errors/safe-text.js';
 import { DeadlinePassed } from './deadline.js';
@@ -55,83 +56,93 @@ export const OWN = {
     ...['stock_change_idempotency_key', 'server_life_token_pkey'],
   ],
 };
-/** PostgreSQL's texts have these names in any language. */
-const oneOf = (names: readonly string[]) => `(?<!\\w)(?:${names.join('|')})(?!\\w)`;
 
-/** A line of an error's context: "PL/pgSQL function veto() line 1 at RAISE". */
-const A_FUNCTION = /\bPL\/|\bSQL function/;
-const OWN_FUNCTION = new RegExp(oneOf(OWN.functions));
+/** An error of PostgreSQL, or of a pooler. Codes of Node.js have no digit. */
+const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
+/**
+ * A line of an error's context that names a function: "PL/pgSQL-Funktion veto() Zeile 1 bei RAISE", `SQL関数"most"の行番号 1`.
+ * A statement of our own functions looks like the latter, but begins with a word of SQL: `SQL-Anweisung »INSERT INTO …«`.
+ */
+const A_FUNCTION = /\bPL\/|^(?=.*\bSQL\b)[^\p{QMark}]*\p{QMark}(?!\s?[A-Z]+\s)/u;
+const OWN_FUNCTION = new RegExp(`(?<!\\w)(?:${OWN.functions.join('|')})(?!\\w)`);
 /** What an operator's function can say by its SQLSTATE: try again. Or PostgreSQL itself ended it. */
 const TRY_AGAIN = /^(?:40|53|55|57|25P0[34])/;
 
 type Kind = readonly [pattern: RegExp, outcome: Outcome, words?: string | undefined, mayRetry?: false];
 
 /**
- * The first pattern that matches decides. It looks at the code, a line break and the message. An error that ends the transaction
- * is `not_applied` if it can pass, or if an operator can mend it. One that can follow the commit is `unknown`.
+ * The first pattern that matches decides. PostgreSQL's messages have any language: of an error with a SQLSTATE, patterns see only
+ * the SQLSTATE, the routine and the constraint or index. Of other errors, they see the code and, on the next lines, the message;
+ * the driver's and Node.js's are English. In the words, `$1` is what the pattern captures, otherwise the message.
+ *
+ * An error that ends the transaction is `not_applied` if it can pass, or if an operator can mend it. One that can follow the
+ * commit is `unknown`.
  */
 const KINDS: readonly Kind[] = [
-  [new RegExp(`^22P02\n.*${NOT_AS_ASKED}`), 'refused', NOT_AS_ASKED],
   // Only imports add rows: a trigger brought two to one id, or an import and somebody else added the same.
   [
-    new RegExp(`^23505\n.*${oneOf(['inventory_item_pkey'])}`),
+    /^23505 (?:\S+ )?inventory_item_pkey$/,
     'refused',
     'another transaction, or a trigger, gave two rows the same id; nothing was written, try again',
   ],
   // The ids of the history may lag behind replicated rows: each attempt takes the next one, and "inventory migrate" mends them.
   // Or another process has just stored the same key.
-  [new RegExp(`^23505\n.*${oneOf(OWN.uniqueIndexes)}`), 'not_applied', IN_THE_WAY],
+  [new RegExp(`^23505 (?:\\S+ )?(?:${OWN.uniqueIndexes.join('|')})$`), 'not_applied', IN_THE_WAY],
   // Wrong data, a constraint, a trigger, a view's check option, a function.
   [/^(?:22|23|27|44|P0)/, 'refused'],
-  // PostgreSQL cannot plan the statement because of a rule (CREATE RULE). It then names words of SQL, in any language: "cannot
-  // perform UPDATE RETURNING on relation …". An old plan, which is 0A000 too, has none.
-  [
-    /^(?:0A000\n.*[A-Z]{4}|42P17\n|XX000\ncould not find replacement targetlist entry)/,
-    'not_applied',
-    undefined,
-    false,
-  ],
+  // An old plan. Any other 0A000 says that PostgreSQL cannot plan the statement because of a rule (CREATE RULE).
+  [/^0A000 RevalidateCachedQuery/, 'not_applied'],
+  [/^(?:0A000|42P17|XX000 ReplaceVars?FromTargetList)/, 'not_applied', undefined, false],
   // A table, column, type or function is not there (yet).
-  [/^(?:42P01|42703|42704|42883)\n/, 'not_applied', NOT_NEWEST],
+  [/^(?:42P01|42703|42704|42883)/, 'not_applied', NOT_NEWEST],
   [
-    /^3F000\n/,
+    /^3F000/,
     'not_applied',
     'the database has no schema "public", or what DATABASE_URL has as its schema; make it first',
   ],
-  [/^42501\n.*violates row-level security policy/, 'refused'],
+  [/^42501 ExecWithCheckOptions/, 'refused'], // by a policy of row security
   [
-    /^42501\n.*would be affected by row-level security.*"(.+)"/,
+    /^42501 check_enable_rls/,
     'not_applied',
-    'row security hides rows of $1 from the role of DATABASE_URL; use a role with BYPASSRLS, or the owner of the table if that sees all rows',
+    'row security hides rows from the role of DATABASE_URL ($1); use a role with BYPASSRLS, or the owner of the table if that sees all rows',
     false,
   ],
   [
-    /^42501\n((?:permission denied for(?! schema)|must be owner of) .*)/,
+    /^42501/,
     'not_applied',
-    'the tables belong to another role than that of DATABASE_URL ($1); restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"',
+    'the role of DATABASE_URL lacks a right ($1); if the tables belong to another role, restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"',
     false,
   ],
-  [/^42501\n/, 'not_applied', undefined, false],
-  [/^25006\n/, 'not_applied', 'the database takes no writes: it is a standby, or default_transaction_read_only is on'],
+  [/^25006/, 'not_applied', 'the database takes no writes: it is a standby, or default_transaction_read_only is on'],
   [
-    /^55P03\n/,
+    /^55P03/,
     'not_applied',
     'another transaction holds what this needs and did not let go in time; nothing was written, try again',
   ],
-  [/^40P01\n/, 'not_applied', IN_THE_WAY],
-  [/^57014\n/, 'not_applied', 'the database cut the statement off: it took too long, or somebody cancelled it'],
-  // A migration or a pooler took away what this session had planned (0A, 26, 42P05); no such database or schema; serialization
-  // failure, deadlock; no disk, memory or connection left; a lock that is held, an object in use.
-  [/^(?:0A|26|42P05|3D|3F|40(?!003)|53|55)/, 'not_applied'],
+  [/^40P01/, 'not_applied', IN_THE_WAY],
+  [/^57014/, 'not_applied', 'the database cut the statement off: it took too long, or somebody cancelled it'],
+  [
+    /^(?:26|42P05)/,
+    'not_applied',
+    'a pooler does not keep the named statements of its clients ($1); use PgBouncer 1.21 or later with max_prepared_statements above 0, or session mode (docs/deployment.md)',
+  ],
+  // No such database or schema; serialization failure, deadlock; no disk, memory or connection left; a lock that is held, an
+  // object in use.
+  [/^(?:0A|3D|3F|40(?!003)|53|55)/, 'not_applied'],
   // Sessions that ended before their commit; could not connect; starting up; the database was dropped, or the session was idle.
   [/^(?:25P03|25P04|08001|08004|57P03|57P04|57P05)/, 'not_applied'],
   [/^(?:00|01|02|03|09|0B|0F|0L|0P|0Z|10|20|21|24|25|2B|2D|2F|34|38|39|3B|42|54)/, 'program_fault'],
   [
-    /^(.*(?:certificate|SSL connections|no encryption|unknown ca)[^;\n]*?)[ :]*(?:;.*)?$/m,
+    /^(.*(?:certificate|SSL connections|unknown ca)[^;\n]*?)[ :]*(?:;.*)?$/m,
     'not_applied',
     'no TLS with the database of DATABASE_URL: $1; check its host, sslmode, sslrootcert, sslcert and sslkey',
   ],
-  [/^28/, 'not_applied'], // not let in
+  [
+    /^28000/,
+    'not_applied',
+    'the database refuses this connection: $1; check role, database, sslmode and sslcert of DATABASE_URL, and pg_hba.conf',
+  ],
+  [/^28/, 'not_applied'], // a wrong password
   // From here on, errors of the connection. On an open session they do not tell what became of the statement. Neither do the
   // other classes: shutdowns, I/O errors (which poolers also use for theirs), internal errors, another server's part of a commit.
   [
@@ -150,27 +161,28 @@ const KINDS: readonly Kind[] = [
     'the connection to the database was lost; check DATABASE_URL and the database',
   ],
   [
-    /^DatabaseNotReachable\n(.*)/,
+    /^DatabaseNotReachable/,
     'unknown',
     'the database cannot be reached: no such host, or nothing listens at $1; check DATABASE_URL',
   ],
-  [/^E(?:AI_)?[A-Z]+\n(.*)/, 'unknown', 'the database cannot be reached: $1; check DATABASE_URL'],
+  [/^E(?:AI_)?[A-Z]+\n/, 'unknown', 'the database cannot be reached: $1; check DATABASE_URL'],
 ];
 
 /** Reads an error of any layer: the round trip, the session, the driver, Prisma. */
 export function failureOf(error: unknown): DatabaseFailure {
-  const { code = '', message, where } = rootOf(error instanceof Error ? error : new Error(String(error)));
-  const text = `${code}\n${message}`;
+  const root = rootOf(error instanceof Error ? error : new Error(String(error)));
+  const { code = '', message, routine, constraint, where } = root;
+  const text = SQLSTATE.test(code) ? [code, routine, constraint].filter(Boolean).join(' ') : `${code}\n${message}`;
   const ofOperator: Kind | false = isOfOperator(where) && [/^/, TRY_AGAIN.test(code) ? 'not_applied' : 'refused'];
   const kind: Kind = ofOperator || (KINDS.find(([pattern]) => pattern.test(text)) ?? [/^/, 'unknown']);
-  const [pattern, outcome, words, mayRetry] = kind;
-  const [found] = pattern.exec(text) ?? [text];
-  const plain = withoutSecrets(`${message.trim().split('\n', 1)[0]}${code && ` (${code})`}`);
+  const plain = message.includes(NOT_AS_ASKED) ? NOT_AS_ASKED : `$1${code && ` (${code})`}`;
+  const [pattern, outcome, words = plain, mayRetry] = kind;
+  const told = pattern.exec(text)?.[1] ?? withoutSecrets(message.trim().split('\n', 1)[0] ?? '');
   return {
     outcome,
     mayRetry: mayRetry ?? (outcome === 'not_applied' || outcome === 'unknown'),
     ...knownOutcome(error),
-    words: error instanceof Failure ? error.message : words === undefined ? plain : found.replace(pattern, words),
+    words: error instanceof Failure ? error.message : words.replace('$1', () => told),
     code,
   };
 }
@@ -195,33 +207,45 @@ export function isProgramFault(error: unknown): boolean {
   return error.name === 'PrismaClientValidationError';
 }
 
-interface ErrorFacts {
+/** What PostgreSQL says of an error in any language. */
+interface Facts {
+  /** The function of its source that raised the error. */
+  readonly routine?: string | undefined;
+  readonly constraint?: string | undefined;
+  /** Which functions it was in. */
+  readonly where?: string | undefined;
+}
+
+interface ErrorFacts extends Facts {
   readonly code?: string | undefined;
   readonly message: string;
-  /** Which functions PostgreSQL was in. */
-  readonly where?: string | undefined;
   readonly errors?: unknown[];
   readonly cause?: unknown;
   readonly meta?: { driverAdapterError?: unknown };
 }
 
-const CONTEXT = '\nCONTEXT: ';
+const FACTS = '\nFACTS: ';
 
-/** Prisma's adapter keeps the message of an error and drops its context, so the message gets it. */
-export function keepContext(error: { message: string; readonly where?: string | undefined }): void {
-  if (error.where !== undefined) error.message += `${CONTEXT}${error.where}`;
+/** Lets the errors of a connection keep their facts. Prisma's adapter keeps code and message alone, so the message gets them. */
+export function keepFacts({ connection }: Pick<Client, 'connection'>): void {
+  connection.on('errorMessage', (error: DatabaseError) => {
+    const { routine, constraint, where }: Facts = error;
+    error.message += FACTS + JSON.stringify({ routine, constraint, where });
+  });
 }
 
 /** The innermost error: Prisma and Node.js wrap what the driver said. */
-function rootOf({ code, message, where, meta, errors, cause }: ErrorFacts): ErrorFacts {
+function rootOf(error: ErrorFacts): ErrorFacts {
+  const { code, message, meta, errors, cause } = error;
   // The cause of this error is only what the pool itself did to the connection.
   if (message.endsWith('due to connection timeout')) return { code, message };
   const inner = meta?.driverAdapterError ?? errors?.[0] ?? cause;
   if (inner instanceof Error) return rootOf(inner);
-  if (typeof inner !== 'object' || inner === null) return { code, message, where };
+  if (typeof inner !== 'object' || inner === null) return error;
   const { originalCode, kind, originalMessage, reason, host, port } = inner as Record<string, string | undefined>;
   const told = originalMessage ?? reason ?? (host === undefined ? message : [host, port].filter(Boolean).join(':'));
-  return { code: originalCode ?? kind, message: told, where: told.split(CONTEXT).slice(1).join() };
+  const [text = '', ...facts] = told.split(FACTS);
+  return { code: originalCode ?? kind, message: text, ...(JSON.parse(facts.at(-1) ?? '{}') as Facts) };
 }
 
 /** Whether another attempt at a write may help, and does no harm. */

@@ -105,6 +105,22 @@ eachService(({ start }) => {
     await expect(update).rejects.toThrow(/^no \(INV01\)$/);
   });
 
+  it.each([
+    ['its table', '42P01', 'SELECT max(quantity) FROM aside', 'DROP TABLE aside'],
+    ['its setting', '42704', `SELECT current_setting('shop.most')::int`, 'RESET shop.most'],
+  ])('a value is refused when a function in SQL does not find %s', async (_, code, most, hide) => {
+    await service.stock([1, 1]);
+    await withRule(
+      `SET shop.most = 1000; CREATE TABLE aside AS SELECT 1000 AS quantity;
+       CREATE FUNCTION allowed(quantity int) RETURNS boolean LANGUAGE sql AS $$ SELECT $1 <= (${most}) $$;
+       ALTER TABLE inventory_item ADD CONSTRAINT allowed CHECK (allowed(quantity)); ${hide}`,
+      'DROP FUNCTION allowed CASCADE; DROP TABLE IF EXISTS aside',
+    );
+    expect(whole(await service.update(1, 5))).toEqual(refused.rule);
+    const update = service.inventory.setQuantity(UPDATE, performance.now() + 9_000);
+    await expect(update).rejects.toThrow(new RegExp(`^.+ \\(${code}\\)$`));
+  });
+
   it.each(['40001', '40003', '53100', '55000', '57P01'])(
     'an update waits, and writes nothing, while a trigger raises %s (try again); one beside it is done, or waits with FAST=on',
     async (code) => {

@@ -206,7 +206,7 @@ describe('the log', () => {
     const lines = await linesOf(() => update('{"quantity":9}'));
     await database.sql('ALTER TABLE inventory_item DROP CONSTRAINT few');
     expect(lines).toMatchObject([{ level: 'warn', status: 400, err: { type: 'RefusedValue' } }]);
-    expect(JSON.stringify(lines)).toContain('\\"few\\"');
+    expect(JSON.stringify(lines)).toMatch(/few\W+\(23514\)/);
   });
 
   it('never contains a key, wherever a client sends it', async () => {

@@ -43,7 +43,7 @@ describe('the log', () => {
     expect(lines[0]).toMatchObject({ level: 'debug', msg: 'Starting Nest application...' });
     expect(lines.filter(({ msg }) => /^(not )?ready/.test(String(msg)))).toMatchObject([
       { level: 'info', msg: 'ready' },
-      { level: 'warn', msg: expect.stringMatching(/^not ready: .*not currently accepting connections/) as string },
+      { level: 'warn', msg: expect.stringMatching(/^not ready: .+ \(55000\)$/) as string },
       { level: 'info', msg: 'ready' },
     ]);
     const probes = lines.filter(({ route, status }) => route === '/health/ready' && status === 503);
