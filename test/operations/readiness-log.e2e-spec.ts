@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createDatabase, type Database } from '../support/database.ts';
 import { ask } from '../support/http-client.ts';
+import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { ServiceProcess } from '../support/service-process.ts';
 
 describe('the log', () => {
@@ -26,6 +27,17 @@ describe('the log', () => {
       keyId: 'bootrevoked',
     });
     expect(service.log).not.toContain(key);
+  });
+
+  it.runIf(HAS_POOLER)('names the way out when a pooler does not keep named statements', async () => {
+    const { url } = await startPooler(database.url, 1, 0);
+    await start({ DATABASE_URL: url }); // its statements stay in the only session
+    const second = await ServiceProcess.onFreePort({ DATABASE_URL: url });
+    second.start();
+    const { msg } = await second.line(({ level }) => level === 'warn');
+    expect(msg).toMatch(
+      /^not ready: a pooler does not keep the named statements of its clients \(.+\); use PgBouncer 1\.21 or later with max_prepared_statements above 0, or session mode \(docs\/deployment\.md\)$/,
+    );
   });
 
   it('reports each change of readiness once, and probes only at level debug', async () => {

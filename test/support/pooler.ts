@@ -24,8 +24,12 @@ function isInstalled(): boolean {
   }
 }
 
-/** Starts a PgBouncer in transaction mode before a server. The test that starts it ends it. */
-export async function startPooler(databaseUrl: string, poolSize: number) {
+/**
+ * Starts a PgBouncer in transaction mode before a server. The test that starts it ends it.
+ *
+ * @param namedStatements how many it keeps for each session; with 0, it knows none, as before 1.21
+ */
+export async function startPooler(databaseUrl: string, poolSize: number, namedStatements = 100) {
   const { hostname, port, username, password } = new URL(databaseUrl);
   const folder = mkdtempSync(`${tmpdir()}/inventory-pooler-`);
   chmodSync(folder, 0o755);
@@ -37,7 +41,7 @@ export async function startPooler(databaseUrl: string, poolSize: number) {
     '[pgbouncer]',
     `listen_addr = 127.0.0.1\nlisten_port = ${own}\nunix_socket_dir =\nauth_type = any`,
     // Otherwise it refuses everything for 15 s after a session that PostgreSQL refused: docs/deployment.md.
-    'pool_mode = transaction\nmax_prepared_statements = 100\nserver_login_retry = 1',
+    `pool_mode = transaction\nmax_prepared_statements = ${namedStatements}\nserver_login_retry = 1`,
   ];
   writeFileSync(`${folder}/pgbouncer.ini`, lines.join('\n'));
   const account = serverAccount && { uid: serverAccount.uid, gid: serverAccount.gid };
