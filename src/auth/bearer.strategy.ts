@@ -15,6 +15,9 @@ const REALM = 'inventory';
 /** RFC 6750 section 3. */
 export const challenge = (error: string) => ({ 'WWW-Authenticate': `Bearer realm="${REALM}"${error}` });
 
+/** The strategy takes one blank behind the scheme; RFC 9110 section 11.4 allows several. */
+const withOneBlank = (authorization?: string) => authorization?.replace(/^(bearer) {2,}/i, '$1 ');
+
 type Bearer = Strategy<VerifyFunctionWithRequest>;
 
 /** What the strategy sees: only the header, because it would also take a token from the query or the body. */
@@ -57,7 +60,12 @@ export class BearerStrategy {
         resolve({ ...NO_KEY, failure: isBearer ? 'malformed_header' : 'no_key' });
       };
       if (others.length > 0) attempt.fail();
-      else attempt.authenticate({ headers: { authorization }, deadline, needed } as Presented);
+      else
+        attempt.authenticate({
+          headers: { authorization: withOneBlank(authorization) },
+          deadline,
+          needed,
+        } as Presented);
     });
   }
 }

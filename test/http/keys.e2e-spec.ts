@@ -32,7 +32,9 @@ describe('GET /v1/inventory, the Authorization header', () => {
   it.each([
     ['authorization', `bearer ${KEY}`],
     ['AUTHORIZATION', `\t bEaReR ${KEY} \t`],
-  ])('is accepted in any case, with spaces around it: %s', async (name, value) => {
+    ['Authorization', `Bearer  ${KEY}`],
+    ['Authorization', `bearer${' '.repeat(7_000)}${KEY}`],
+  ])('is accepted in any case, with spaces around it and before the key: %s', async (name, value) => {
     expect(await list([[name, value]])).toEqual(theList);
   });
 
@@ -42,6 +44,7 @@ describe('GET /v1/inventory, the Authorization header', () => {
     ['Basic', authorization(`Basic ${KEY}`)],
     ['XBearer', authorization(`XBearer ${KEY}`)],
     ['Bearerx', authorization(`Bearerx ${KEY}`)],
+    ['a tab instead of a blank', authorization(`Bearer\t${KEY}`)],
     ['two headers of other schemes', authorization('Basic x', 'Digest y')],
     ['X-API-Key', [['X-API-Key', KEY]]],
     ['Proxy-Authorization', [['Proxy-Authorization', `Bearer ${KEY}`]]],
@@ -53,7 +56,8 @@ describe('GET /v1/inventory, the Authorization header', () => {
   it.each<[string, ...values: string[]]>([
     ['no token', 'Bearer'],
     ['no token, in lower case', 'bearer'],
-    ['two spaces', `Bearer  ${KEY}`],
+    ['no token, and blanks', 'Bearer   '],
+    ['a tab behind the blank', `Bearer \t${KEY}`],
     ['text behind the key', `Bearer ${KEY} x`],
     ['a list', `Bearer ${KEY}, Bearer ${KEY}`],
     ['quotes', `Bearer "${KEY}"`],
