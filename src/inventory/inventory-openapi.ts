@@ -8,6 +8,7 @@ import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './inventory.dto.js';
 import { IF_MATCH_RULE } from './inventory.pipes.js';
+import { LIST_MISMATCH } from './list-responses.js';
 
 const EXAMPLE_LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const EXAMPLE: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };
@@ -39,6 +40,14 @@ An empty store is \`[]\`.`,
       description: 'The `ETag` of an earlier list. If the list has not changed, the response is 304 without a body.',
       example: EXAMPLE_LIST_TAG,
     }),
+    ApiHeader({
+      name: 'If-Match',
+      required: false,
+      description:
+        'One or more tags of the list, or `*`. If none is the present tag in either coding, the response is 412.',
+      schema: { type: 'string', pattern: ENTITY_TAG_LIST.source },
+      example: EXAMPLE_LIST_TAG,
+    }),
     ApiResponse({
       status: 200,
       description: 'The stock.',
@@ -52,6 +61,10 @@ An empty store is \`[]\`.`,
       ...ANY_REQUEST,
       bad_request: {},
       forbidden: { message: lacksScope('inventory:read') },
+      precondition_failed: {
+        message: LIST_MISMATCH,
+        headers: entityTag('The present tag of the list.', EXAMPLE_LIST_TAG),
+      },
       service_unavailable: {},
     }),
   );
@@ -66,7 +79,7 @@ export function UpdateInventoryDocs(): MethodDecorator {
       description: `Sets the quantity of one pet, after an arrival, a return or a count. The status stays as it is.
 
 Without \`If-Match\`, the last writer wins. With it, the quantity is set only if the pet is still in the state that you saw. The tag
-of an item is \`"<status>-<quantity>"\`, such as \`"available-12"\`, so you can write it from the list.
+of an item is \`"<status>-<quantity>"\`, such as \`"available-12"\`, so you can write it from the list. \`If-None-Match\` is 400.
 
 With an \`Idempotency-Key\`, you can repeat the update after \`outcome_unknown\`, or if there was no response: it takes place once.
 

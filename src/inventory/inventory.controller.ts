@@ -7,7 +7,14 @@ import type { GuardedRequest } from '../http/request-context.js';
 import { RequestHeader } from '../http/request-headers.js';
 import { API_PREFIX } from '../settings.js';
 import { type InventoryItem, InventoryUpdate } from './inventory.dto.js';
-import { ChangeReasonPipe, IdempotencyKeyPipe, type IfMatch, IfMatchPipe, PetIdPipe } from './inventory.pipes.js';
+import {
+  ChangeReasonPipe,
+  IdempotencyKeyPipe,
+  type IfMatch,
+  IfMatchPipe,
+  NoIfNoneMatchPipe,
+  PetIdPipe,
+} from './inventory.pipes.js';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory-openapi.js';
 import { Inventory } from './inventory.js';
 import { ListResponses } from './list-responses.js';
@@ -41,6 +48,7 @@ export class InventoryController {
     @RequestHeader('idempotency-key', IdempotencyKeyPipe) idempotencyKey: string | null,
     @RequestHeader('change-reason', ChangeReasonPipe) reason: string | null,
     @RequestHeader('if-match', IfMatchPipe) ifMatch: IfMatch | null,
+    @RequestHeader('if-none-match', NoIfNoneMatchPipe) _: undefined,
     @JsonBody() { quantity }: InventoryUpdate,
     @Req() { id: requestId, access, bodyMs = 0 }: GuardedRequest,
     @Res({ passthrough: true }) response: Response,

@@ -27,6 +27,13 @@ const NO_ITEM_TAG =
   'If-Match does not hold. A weak tag (W/) or a tag with a suffix never matches: a proxy that compresses changes tags. ' +
   'Write the tag from status and quantity, such as "available-12".';
 
+/** @throws ApiError `bad_request` if the field is malformed, because a 412 would claim that the stock has changed */
+export function ifMatchTags(field: string): NonNullable<ReturnType<typeof entityTags>> {
+  const tags = entityTags(field);
+  if (tags === undefined) throw new ApiError('bad_request', IF_MATCH_RULE);
+  return tags;
+}
+
 export interface IfMatch {
   /** The tags of which a pet must have one. */
   readonly tags: readonly string[];
@@ -34,20 +41,25 @@ export interface IfMatch {
   readonly mismatchMessage: string | undefined;
 }
 
-/**
- * Null if any state will do, as with `*`. Weak tags never match (RFC 9110 section 13.1.1). A malformed field is `bad_request`,
- * because a 412 would claim that the stock has changed.
- */
+/** Null if any state will do, as with `*`. Weak tags never match (RFC 9110 section 13.1.1). */
 @Injectable()
 export class IfMatchPipe implements PipeTransform<string | undefined, IfMatch | null> {
   transform(field: string | undefined): IfMatch | null {
     if (field === undefined) return null;
-    const tags = entityTags(field);
-    if (tags === undefined) throw new ApiError('bad_request', IF_MATCH_RULE);
+    const tags = ifMatchTags(field);
     if (tags === '*') return null;
     const comparable = tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
     const areOfItems = comparable.length === tags.length && comparable.every((tag) => ITEM_TAG.test(tag));
     return { tags: comparable, mismatchMessage: areOfItems ? undefined : NO_ITEM_TAG };
+  }
+}
+
+/** An update that ignored this field would write what the client forbade (RFC 9110 section 13.1.2). */
+@Injectable()
+export class NoIfNoneMatchPipe implements PipeTransform<string | undefined, undefined> {
+  transform(field: string | undefined): undefined {
+    if (field === undefined) return;
+    throw new ApiError('bad_request', 'An update takes If-Match, not If-None-Match: nothing was written.');
   }
 }
 

@@ -1,8 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
+import { ApiError } from '../errors/api-error.js';
 import type { ApiRequest } from '../http/request-context.js';
 import { entityTags } from '../http/entity-tags.js';
 import { writeHead } from '../http/responses.js';
+import { ifMatchTags } from './inventory.pipes.js';
 import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js';
 
 /** Outdated lists that slow readers keep in memory may have so many bytes in all, or as many as one list. */
@@ -11,6 +13,10 @@ const MOST_OUTDATED_BYTES = 2 ** 25;
 /** Pieces compressed at once; one list alone may have more. Lists that change faster than this would gather in memory. */
 const MOST_DEFLATING = 64;
 
+/** True of every field that does not hold: a proxy may have changed the tag of a list that is the same. */
+export const LIST_MISMATCH =
+  'If-Match does not hold: the list has changed, or a proxy that compresses has changed the tag. A weak tag (W/) never matches.';
+
 /** Sends lists. Bounds the memory of outdated lists with slow readers, and of compressing. */
 @Injectable()
 export class ListResponses {
@@ -18,7 +24,11 @@ export class ListResponses {
   readonly #unsent = new Map<StockList, Set<Response>>();
   #deflating = 0;
 
-  /** In the coding that the client prefers, or 304 when the client has the list in any. */
+  /**
+   * In the coding that the client prefers, or 304 when the client has the list in any.
+   *
+   * @throws ApiError `precondition_failed` when the client expects another list
+   */
   async send(request: ApiRequest, response: Response, list: StockList): Promise<void> {
     const preferred = preferredCoding(request);
     const headers = (coding: Coding) => ({
@@ -26,6 +36,10 @@ export class ListResponses {
       'Cache-Control': 'private, no-cache',
       Vary: 'Accept-Encoding',
     });
+    const expected = request.headers['if-match']; // comes before If-None-Match (RFC 9110 section 13.2.2)
+    if (expected !== undefined && !isExpected(list, expected)) {
+      throw new ApiError('precondition_failed', LIST_MISMATCH, { ETag: headers(preferred).ETag });
+    }
     const known = request.headers['if-none-match'];
     if (known !== undefined && isKnown(list, known)) {
       writeHead(response, 304, headers(preferred)).end();
@@ -85,6 +99,12 @@ function preferredCoding(request: ApiRequest): Coding {
 function end(response: Response, { chunks }: Body): void {
   for (const chunk of chunks.slice(0, -1)) response.write(chunk);
   response.end(chunks.at(-1), 'latin1');
+}
+
+/** By strong comparison, as RFC 9110 section 13.1.1 has it. */
+function isExpected(list: StockList, field: string): boolean {
+  const tags = ifMatchTags(field);
+  return tags === '*' || tags.some((tag) => !tag.weak && list.hasTag(tag.opaque));
 }
 
 /** By weak comparison, as RFC 9110 section 13.1.2 has it. A malformed field is ignored. */

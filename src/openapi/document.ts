@@ -58,13 +58,19 @@ export function describeApi(app: INestApplication): OpenAPIObject {
   };
 }
 
+interface OperationPart {
+  readonly in?: string;
+  readonly parameters?: readonly { readonly name: string }[];
+}
+
 /**
  * The document for Swagger UI. It would round bounds beyond 2^53, send the examples of header fields, and not send what their
- * patterns refuse, so that nobody could try it.
+ * patterns refuse, so that nobody could try it. For the `If-Match` of a list, it would offer the tag of a pet.
  */
 export function forReading(document: OpenAPIObject): OpenAPIObject {
-  const json = JSON.stringify(document, (_name, value: { in?: string } | bigint | null) => {
+  const json = JSON.stringify(document, (name, value: OperationPart | bigint | null) => {
     if (typeof value === 'bigint') return undefined;
+    if (name === 'get') return { ...value, parameters: value?.parameters?.filter((each) => each.name !== 'If-Match') };
     return value?.in === 'header' ? { ...value, schema: { type: 'string' } } : value;
   });
   return JSON.parse(json) as OpenAPIObject;

@@ -38,6 +38,7 @@ const FAULTS: [name: string, expected: WholeAnswer, add: (update: GoodUpdate) =>
   ],
   ['petId', refused.petId, (update) => (update.target = '/v1/inventory/0x1')],
   ['form of If-Match', refused.ifMatch, ({ headers }) => headers.set('If-Match', 'available-7')],
+  ['If-None-Match', refused.ifNoneMatch, ({ headers }) => headers.set('If-None-Match', '*')],
   ['Idempotency-Key', refused.idempotencyKey, ({ headers }) => headers.set('Idempotency-Key', 'a b')],
   ['Change-Reason', refused.changeReason, ({ headers }) => headers.set('Change-Reason', 'a b')],
   ['media type', refused.mediaType, ({ headers }) => headers.set('Content-Type', 'text/plain')],
@@ -52,7 +53,7 @@ const FAULTS: [name: string, expected: WholeAnswer, add: (update: GoodUpdate) =>
 ];
 
 /** The service may report any of these before a fault of the body, or after it. */
-const BESIDE_THE_BODY = ['petId', 'form of If-Match', 'Idempotency-Key', 'Change-Reason'];
+const BESIDE_THE_BODY = ['petId', 'form of If-Match', 'If-None-Match', 'Idempotency-Key', 'Change-Reason'];
 const OF_THE_STOCK = ['pet', 'If-Match'];
 
 function withFaults(isThere: (name: string, at: number) => boolean): GoodUpdate {

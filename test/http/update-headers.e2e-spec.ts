@@ -55,6 +55,29 @@ describe('PATCH /v1/inventory/:petId, the form of Change-Reason', () => {
   });
 });
 
+describe('PATCH /v1/inventory/:petId, If-None-Match', () => {
+  it.each(['*', '"available-10"', 'W/"x"', '', 'x'])(
+    'is refused, and nothing is written, with and without If-Match: "%s"',
+    async (field) => {
+      expect(await update('If-None-Match', field)).toEqual(refused.ifNoneMatch);
+      const both = [
+        ['If-Match', '*'],
+        ['If-None-Match', field],
+      ] as const;
+      expect(whole(await service.update(1, 11, both))).toEqual(refused.ifNoneMatch);
+      expect(await changesOf(service, 1)).toEqual([]);
+    },
+  );
+
+  it.each([
+    ['If-Modified-Since', 'Fri, 31 Dec 9999 23:59:59 GMT'],
+    ['If-Unmodified-Since', 'Thu, 01 Jan 1970 00:00:00 GMT'],
+    ['If-Range', '"x"'],
+  ])('is no %s, which is ignored', async (name, field) => {
+    expect(await update(name, field)).toEqual(updated('1', 11));
+  });
+});
+
 describe('PATCH /v1/inventory/:petId, the form of If-Match', () => {
   it.each(['available-10', '"available-10", available-11', '', ', ,', `"a"${', '.repeat(3_500)}x`])(
     'is refused because it is not a list of entity tags: "%.30s"',

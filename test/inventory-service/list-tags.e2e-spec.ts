@@ -36,7 +36,9 @@ eachService(({ start }) => {
   }
   beforeEach(restock);
 
-  const ifNoneMatch = (...fields: string[]) => fields.map((field) => ['If-None-Match', field] as const);
+  const each = (name: string, fields: string[]) => fields.map((field) => [name, field] as const);
+  const ifMatch = (...fields: string[]) => each('If-Match', fields);
+  const ifNoneMatch = (...fields: string[]) => each('If-None-Match', fields);
   const request = async (headers: Record<string, string>, method = 'GET') =>
     whole(await ask(service.port, { method, target: '/v1/inventory', headers }));
 
@@ -144,6 +146,64 @@ eachService(({ start }) => {
     it('gives the list after a change, in every process', async () => {
       await service.stock([9, 1]);
       for (const each of [service, ...others]) expect((await each.list(ifNoneMatch(tags.identity))).status).toBe(200);
+    });
+  });
+
+  describe('GET /v1/inventory, If-Match', () => {
+    it.each<[string, () => string[]]>([
+      ['the tag of the list', () => [tags.identity]],
+      ['the tag of the compressed list', () => [tags.gzip]],
+      ['*', () => ['*']],
+      ['a list with the tag', () => [`"x,y", W/${tags.identity}, ${tags.identity}`]],
+      ['several lines', () => ['"x"', tags.identity]],
+    ])('gives the list for %s', async (_, fields) => {
+      expect(whole(await service.list(ifMatch(...fields())))).toEqual(listed(LIST, tags.identity));
+    });
+
+    it.each([
+      ['another tag', () => '"x"'],
+      ['the tag of an item', () => '"available-7"'],
+      ['the tag as a weak one', () => `W/${tags.identity}`],
+      ['the tag of an unknown coding', () => tags.identity.replace(/"$/, '-br"')],
+      ['"*"', () => '"*"'],
+    ])('is 412 with the present tag for %s', async (_, field) => {
+      expect(whole(await service.list(ifMatch(field())))).toEqual(refused.listPrecondition(tags.identity));
+      const answer = await service.list([...GZIP, ...ifMatch(field())]);
+      expect(whole(answer)).toEqual(refused.listPrecondition(tags.gzip));
+    });
+
+    it('is 412 after a change, in every process', async () => {
+      await service.stock([9, 1]);
+      const { headers } = await service.list();
+      const expected = refused.listPrecondition(headers['etag'] ?? '');
+      for (const one of [service, ...others]) expect(whole(await one.list(ifMatch(tags.identity)))).toEqual(expected);
+    });
+
+    it.each(['', 'abc', '*, "x"'])('is 400 if it is malformed: "%s"', async (field) => {
+      expect(whole(await service.list(ifMatch(field)))).toEqual(refused.ifMatch);
+    });
+
+    it('comes before If-None-Match', async () => {
+      const both = (expected: string) => service.list([...ifNoneMatch(tags.identity), ...ifMatch(expected)]);
+      expect(whole(await both(tags.identity))).toEqual(notModified(tags.identity));
+      expect(whole(await both('"x"'))).toEqual(refused.listPrecondition(tags.identity));
+    });
+
+    it('is judged for HEAD, after the key', async () => {
+      const authorized = { Authorization: `Bearer ${service.key}` };
+      const expected = { ...refused.listPrecondition(tags.identity), body: '' };
+      expect(await request({ ...authorized, 'If-Match': '"x"' }, 'HEAD')).toEqual(expected);
+      expect(await request({ 'If-Match': '"x"' })).toEqual(refused.noKey);
+    });
+  });
+
+  describe('GET /v1/inventory', () => {
+    it.each([
+      ['If-Modified-Since', 'Fri, 31 Dec 9999 23:59:59 GMT'],
+      ['If-Unmodified-Since', 'Thu, 01 Jan 1970 00:00:00 GMT'],
+      ['If-Range', '"x"'],
+    ])('ignores %s', async (name, field) => {
+      expect(whole(await service.list([[name, field]]))).toEqual(listed(LIST, tags.identity));
     });
   });
 });

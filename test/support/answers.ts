@@ -91,6 +91,13 @@ export const refused = {
         'Write the tag from status and quantity, such as "available-12".',
       { etag: presentTag },
     ),
+  listPrecondition: (presentTag: string) =>
+    refusal(
+      'precondition_failed',
+      'If-Match does not hold: the list has changed, or a proxy that compresses has changed the tag. A weak tag (W/) never matches.',
+      { etag: presentTag },
+    ),
+  ifNoneMatch: refusal('bad_request', 'An update takes If-Match, not If-None-Match: nothing was written.'),
   idempotencyKey: refusal(
     'bad_request',
     'Idempotency-Key must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.',
