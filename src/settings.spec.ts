@@ -11,8 +11,9 @@ import { readSettings, SETTINGS } from './settings.js';
 import { Failure } from './errors/error-text.js';
 
 const DATABASE_URL = 'postgresql://user:secret@db.example/inventory';
-const unreadable = (part: string) =>
-  `is no address of one PostgreSQL server: its ${part} cannot be read; write it like postgresql://user:password@host:5432/database`;
+const ADDRESS =
+  'must be the address of one PostgreSQL server, such as postgresql://user:password@host:5432/database, but';
+const unreadable = (part: string) => `${ADDRESS} its ${part} is not readable`;
 const mustEncode = (part: string) =>
   `has a character in its ${part} that must be percent-encoded: write @ as %40, : as %3A, / as %2F, ? as %3F, # as %23, % as %25, a blank as %20`;
 const unsupported = (name: string) =>
@@ -20,7 +21,10 @@ const unsupported = (name: string) =>
 const TLS_RULE =
   'must combine its TLS parameters as libpq does: an sslmode beside files, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
 const PEM_RULE = 'has an sslrootcert, or an sslcert with its sslkey, that is not valid PEM';
-const KEY_RULE = 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)';
+const KEY_RULE = 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750), but is';
+const HOST_RULE = 'must be an IP address or a host name, but is';
+const ORIGINS_RULE =
+  'must be origins as a browser sends them, such as https://shop.example, separated by commas, but has';
 const WITHOUT_PASSWORD = 'postgresql://user@db.example/inventory';
 
 describe('readSettings', () => {
@@ -50,26 +54,77 @@ describe('readSettings', () => {
   ] as const)('takes as %s the integers from %i to %i', (name, min, max) => {
     const read = (text: string) => readSettings({ DATABASE_URL, [name]: text })[name];
     expect([String(min), String(max)].map(read)).toEqual([min, max]);
-    for (const text of [`${min - 1}`, `${max + 1}`, `x${max}`, `${max}x`, '']) {
-      expect(() => read(text), text).toThrow(new Failure(`${name} must be an integer from ${min} to ${max}`));
+    for (const [text, found] of [
+      [`${min - 1}`, min === 0 ? 'a negative integer' : 'smaller'],
+      [`${max + 1}`, `larger (${String(max + 1).length} digits)`],
+      ['123456789012', 'larger (12 digits)'],
+      ['9'.repeat(400), 'larger'],
+      [`x${max}`, `a name (${1 + String(max).length} characters)`],
+      [`${max}x`, 'a number with a unit'],
+      ['3.5', 'a fraction'],
+      ['1e3', 'a text (3 characters)'],
+      ['', 'empty'],
+    ] as const) {
+      const told = `${name} must be an integer from ${min} to ${max}, but is ${found}`;
+      expect(() => read(text), text).toThrow(new Failure(told));
     }
   });
 
   it.each([
-    ['DATABASE_URL', undefined, 'is required'],
+    ['DATABASE_URL', undefined, `${ADDRESS} is empty`],
+    ['DATABASE_URL', '\n', `${ADDRESS} is empty`],
     ['DATABASE_URL', 'postgresql://u:secret@db:65536/x', unreadable('port')],
-    ['DOCS', 'true', 'must be one of on, off'],
-    ['CORS_ORIGINS', '*', 'must be origins like https://shop.example, separated by commas'],
+    ['PORT', '80a', 'must be an integer from 0 to 65535, but is a number with a unit'],
+    ['DRAIN_TIMEOUT_MS', '5s', 'must be an integer from 100 to 600000, but is a number with a unit'],
+    ['FAST', 'true', 'must be one of on, off, but is a name (4 characters)'],
+    ['FAST', 'ON', 'must be one of on, off, but is a name in capital letters (2 characters)'],
+    ['DOCS', '1', 'must be one of on, off, but is a number (1 digit)'],
+    ['DOCS', '', 'must be one of on, off, but is empty'],
+    ['LOG_LEVEL', '"info"', 'must be one of fatal, error, warn, info, debug, trace, silent, but is a text in quotes'],
+    ['HOST', 'http://127.0.0.1', `${HOST_RULE} a URL`],
+    ['HOST', '127.0.0.1:3000', `${HOST_RULE} a host with a port`],
+    ['HOST', '[::]:3000', `${HOST_RULE} a host with a port`],
+    ['HOST', '[::]', `${HOST_RULE} an address in brackets`],
+    ['HOST', '*', `${HOST_RULE} a pattern`],
+    ['HOST', '0.0.0.0 ', `${HOST_RULE} a text with a blank or a line break at an end`],
+    ['CORS_ORIGINS', '*', `${ORIGINS_RULE} a pattern`],
+    ['CORS_ORIGINS', 'https://*.shop.example', `${ORIGINS_RULE} a pattern`],
+    ['CORS_ORIGINS', 'null', `${ORIGINS_RULE} a name (4 characters)`],
+    ['CORS_ORIGINS', 'shop.example', `${ORIGINS_RULE} a name (12 characters)`],
+    ['CORS_ORIGINS', 'localhost:8080', `${ORIGINS_RULE} a host with a port`],
+    ['CORS_ORIGINS', 'https://shop.example,https://b.example/', `${ORIGINS_RULE} a URL that ends with a slash`],
+    ['CORS_ORIGINS', 'https://shop.example/page', `${ORIGINS_RULE} a URL with a path`],
+    ['CORS_ORIGINS', 'https://Shop.example', `${ORIGINS_RULE} a URL with capital letters`],
+    ['CORS_ORIGINS', 'https://shop.example:443', `${ORIGINS_RULE} a URL with its default port`],
+    ['CORS_ORIGINS', 'ftp://shop.example', `${ORIGINS_RULE} a URL that is not of http or https`],
+    ['CORS_ORIGINS', 'https://b\u00fccher.example', `${ORIGINS_RULE} a text with a character beyond ASCII`],
     [
       'CORS_ORIGINS',
-      'https://shop.example,https://b.example/',
-      'must be origins like https://shop.example, separated by commas',
+      'https://a.example, https://b.example',
+      `${ORIGINS_RULE} a text with a blank or a line break at an end`,
     ],
-    ['BOOTSTRAP_API_KEY', 'x'.repeat(31), KEY_RULE],
-    ['BOOTSTRAP_API_KEY', `${'x'.repeat(256)}=`, KEY_RULE],
-    ['BOOTSTRAP_API_KEY', `${'x'.repeat(32)} y`, KEY_RULE],
-  ])('refuses a %s of %j: the message has the name and the rule, never the value', (name, value, rule) => {
-    expect(() => readSettings({ DATABASE_URL, [name]: value })).toThrow(new Failure(`${name} ${rule}`));
+    ['BOOTSTRAP_API_KEY', 'x'.repeat(31), `${KEY_RULE} a name (31 characters)`],
+    ['BOOTSTRAP_API_KEY', `${'x'.repeat(256)}=`, `${KEY_RULE} a text (257 characters)`],
+    ['BOOTSTRAP_API_KEY', `${'x'.repeat(32)} y`, `${KEY_RULE} a text with a blank (34 characters)`],
+    ['BOOTSTRAP_API_KEY', `${'x'.repeat(32)}\n`, `${KEY_RULE} a text with a blank or a line break at an end`],
+  ])(
+    'refuses a %s of %j: the message has the name, the form and the kind of what was found, never the value',
+    (name, value, rule) => {
+      expect(() => readSettings({ DATABASE_URL, [name]: value })).toThrow(new Failure(`${name} ${rule}`));
+    },
+  );
+
+  it('takes the addresses to listen on that can work, and the origins that browsers send', () => {
+    for (const HOST of ['0.0.0.0', '::', '::1', 'fe80::1%eth0', 'localhost', 'inventory-1.shop.svc.', ''])
+      expect(readSettings({ DATABASE_URL, HOST })).toMatchObject({ HOST });
+    const origins = [
+      'https://shop.example',
+      'http://localhost:8080',
+      'http://[::1]:3000',
+      'https://xn--bcher-kva.example',
+    ];
+    const { CORS_ORIGINS } = readSettings({ DATABASE_URL, CORS_ORIGINS: `${origins.join(',')},` });
+    expect(CORS_ORIGINS).toEqual(origins);
   });
 
   it.each([
@@ -110,7 +165,6 @@ describe('readSettings', () => {
   });
 
   it.each([
-    ['', unreadable('beginning')],
     ['mysql://u:secret@db/x', unreadable('beginning')],
     ['DATABASE_URL="postgresql://u:secret@db/x"', unreadable('beginning')],
     ['postgresql://u:secret@one,two/x', unreadable('host')],
@@ -301,11 +355,7 @@ describe('readSettings', () => {
 
   it.each([
     [DATABASE_URL, { PGSSLMODE: 'prefer' }, 'PGSSLMODE must have one of these as sslmode: '],
-    [
-      'postgresql://u@:/db',
-      { PGHOST: 'one', PGPORT: '1,2' },
-      'PGHOST and PGPORT is no address of one PostgreSQL server: its port',
-    ],
+    ['postgresql://u@:/db', { PGHOST: 'one', PGPORT: '1,2' }, `PGHOST and PGPORT ${unreadable('port')}`],
   ])('for %s, names the variables of %j that count', (address, source, told) => {
     expect(() => readSettings({ DATABASE_URL: address, ...source })).toThrow(`DATABASE_URL with ${told}`);
   });

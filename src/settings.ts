@@ -1,7 +1,9 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
+import { isIP } from 'node:net';
 import { postgresUrl } from './address/database-url.ts';
 import { PASSWORD_FILE, passwordReader } from './address/password-file.ts';
 import { Failure } from './errors/error-text.ts';
+import { beyond, kindOfText, mustBe } from './errors/value-kinds.ts';
 
 /** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';
@@ -11,10 +13,16 @@ export const LONGEST_DEADLINE_MS = 9_000;
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
+function refuse(form: string, text: string, verb?: string): never {
+  throw new Error(mustBe(form, kindOfText(text), verb));
+}
+
 function integer(min: number, max: number) {
+  const form = `an integer from ${min} to ${max}`;
   return (text: string): number => {
+    if (!/^\d+$/.test(text)) refuse(form, text);
     const value = Number(text);
-    if (!/^\d+$/.test(text) || value < min || value > max) throw new Error(`must be an integer from ${min} to ${max}`);
+    if (value < min || value > max) throw new Error(mustBe(form, beyond(value, value > max)));
     return value;
   };
 }
@@ -22,9 +30,14 @@ function integer(min: number, max: number) {
 function oneOf<const T extends string>(...choices: readonly T[]) {
   return (text: string): T => {
     const choice = choices.find((each) => each === text);
-    if (choice === undefined) throw new Error(`must be one of ${choices.join(', ')}`);
-    return choice;
+    return choice ?? refuse(`one of ${choices.join(', ')}`, text);
   };
+}
+
+/** Others would be looked up as names in vain. Node.js listens on all addresses for an empty one. */
+function listenAddress(text: string): string {
+  if (isIP(text) === 0 && !/^[\p{L}\p{N}._-]*$/u.test(text)) refuse('an IP address or a host name', text);
+  return text;
 }
 
 function passwordFile(file: string): string | undefined {
@@ -36,31 +49,36 @@ function passwordFile(file: string): string | undefined {
 function bearerToken(text: string): string | undefined {
   if (text === '') return undefined;
   if (!/^[A-Za-z0-9._~+/-]{32,256}=*$/.test(text) || text.length > 256) {
-    throw new Error('must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)');
+    refuse('32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)', text);
   }
   return text;
 }
 
+/** An origin as a browser sends it. */
+function isOrigin(text: string): boolean {
+  return /^https?:\/\/[\w.:[\]-]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+}
+
 function originList(text: string): string[] {
   const origins = text.split(',').filter((part) => part !== '');
-  const isOrigin = (origin: string) => URL.canParse(origin) && new URL(origin).origin === origin;
-  if (!origins.every(isOrigin)) throw new Error('must be origins like https://shop.example, separated by commas');
-  return origins;
+  const wrong = origins.find((origin) => !isOrigin(origin));
+  const form = 'origins as a browser sends them, such as https://shop.example, separated by commas';
+  return wrong === undefined ? origins : refuse(form, wrong, 'has');
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** @param fallback the text of a setting that is not given; `undefined` if it is required */
-function entry<T>(meaning: string, fallback: string | undefined, read: (text: string, environment: Environment) => T) {
+/** @param fallback the text of a setting that is not given */
+function entry<T>(meaning: string, fallback: string, read: (text: string, environment: Environment) => T) {
   return { meaning, default: fallback, read };
 }
 
 /** Every setting, in the order of the table in docs/operations.md, which is checked against this one. */
 export const SETTINGS = {
-  DATABASE_URL: entry('PostgreSQL connection string (required)', undefined, postgresUrl),
+  DATABASE_URL: entry('PostgreSQL connection string (required)', '', postgresUrl),
   DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', passwordFile),
   PORT: entry('TCP port to listen on; 0 picks a free one', '3000', integer(0, 65_535)),
-  HOST: entry('Address to listen on', '0.0.0.0', (text) => text),
+  HOST: entry('Address to listen on', '0.0.0.0', listenAddress),
   BOOTSTRAP_API_KEY: entry('A key with every scope; 32 to 256 of A-Za-z0-9._~+/-', '', bearerToken),
   LOG_LEVEL: entry(LOG_LEVELS.join(', '), 'info', oneOf(...LOG_LEVELS)),
   LOG_SUCCESS_EVERY: entry('Log one of every N successful requests, and all failures', '1', integer(1, 1_000_000)),
@@ -95,10 +113,8 @@ export function readSettings(source: Environment = process.env): Settings {
   const faults: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
-    const text = source[name] ?? fallback;
     try {
-      if (text === undefined) throw new Error('is required');
-      values[name] = read(text, source);
+      values[name] = read(source[name] ?? fallback, source);
     } catch (error) {
       faults.push(`${name} ${(error as Error).message}`);
     }

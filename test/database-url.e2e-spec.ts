@@ -252,7 +252,7 @@ describe('TLS with PostgreSQL', () => {
     expect((await service.ended).code).toBe(1);
     expect(service.log.split('\n').slice(0, 2)).toEqual([
       'inventory: DATABASE_URL has an sslrootcert that cannot be read: no such file or directory',
-      'inventory: PORT must be an integer from 0 to 65535',
+      'inventory: PORT must be an integer from 0 to 65535, but is a name (1 character)',
     ]);
   });
 

@@ -1,9 +1,10 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
+import { kindOfText, mustBe } from '../errors/value-kinds.ts';
 import { TLS_FILES, TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /** User and password, up to the last @; host; port; database; parameters. */
 const ADDRESS = /^postgres(?:ql)?:\/\/(?:(.*)@)?(\[[^\]]*\]|[^:/?]*)(?::([^/?]*))?(?:\/([^?]*))?(?:\?(.*))?$/is;
-const EXAMPLE = 'postgresql://user:password@host:5432/database';
+const FORM = 'the address of one PostgreSQL server, such as postgresql://user:password@host:5432/database';
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\p{L}\p{N}._~-]|%[\da-f]{2})*)$/iu;
 const LAST_PORT = 65_535;
 const isPort = (text: string) => /^\d*$/.test(text) && Number(text) <= LAST_PORT;
@@ -58,7 +59,7 @@ const UNSUPPORTED_VARIABLES = {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 function unreadable(part: string): never {
-  throw new Error(`is no address of one PostgreSQL server: its ${part} cannot be read; write it like ${EXAMPLE}`);
+  throw new Error(mustBe(FORM, 'not readable', `its ${part} is`));
 }
 
 function mustEncode(part: string): never {
@@ -88,6 +89,7 @@ export function postgresUrl(text: string, environment: Environment = {}): string
 }
 
 function readAddress(text: string): string {
+  if (text === '') throw new Error(mustBe(FORM, kindOfText(text)));
   const [, identity, host = '', port = '', database = '', parameter = ''] =
     ADDRESS.exec(text) ?? unreadable('beginning');
   const [user = '', ...others] = (identity ?? '').split(':');

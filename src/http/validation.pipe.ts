@@ -1,6 +1,7 @@
 import { type ArgumentMetadata, ValidationPipe } from '@nestjs/common';
-import { getMetadataStorage } from 'class-validator';
+import { type ValidationError, getMetadataStorage } from 'class-validator';
 import { ApiError } from '../errors/api-error.js';
+import { kindOfJson, mustBe } from '../errors/value-kinds.js';
 
 /** @param type the class of the body */
 function notAMember(name: string, type: NonNullable<ArgumentMetadata['metatype']>): ApiError {
@@ -16,7 +17,7 @@ class BodyValidationPipe extends ValidationPipe {
   /** @throws ApiError `validation_failed` */
   override async transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw new ApiError('validation_failed', 'The body must be a JSON object.');
+      throw new ApiError('validation_failed', `The body ${mustBe('a JSON object', kindOfJson(value))}.`);
     }
     // Nest's pipe silently drops members whose names every object inherits.
     const inherited = Object.keys(value).find((name) => name === 'prototype' || name in Object.prototype);
@@ -34,8 +35,11 @@ export const bodyValidation = new BodyValidationPipe({
   exceptionFactory(faults) {
     const unknown = faults.find(({ constraints }) => constraints?.['whitelistValidation'] !== undefined);
     if (unknown) return notAMember(unknown.property, unknown.target?.constructor as typeof Object);
-    const [rule = ''] = faults.flatMap(({ constraints }) => Object.values(constraints ?? {}));
-    return new ApiError('validation_failed', `${rule}.`);
+    const [fault] = faults as [ValidationError, ...ValidationError[]];
+    const { constraints = {} } = fault;
+    const [form = ''] = Object.values(constraints); // the message of each rule of a member is the form
+    const found = kindOfJson(fault.value, 'max' in constraints);
+    return new ApiError('validation_failed', `${fault.property} ${mustBe(form, found)}.`);
   },
 });
 

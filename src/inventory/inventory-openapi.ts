@@ -3,12 +3,14 @@ import { ApiBody, ApiExtension, ApiHeader, ApiOperation, ApiParam, ApiResponse }
 import { lacksScope } from '../auth/scopes.js';
 import { ERRORS } from '../errors/error-code.js';
 import { LONGEST_NAME, SAFE_NAME } from '../errors/safe-text.js';
+import { kindOfJson, mustBe } from '../errors/value-kinds.js';
 import { ENTITY_TAG_LIST } from '../http/entity-tags.js';
 import { BODY_TOO_LARGE } from '../http/json-body.js';
 import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
-import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA, QUANTITY_RULE } from './inventory.dto.js';
+import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA } from './inventory.dto.js';
 import { IF_MATCH_RULE } from './inventory.pipes.js';
 import { LIST_MISMATCH } from './list-responses.js';
+import { QUANTITY_FORM } from './stock-limits.js';
 
 const EXAMPLE_LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const EXAMPLE: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };
@@ -131,7 +133,7 @@ it out: the first reason stays.`,
         message: IF_MATCH_RULE,
         description: 'The request breaks a rule that `message` names. Nothing was written.',
       },
-      validation_failed: { message: `${QUANTITY_RULE}.` },
+      validation_failed: { message: `quantity ${mustBe(QUANTITY_FORM, kindOfJson(1.5))}.` },
       forbidden: { message: lacksScope('inventory:write') },
       not_found: { description: 'The requested resource could not be found.' },
       idempotency_key_reused: {},

@@ -34,9 +34,8 @@ export class InventoryItem {
 
 export const ITEM_TAG = new RegExp(`^(?:${Object.values(PetStatus).join('|')})-(?:0|[1-9]\\d*)$`);
 
-/** One message for every way to break the rule. */
-export const QUANTITY_RULE = `quantity must be ${QUANTITY_FORM}`;
-const RULE = { message: QUANTITY_RULE };
+/** One form for every way to break the rule; the pipe adds the member's name and what was found. */
+const RULE = { message: QUANTITY_FORM };
 
 /** The body of an update (docs/interface.md, section 2). */
 @ApiSchema({ description: 'The new stock of a pet.', additionalProperties: false } as ApiSchemaOptions)

@@ -101,7 +101,7 @@ describe('inventory', () => {
       ['', /^error: DATABASE_URL .+\n$/], // "." matches no line break
       [
         'mysql://a:hunter2@b/c',
-        /^error: DATABASE_URL is no address of one PostgreSQL server: its beginning cannot be read; .+\n$/,
+        /^error: DATABASE_URL must be the address of one PostgreSQL server, .+, but its beginning is not readable\n$/,
       ],
       [
         'postgresql://a:hunter2@127.0.0.1:1/x',

@@ -100,8 +100,8 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
     ['an invalid byte in a name', Buffer.from('{"quantity\xff":5}', 'latin1'), refused.notUtf8],
     ['a surrogate in UTF-8', Buffer.from('{"\xed\xa0\x80":5}', 'latin1'), refused.notUtf8],
     ['spaces alone', '   ', refused.notJson],
-    ['null', 'null', refused.notObject],
-    ['512 arrays in each other', `${'['.repeat(512)}${']'.repeat(512)}`, refused.notObject],
+    ['null', 'null', refused.notObject('null')],
+    ['512 arrays in each other', `${'['.repeat(512)}${']'.repeat(512)}`, refused.notObject('an array')],
     ['1,024 arrays that never end', '['.repeat(1024), refused.notJson],
   ])('refuses %s', (_, body, expected) => expectRefused(expected, JSON_TYPE, body));
 });
@@ -120,7 +120,7 @@ describe('PATCH /v1/inventory/:petId, a body that is not JSON', () => {
 
 describe('PATCH /v1/inventory/:petId, members of the body', () => {
   it.each([
-    ['{}', refused.quantity],
+    ['{}', refused.quantity('missing')],
     ['{"quantity":5,"status":"sold"}', refused.unknownMember('status')],
     ['{"quantity":5,"__proto__":{}}', refused.unknownMember('__proto__')],
     ['{"quantity":5,"":1}', refused.unknownMember('A member')],
@@ -128,7 +128,7 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     ['{"quantity":5,"qu\\u0061ntity":6}', refused.repeated('quantity')],
     ['{"quantity":{},"quantity":5}', refused.repeated('quantity')],
     ['{"quantity":{"x":1,"x":2}}', refused.repeated('x')],
-    ['{"quantity":[{"x":1},{"x":2}]}', refused.quantity],
+    ['{"quantity":[{"x":1},{"x":2}]}', refused.quantity('an array')],
     ['{"quantity":"quantity","a":"quantity"}', refused.unknownMember('a')],
     ['{"a\\"b":1,"a\\"b":2}', refused.repeated('A member')],
   ])('refuses %s', (body, expected) => expectRefused(expected, JSON_TYPE, body));
@@ -140,9 +140,19 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
 
 describe('PATCH /v1/inventory/:petId, quantity', () => {
   it.each([
-    ...['-1', '2147483648', '4294967301', '18446744073709551621', '1e400'], // out of range; two are 5 modulo 2^32 and 2^64
-    ...['1.5', '5e-324', '"5"', 'true', 'null', '[5]', '{}', '{"valueOf":5}'], // not integers
-  ])('refuses %s', (json) => expectRefused(refused.quantity, JSON_TYPE, `{"quantity":${json}}`));
+    ['smaller', ['-1', '-9999999999', '-1e400']],
+    ['larger (10 digits)', ['2147483648', '4294967301']], // 4294967301 is 5 modulo 2^32
+    ['larger (12 digits)', ['123456789012']],
+    ['larger', ['18446744073709551621', '1e400']], // the first is 5 modulo 2^64
+    ['a fraction', ['3.5', '-1.5', '5e-324', '2147483647.5']],
+    ['a text', ['"5"', '""', '"secret"']],
+    ['true or false', ['true', 'false']],
+    ['null', ['null']],
+    ['an array', ['[5]', '[]']],
+    ['an object', ['{}', '{"valueOf":5}']],
+  ])('is refused, and the message says what it is: %s', async (found, values) => {
+    for (const json of values) await expectRefused(refused.quantity(found), JSON_TYPE, `{"quantity":${json}}`);
+  });
 
   it.each(['available', 'pending', 'sold'] as const)('changes nothing of the status %s, at 0 too', async (status) => {
     await service.stock([80, 5, status]);

@@ -47,7 +47,7 @@ const FAULTS: [name: string, expected: WholeAnswer, add: (update: GoodUpdate) =>
   ['JSON', refused.notJson, (update) => (update.body += ',')],
   ['a member twice', refused.repeated('x'), (update) => (update.body = update.body.replace('{', '{"x":1,"x":2,'))],
   ['unknown member', refused.unknownMember('x'), (update) => (update.body = update.body.replace('{', '{"x":1,'))],
-  ['quantity', refused.quantity, (update) => (update.body = '{"quantity":-1}')],
+  ['quantity', refused.quantity('smaller'), (update) => (update.body = '{"quantity":-1}')],
   ['pet', refused.noPet, (update) => (update.target = '/v1/inventory/99')],
   ['If-Match', refused.precondition('"available-7"'), ({ headers }) => headers.set('If-Match', '"available-8"')],
 ];

@@ -122,9 +122,10 @@ export const refused = {
   ),
   notUtf8: refusal('bad_request', 'The body is not UTF-8.'),
   repeated: (member: string) => refusal('bad_request', `${member} is there more than once.`),
-  notObject: refusal('validation_failed', 'The body must be a JSON object.'),
+  notObject: (found: string) => refusal('validation_failed', `The body must be a JSON object, but is ${found}.`),
   unknownMember: (member: string) => refusal('validation_failed', `${member} is unknown: the body has only quantity.`),
-  quantity: refusal('validation_failed', 'quantity must be an integer from 0 to 2147483647.'),
+  quantity: (found: string) =>
+    refusal('validation_failed', `quantity must be an integer from 0 to 2147483647, but is ${found}.`),
   rule: refusal('validation_failed', 'A rule of the database refuses this update: nothing was written.'),
   malformed: refusal('bad_request', 'The request is not well-formed HTTP/1.1.'),
   httpVersion: refusal('bad_request', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.'),
