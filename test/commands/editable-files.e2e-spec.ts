@@ -1,9 +1,10 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
-import { BIG, csv, edited, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
-import { IMPORT_CSV, inventory } from './inventory-command.ts';
+import { BIG, csv, edited, folder, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
+import { IMPORT_CSV, inventory, SHELL_COMMAND } from './inventory-command.ts';
 
 useImportStore(SHEET, 'recorded');
 
@@ -179,22 +180,57 @@ describe('a file of export --editable', () => {
   });
 });
 
-it('the query of stock-files.md undoes an import, and leaves pets alone that have changed since', async () => {
-  await importText(csv('1,1,sold', '2,2,sold', '77,7,sold'), {
-    new: 'add',
-    missing: 'remove',
-    by: 'ann@office stock.csv',
+describe('the query of stock-files.md', () => {
+  /** Imports what the query gives of the changes after one. */
+  async function undo(after: string, author: string) {
+    const page = readFileSync('docs/stock-files.md', 'utf8');
+    const [, query = ''] =
+      /## Undo an import\n[^]*?```sh\npsql [^"]*"\$DATABASE_URL" [^"]*"([^]*?)" > undo.csv\n/.exec(page) ?? [];
+    const theirs = query.replace('1041', after).replace('command:import ann@office stock.csv', author);
+    const rows = await store.sql(theirs);
+    const lines = [Object.keys(rows[0] ?? {}), ...rows.map((row) => Object.values(row))].map((fields) => fields.join());
+    return importText(`${lines.join('\n')}\n`, { new: 'add', stale: 'skip' });
+  }
+
+  it('undoes an import, also a repeated one, and leaves pets alone that have changed since', async () => {
+    const by = 'ann@office stock.csv';
+    await importText(csv('1,1,sold', '2,2,sold', '77,7,sold', '# end'), { new: 'add', missing: 'remove', by });
+    await importText(csv('1,3,pending', '77,8,sold'), { by });
+    await store.sql('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 2');
+    const { summary, told } = await undo('0', `command:import ${by}`);
+    expect(summary).toMatchObject({ changed: 1, added: 1 });
+    expect(told.skipped).toEqual([
+      expect.stringMatching(/^pet 2 .*: was sold-2 when the file was made, and is sold-3 now$/),
+    ]);
+    expect(await store.stock()).toBe(`1,12,available\n2,3,sold\n77,8,sold\n${BIG},7,available\n`);
   });
-  await store.sql('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 2');
-  const page = readFileSync('docs/stock-files.md', 'utf8');
-  const [, query = ''] =
-    /## Undo an import\n[^]*?```sh\npsql [^"]*"\$DATABASE_URL" [^"]*"([^]*?)" > undo.csv\n/.exec(page) ?? [];
-  const rows = await store.sql(query.replaceAll('\\"', '"').replace('1041', '0'));
-  const undo = [Object.keys(rows[0] ?? {}), ...rows.map((row) => Object.values(row))].map((fields) => fields.join());
-  const { summary, told } = await importText(`${undo.join('\n')}\n`, { new: 'add', stale: 'skip' });
-  expect(summary).toMatchObject({ changed: 1, added: 1 });
-  expect(told.skipped).toEqual([
-    expect.stringMatching(/^pet 2 .*: was sold-2 when the file was made, and is sold-3 now$/),
-  ]);
-  expect(await store.stock()).toBe(`1,12,available\n2,3,sold\n77,7,sold\n${BIG},7,available\n`);
+
+  it('undoes an UPDATE without WHERE, and leaves pets alone that have changed since', async () => {
+    const { stdout: cursor } = await store.inventory('history', 'cursor');
+    await store.sql('UPDATE inventory_item SET quantity = 0');
+    await importText('petId,quantity\n2,5\n');
+    const [{ role } = {}] = await store.sql<{ role: string }>('SELECT current_user AS role');
+    await undo(cursor.trim(), `sql:${role}`);
+    expect(await store.stock()).toBe(SHEET.replace('2,7', '2,5'));
+  });
+});
+
+it.each([
+  'UPDATE inventory_item SET quantity = 0',
+  `UPDATE inventory_item SET status = 'sold'`,
+  'DELETE FROM inventory_item',
+  'DELETE FROM inventory_item WHERE pet_id <> 2',
+])('the commands of alerts.md put all pets back after %s', async (mistake) => {
+  const { stdout: cursor } = await store.inventory('history', 'cursor');
+  await store.sql(mistake);
+  expect(await store.stock()).not.toBe(SHEET);
+  const page = readFileSync('docs/alerts.md', 'utf8');
+  const [, commands = ''] = /## UPDATE or DELETE without WHERE\n[^]*?```sh\n([^]*?)```/.exec(page) ?? [];
+  const script = `set -e; inventory() { ${SHELL_COMMAND} "$@"; }\n${commands.replace('4710', cursor.trim())}`;
+  execFileSync('bash', ['-c', script], {
+    cwd: folder,
+    env: { ...process.env, DATABASE_URL: store.url },
+    stdio: 'pipe',
+  });
+  expect(await store.stock()).toBe(SHEET);
 });
