@@ -14,6 +14,7 @@ import { END_MARK, EXPORTED } from './export-marks.js';
 import { readText } from './import/file-text.js';
 import { readRows } from './import/formats.js';
 import { awaitTurn, loadRows, type Outcome, OUTCOMES, planMerge, type Rules } from './import/plan.js';
+import { ADVICE } from './import/problems.js';
 import { refusePlanned, refuseProblems } from './import/refusals.js';
 import { StockFile } from './import/rows.js';
 import { jsonOf, tellPlanned } from './import/summary.js';
@@ -21,7 +22,7 @@ import { writePlanned } from './import/writing.js';
 import { lineReader, reader } from './option-values.js';
 import { withoutControls } from './output.js';
 
-const UNSURE = 'interrupted during the commit: "inventory history" tells whether it happened';
+const UNSURE = `interrupted during the commit: ${ADVICE.commit}`;
 
 const readReason = reader(`be ${SAFE_NAME_RULE}`, isSafeName, String);
 
@@ -68,8 +69,10 @@ The file is CSV with a header line, JSON with an object in each line, or a JSON 
 ${MEMBERS.map(({ name, rule }) => `  ${name}: ${rule}\n`).join('')}
 A file may leave out "${ITEM.status.column}": then pets keep theirs. To edit stock in a spreadsheet, use a file of "inventory export --editable":
 its column "${EXPORTED}" tells an import which rows were edited, and whether the stock has changed since.
-From standard input, "--missing remove" needs "${END_MARK}" as the last line, so that an interrupted transfer removes nothing:
-  inventory export --end-mark | ssh elsewhere inventory import - --missing remove`;
+"--missing remove" needs an end mark as the last line: a file that was cut removes nothing. "${END_MARK} <id> <time>", by "inventory export
+--end-mark", names a change of this store: pets that came or changed after it stay. "${END_MARK}" alone removes all pets that the file lacks.
+To make another store a mirror of this one:
+  (inventory export && echo '${END_MARK}') | ssh elsewhere inventory import - --missing remove --new add`;
 
 /** What an import did, or would do. */
 export interface Import {
@@ -77,7 +80,7 @@ export interface Import {
   readonly summary: Readonly<Record<Outcome | 'unchanged', number>>;
   /** Some pets of each outcome, in words. */
   readonly told: Readonly<Partial<Record<Outcome, readonly string[]>>>;
-  /** With --missing remove, whether the file tells when it was made. */
+  /** Whether the file tells when it was made. */
   readonly tellsTime: boolean;
   /** With --json: counts and pets. Packed, because they wait in memory for the commit. */
   readonly json: readonly Buffer[];
@@ -119,14 +122,14 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
 export async function importStock(name: string, options: ImportOptions): Promise<Import> {
   const { dryRun = false, by = `${userName()}@${hostname()} ${basename(name)}`, reason } = options;
   const isFile = name !== '-' && existsSync(name) && statSync(name).isFile();
-  const ending = isFile ? 'whole line' : options.missing === 'remove' ? 'mark' : 'line break';
+  const ending = options.missing === 'remove' ? 'mark' : isFile ? 'whole line' : 'line break';
   let interrupted = 'interrupted: nothing was changed';
   async function work(client: Client): Promise<Import> {
     const file = new StockFile();
     await loadRows(client, readRows(readText(name), ending, file));
     await refuseProblems(client, file);
     if (!dryRun) await awaitTurn(client);
-    const { counts, tellsTime } = await planMerge(client, options, file, !dryRun);
+    const counts = await planMerge(client, options, file, !dryRun);
     await refusePlanned(client, options, file, counts);
     // The name of a file may be longer than the history can store.
     const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
@@ -144,7 +147,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
       await whileCommitting(UNSURE, () => client.query('COMMIT'));
       interrupted = 'interrupted after the commit: the import is done';
     }
-    return { summary, told, tellsTime, json: json as Buffer[] };
+    return { summary, told, tellsTime: file.newest !== undefined, json: json as Buffer[] };
   }
   const tell = () => console.error(interrupted);
   return whileInterruptible(tell, () => withNewestSchema('import', work));

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ADVICE } from '../../src/commands/import/problems.ts';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { BIG, csv, edited, folder, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
 import { IMPORT_CSV, inventory, SHELL_COMMAND } from './inventory-command.ts';
@@ -43,7 +44,7 @@ describe('a file of export --editable', () => {
     expect(refusal).toEqual([
       ...stale.map(([line, pet, told]) => `${line}: ${pet} ${told}`),
       'problems in the file, all together: 2; nothing was written',
-      'Was this file imported before? If not, export again and edit that file, or repeat the import with "--stale skip" to write the others',
+      ADVICE.stale,
     ]);
     expect(await store.stock()).toBe('1,12,available\n2,5,available\n');
     const { code, stdout, stderr } = await store.inventoryReading(text, ...IMPORT_CSV, '--stale', 'skip', '--json');
@@ -97,13 +98,15 @@ describe('a file of export --editable', () => {
     );
     await untilLockWait();
     await writer.query('COMMIT');
-    expect(await outcome).toBe('another transaction was in the way; nothing was written, try again');
+    expect(await outcome).toBe('another transaction was in the way; nothing was written. Try again');
     expect(await store.stock()).toBe(SHEET);
   });
 
   it('is refused by a store without pets', async () => {
     await store.sql('DELETE FROM inventory_item');
-    await expect(importText(edited('1,9,sold,'))).rejects.toThrow('remove the column "exported" to add them');
+    await expect(importText(edited('1,9,sold,'))).rejects.toThrow(
+      `the store has no pets, so the file was made from another one. ${ADVICE.store}`,
+    );
   });
 
   it('is the same in JSON, where an item that was added has no such member', async () => {

@@ -4,7 +4,7 @@ import { awaitTurn, loadRows, planMerge } from '../../src/commands/import/plan.t
 import { StockFile } from '../../src/commands/import/rows.ts';
 import { writePlanned } from '../../src/commands/import/writing.ts';
 import { EXTREMES, file, importFile, store, untilLockWait, useImportStore } from './import-store.ts';
-import { CSV_HEADER } from './inventory-command.ts';
+import { CSV_HEADER, END_MARK } from './inventory-command.ts';
 
 const RULES = { new: 'add', stale: 'refuse', missing: 'keep' } as const;
 
@@ -30,7 +30,7 @@ describe('inventory import', () => {
       ...[change(5, '7'), change(4, '9007199254740993'), change(6, '-9223372036854775808')],
     );
     const pets = '7,13,available\n9007199254740993,4,pending\n9223372036854775807,2147483647,available\n';
-    const counts = importFile(await file('late.csv', CSV_HEADER + pets), { by: 'me' });
+    const counts = importFile(await file('late.csv', CSV_HEADER + pets + END_MARK), { missing: 'remove', by: 'me' });
     await untilLockWait();
     await writer.query('COMMIT');
     expect(await counts).toEqual({ added: 0, changed: 1, unchanged: 2, removed: 1 });
@@ -69,7 +69,7 @@ describe('inventory import', () => {
         { settings: 'read committed, 1s, 64MB, 64MB', analyzed: 1 },
       ]);
       await awaitTurn(client);
-      const { counts } = await planMerge(client, RULES, new StockFile(), true);
+      const counts = await planMerge(client, RULES, new StockFile(), true);
       await writePlanned(client, counts, { changedBy: 'command:import', reason: undefined });
       await client.query('COMMIT');
       expect((await client.query<object>(shown)).rows).toEqual(before);

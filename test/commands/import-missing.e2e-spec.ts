@@ -1,6 +1,11 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { ADVICE } from '../../src/commands/import/problems.ts';
+import { Failure } from '../../src/errors/error-text.ts';
 import { BIG, csv, file, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
-import { IMPORT_CSV, outcomeOf, startInventory, untilSessionOf } from './inventory-command.ts';
+import { failed, IMPORT_CSV, outcomeOf, SHELL_COMMAND, startInventory, untilSessionOf } from './inventory-command.ts';
+import { openStore } from './store.ts';
 
 useImportStore(SHEET, 'recorded');
 
@@ -37,32 +42,79 @@ describe('inventory import --missing remove', () => {
     expect(outcome.stdout).not.toContain('After');
   });
 
-  it.each(['# end', '# end 1 2026-01-01T00:00:00.000Z', '# end 999999999999999999 2026-01-01T00:00:00.000Z', ''])(
-    'removes all that the file lacks, and says so, if the store does not know its time: %j',
-    async (mark) => {
-      const path = await file('stock.csv', csv('1,12,available', mark));
-      const { code, stderr } = await store.inventory('import', path, '--missing', 'remove');
-      expect(code).toBe(0);
-      expect(stderr).toContain('the file does not tell when it was made: pets that came later are removed, too\n');
-      expect(await store.stock()).toBe('1,12,available\n');
+  it('removes all that the file lacks after a bare end mark, and says so', async () => {
+    const path = await file('stock.csv', csv('1,12,available', '# end'));
+    const { code, stderr } = await store.inventory('import', path, '--missing', 'remove');
+    expect(code).toBe(0);
+    expect(stderr).toContain('the file does not tell when it was made: pets that came later are removed, too\n');
+    expect(await store.stock()).toBe('1,12,available\n');
+  });
+
+  it.each(['', '# en', '# end', '# end 42 2026-11-25T12:00:00.000'])(
+    'is refused, from a file as from a pipe, that ends with %j',
+    async (end) => {
+      const text = `${csv('1,12,available', '2,7,available')}${end}`;
+      const told =
+        'the end mark is missing, or not whole: pets that were lost on the way would be removed; nothing was written';
+      await expect(importText(text, { missing: 'remove' })).rejects.toThrow(`${told}. ${ADVICE.mark}`);
+      const fromPipe = await store.inventoryReading(text, ...IMPORT_CSV, '--missing', 'remove');
+      expect(fromPipe).toEqual(failed(`${told}. ${ADVICE.mark}`));
+      expect(await store.stock()).toBe(SHEET);
     },
   );
 
-  it('is refused before it writes if the change that the end mark names was pruned', async () => {
+  it.each([
+    [
+      'was pruned',
+      async () => {
+        await store.sql('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 1');
+        await store.inventory('history', 'prune', '--before', '0s');
+      },
+    ],
+    [
+      'was undone by a restore, after which another change got its id',
+      async () => {
+        await store.rewriteHistory('DELETE FROM stock_change WHERE pet_id = 1');
+        await store.sql(`SELECT setval(pg_get_serial_sequence('stock_change', 'id'), max(id)) FROM stock_change`);
+      },
+    ],
+    ['is another store’s', () => store.rewriteHistory('TRUNCATE stock_change')],
+  ])('is refused before it writes if the change that the end mark names %s', async (_, lose) => {
     const { stdout } = await store.inventory('export', '--end-mark'); // it names the change of pet 1
-    await store.sql(
-      `UPDATE inventory_item SET quantity = 6 WHERE pet_id = 1; INSERT INTO inventory_item VALUES (88, 1, 'sold')`,
-    );
-    await store.inventory('history', 'prune', '--before', '0s');
+    await lose();
+    await store.sql(`INSERT INTO inventory_item VALUES (88, 1, 'sold')`);
     const stock = await store.stock();
     const lacking = stdout.replace(/\n2,.*/, '');
+    const [, id, at] = / (\d+) (\S+)\n$/.exec(stdout) ?? [];
+    const told = `the history of this store does not have change ${id} of ${at}, which the end mark names: it was pruned, or a restore has undone it, or it is another store's. ${ADVICE.mark}`;
     for (const dryRun of [true, undefined])
       await expect(importText(lacking, { missing: 'remove', ...(dryRun && { dryRun }) })).rejects.toThrow(
-        /^the history no longer has change \d+, which the end mark names: it was pruned. Export again/,
+        new Failure(told),
       );
     expect(await store.stock()).toBe(stock);
     const bare = lacking.replace(/# end .*/, '# end');
     expect((await importText(bare, { missing: 'remove' })).summary).toMatchObject({ removed: 2 });
+  });
+
+  it('makes another store a mirror by the line of the help, and changes none if the export fails', async () => {
+    const mirror = await openStore();
+    await mirror.sql(`INSERT INTO inventory_item VALUES (2, 1, 'sold'), (88, 1, 'sold')`);
+    const { stdout: help } = await store.inventory('import', '--help');
+    const [line = ''] = /^ *\(inventory export .*ssh elsewhere .*$/m.exec(help) ?? [];
+    expect(readFileSync('docs/stock-files.md', 'utf8')).toContain(`\n${line.trim()}\n`);
+    const run = (from: string) =>
+      execFileSync(
+        'bash',
+        ['-c', `inventory() { ${SHELL_COMMAND} "$@"; }; ssh() { shift; DATABASE_URL='${mirror.url}' "$@"; }; ${line}`],
+        {
+          env: { ...process.env, DATABASE_URL: from },
+          stdio: 'pipe',
+        },
+      );
+    expect(() => run(store.url.replace(/\w+$/, 'none'))).toThrow('says that the export failed');
+    expect(await mirror.stock()).toBe('2,1,sold\n88,1,sold\n');
+    run(store.url);
+    expect(await mirror.stock()).toBe(SHEET);
   });
 
   it('keeps a pet that changed while it waited for its lock', async () => {

@@ -23,7 +23,7 @@ describe('an import, and a rule of the operator', () => {
     async (event, body, told) => {
       await trigger(event, body);
       const before = await store.changes();
-      const text = csv('1,13,available', '2,14,available', '77,3,sold');
+      const text = csv('1,13,available', '2,14,available', '77,3,sold', '# end');
       const refusal = await importText(text, { new: 'add', missing: 'remove' }).catch(
         (error: unknown) => (error as Error).message,
       );

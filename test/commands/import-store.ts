@@ -61,11 +61,11 @@ export async function importText(text: string, options: Partial<ImportOptions> =
   return importStock(path, { new: 'refuse', stale: 'refuse', missing: 'keep', quiet: true, ...options });
 }
 
-/** Imports in this process, and adds and removes pets if the options do not say otherwise. @returns the counts */
+/** Imports in this process, and adds pets if the options do not say otherwise. @returns the counts */
 export async function importFile(path: string, options: Partial<ImportOptions> = {}) {
   process.env['DATABASE_URL'] = store.url;
   const { summary } = await importStock(path, {
-    ...{ new: 'add', stale: 'refuse', missing: 'remove' },
+    ...{ new: 'add', stale: 'refuse', missing: 'keep' },
     quiet: true,
     ...options,
   });

@@ -55,8 +55,10 @@ describe('inventory import', () => {
 
   it('removes pets that the file does not have with --missing remove, but never all pets', async () => {
     expect(await importCsv('', '--missing', 'remove')).toEqual(failed('the file has no pet; it would remove them all'));
-    expect(await importFile(await file('empty.csv', CSV_HEADER), { missing: 'keep' })).toMatchObject({ removed: 0 });
-    await expect(importFile(join(folder, 'empty.csv'), { dryRun: true })).rejects.toThrow('it would remove them all');
+    expect(await importFile(await file('empty.csv', CSV_HEADER + END_MARK))).toMatchObject({ removed: 0 });
+    await expect(importFile(join(folder, 'empty.csv'), { missing: 'remove', dryRun: true })).rejects.toThrow(
+      'it would remove them all',
+    );
     const startedAt = performance.now();
     const child = startInventory(store.url, [...IMPORT_CSV, '--missing', 'remove', '--by', 'me']);
     child.stdin.write(CSV_HEADER);
@@ -103,12 +105,12 @@ describe('inventory import', () => {
     const pipe = join(folder, 'pipe.csv');
     execFileSync('mkfifo', [pipe]);
     await Promise.all([
-      expect(importFile(pipe, { missing: 'keep' })).rejects.toThrow('line 2: ends without a line break'),
+      expect(importFile(pipe)).rejects.toThrow('line 2: ends without a line break'),
       writeFile(pipe, csv),
     ]);
     const link = join(folder, 'link.csv');
     await symlink(await file('unended.csv', csv), link);
-    expect(await importFile(link, { missing: 'keep' })).toMatchObject({ added: 1 });
+    expect(await importFile(link)).toMatchObject({ added: 1 });
   });
 
   it('reads every format of an export, also when packed by gzip', async () => {
@@ -125,7 +127,7 @@ describe('inventory import', () => {
 
     await store.sql('TRUNCATE inventory_item');
     for (const [name, content, told] of [
-      ['all.CSV.GZ', gzipSync(csv.stdout), '4 added, 0 changed, 0 unchanged, 0 removed in '],
+      ['all.CSV.GZ', gzipSync(csv.stdout + END_MARK), '4 added, 0 changed, 0 unchanged, 0 removed in '],
       ['all.JSONL', ndjson.stdout, '0 added, 0 changed, 4 unchanged, 0 removed in '],
       ['all.json', json.stdout, '0 added, 0 changed, 4 unchanged, 0 removed in '],
     ] as const) {
@@ -171,7 +173,7 @@ describe('inventory import', () => {
   it('records --by with each change, or the beginning of a long file name', async () => {
     expect((await importCsv('8,1,sold', '--by', 'night\u202eshift')).code).toBe(0);
     expect(await store.changes()).toEqual(['8 > 1 sold command:import night\ufffdshift']);
-    await importFile(await file(`${'x'.repeat(240)}.csv`, `${CSV_HEADER}8,2,sold\n`), { missing: 'keep' });
+    await importFile(await file(`${'x'.repeat(240)}.csv`, `${CSV_HEADER}8,2,sold\n`));
     expect((await store.changes())[1]).toMatch(/^8 1 sold > 2 sold command:import .{200}$/); // the file's name is cut off
   });
 

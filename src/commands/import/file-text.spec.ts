@@ -46,7 +46,7 @@ it.each([
   ['text named as gzip', Buffer.from(TEXT), NO_GZIP, 'stock.csv.gz'],
   ['gzip that is cut', gzipSync(TEXT).subarray(0, -9), NO_GZIP, 'stock.csv.gz'],
 ])('refuses %s without showing any of it', async (_, content, what, name = 'stock.csv') => {
-  const told = `the file has no stock that an import can read: ${what}. Save it as CSV UTF-8; the header must be petId,quantity,status, in any order`;
+  const told = `the file has no stock that an import can read: ${what}. Save it as CSV UTF-8 (*.csv); the header must be petId,quantity,status, in any order`;
   await expect(read(content, name)).rejects.toThrow(new Error(told));
 });
 

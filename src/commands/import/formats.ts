@@ -2,7 +2,7 @@ import { Failure } from '../../errors/error-text.js';
 import { MEMBERS } from '../../inventory/stock-item.js';
 import { END_MARK, EXPORTED, FAILED_MARK } from '../export-marks.js';
 import { quote } from '../output.js';
-import { HEADER_RULE, notStock } from './problems.js';
+import { HEADER_RULE, notStock, refusal } from './problems.js';
 import { MAY_BE_LEFT_OUT, type Reading, readRow, type StockFile, trimBlanks } from './rows.js';
 
 const NAMES = MEMBERS.map(({ name }) => name);
@@ -16,9 +16,9 @@ const LONGEST_ARRAY = 100_000_000;
 /** Items of an array whose rows are made at once. */
 const SLICE = 10_000;
 
-const NO_END_MARK = `the end mark is missing: pets that were lost on the way would be removed; nothing was written
-Write the data with "inventory export --end-mark", or add "${END_MARK}" as its last line once it is complete`;
-const NO_LINE_BREAK = 'ends without a line break, so the rest of it may be missing';
+const NO_END_MARK =
+  'the end mark is missing, or not whole: pets that were lost on the way would be removed; nothing was written';
+const NO_LINE_BREAK = { kind: 'cut', text: 'ends without a line break, so the rest of it may be missing' };
 
 /**
  * What shows that no line is missing at the end. `mark`: the end mark. `line break`: a line break. `whole line`: a line break, or
@@ -45,7 +45,7 @@ export async function* readRows(
     isArray ??= startsArray(rest);
     if (isArray) {
       if (rest.length <= LONGEST_ARRAY) continue;
-      throw new Failure(`the JSON array is longer than ${LONGEST_ARRAY} characters; JSON in lines can have any length`);
+      throw refusal(`the JSON array is longer than ${LONGEST_ARRAY} characters`, 'long');
     }
     // A line break of two characters may come in two parts.
     const whole = rest.endsWith('\r') ? rest.slice(0, -1) : rest;
@@ -75,7 +75,7 @@ const LINE_BREAK = /\r\n|[\n\r]/;
 /** @param reading undefined if there is no row */
 function rowOf(place: number, reading: Reading | undefined, file: StockFile): string {
   if (typeof reading !== 'string') {
-    for (const { kind, text } of reading ?? []) file.problems.add(kind, place, text);
+    for (const fault of reading ?? []) file.problems.add(fault, place);
     return '';
   }
   file.rows++;
@@ -99,31 +99,31 @@ class Lines {
   read(line: string, isEnded: boolean): string {
     this.place++;
     if (line === '') return '';
-    const mustEnd = !isEnded && this.ending !== 'whole line';
-    const mark = /^"?#/.test(line) && this.endMarkAt === 0 && !mustEnd ? MARK.exec(line) : null;
-    if (mark) {
+    const mark = /^"?#/.test(line) && this.endMarkAt === 0 ? MARK.exec(line) : null;
+    if (mark && (isEnded || this.ending !== 'mark' || isWhole(mark))) {
       this.readMark(mark);
       return '';
+    const mustEnd = !isEnded && this.ending !== 'whole line';
     }
     const reading = this.reading(line, isEnded);
-    const text =
+    const fault =
       this.endMarkAt > 0
-        ? `comes after the end mark in line ${this.endMarkAt}`
+        ? { kind: 'after', text: `comes after the end mark in line ${this.endMarkAt}` }
         : mustEnd || (!isEnded && this.mayBeCut(line))
           ? NO_LINE_BREAK
           : undefined;
-    return rowOf(this.place, reading && text !== undefined ? [{ kind: 'cut', text }] : reading, this.file);
+    return rowOf(this.place, reading && fault ? [fault] : reading, this.file);
   }
 
   end(): void {
     if (this.endMarkAt > 0) return;
-    if (this.ending === 'mark') throw new Failure(NO_END_MARK);
+    if (this.ending === 'mark') throw refusal(NO_END_MARK, 'mark');
     if (!this.reader) throw notStock('it is empty');
   }
 
   private readMark([, mark, id, at]: RegExpExecArray): void {
     if (mark === FAILED_MARK)
-      throw new Failure(`line ${this.place} says that the export failed, so pets are missing; export again`);
+      throw refusal(`line ${this.place} says that the export failed, so pets are missing`, 'broken');
     this.endMarkAt = this.place;
     if (id !== undefined && at !== undefined) this.file.newest = { id, at };
   }
@@ -150,7 +150,9 @@ class Lines {
 
 /** A spreadsheet adds empty columns. */
 const MARK = new RegExp(
-  String.raw`^"?(${END_MARK}|${FAILED_MARK})(?: (\d{1,18}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z))?[\s",;]*$`,
+  String.raw`^"?(${END_MARK}|${FAILED_MARK})(?: (\d{1,18}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z))?([\s",;]*)$`,
+/** Without a line break, a bare mark may be the beginning of one that names a change. Behind it, empty columns show its end. */
+const isWhole = ([, , id, , columns = '']: RegExpExecArray) => id !== undefined || /[\t",;]/.test(columns);
 );
 
 /** How Excel is told of the separator. */
@@ -183,7 +185,7 @@ function readerOf(header: string, separator: Separator, file: StockFile): LineRe
         return [{ kind: 'fields', text: misfit }];
     }
     const exported = exportedAt < 0 ? undefined : (fields[exportedAt] ?? '');
-    if (!isEnded && exported !== undefined && isBlank(exported)) return [{ kind: 'cut', text: NO_LINE_BREAK }];
+    if (!isEnded && exported !== undefined && isBlank(exported)) return [NO_LINE_BREAK];
     const reading = readRow({ members: memberAt.map((at) => fields[at] ?? ''), isLeftOut, exported, point }, file);
     return typeof reading !== 'string' && fields.every(isBlank) ? undefined : reading;
   };
@@ -225,7 +227,7 @@ function* readArray(text: string, file: StockFile): Generator<string> {
   const items = parseJson(text);
   if (!Array.isArray(items)) {
     const [place = ''] = / \(line \d+ column \d+\)/.exec(items instanceof Error ? items.message : '') ?? [];
-    throw new Failure(`the JSON array is not whole, or not valid${place}; export it again`);
+    throw refusal(`the JSON array is not whole, not valid, or has a member twice in one item${place}`, 'broken');
   }
   for (let at = 0; at < items.length; at += SLICE) {
     const rows = items.slice(at, at + SLICE).map((item, index) => rowOf(at + index + 1, readItem(item, file), file));

@@ -1,9 +1,9 @@
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { pipeline } from 'node:stream/promises';
-import { Failure } from '../../errors/error-text.js';
 import { CHANGED_AT } from '../../history/stock-moment.js';
 import { itemTagOf, MEMBERS, NOT_UPDATED, STATE, stateList } from '../../inventory/stock-item.js';
+import { refusal } from './problems.js';
 import { MADE, type StockFile } from './rows.js';
 
 /**
@@ -55,12 +55,7 @@ export async function awaitTurn(client: Client): Promise<void> {
  * Decides in a temporary table what becomes of each pet that changes. With `locks`, it locks each of these rows before it reads
  * the state, so that no other writer changes the row before the transaction ends.
  */
-export async function planMerge(
-  client: Client,
-  rules: Rules,
-  file: StockFile,
-  locks: boolean,
-): Promise<{ counts: Counts; tellsTime: boolean }> {
+export async function planMerge(client: Client, rules: Rules, file: StockFile, locks: boolean): Promise<Counts> {
   const locking = (lock: string) => (locks ? `FOR ${lock} OF i` : '');
   const stale = rules.stale === 'skip' ? 'skipped' : 'stale';
   if (file.hasExported) await client.query(`UPDATE incoming SET made = '${MADE.new}' WHERE made IS NULL`);
@@ -78,41 +73,37 @@ export async function planMerge(
            CASE WHEN made = '${MADE.unedited}' THEN 'gone' WHEN made IS NULL OR made = '${MADE.new}' THEN 'added' ELSE '${stale}' END
       FROM incoming file
      WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) ORDER BY pet_id`);
-  const tellsTime = rules.missing === 'remove' && (await planRemoval(client, file, locking('UPDATE')));
+  if (rules.missing === 'remove') await planRemoval(client, file, locking('UPDATE'));
   const counts = await countPlanned(client);
   // The statements that join the plan with the stock need the statistics.
   if (counts['changed'] || counts['removed'] || counts['kept']) await client.query('ANALYZE planned (pet_id, outcome)');
   if (file.hasExported) await refuseMissed(client, counts);
-  return { counts, tellsTime };
+  return counts;
 }
 
 /**
- * @returns whether the file tells when it was made; then what came or changed later is kept
- * @throws Failure when the change that it tells of was pruned: later changes cannot be told from earlier ones
+ * What came or changed after the change that the file names is kept.
+ *
+ * @throws Failure when the history does not have this change: later changes cannot be told from earlier ones
  */
-async function planRemoval(client: Client, { newest }: StockFile, locking: string): Promise<boolean> {
+async function planRemoval(client: Client, { newest }: StockFile, locking: string): Promise<void> {
   await client.query(`
     INSERT INTO planned (pet_id, ${stateList('#_before')}, outcome)
     SELECT i.pet_id, ${stateList('i.#')}, 'removed' FROM inventory_item i
      WHERE NOT EXISTS (SELECT FROM incoming file WHERE file.pet_id = i.pet_id) ORDER BY i.pet_id ${locking}`);
-  if (!newest) return false;
-  const { rows } = await client.query<{ isSame: boolean | null; isPruned: boolean }>(
-    `SELECT (SELECT ${CHANGED_AT} = $2 FROM stock_change WHERE id = $1) AS "isSame",
-            $1 <= (SELECT max(last_id) FROM stock_change_pruned) AS "isPruned"`,
-    [newest.id, newest.at],
-  );
-  const [{ isSame, isPruned }] = rows as [(typeof rows)[number]];
-  if (isSame === null && isPruned)
-    throw new Failure(
-      `the history no longer has change ${newest.id}, which the end mark names: it was pruned. Export again; or, to remove all pets that the file lacks, also those that came later, take id and time out of the end mark`,
+  if (!newest) return;
+  const named = `SELECT FROM stock_change WHERE id = $1 AND ${CHANGED_AT} = $2`;
+  const { rows } = await client.query(named, [newest.id, newest.at]);
+  if (rows.length === 0)
+    throw refusal(
+      `the history of this store does not have change ${newest.id} of ${newest.at}, which the end mark names: it was pruned, or a restore has undone it, or it is another store's`,
+      'mark',
     );
-  if (!isSame) return false;
   await client.query(
     `UPDATE planned SET outcome = 'kept'
       WHERE outcome = 'removed' AND $1 < (SELECT max(id) FROM stock_change AS change WHERE change.pet_id = planned.pet_id)`,
     [newest.id],
   );
-  return true;
 }
 
 /** How many pets each outcome has. */
@@ -137,5 +128,5 @@ async function refuseMissed(client: Client, counts: Counts): Promise<void> {
   );
   const { changed = 0, stale = 0, skipped = 0, added = 0 } = counts;
   if (rows[0]?.edited !== changed + stale + skipped + added)
-    throw new Failure('another transaction was in the way; nothing was written, try again');
+    throw refusal('another transaction was in the way; nothing was written', 'busy');
 }

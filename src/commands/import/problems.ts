@@ -1,6 +1,6 @@
 import { Failure } from '../../errors/error-text.js';
 import { MEMBERS } from '../../inventory/stock-item.js';
-import { END_MARK } from '../export-marks.js';
+import { END_MARK, EXPORTED } from '../export-marks.js';
 
 /** How problems name places of the file. */
 export type Unit = 'line' | 'item';
@@ -10,22 +10,43 @@ export const SHOWN_PROBLEMS = 20;
 
 export const HEADER_RULE = `the header must be ${MEMBERS.map(({ name }) => name).join()}, in any order`;
 
-/** For a file that cannot be read at all. No part of it is told: it may be anything. */
-export const notStock = (what: string) =>
-  new Failure(`the file has no stock that an import can read: ${what}. Save it as CSV UTF-8; ${HEADER_RULE}`);
+const AS_TEXT =
+  'Spreadsheets keep 15 digits, and some programs 16: write the id as text, or edit a file of "inventory export --editable"';
 
-/** What to do about problems whose own lines do not say it, by their kind. */
-const ADVICE: Readonly<Record<string, string>> = {
-  cut: `If the file is whole: in a spreadsheet, write ${END_MARK} into the first cell below the last row, and save the file again`,
-  rounded: 'If rounded ids are right as they are, repeat the import with "--new add-as-written"',
+/**
+ * All that an import tells the operator to do, by the kind of refusal or problem. `test/commands/import-advice.e2e-spec.ts`
+ * follows each sentence. A problem of another kind states a rule.
+ */
+export const ADVICE = {
+  format: `Save it as CSV UTF-8 (*.csv); ${HEADER_RULE}`,
+  long: 'JSON in lines can have any length: use "inventory export --format ndjson"',
+  broken: 'Export again',
+  busy: 'Try again',
+  commit: '"inventory history" tells whether it happened',
+  mark: `Export again with "--end-mark"; or, if no pet is missing, make the last line "${END_MARK}": then all pets that the file lacks are removed, also those that came later`,
+  store: `To fill the store, import a file of "inventory export" without "--editable"`,
+  cut: `If the file is whole, write ${END_MARK} into the first cell below the last row, and save the file again`,
+  after: 'Move the row of the end mark below all others, and save the file again',
+  digits: AS_TEXT,
+  rounded: `${AS_TEXT}. If the ids are right as they are, repeat the import with "--new add-as-written"`,
   unknown: 'Correct the ids, or repeat the import with "--new add" to add new pets',
-  stale:
-    'Was this file imported before? If not, export again and edit that file, or repeat the import with "--stale skip" to write the others',
-};
+  incomplete: 'Add what is missing to each row of the file',
+  exported: `Export again and edit that file, but not its "${EXPORTED}"; for a new pet, leave that empty`,
+  stale: `Export again and edit that file, or repeat the import with "--stale skip" to write the others. If this file was imported before, the stock has its edits`,
+} as const;
 
-interface Problem {
-  readonly place: number;
+/** A refusal of the whole file in one line: what is wrong, then what to do. */
+export const refusal = (what: string, kind: keyof typeof ADVICE) => new Failure(`${what}. ${ADVICE[kind]}`);
+
+/** For a file that cannot be read at all. No part of it is told: it may be anything. */
+export const notStock = (what: string) => refusal(`the file has no stock that an import can read: ${what}`, 'format');
+
+export interface Fault {
+  readonly kind: string;
   readonly text: string;
+}
+interface Problem extends Fault {
+  readonly place: number;
 }
 
 /** The problems of a file: the first ones of each kind, and the count of all. */
@@ -34,10 +55,10 @@ export class Problems {
   private total = 0;
 
   /** @param count how many there are, this one and those that are not added */
-  add(kind: string, place: number | string, text: string, count = 1): void {
-    const firsts = this.firsts.get(kind) ?? [];
-    if (firsts.length < SHOWN_PROBLEMS) firsts.push({ place: Number(place), text });
-    this.firsts.set(kind, firsts);
+  add(fault: Fault, place: number | string, count = 1): void {
+    const firsts = this.firsts.get(fault.kind) ?? [];
+    if (firsts.length < SHOWN_PROBLEMS) firsts.push({ ...fault, place: Number(place) });
+    this.firsts.set(fault.kind, firsts);
     this.total += count;
   }
 
@@ -49,7 +70,7 @@ export class Problems {
     const others = kinds.flatMap((firsts) => firsts.slice(1)).sort(byPlace);
     const told = [...kinds.flatMap((firsts) => firsts.slice(0, 1)), ...others].slice(0, SHOWN_PROBLEMS).sort(byPlace);
     const lines = told.map(({ place, text }) => `${unit} ${place}: ${text}`);
-    const advice = [...this.firsts.keys()].flatMap((kind) => ADVICE[kind] ?? []);
+    const advice = Object.entries(ADVICE).flatMap(([kind, text]) => (this.firsts.has(kind) ? text : []));
     const count = `problems in the file, all together: ${this.total}; nothing was written`;
     throw new Failure([...lines, count, ...advice].join('\n'));
   }

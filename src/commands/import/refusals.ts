@@ -3,26 +3,26 @@ import { Failure } from '../../errors/error-text.js';
 import { NOT_UPDATED, itemTagOf } from '../../inventory/stock-item.js';
 import { EXPORTED } from '../export-marks.js';
 import type { Counts, Rules } from './plan.js';
-import { Problems, SHOWN_PROBLEMS } from './problems.js';
+import { type Fault, Problems, refusal, SHOWN_PROBLEMS } from './problems.js';
 import { waysFrom } from './rounding.js';
-import { MADE, ROUNDED, type StockFile } from './rows.js';
+import { MADE, type StockFile } from './rows.js';
 
 type Row = Readonly<Record<string, string | null>>;
 
 /** Adds the first rows of a statement in the order of their places, and the count of all. */
-async function addRows(client: Client, problems: Problems, kind: string, sql: string, words: (row: Row) => string) {
+async function addRows(client: Client, problems: Problems, sql: string, faultOf: (row: Row) => Fault) {
   const text = `SELECT *, (count(*) OVER ())::integer AS total FROM (${sql}) AS problem ORDER BY place LIMIT ${SHOWN_PROBLEMS}`;
   const { rows } = await client.query<Row & { place: string; total: number }>(text);
   const others = (rows[0]?.total ?? 0) - rows.length;
-  for (const [at, row] of rows.entries()) problems.add(kind, row.place, words(row), at === 0 ? 1 + others : 1);
+  for (const [at, row] of rows.entries()) problems.add(faultOf(row), row.place, at === 0 ? 1 + others : 1);
 }
 
 /** @throws Failure with the problems of the file, and with rows of one pet */
 export async function refuseProblems(client: Client, { problems, unit }: StockFile): Promise<void> {
   // A sort finds them: a join would cost seconds with a million pets.
   const twice = `SELECT * FROM (SELECT place, lowest, min(place) OVER (PARTITION BY pet_id) AS first FROM incoming) AS pet WHERE place > first`;
-  await addRows(client, problems, 'twice', twice, ({ first, lowest }) => {
-    return `petId is the same as in ${unit} ${first}${lowest === null ? '' : `; ${ROUNDED}`}`;
+  await addRows(client, problems, twice, ({ first, lowest }) => {
+    return { kind: lowest === null ? 'twice' : 'digits', text: `petId is the same as in ${unit} ${first}` };
   });
   problems.refuse(unit);
 }
@@ -40,14 +40,12 @@ export async function refusePlanned(client: Client, rules: Rules, file: StockFil
   const { rows: pets } = await client.query('SELECT FROM inventory_item LIMIT 1');
   const isEmpty = pets.length === 0;
   if (isEmpty && file.hasExported)
-    throw new Failure(
-      `the store has no pets, so the file was made from another one; remove the column "${EXPORTED}" to add them`,
-    );
+    throw refusal('the store has no pets, so the file was made from another one', 'store');
   if (!isEmpty) await refuseRounded(client, rules, file, added);
   const problems = new Problems();
   const add = (kind: string, condition: string, words: (row: Row) => string) => {
     const sql = `SELECT place, pet_id, made, ${STATE_TAG} AS tag FROM planned WHERE ${condition}`;
-    return addRows(client, problems, kind, sql, (row) => `pet ${row['pet_id']} ${words(row)}`);
+    return addRows(client, problems, sql, (row) => ({ kind, text: `pet ${row['pet_id']} ${words(row)}` }));
   };
   if (added > 0 && rules.new === 'refuse' && !isEmpty)
     await add('unknown', `outcome = 'added'`, () => 'is not in the store');
@@ -92,8 +90,8 @@ async function refuseRounded(client: Client, rules: Rules, file: StockFile, adde
       const ways = place === last ? 0 : waysFrom(BigInt(other), BigInt(pet_id));
       if ((is_present ? ways & file.ways : ways) === 0) continue;
       last = place;
-      const text = `petId ${pet_id} may be the rounded id of pet ${other}, which the store has and the file lacks: ${ROUNDED}`;
-      problems.add(is_present ? 'rounded, present' : 'rounded', place, text);
+      const text = `petId ${pet_id} may be the rounded id of pet ${other}, which the store has and the file lacks`;
+      problems.add({ kind: is_present ? 'digits' : 'rounded', text }, place);
     }
   }
   await client.query('CLOSE pair');

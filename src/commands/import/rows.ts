@@ -2,12 +2,8 @@ import { itemTag, ITEM, MEMBERS, NOT_UPDATED } from '../../inventory/stock-item.
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock-limits.js';
 import { EXPORTED } from '../export-marks.js';
 import { quote } from '../output.js';
-import { Problems, type Unit } from './problems.js';
+import { type Fault, Problems, type Unit } from './problems.js';
 import { ALL_WAYS, isRoundedFrom, reachOf, waysThatKeep } from './rounding.js';
-
-/** What spreadsheets do to ids, and what helps. */
-export const ROUNDED =
-  'spreadsheets keep 15 digits, and some programs 16; write the id as text, or edit a file of "inventory export --editable"';
 
 /** What is known of a file once it is read, besides its rows. */
 export class StockFile {
@@ -33,10 +29,6 @@ export const MAY_BE_LEFT_OUT = new Set(
   MEMBERS.filter((member) => NOT_UPDATED.includes(member) || member.holds('')).map(({ name }) => name),
 );
 
-export interface Fault {
-  readonly kind: string;
-  readonly text: string;
-}
 /** A sound row in CSV: the members, {@link MADE}, and between which ids the pets lie that its id may be rounded from. */
 export type Reading = string | readonly Fault[];
 
@@ -69,10 +61,10 @@ export function readRow({ members, isLeftOut, exported, point }: Written, file: 
   if (!isPlain)
     for (const [at, member] of MEMBERS.entries())
       if (at === 0 ? !hasPet : !isSound(texts[at] ?? '', at))
-        faults.push({ kind: member.name, text: `${ruleOf(member, bare[at] ?? '')}${whose}` });
+        faults.push({ kind: kindOf(member, bare[at] ?? ''), text: `${ruleOf(member, bare[at] ?? '')}${whose}` });
   if (hasPet && isOrigin && !isOwn) {
-    const text = `petId is ${petId}, but ${EXPORTED} is of pet ${origin.petId}: was one column sorted alone? For a new pet, leave ${EXPORTED} empty`;
-    faults.push({ kind: 'sorted', text });
+    const text = `petId is ${petId}, but ${EXPORTED} is of pet ${origin.petId}: was one column sorted alone?`;
+    faults.push({ kind: EXPORTED, text });
   }
   if (origin === 'broken') {
     const rule = `${EXPORTED} must be as the export wrote it, or empty for a new pet`;
@@ -84,12 +76,13 @@ export function readRow({ members, isLeftOut, exported, point }: Written, file: 
   return `${[origin.petId, ...texts.slice(1)].map(csvField).join()},${made},,`;
 }
 
-function ruleOf({ name, rule }: (typeof MEMBERS)[number], text: string): string {
-  if (text === '') return `${name} is missing`;
-  const hint = name === ITEM_ID && hasManyDigits(text) ? `; ${ROUNDED}` : '';
-  return `${name} must be ${rule}, not ${quote(text)}${hint}`;
-}
-const [{ name: ITEM_ID }] = MEMBERS as [(typeof MEMBERS)[number]];
+type Member = (typeof MEMBERS)[number];
+
+const ruleOf = ({ name, rule }: Member, text: string) =>
+  text === '' ? `${name} is missing` : `${name} must be ${rule}, not ${quote(text)}`;
+
+const kindOf = (member: Member, text: string) =>
+  member === MEMBERS[0] && hasManyDigits(text) ? 'digits' : member.name;
 
 /** Whether a text may have lost digits to rounding. */
 export const hasManyDigits = (text: string) => /^-?\d{16}|^[-\d.,]+e/i.test(text);
