@@ -1,6 +1,7 @@
 import { type ExecutionContext, createParamDecorator } from '@nestjs/common';
 import type { Response } from 'express';
 import { ApiError } from '../errors/api-error.js';
+import { duplicateMember } from './duplicate-member.js';
 import { type ApiRequest, inContext } from './request-context.js';
 import { headerValues } from './request-headers.js';
 import { bodyValidation, safeName } from './validation.pipe.js';
@@ -88,7 +89,7 @@ function parse(bytes: Buffer): unknown {
     throw badRequest(isMisquoted(text) ? MISQUOTED : NOT_JSON);
   }
   const duplicate = duplicateMember(text);
-  if (duplicate !== undefined) throw badRequest(`${safeName(duplicate)} is there more than once.`);
+  if (duplicate) throw badRequest(`${safeName(duplicate.name)} is there more than once.`);
   return value;
 }
 
@@ -106,19 +107,3 @@ const MISQUOTES =
 
 /** Whether a text that is not JSON looks like JSON whose double quotes a shell has removed, escaped or replaced. */
 const isMisquoted = (text: string) => MISQUOTES.test(text.replace(STRING, '""'));
-
-/** The first member that an object of this valid JSON text has twice. */
-function duplicateMember(text: string): string | undefined {
-  if (text.indexOf(':') === text.lastIndexOf(':')) return undefined; // one member at most
-  const open: Set<string>[] = [];
-  for (const [token, name, colon] of text.matchAll(/("(?:[^"\\]|\\.)*")\s*(:?)|[{}[\]]/g)) {
-    if (token === '{' || token === '[') open.push(new Set());
-    else if (token === '}' || token === ']') open.pop();
-    else if (colon && name !== undefined) {
-      const member = JSON.parse(name) as string;
-      if (open.at(-1)?.has(member)) return member;
-      open.at(-1)?.add(member);
-    }
-  }
-  return undefined;
-}

@@ -191,10 +191,40 @@ describe('an object of JSON', () => {
   it('may have any space, and numbers such as 2e2', async () => {
     const text = `[ {"status":"sold","quantity":2e2,"petId":1},\r\n{"petId":3,\n"quantity":-0.0,"status":"pend\\u0069ng"} ]\r\n`;
     expect(await rowsOf(text)).toEqual(['1,200,sold,', '3,0,pending,']);
+    expect(await rowsOf('{"petId":7.000,"quantity":12.000}\n{"petId":9007199254740993,"quantity":1e0}')).toEqual([
+      '7,12,,',
+      '9007199254740993,1,,',
+    ]);
   });
 
+  it.each(['0.99999999999999999999', '4.0000000000000000000001', '2147483647.00000001', '1e-400'])(
+    'has numbers that are judged before JavaScript would round them: %s',
+    async (number) => {
+      for (const text of [`{"petId":5,"quantity":${number}}\n`, `[{"petId":5,"quantity":${number}}]`])
+        expect(await problemsOf(text)).toEqual([
+          expect.stringMatching(new RegExp(`^(line|item) 1: quantity must be .*, not "${number}" \\(pet 5\\)$`)),
+        ]);
+    },
+  );
+
+  it.each(['"petId":2', '"quantity":5', '"petI\\u0064":1', '"status":"sold","status":"sold"'])(
+    'is refused if it has a member twice: %s',
+    async (members) => {
+      const item = `{"petId":1,"quantity":5,${members}}`;
+      const told = 'must be one whole JSON object that has each member once';
+      expect(await problemsOf(`${item}\n`)).toEqual([`line 1: ${told}`]);
+      expect(await problemsOf(`${NDJSON}${item}\n`)).toEqual([`line 3: ${told}`]);
+      const inArray =
+        /^the JSON array is not whole, not valid, or has a member twice in one item \(line 2 column \d+\). Export again$/;
+      expect(await problemsOf(`[{"petId":3,"quantity":5},\n${item}]`)).toEqual([expect.stringMatching(inArray)]);
+    },
+  );
+
   it.each([
-    ...['[5,5,"sold"]', '{"petId":5,"quantity":5'].map((line) => [line, 'must be one whole JSON object']),
+    ...['[5,5,"sold"]', '{"petId":5,"quantity":5'].map((line) => [
+      line,
+      'must be one whole JSON object that has each member once',
+    ]),
     ['{"petId":5,"quantity":null}', 'quantity is missing (pet 5)'],
     ['{"petId":5,"quantity":5,"name":"Rex"}', 'member "name" is unknown'],
     ['{"petId":5,"quantity":5,"__proto__":1}', 'member "__proto__" is unknown'],
@@ -267,6 +297,13 @@ it.each([
 ])('a whole file is refused by one line: %j', async (text, told) => {
   const problems = await problemsOf(text);
   expect(problems).toEqual([expect.stringContaining(told)]);
+});
+
+it('blanks within a cell take no time, however many they are', async () => {
+  const row = `5,5,so${' '.repeat(9_900)}ld\n`;
+  const startedAt = performance.now();
+  expect(await problemsOf(`petId,quantity,status\n${row.repeat(100)}`)).toHaveLength(20);
+  expect(performance.now() - startedAt).toBeLessThan(5_000);
 });
 
 it('problems are twenty at most, with one of each kind, and all are counted, empty lines too', async () => {

@@ -1,13 +1,12 @@
 import { Failure } from '../../errors/error-text.js';
 import { MEMBERS } from '../../inventory/stock-item.js';
+import { duplicateMember } from '../../http/duplicate-member.js';
 import { END_MARK, EXPORTED, FAILED_MARK } from '../export-marks.js';
 import { quote } from '../output.js';
 import { HEADER_RULE, notStock, refusal } from './problems.js';
 import { MAY_BE_LEFT_OUT, type Reading, readRow, type StockFile, trimBlanks } from './rows.js';
 
 const NAMES = MEMBERS.map(({ name }) => name);
-/** A JavaScript number would round them. */
-const EXACT = MEMBERS.filter(({ type }) => type === 'bigint').map(({ name }) => name);
 
 /** No sound line is longer; a file without line breaks must not gather in memory. */
 const LONGEST_LINE = 10_000;
@@ -103,8 +102,8 @@ class Lines {
     if (mark && (isEnded || this.ending !== 'mark' || isWhole(mark))) {
       this.readMark(mark);
       return '';
-    const mustEnd = !isEnded && this.ending !== 'whole line';
     }
+    const mustEnd = !isEnded && this.ending !== 'whole line';
     const reading = this.reading(line, isEnded);
     const fault =
       this.endMarkAt > 0
@@ -137,7 +136,7 @@ class Lines {
     if (this.reader) return this.reader(line, isEnded);
     const text = trimBlanks(line);
     if (text.startsWith('{')) {
-      if (parseJson(text) instanceof Error) throw notStock('its first line is no JSON');
+      if (parseJson(text) instanceof SyntaxError) throw notStock('its first line is no JSON');
       this.reader = (each) => (trimBlanks(each) === '' ? undefined : readItem(parseJson(each), this.file));
       return this.reader(text, isEnded);
     }
@@ -151,9 +150,9 @@ class Lines {
 /** A spreadsheet adds empty columns. */
 const MARK = new RegExp(
   String.raw`^"?(${END_MARK}|${FAILED_MARK})(?: (\d{1,18}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z))?([\s",;]*)$`,
+);
 /** Without a line break, a bare mark may be the beginning of one that names a change. Behind it, empty columns show its end. */
 const isWhole = ([, , id, , columns = '']: RegExpExecArray) => id !== undefined || /[\t",;]/.test(columns);
-);
 
 /** How Excel is told of the separator. */
 const SEPARATOR = /^[\ufeff"]*sep=([,;\t])[,;\t]*"?\s*$/i;
@@ -235,12 +234,17 @@ function* readArray(text: string, file: StockFile): Generator<string> {
   }
 }
 
-/** An exact number stays as it is written. */
-function parseJson(text: string): unknown {
+/** Numbers stay as they are written. @returns an Error if a member is there twice, a SyntaxError if the text is no JSON */
+function parseJson(marked: string): unknown {
+  const text = marked.replace(/^\ufeff+/, '');
   try {
-    return JSON.parse(text.replace(/^\ufeff+/, ''), (name, value: unknown, context?: { source: string }) =>
-      typeof value === 'number' && context && EXACT.includes(name) ? JSON.rawJSON(context.source) : value,
+    const value: unknown = JSON.parse(text, (_, value: unknown, context?: { source: string }) =>
+      typeof value === 'number' && context && String(value) !== context.source ? JSON.rawJSON(context.source) : value,
     );
+    const twice = duplicateMember(text);
+    if (!twice) return value;
+    const before = text.slice(0, twice.at).split('\n');
+    return new Error(`a member is there twice (line ${before.length} column ${(before.at(-1)?.length ?? 0) + 1})`);
   } catch (error) {
     return error;
   }
@@ -248,7 +252,7 @@ function parseJson(text: string): unknown {
 
 function readItem(item: unknown, file: StockFile): Reading {
   if (typeof item !== 'object' || item === null || Array.isArray(item) || item instanceof Error)
-    return [{ kind: 'json', text: 'must be one whole JSON object' }];
+    return [{ kind: 'json', text: 'must be one whole JSON object that has each member once' }];
   const members = item as Readonly<Record<string, unknown>>;
   const isExported = Object.hasOwn(members, EXPORTED);
   if (isExported) file.hasExported = true;
@@ -259,15 +263,14 @@ function readItem(item: unknown, file: StockFile): Reading {
       members: MEMBERS.map(({ name, json }) => textOf(members[name], json.isString)),
       isLeftOut: NAMES.map((name) => members[name] === undefined),
       exported: isExported ? textOf(members[EXPORTED], true) : undefined,
-      point: '.',
+      point: undefined,
     },
     file,
   );
 }
 
-/** A number in plain digits. A value of the wrong kind (string or not) is kept as JSON, which breaks the rule. */
+/** A value of the wrong kind (string or not) is kept as JSON, which breaks the rule. */
 function textOf(value: unknown, isString: boolean): string {
   if (value === undefined || value === null) return '';
-  if (isString && typeof value === 'string') return value;
-  return typeof value === 'number' ? String(value) : JSON.stringify(value);
+  return isString && typeof value === 'string' ? value : JSON.stringify(value);
 }

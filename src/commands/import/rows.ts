@@ -38,7 +38,8 @@ export interface Written {
   readonly isLeftOut: readonly boolean[];
   /** Undefined where the row has no such column or member. */
   readonly exported: string | undefined;
-  readonly point: '.' | ',';
+  /** Of numbers. Undefined in JSON, whose numbers are beyond doubt. */
+  readonly point: '.' | ',' | undefined;
 }
 
 /** Reads strictly first, because nearly all rows are sound. */
@@ -114,19 +115,19 @@ function rangeOf(petId: string, file: StockFile): string {
   return `${lowest < MIN_PET_ID ? MIN_PET_ID : lowest},${highest > MAX_PET_ID ? MAX_PET_ID : highest}`;
 }
 
-/** Blanks of any kind, also invisible ones of web pages and word processors. */
-const AROUND = /^[\s\p{Z}\p{Cf}]+|[\s\p{Z}\p{Cf}]+$/gu;
-export const trimBlanks = (text: string) => text.replace(AROUND, '');
+/** From the first character to the last that is no blank of any kind, also no invisible one of web pages and word processors. */
+const WITHIN = /[^\s\p{Z}\p{Cf}](?:[^]*[^\s\p{Z}\p{Cf}])?/u;
+export const trimBlanks = (text: string) => WITHIN.exec(text)?.[0] ?? '';
 
 /**
  * A whole number that is written with a fraction of zero or an exponent, in plain digits. Any other text stays as it is; so does
  * `12.000`, which is 12 for some people and 12000 for others.
  */
-function plainDigits(text: string, point: '.' | ','): string {
+function plainDigits(text: string, point: Written['point']): string {
   const [, sign, whole, dot, fraction = '', exponent] =
     /^(-?)(0|[1-9]\d*)(?:([.,])(\d*))?(?:e([+-]?\d{1,3}))?$/i.exec(text) ?? [];
-  if (whole === undefined || (dot ?? point) !== point || (dot ?? exponent) === undefined) return text;
-  if (fraction.length === 3 && exponent === undefined && /^[1-9]\d{0,2}$/.test(whole)) return text;
+  if (whole === undefined || (dot ?? exponent) === undefined || (dot && point && dot !== point)) return text;
+  if (point && fraction.length === 3 && exponent === undefined && /^[1-9]\d{0,2}$/.test(whole)) return text;
   const shift = Number(exponent ?? 0) - fraction.length;
   const digits = BigInt(whole + fraction);
   const unit = 10n ** BigInt(Math.abs(shift));
