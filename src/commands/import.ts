@@ -46,7 +46,10 @@ export function addImport(program: Command): void {
         .default('keep'),
     )
     .addOption(
-      new Option('--new <what>', 'what happens to rows whose pet is not in the store, if that has pets')
+      new Option(
+        '--new <what>',
+        'what happens to rows whose pet is not in the store, if that has pets; add-as-written also takes ids that may be rounded',
+      )
         .choices(['refuse', 'add', 'add-as-written'])
         .default('refuse'),
     )

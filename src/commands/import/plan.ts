@@ -14,7 +14,7 @@ export const OUTCOMES = ['added', 'changed', 'removed', 'skipped', 'kept', 'gone
 export type Outcome = (typeof OUTCOMES)[number];
 
 export interface Rules {
-  /** A row whose pet is not in the store is refused, added, or added although it seems to be the rounded id of another pet. */
+  /** A row whose pet is not in the store is refused or added. `add-as-written` also takes ids that may be rounded. */
   readonly new: 'refuse' | 'add' | 'add-as-written';
   /** An edited row whose pet has changed since the export is refused, or left out. */
   readonly stale: 'refuse' | 'skip';

@@ -4,7 +4,6 @@ import { NOT_UPDATED, itemTagOf } from '../../inventory/stock-item.js';
 import { EXPORTED } from '../export-marks.js';
 import type { Counts, Rules } from './plan.js';
 import { type Fault, Problems, refusal, SHOWN_PROBLEMS } from './problems.js';
-import { waysFrom } from './rounding.js';
 import { MADE, type StockFile } from './rows.js';
 
 type Row = Readonly<Record<string, string | null>>;
@@ -41,7 +40,7 @@ export async function refusePlanned(client: Client, rules: Rules, file: StockFil
   const isEmpty = pets.length === 0;
   if (isEmpty && file.hasExported)
     throw refusal('the store has no pets, so the file was made from another one', 'store');
-  if (!isEmpty) await refuseRounded(client, rules, file, added);
+  if (!isEmpty) await refuseRounded(client, rules, file);
   const problems = new Problems();
   const add = (kind: string, condition: string, words: (row: Row) => string) => {
     const sql = `SELECT place, pet_id, made, ${STATE_TAG} AS tag FROM planned WHERE ${condition}`;
@@ -60,40 +59,20 @@ export const STATE_TAG = itemTagOf('planned', '_before');
 export const staleWords = ({ made, tag }: Row) =>
   `${made === MADE.new ? `has an empty ${EXPORTED}, as a new pet` : `was ${made} when the file was made`}, and is ${tag ?? 'gone'} now`;
 
-/**
- * Refuses rows whose id may be the rounded id of a pet that the store has and the file lacks: a new pet, unless it is to be added
- * as written; and a pet of the store, if the same rounding leaves all ids of the file as they are.
- */
-async function refuseRounded(client: Client, rules: Rules, file: StockFile, added: number): Promise<void> {
-  const judgesNew = added > 0 && rules.new !== 'add-as-written';
-  const judgesPresent = !file.hasExported && file.ways !== 0;
-  if (file.maybeRounded === 0 || !(judgesNew || judgesPresent)) return;
+/** Refuses rows whose id may be the rounded id of a pet that the store has and the file lacks. */
+async function refuseRounded(client: Client, rules: Rules, file: StockFile): Promise<void> {
+  if (file.hasExactId || rules.new === 'add-as-written') return;
   const problems = new Problems();
-  await client.query(`
-    SET LOCAL cursor_tuple_fraction = 1;
-    DECLARE pair NO SCROLL CURSOR FOR
-    SELECT place, file.pet_id, own.pet_id AS other, is_present
-      FROM (SELECT *, EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = incoming.pet_id) AS is_present
-              FROM incoming WHERE lowest IS NOT NULL OFFSET 0) AS file
+  const pairs = `
+    SELECT DISTINCT ON (place) place, file.pet_id, own.pet_id AS other
+      FROM (SELECT * FROM incoming WHERE lowest IS NOT NULL OFFSET 0) AS file
      -- OFFSET 0 keeps this order of joins: PostgreSQL would compare all pets of the store with all rows.
      CROSS JOIN LATERAL (SELECT pet_id FROM inventory_item WHERE pet_id BETWEEN lowest AND highest OFFSET 0) AS own
-     WHERE own.pet_id <> file.pet_id AND CASE WHEN is_present THEN ${judgesPresent} ELSE ${judgesNew} END
-       AND NOT EXISTS (SELECT FROM incoming other WHERE other.pet_id = own.pet_id)
-     ORDER BY place, own.pet_id`);
-  let last = '';
-  for (;;) {
-    const { rows } = await client.query<{ place: string; pet_id: string; other: string; is_present: boolean }>(
-      'FETCH 10000 FROM pair',
-    );
-    if (rows.length === 0) break;
-    for (const { place, pet_id, other, is_present } of rows) {
-      const ways = place === last ? 0 : waysFrom(BigInt(other), BigInt(pet_id));
-      if ((is_present ? ways & file.ways : ways) === 0) continue;
-      last = place;
-      const text = `petId ${pet_id} may be the rounded id of pet ${other}, which the store has and the file lacks`;
-      problems.add({ kind: is_present ? 'digits' : 'rounded', text }, place);
-    }
-  }
-  await client.query('CLOSE pair');
+     WHERE NOT EXISTS (SELECT FROM incoming other WHERE other.pet_id = own.pet_id)
+     ORDER BY place, own.pet_id`;
+  await addRows(client, problems, pairs, ({ pet_id, other }) => {
+    const text = `petId ${pet_id} may be the rounded id of pet ${other}, which the store has and the file lacks`;
+    return { kind: 'rounded', text };
+  });
   problems.refuse(file.unit);
 }

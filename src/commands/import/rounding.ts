@@ -1,15 +1,15 @@
 /** Spreadsheets keep 15 digits; other programs 16 or 17, or a double, which has all digits up to 2^53. */
-const KEPT_DIGITS = [15, 16, 17];
+const KEPT_DIGITS = [15, 16, 17] as const;
 const EXACT_UP_TO = 2n ** 53n;
 
-/** What programs make of a petId, by their way of rounding. A double is written in full, or with zeros at its end. */
-function roundingsOf(petId: bigint): readonly (readonly bigint[])[] {
-  const length = lengthOf(petId);
+/** What programs make of a petId. A double is written in full, or with zeros at its end. */
+function roundingsOf(petId: bigint): readonly bigint[] {
   const double = Number(petId);
-  const doubles = [[BigInt(double)], [BigInt(String(double))]];
-  return [...KEPT_DIGITS.map((digits) => cut(petId, length - digits)), ...doubles];
+  const length = lengthOf(petId);
+  return [BigInt(double), BigInt(String(double)), ...KEPT_DIGITS.flatMap((digits) => cut(petId, length - digits))];
 }
 
+export const isLong = (petId: string) => petId.replace('-', '').length > KEPT_DIGITS[0];
 const lengthOf = (petId: bigint) => String(petId < 0n ? -petId : petId).length;
 
 /** A petId with zeros in place of its last digits: cut off, and rounded. LibreOffice rounds the double of it. */
@@ -20,37 +20,13 @@ function cut(petId: bigint, digits: number): readonly bigint[] {
   return [petId, petId + half, BigInt(Number(petId)) + half].map((id) => id - (id % unit));
 }
 
-/** The ways of rounding, one bit each. */
-export type Ways = number;
-export const ALL_WAYS: Ways = 2 ** (KEPT_DIGITS.length + 2) - 1;
-
-/** The ways that leave a petId as it is: those that make it of itself. */
-export function waysThatKeep(petId: string): Ways {
-  const digits = petId.replace('-', '').replace(/0+$/, '').length;
-  const double = Number(petId);
-  const keeps = [
-    ...KEPT_DIGITS.map((kept) => digits <= kept),
-    BigInt(double) === BigInt(petId),
-    String(double) === petId,
-  ];
-  return keeps.reduce((ways, isKept, at) => ways | (isKept ? 1 << at : 0), 0);
-}
-
-/** The ways that make `written` of a petId. */
-export function waysFrom(petId: bigint, written: bigint): Ways {
-  return roundingsOf(petId).reduce((ways, made, at) => ways | (made.includes(written) ? 1 << at : 0), 0);
-}
-
-/** How far from an id the petIds lie that these ways round to it, at most. */
-export function reachOf(id: bigint, ways: Ways): bigint {
-  const size = id < 0n ? -id : id;
-  const doubles = size < EXACT_UP_TO ? 0n : size / 2n ** 52n + 1n;
-  const reaches = [
-    ...KEPT_DIGITS.map((digits) => (lengthOf(id) > digits ? 10n ** BigInt(lengthOf(id) - digits) + doubles : 0n)),
-    doubles,
-    doubles,
-  ];
-  return reaches.reduce((most, reach, at) => ((ways & (1 << at)) !== 0 && reach > most ? reach : most), 0n);
+/** How far from a long petId those lie that a program may have rounded to it. 0 if it is exact, and so its file. */
+export function reachOf(petId: bigint): bigint {
+  const size = petId < 0n ? -petId : petId;
+  const gap = size < EXACT_UP_TO ? 0n : size / 2n ** 52n + 1n; // between doubles
+  const zeros = /0*$/.exec(String(petId))?.[0].length ?? 0;
+  if (zeros > 0) return 10n ** BigInt(Math.min(zeros, lengthOf(petId) - KEPT_DIGITS[0])) + gap;
+  return BigInt(Number(petId)) === petId ? gap : 0n;
 }
 
 /** @param written an integer, in plain digits or as `9.91E+15`, which keeps as many digits as it shows */
@@ -59,5 +35,5 @@ export function isRoundedFrom(written: string, plain: string, petId: bigint): bo
   const [mantissa = ''] = written.split(/e/i);
   const kept = mantissa.replace(/\D/g, '').length;
   const isShort = mantissa !== written && cut(petId, lengthOf(petId) - kept).includes(BigInt(plain));
-  return isShort || waysFrom(petId, BigInt(plain)) !== 0;
+  return isShort || roundingsOf(petId).includes(BigInt(plain));
 }

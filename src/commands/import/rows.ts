@@ -3,7 +3,7 @@ import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock-limits.js
 import { EXPORTED } from '../export-marks.js';
 import { quote } from '../output.js';
 import { type Fault, Problems, type Unit } from './problems.js';
-import { ALL_WAYS, isRoundedFrom, reachOf, waysThatKeep } from './rounding.js';
+import { isLong, isRoundedFrom, reachOf } from './rounding.js';
 
 /** What is known of a file once it is read, besides its rows. */
 export class StockFile {
@@ -15,10 +15,8 @@ export class StockFile {
   hasExported = false;
   /** The newest change that the export had, by the end mark. */
   newest?: { readonly id: string; readonly at: string };
-  /** The ways of rounding that change no id of the file, so that a program may have used them on it. */
-  ways = ALL_WAYS;
-  /** How many rows have an id that some way may have made of another one. */
-  maybeRounded = 0;
+  /** Whether a long id is exact: no program has rounded ids of the file. */
+  hasExactId = false;
 }
 
 /** What `exported` makes of a row: it is new, or unedited. Otherwise it was made from the state that an item tag names. */
@@ -104,13 +102,11 @@ function isUnedited(tag: string, quantity: string, status: string): boolean {
 }
 
 function rangeOf(petId: string, file: StockFile): string {
-  if (petId.length < 16) return ',';
-  const ways = waysThatKeep(petId);
-  file.ways &= ways;
+  if (!isLong(petId)) return ',';
   const id = BigInt(petId);
-  const reach = reachOf(id, ways);
+  const reach = reachOf(id);
+  file.hasExactId ||= reach === 0n;
   if (reach === 0n) return ',';
-  file.maybeRounded++;
   const [lowest, highest] = [id - reach, id + reach];
   return `${lowest < MIN_PET_ID ? MIN_PET_ID : lowest},${highest > MAX_PET_ID ? MAX_PET_ID : highest}`;
 }
