@@ -32,7 +32,8 @@ LABEL org.opencontainers.image.title="pet-store-inventory" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="docker.io/library/node:26-bookworm-slim"
 WORKDIR /app
-ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
+# Without a HOST, Node.js listens on IPv6 and IPv4, or on IPv4 alone where the kernel has no IPv6. There, `::` would fail.
+ENV NODE_ENV=production HOST= PORT=3000
 COPY package.json LICENSE ./
 COPY --from=dependencies /app/sbom.cdx.json ./
 COPY --from=dependencies /app/node_modules node_modules

@@ -78,7 +78,7 @@ export const SETTINGS = {
   DATABASE_URL: entry('PostgreSQL connection string (required)', '', postgresUrl),
   DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', passwordFile),
   PORT: entry('TCP port to listen on; 0 picks a free one', '3000', integer(0, 65_535)),
-  HOST: entry('Address to listen on', '0.0.0.0', listenAddress),
+  HOST: entry('Address to listen on; empty: IPv4 and IPv6', '0.0.0.0', listenAddress),
   BOOTSTRAP_API_KEY: entry('A key with every scope; 32 to 256 of A-Za-z0-9._~+/-', '', bearerToken),
   LOG_LEVEL: entry(LOG_LEVELS.join(', '), 'info', oneOf(...LOG_LEVELS)),
   LOG_SUCCESS_EVERY: entry('Log one of every N successful requests, and all failures', '1', integer(1, 1_000_000)),

@@ -33,7 +33,7 @@ export class RequestLog {
   /** For what the parser refused: there is no request. */
   refused(requestId: string, address: string | undefined, { code, status }: ApiError): void {
     this.metrics.malformed.inc({ code });
-    this.log.warn({ requestId, address, status, code }, 'malformed request');
+    this.log.warn({ requestId, address: plain(address), status, code }, 'malformed request');
   }
 
   #ended(request: ApiRequest, response: ServerResponse): void {
@@ -54,7 +54,7 @@ export class RequestLog {
         requestId: request.id,
         traceId: TRACEPARENT.exec(String(request.headers['traceparent']))?.[1],
         keyId: access?.keyId,
-        address: request.socket.remoteAddress,
+        address: plain(request.socket.remoteAddress),
         forwardedFor: claimedAddresses(request.headers['x-forwarded-for']),
         method,
         route,
@@ -70,6 +70,9 @@ export class RequestLog {
     );
   }
 }
+
+/** A socket of both families shows an IPv4 client as `::ffff:192.0.2.1`. */
+const plain = (address: string | undefined) => address?.replace(/^::ffff:/, '');
 
 /** The last five addresses, which the nearest proxies wrote. */
 function claimedAddresses(forwardedFor: string | readonly string[] | undefined): string | undefined {

@@ -1,4 +1,5 @@
 import { hash, randomBytes, randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/api-key-format.ts';
@@ -19,12 +20,14 @@ describe('the log', () => {
   beforeAll(async () => {
     database = await createDatabase();
     await database.sql("INSERT INTO inventory_item (pet_id, quantity, status) VALUES (1, 1, 'available')");
-    shared = await start({}, ['--insecure-http-parser']); // which has no effect
+    const [, HOST] = /^ENV .*\bHOST=(\S*)/m.exec(readFileSync('Dockerfile', 'utf8')) ?? []; // the image listens so
+    shared = await start({ HOST }, ['--insecure-http-parser']); // which has no effect
   });
 
   const start = (settings = {}, nodeOptions: readonly string[] = []) =>
     ServiceProcess.running({ DATABASE_URL: database.url, BOOTSTRAP_API_KEY: bootstrap, ...settings }, { nodeOptions });
-  const list = (headers: Record<string, string> = {}, { url } = shared) => fetch(`${url}/v1/inventory`, { headers });
+  const list = (headers: Record<string, string> = {}, { url }: { url: string } = shared) =>
+    fetch(`${url}/v1/inventory`, { headers });
   const update = (body: string, { url } = shared) =>
     fetch(`${url}/v1/inventory/1`, {
       method: 'PATCH',
@@ -84,6 +87,14 @@ describe('the log', () => {
     const decimals = lines.flatMap(({ durationMs }) => String(durationMs).split('.')[1] ?? []);
     expect(decimals).not.toEqual([]);
     expect(decimals.filter(({ length }) => length > 3)).toEqual([]); // to the microsecond
+  });
+
+  it('has the address of a client as IPv4 or IPv6, because the image listens on both', async () => {
+    const lines = await linesOf(async () => {
+      await list();
+      await list({}, { url: `http://[::1]:${shared.port}` });
+    });
+    expect(lines.map(({ address }) => address)).toEqual(['127.0.0.1', '::1']);
   });
 
   it('leaves out the trace of a malformed traceparent', async () => {
