@@ -27,7 +27,7 @@ export class ComposeProject {
   readonly apiKey = randomBytes(32).toString('hex');
   readonly name = `inventory-trial-${randomBytes(4).toString('hex')}`;
   /** Contains characters that a URL percent-encodes, and one that a list of users doubles. */
-  readonly password = `${randomBytes(24).toString('hex')}@/:?#%"`;
+  password = `${randomBytes(24).toString('hex')}@/:?#%"`;
   /** The profiles of compose whose services belong to the project. */
   profiles = '';
   private readonly options: string[];

@@ -69,6 +69,22 @@ describe('docker compose up', () => {
   });
 });
 
+describe('docker compose up with another POSTGRES_PASSWORD than the first time', () => {
+  it('fails, and says in the log of setup how to change the password', async () => {
+    const { password } = project;
+    project.password = 'another';
+    await expect(project.compose(['up', '--detach'])).rejects.toThrow('exit');
+    const told = await project.compose(['logs', '--no-color', 'setup']);
+    project.password = password;
+    expect(told.match(/(?<=\| +)\S.*/g)).toEqual([
+      'error: password authentication failed for user "inventory" (28P01)',
+      'PostgreSQL keeps its first password. Put it back into POSTGRES_PASSWORD, or run deploy/compose/change-password.sh.',
+    ]);
+    await project.compose(['up', '--detach']);
+    await findService();
+  });
+});
+
 describe('docker compose up on a store that was emptied', () => {
   it('leaves it empty', async () => {
     await project.exec('postgres', 'psql', '-U', 'inventory', '-c', 'DELETE FROM inventory_item');

@@ -151,8 +151,10 @@ describe('with compose', { timeout: 240_000 }, () => {
     expect(await stock()).toBe(before);
   });
 
-  it('changes the password of the database', async () => {
+  it('changes the password of the database, after a new one in .env did not', async () => {
     const before = await stock();
+    writeFileSync(join(clone, '.env'), 'POSTGRES_PASSWORD=another\n');
+    await expect(bash('docker compose up --detach')).rejects.toThrow('exit');
     await bash(script('change-password.sh'));
     await becomesReady(`${url}/health/ready`);
     expect(await stock()).toBe(before);
