@@ -31,7 +31,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
     class OwnRequest extends IncomingMessage {}
-    // Where `upgrade` is true, Node.js hands the connection over and drops the responses that wait on it.
+    // For CONNECT: Node.js would hand over its connection, and drop waiting responses. It ignores `Upgrade` by itself.
     Object.defineProperty(OwnRequest.prototype, 'upgrade', { get: () => false, set: () => undefined });
     class OwnResponse extends ServerResponse<OwnRequest> {}
     Object.setPrototypeOf(OwnRequest.prototype, app.request as object);

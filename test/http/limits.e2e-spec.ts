@@ -179,17 +179,19 @@ describe('connections', () => {
     expect((await first.send(health).answer()).status).toBe(200);
   });
 
-  it('yield again when their last good key is longer ago than an idle connection may live', async () => {
+  it('yield again when their last good key is longer ago than an idle connection may live, revoked or not', async () => {
     const idleMs = 1_500;
     const own = await startService({ limits: { connections: 2, idleMs } });
     const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];
     for (const connection of kept) expect((await connection.answer()).status).toBe(200);
     const until = performance.now() + idleMs;
+    await own.sql('UPDATE api_key SET revoked_at = now()');
+    expect(await (await open('', own)).closed()).toBe('');
     while (performance.now() < until) {
       for (const connection of kept) expect((await connection.send(health).answer()).status).toBe(200);
       await pause(50);
     }
-    expect((await own.list()).status).toBe(200);
+    expect((await own.list()).status).toBe(401);
     expect(await kept[0]?.closed()).toBe('');
   });
 
