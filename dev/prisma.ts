@@ -5,8 +5,16 @@ import { projectFolder } from './build.ts';
 
 /*
  * Prisma's CLI without a download: migrations are plain SQL here, so it needs no engine, but would get one unless told of a
- * file, whichever. `generate` does nothing when the client is newer than what it is made from.
+ * file, whichever. With such a file, commands that do need it would do nothing, some with exit code 0. `generate` does nothing
+ * when the client is newer than what it is made from.
  */
+const { PRISMA_SCHEMA_ENGINE_BINARY: engine = '' } = process.env;
+const [command = ''] = process.argv.slice(2);
+if (engine === '' && ['migrate', 'db'].includes(command)) {
+  const here = 'write migrations by hand (CONTRIBUTING.md), and apply them: npm run inventory -- migrate';
+  console.error(`prisma ${command} needs Prisma's schema engine, which is not installed; ${here}`);
+  process.exit(1);
+}
 const prisma = join(projectFolder, 'node_modules/prisma/build/index.js');
 const madeFrom = ['prisma/schema.prisma', 'prisma.config.ts', 'node_modules/prisma/package.json'];
 
@@ -20,10 +28,10 @@ if (isPlainGenerate) {
 const { status, stderr } = spawnSync(process.execPath, [prisma, ...process.argv.slice(2)], {
   stdio: isPlainGenerate ? ['ignore', 'ignore', 'pipe'] : 'inherit',
   env: {
-    PRISMA_SCHEMA_ENGINE_BINARY: process.execPath,
     PRISMA_HIDE_UPDATE_MESSAGE: '1',
     CHECKPOINT_DISABLE: '1', // no report of versions to its maker
     ...process.env,
+    PRISMA_SCHEMA_ENGINE_BINARY: engine === '' ? process.execPath : engine,
   },
 });
 if (isPlainGenerate && status !== 0) process.stderr.write(stderr);
