@@ -99,7 +99,7 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
     );
   // A pet's changes lie far apart on the disk: read by the index of the pets, ten million take minutes.
   await client.query(`SET LOCAL work_mem = '64MB'; SET LOCAL enable_indexscan = off`);
-  const { broken, pets, last, changedAt } = await checkChains(client, isAfter, first, lastBefore);
+  const { broken, pets, last, begins, changedAt } = await checkChains(client, isAfter, first, lastBefore);
   if (broken > 0) {
     const named = `${pets.join(', ')}${broken > pets.length ? ', …' : ''}`;
     throw new Failure(
@@ -107,7 +107,8 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
 "inventory history --verify" tells more`,
     );
   }
-  const told = last === '0' ? 'no change counts' : `the last change that counts is ${last}, ${changedAt ?? 'pruned'}`;
+  const none = `no change counts${begins === null ? '' : `, because the history begins later, with change ${begins}`}`;
+  const told = last === '0' ? none : `the last change that counts is ${last}, ${changedAt ?? 'pruned'}`;
   const later = `
     SELECT DISTINCT ON (pet_id) pet_id, ${stateList('#_before')}
       FROM stock_change WHERE id >= ${first} AND ${isAfter} ORDER BY pet_id, id`;
@@ -145,6 +146,8 @@ interface Chains {
   /** The last change that counts, 0 if none does; and when it was, if it is not pruned. */
   readonly last: string;
   readonly changedAt: string | null;
+  /** If none counts, the first change of the history with its time; null if there is none. */
+  readonly begins: string | null;
 }
 
 /** Whether each pet's changes from its first one after the moment on link up to its present stock. */
@@ -162,8 +165,10 @@ async function checkChains(client: Client, isAfter: string, first: string, lastB
     told AS (
       SELECT (count(DISTINCT pet_id) FILTER (WHERE is_broken))::integer AS broken,
              (array_agg(DISTINCT pet_id ORDER BY pet_id) FILTER (WHERE is_broken))[:20]::text[] AS pets,
-             greatest(${lastBefore}, max(id) FILTER (WHERE NOT is_after)) AS last
+             greatest(${lastBefore}, max(id) FILTER (WHERE NOT is_after)) AS last, min(id) AS first
         FROM judged)
-    SELECT broken, pets, last, (SELECT ${utc('changed_at')} FROM stock_change WHERE id = last LIMIT 1) AS "changedAt" FROM told`);
+    SELECT broken, pets, last, (SELECT ${utc('changed_at')} FROM stock_change WHERE id = last LIMIT 1) AS "changedAt",
+           CASE last WHEN 0 THEN (SELECT id || ', ' || ${CHANGED_AT} FROM stock_change WHERE id = first LIMIT 1) END AS begins
+      FROM told`);
   return (rows as [Chains])[0];
 }
