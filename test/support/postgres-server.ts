@@ -67,7 +67,7 @@ export async function startFaultyPostgres() {
   }
   /** Reloads by a signal, because the server may accept no session now. It reads its files before the next connection. */
   async function reload(): Promise<void> {
-    const reloads = () => readFileSync(join(folder, 'log'), 'utf8').split('received SIGHUP').length;
+    const reloads = () => readFileSync(join(folder, 'log'), 'utf8').split('SIGHUP').length;
     const before = reloads();
     process.kill(server.pid, 'SIGHUP');
     while (reloads() === before) await pause(10);
