@@ -16,7 +16,7 @@ const REALM = 'inventory';
 export const challenge = (error: string) => ({ 'WWW-Authenticate': `Bearer realm="${REALM}"${error}` });
 
 /** The strategy takes one blank behind the scheme; RFC 9110 section 11.4 allows several. */
-const withOneBlank = (authorization?: string) => authorization?.replace(/^(bearer) {2,}/i, '$1 ');
+const withOneBlank = (authorization: string) => authorization.replace(/^(bearer) {2,}/i, '$1 ');
 
 type Bearer = Strategy<VerifyFunctionWithRequest>;
 
@@ -50,7 +50,7 @@ export class BearerStrategy {
 
   /** The key of the request, or why it has none that is good. @throws what the key check failed with */
   authenticate(request: Request, deadline: number, needed: Scope | undefined): Promise<CheckedKey> {
-    const [authorization, ...others] = headerValues(request, 'authorization');
+    const [authorization, ...others] = headerValues(request, 'authorization').map(withOneBlank);
     return new Promise((resolve, reject) => {
       const attempt = Object.create(this.#strategy) as StrategyCreated<Bearer>;
       attempt.success = (key) => resolve(key as CheckedKey);
@@ -60,12 +60,7 @@ export class BearerStrategy {
         resolve({ ...NO_KEY, failure: isBearer ? 'malformed_header' : 'no_key' });
       };
       if (others.length > 0) attempt.fail();
-      else
-        attempt.authenticate({
-          headers: { authorization: withOneBlank(authorization) },
-          deadline,
-          needed,
-        } as Presented);
+      else attempt.authenticate({ headers: { authorization }, deadline, needed } as Presented);
     });
   }
 }
