@@ -25,7 +25,7 @@ export class InventoryService extends Inventory {
 
   constructor(prisma: PrismaService, settings: Settings) {
     super();
-    this.audits = new ListAudits(prisma);
+    this.audits = new ListAudits(settings);
     this.#readings = new StockReadings(settings, prisma, this.counts, async (_requests, onResponse) => {
       return (await this.#readings.readWhole(nextPage, onResponse)).list;
     });
@@ -70,10 +70,11 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
   const [item] = await tx.$queryRaw<InventoryItem[]>`
     SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
   // From here on, the first use of the key may have committed since it was looked for.
-  if (!item) {
+  if (item?.petId !== petId) {
     // Read without a lock, a pet that another transaction replaces is there: the old one or the new one.
-    const isThere = await tx.inventoryItem.findUnique({ where: { petId } });
-    return (await firstUse(tx, update)) ?? { outcome: isThere ? 'busy' : 'absent' };
+    const present = await tx.inventoryItem.findUnique({ where: { petId } });
+    // A damaged index can lead to another pet's row.
+    return (await firstUse(tx, update)) ?? { outcome: present?.petId === petId ? 'busy' : 'absent' };
   }
   if (ifMatch && !ifMatch.includes(itemTag(item)))
     return (await firstUse(tx, update)) ?? { outcome: 'precondition_failed', item };

@@ -20,7 +20,7 @@
      WHERE asked.idempotency_key IS NOT NULL
   ), locked AS MATERIALIZED (
     SELECT asked.pet_id, item.* FROM asked, LATERAL (SELECT quantity, status FROM inventory_item AS item
-                                                      WHERE item.pet_id = asked.pet_id
+                                                      WHERE item.pet_id = asked.pet_id AND item.pet_id + 0 = asked.pet_id
                                                         FOR NO KEY UPDATE SKIP LOCKED) AS item WHERE is_last
   ), judged AS MATERIALIZED (
     SELECT asked.*, item.quantity AS present, item.status, item.status IS NOT NULL
@@ -47,7 +47,7 @@
                  WHEN holds AND pet_id NOT IN (SELECT pet_id FROM recorded) THEN 'no_history_row'
                  WHEN holds THEN 'done'
                  WHEN present IS NOT NULL THEN 'precondition_failed'
-                 WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
+                 WHEN (SELECT item.quantity IS NOT NULL FROM inventory_item AS item WHERE item.pet_id = judged.pet_id AND item.pet_id + 0 = judged.pet_id) THEN 'busy'
                  ELSE 'absent' END, present, status FROM judged
   UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, quantity_after, status_after FROM known
   ORDER BY n

@@ -10,7 +10,7 @@
                 WITH ORDINALITY AS updates (pet_id, quantity, changed_by, request_id, reason, n) WHERE statement_timestamp() < to_timestamp($1::float8 / 1000)
   ), judged AS MATERIALIZED (
     SELECT asked.*, item.quantity AS present, item.status, item.status IS NOT NULL AS holds
-      FROM asked LEFT JOIN LATERAL (SELECT quantity, status FROM inventory_item AS item WHERE item.pet_id = asked.pet_id
+      FROM asked LEFT JOIN LATERAL (SELECT quantity, status FROM inventory_item AS item WHERE item.pet_id = asked.pet_id AND item.pet_id + 0 = asked.pet_id
                                        FOR NO KEY UPDATE SKIP LOCKED) AS item ON true
   ), recorded AS (
     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_by, request_id, reason)
@@ -25,5 +25,5 @@
   SELECT n, CASE WHEN holds AND ((SELECT count(*) FROM recorded), (SELECT count(*) FROM changed WHERE as_asked))
                              <> (SELECT count(*), count(*) FROM judged WHERE holds) THEN ('a trigger changed the row or kept it back; let the trigger raise an error instead ' || n)::int::text
                  WHEN holds THEN 'done'
-                 WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
+                 WHEN (SELECT item.quantity IS NOT NULL FROM inventory_item AS item WHERE item.pet_id = judged.pet_id AND item.pet_id + 0 = judged.pet_id) THEN 'busy'
                  ELSE 'absent' END, present, status FROM judged ORDER BY n

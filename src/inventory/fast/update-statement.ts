@@ -31,6 +31,13 @@ const IN_TIME = `statement_timestamp() < to_timestamp($1::float8 / 1000)`;
 /** Whether the item has one of these tags. Without tags, any item will do. */
 const matches = (tags: string) => `(${tags} IS NULL OR ${itemTagOf('item')} = ANY (string_to_array(${tags}, ' ')))`;
 
+/** A damaged index can lead to another pet's row. By the first of these, PostgreSQL finds a row; the second it looks up in that row. */
+const isOfPet = (petId: string) => `item.pet_id = ${petId} AND item.pet_id + 0 = ${petId}`;
+/** Of a pet that could not be locked. The quantity is in the row alone: without it, PostgreSQL might look at nothing but the index. */
+const BUSY_OR_ABSENT = `
+                 WHEN (SELECT item.quantity IS NOT NULL FROM inventory_item AS item WHERE ${isOfPet('judged.pet_id')}) THEN 'busy'
+                 ELSE 'absent' END`;
+
 /**
  * Whether the table took what was asked: else a trigger of somebody else changed the row or kept it back. To name `tableoid` makes
  * PostgreSQL refuse this statement if a rule puts another table in its place.
@@ -47,9 +54,9 @@ const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
  */
 export const LONE = `
   WITH judged AS MATERIALIZED (
-    SELECT 1 AS n, pet_id, $4::int AS quantity, quantity AS present, ${notUpdated('#')},
+    SELECT 1 AS n, $3::bigint AS pet_id, $4::int AS quantity, quantity AS present, ${notUpdated('#')},
            ${matches('$8::text')} AS holds, ${SET_FOR_TRANSACTION}
-      FROM inventory_item AS item WHERE pet_id = $3::bigint AND ${IN_TIME} FOR NO KEY UPDATE SKIP LOCKED
+      FROM inventory_item AS item WHERE ${isOfPet('$3::bigint')} AND ${IN_TIME} FOR NO KEY UPDATE SKIP LOCKED
   ), recorded AS (
     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${notUpdated('#_before, #_after')}, changed_by, request_id, reason)
     SELECT pet_id, present, quantity, ${notUpdated('#, #')}, $5::text, $6::text, $7::text FROM judged WHERE holds
@@ -76,7 +83,7 @@ export const PLAIN = `
                 WITH ORDINALITY AS updates (pet_id, quantity, changed_by, request_id, reason, n) WHERE ${IN_TIME}
   ), judged AS MATERIALIZED (
     SELECT asked.*, item.quantity AS present, ${notUpdated('item.#')}, item.status IS NOT NULL AS holds
-      FROM asked LEFT JOIN LATERAL (SELECT ${stateList()} FROM inventory_item AS item WHERE item.pet_id = asked.pet_id
+      FROM asked LEFT JOIN LATERAL (SELECT ${stateList()} FROM inventory_item AS item WHERE ${isOfPet('asked.pet_id')}
                                        FOR NO KEY UPDATE SKIP LOCKED) AS item ON true
   ), recorded AS (
     INSERT INTO stock_change (pet_id, quantity_before, quantity_after, ${notUpdated('#_before, #_after')}, changed_by, request_id, reason)
@@ -88,9 +95,7 @@ export const PLAIN = `
   )
   SELECT n, CASE WHEN holds AND ((SELECT count(*) FROM recorded), (SELECT count(*) FROM changed WHERE as_asked))
                              <> (SELECT count(*), count(*) FROM judged WHERE holds) THEN ${REFUSAL}
-                 WHEN holds THEN 'done'
-                 WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
-                 ELSE 'absent' END, present, ${notUpdated('#')} FROM judged ORDER BY n`;
+                 WHEN holds THEN 'done'${BUSY_OR_ABSENT}, present, ${notUpdated('#')} FROM judged ORDER BY n`;
 
 /**
  * Any updates: docs/decisions/idempotency-keys.md tells of `known`. A pet that is there twice is locked once, by its last
@@ -114,7 +119,7 @@ export const FULL = `
      WHERE asked.idempotency_key IS NOT NULL
   ), locked AS MATERIALIZED (
     SELECT asked.pet_id, item.* FROM asked, LATERAL (SELECT ${stateList()} FROM inventory_item AS item
-                                                      WHERE item.pet_id = asked.pet_id
+                                                      WHERE ${isOfPet('asked.pet_id')}
                                                         FOR NO KEY UPDATE SKIP LOCKED) AS item WHERE is_last
   ), judged AS MATERIALIZED (
     SELECT asked.*, item.quantity AS present, ${notUpdated('item.#')}, item.status IS NOT NULL
@@ -138,9 +143,7 @@ export const FULL = `
                                  (SELECT count(*) FROM judged WHERE holds AND idempotency_key IS NULL)) THEN ${REFUSAL}
                  WHEN holds AND pet_id NOT IN (SELECT pet_id FROM recorded) THEN 'no_history_row'
                  WHEN holds THEN 'done'
-                 WHEN present IS NOT NULL THEN 'precondition_failed'
-                 WHEN (SELECT true FROM inventory_item AS item WHERE item.pet_id = judged.pet_id) THEN 'busy'
-                 ELSE 'absent' END, present, ${notUpdated('#')} FROM judged
+                 WHEN present IS NOT NULL THEN 'precondition_failed'${BUSY_OR_ABSENT}, present, ${notUpdated('#')} FROM judged
   UNION ALL SELECT n, CASE WHEN is_same THEN 'replayed' ELSE 'key_reused' END, quantity_after, ${notUpdated('#_after')} FROM known
   ORDER BY n`;
 
