@@ -86,7 +86,7 @@ export const SETTINGS = {
   CORS_ORIGINS: entry('Origins whose pages may call the service, separated by commas', '', originList),
   DOCS: entry('Serve Swagger UI and the OpenAPI document: on, off', 'on', oneOf('on', 'off')),
   FAST: entry('Keep the list in memory and batch updates: on, off', 'on', oneOf('on', 'off')),
-  DATABASE_POOL_SIZE: entry('Size of the pool; the service opens two more connections', '4', integer(1, 100)),
+  DATABASE_POOL_SIZE: entry('Size of the pool; the service opens two more, and one per audit', '4', integer(1, 100)),
   REQUEST_DEADLINE_MS: entry(
     'Longest time until the database responds to a request, in ms',
     '2500',

@@ -13,7 +13,7 @@ export class InventoryCounts {
   heldCommits = 0;
 }
 
-/** `equal` and `different`: the list that a service keeps, and the stock. `index`: it lacks pets. `none`: the audit failed. */
+/** `equal` and `different`: the list that a service keeps, and the stock. `index`: it is damaged. `none`: the audit failed. */
 export const AUDIT_RESULTS = ['equal', 'different', 'index', 'none'] as const;
 
 export interface AuditEnd {
@@ -25,7 +25,7 @@ export interface AuditEnd {
 export interface InventoryAudits extends EventEmitter<{ end: [AuditEnd] }> {
   /** From the end of an audit to the next one. Tests shorten it. */
   everyMs: number;
-  /** The same after the start, and after an audit that compared nothing or found the index short. */
+  /** The same after the start, and after an audit that compared nothing or found the index damaged. */
   againMs: number;
   /** Each list calls it; no list waits for an audit. */
   beginIfDue(): void;

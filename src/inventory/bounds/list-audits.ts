@@ -1,87 +1,88 @@
 import { EventEmitter } from 'node:events';
+import { openConnection } from '../../database/connection-config.js';
+import { configOfRequests } from '../../database/connection-pool.js';
 import { failureOf } from '../../database/database-failure.js';
-import type { PrismaService } from '../../database/prisma.service.js';
-import type { Prisma } from '../../generated/prisma/client.js';
+import { byDeadline } from '../../database/deadline.js';
+import type { Settings } from '../../settings.js';
 import type { AuditEnd, InventoryAudits } from '../inventory-counts.js';
 import { MIN_PET_ID } from '../stock-limits.js';
-import { LONGEST_READING_MS } from './stock-readings.js';
+import { LONGEST_READING_MS, type Query } from './stock-readings.js';
 
 /** Compares what a service keeps with the stock. Undefined: they cannot be compared. */
-export type Comparison = (transaction: Prisma.TransactionClient) => Promise<AuditEnd | undefined>;
+export type Comparison = (query: Query) => Promise<AuditEnd | undefined>;
 
-const LOCK = 'LOCK TABLE inventory_item, stock_change, unrecorded_change IN ACCESS SHARE MODE';
+/** Lock first, as a whole reading does. Nobody waits for an audit's statements, so they may take as long as the audit. */
+const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = ${LONGEST_READING_MS};
+  SET LOCAL enable_seqscan = off; LOCK TABLE inventory_item, stock_change, unrecorded_change IN ACCESS SHARE MODE`;
 
-/** Texts of their own, so that no kept plan serves. Only one kind of scan is left to each. */
-const COUNTS = {
-  table: ['seqscan', 'SELECT count(*) AS pets FROM inventory_item'],
-  index: ['indexscan', `SELECT count(*) AS pets FROM inventory_item WHERE pet_id >= ${MIN_PET_ID}`],
-} as const;
+/** The table itself: PostgreSQL never uses an index for a sample, and this sample is all of the table. */
+export const PAST_INDEX = 'inventory_item AS item TABLESAMPLE SYSTEM (100)';
 
-/** Lets a session use this kind of scan only, until the transaction or its savepoint ends. */
-export function onlyBy(scan: 'seqscan' | 'indexscan'): string {
-  const settings = ['seqscan', 'indexscan', 'indexonlyscan', 'bitmapscan'].map(
-    (each) => `set_config('enable_${each}', '${each === scan ? 'on' : 'off'}', true)`,
-  );
-  return `SELECT ${settings.join(', ')}`;
-}
+/** Whether the index leads to each row of the table (no index has a `ctid`, so it is the row's), and has no more entries than that. */
+const INDEX = `
+  SELECT count(*) AS pets, (SELECT count(*) FROM inventory_item WHERE pet_id >= ${MIN_PET_ID}) AS entries,
+         count(*) FILTER (WHERE (SELECT found.ctid FROM inventory_item AS found WHERE found.pet_id = item.pet_id LIMIT 1)
+                                IS DISTINCT FROM item.ctid) AS lost
+    FROM ${PAST_INDEX}`;
 
 /**
- * Now and then compares what lists are made of with the table itself, in one snapshot: the index by which they are read, then what
- * the service keeps. No list waits for that.
+ * Now and then compares what lists are made of with the table itself, in one snapshot: the index by which pets are found, then what
+ * the service keeps. An audit opens a connection of its own, so that no request waits for it.
  */
 export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> implements InventoryAudits {
   everyMs = 3_600_000;
   againMs = 300_000;
   /** As of the last audit. */
-  indexLacksPets = false;
+  isIndexDamaged = false;
+  readonly #config: ReturnType<typeof configOfRequests>;
   #isUnderWay = false;
-  #endedAt = Date.now();
+  #endedAt = performance.now();
   #isDueAgain = true;
 
   /** @param begin runs before the audit's snapshot is taken: what is kept then is no newer */
   constructor(
-    private readonly prisma: PrismaService,
+    settings: Settings,
     private readonly begin: () => Comparison = () => () => Promise.resolve({ result: 'equal' }),
   ) {
     super();
+    this.#config = { ...configOfRequests(settings, 'audit'), query_timeout: LONGEST_READING_MS };
   }
 
   beginIfDue(): void {
     const pauseMs = this.#isDueAgain ? this.againMs : this.everyMs;
-    if (!this.#isUnderWay && Date.now() - this.#endedAt >= pauseMs) void this.#run();
+    if (!this.#isUnderWay && performance.now() - this.#endedAt >= pauseMs) void this.#run();
   }
 
   async #run(): Promise<void> {
     this.#isUnderWay = true;
-    const compare = this.begin();
-    const end = await this.prisma
-      .$transaction((transaction) => audit(transaction, compare), {
-        isolationLevel: 'RepeatableRead',
-        timeout: LONGEST_READING_MS,
-      })
-      .catch((error: unknown): AuditEnd => {
-        return { result: 'none', finding: `the list could not be audited: ${failureOf(error).words}` };
-      });
+    const end = await this.#audit(this.begin()).catch((error: unknown): AuditEnd => {
+      return { result: 'none', finding: `the list could not be audited: ${failureOf(error).words}` };
+    });
     this.#isUnderWay = false;
-    this.#endedAt = Date.now();
+    this.#endedAt = performance.now();
     this.#isDueAgain = end?.result !== 'equal' && end?.result !== 'different';
-    if (end?.result !== 'none') this.indexLacksPets = end?.result === 'index';
+    if (end?.result !== 'none') this.isIndexDamaged = end?.result === 'index';
     if (end) this.emit('end', end);
+  }
+
+  async #audit(compare: Comparison): Promise<AuditEnd | undefined> {
+    const client = await openConnection(this.#config);
+    const deadline = performance.now() + LONGEST_READING_MS;
+    try {
+      return await auditBy(async <Row>(sql: string, ...values: unknown[]) => {
+        const { rows } = await byDeadline(deadline, client.query<Row & object>(sql, values));
+        return rows;
+      }, compare);
+    } finally {
+      void client.end(); // it has only read: there is no commit whose failure could hide what was found
+    }
   }
 }
 
-async function audit(transaction: Prisma.TransactionClient, compare: Comparison): Promise<AuditEnd | undefined> {
-  await transaction.$executeRawUnsafe(LOCK);
-  await transaction.$executeRawUnsafe('SAVEPOINT counts');
-  const pets = { table: 0n, index: 0n };
-  for (const what of ['table', 'index'] as const) {
-    const [scan, count] = COUNTS[what];
-    await transaction.$queryRawUnsafe(onlyBy(scan));
-    const [row] = await transaction.$queryRawUnsafe<[{ pets: bigint }]>(count);
-    pets[what] = row.pets;
-  }
-  await transaction.$executeRawUnsafe('ROLLBACK TO counts');
-  if (pets.table === pets.index) return compare(transaction);
-  const finding = `an index of inventory_item is damaged; run REINDEX TABLE inventory_item (docs/alerts.md#inventorylistwrong); pets in the index: ${pets.index}, in the table: ${pets.table}`;
+async function auditBy(query: Query, compare: Comparison): Promise<AuditEnd | undefined> {
+  await query(BEGIN);
+  const [{ pets, entries, lost } = {}] = await query<Partial<Record<'pets' | 'entries' | 'lost', string>>>(INDEX);
+  if (pets === entries && lost === '0') return compare(query);
+  const finding = `an index of inventory_item is damaged; run REINDEX TABLE inventory_item (docs/alerts.md#inventorylistwrong); pets in the index: ${entries}, in the table: ${pets}, of which the index does not find ${lost}`;
   return { result: 'index', finding };
 }

@@ -41,6 +41,9 @@ export function pageOf(items: readonly InventoryItem[], isLast: boolean): Page {
 /** Reads a page from this pet on; {@link MIN_PET_ID} is the first. */
 export type NextPage<Read extends Page> = (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>;
 
+/** Asks PostgreSQL in the transaction of a reading. */
+export type Query = <Row>(sql: string, ...values: unknown[]) => Promise<Row[]>;
+
 /** Called when the database begins to respond. */
 export type OnResponse = () => void;
 
@@ -103,7 +106,11 @@ export class StockReadings {
     const reading = this.prisma.$transaction(
       async (transaction) => {
         if (isLocked) await transaction.$executeRawUnsafe(LOCK);
-        return readPages(transaction, nextPage, onResponse);
+        const firstPage = await nextPage(transaction, MIN_PET_ID);
+        onResponse();
+        const pieces: Piece[] = [];
+        for await (const piece of piecesOf(firstPage, (from) => nextPage(transaction, from))) pieces.push(piece);
+        return { pieces, firstPage };
       },
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
@@ -117,25 +124,18 @@ export class StockReadings {
   }
 }
 
-/** The whole stock of the transaction's moment, and the first page. */
-export async function readPages<Read extends Page>(
-  transaction: Prisma.TransactionClient,
-  nextPage: NextPage<Read>,
-  onResponse?: OnResponse,
-): Promise<{ pieces: Piece[]; firstPage: Read }> {
-  const pieces: Piece[] = [];
-  let text = '';
-  let firstPage: Read | undefined;
-  for (let from = MIN_PET_ID; ;) {
-    const page = await nextPage(transaction, from);
-    onResponse?.();
-    firstPage ??= page;
-    text += page.items;
-    if (page.next === null || text.length > CUT_AT_LENGTH) {
-      pieces.push(...Piece.cut((pieces.pop()?.bytes.toString() ?? '') + text));
-      text = '';
+/** The pieces of the whole stock, each as soon as no further page can go on with it. */
+export async function* piecesOf(page: Page, nextPage: (from: bigint) => Promise<Page>): AsyncGenerator<Piece> {
+  let text = page.items;
+  for (let from = page.next; from !== null;) {
+    if (text.length > CUT_AT_LENGTH) {
+      const pieces = Piece.cut(text);
+      text = pieces.pop()?.bytes.toString() ?? '';
+      yield* pieces;
     }
-    if (page.next === null) return { pieces, firstPage };
-    from = page.next;
+    const { items, next }: Page = await nextPage(from);
+    text += items;
+    from = next;
   }
+  yield* Piece.cut(text);
 }

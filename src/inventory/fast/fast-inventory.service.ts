@@ -18,7 +18,7 @@ export class FastInventoryService extends Inventory implements OnApplicationShut
 
   constructor(prisma: PrismaService, settings: Settings, nextUpdateArrives?: () => Promise<unknown> | undefined) {
     super();
-    this.audits = new ListAudits(prisma, () => this.#lists.comparison());
+    this.audits = new ListAudits(settings, () => this.#lists.comparison());
     this.#lists = new ListCache(settings, prisma, this.counts, this.audits);
     this.#updates = new QuantityUpdates(settings, this.counts, nextUpdateArrives);
   }

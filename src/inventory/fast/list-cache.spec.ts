@@ -95,6 +95,28 @@ describe('a kept list', () => {
     },
   );
 
+  /** How far each clock goes on until the next list. */
+  it.each([
+    ['is brought up to date', 'within an hour', { dateMs: 3_599_000, uptimeMs: 3_599_000 }],
+    ['is read whole', 'after an hour', { dateMs: 3_601_000, uptimeMs: 3_601_000 }],
+    ['is read whole', 'after a sleep of two days', { dateMs: 172_800_000, uptimeMs: 1_000 }],
+    ['is read whole', 'after an hour in which the clock was set back by one', { dateMs: 1_000, uptimeMs: 3_601_000 }],
+    ['is read whole', 'when the clock was set back', { dateMs: -3_600_000, uptimeMs: 1_000 }],
+  ])('%s %s', async (what, _, { dateMs, uptimeMs }) => {
+    await at(life, '');
+    const { readings, patches } = service.inventory.counts;
+    const clocks = [
+      vi.spyOn(Date, 'now').mockReturnValue(Date.now() + dateMs),
+      vi.spyOn(performance, 'now').mockReturnValue(performance.now() + uptimeMs),
+    ];
+    onTestFinished(() => clocks.forEach((clock) => clock.mockRestore()));
+    await at(life, '');
+    const isWhole = what === 'is read whole';
+    expect(service.inventory.counts).toMatchObject(
+      isWhole ? { readings: readings + 1, patches } : { readings, patches: patches + 1 },
+    );
+  });
+
   it('is brought up to date at the next attempt when one has failed', async () => {
     await at(life, '');
     const { readings, patches } = service.inventory.counts;

@@ -3,14 +3,21 @@ import type { PrismaService } from '../../database/prisma.service.js';
 import type { Snapshot } from '../../database/snapshot.js';
 import type { Settings } from '../../settings.js';
 import type { InventoryCounts } from '../inventory-counts.js';
-import { type Comparison, type ListAudits, onlyBy } from '../bounds/list-audits.js';
-import { type NextPage, type OnResponse, type Page, StockReadings, readPages } from '../bounds/stock-readings.js';
+import { type Comparison, type ListAudits, PAST_INDEX } from '../bounds/list-audits.js';
+import {
+  type NextPage,
+  type OnResponse,
+  type Page,
+  type Query,
+  StockReadings,
+  piecesOf,
+} from '../bounds/stock-readings.js';
 import type { ListRequest } from '../inventory.js';
 import { itemJson } from '../stock-item.js';
 import { PETS_PER_PIECE, StockList } from '../stock-list.js';
 import { MAX_PET_ID, MIN_PET_ID } from '../stock-limits.js';
-import { differencesOf } from './list-differences.js';
-import { type ChangedPet, patched } from './patched-list.js';
+import { ListDifferences } from './list-differences.js';
+import { type ChangedPet, patched, patchedPieces } from './patched-list.js';
 
 const LOCK_NOT_AVAILABLE = '55P03';
 
@@ -18,8 +25,10 @@ const LOCK_NOT_AVAILABLE = '55P03';
 const MOST_CHANGES = 4_096;
 /** With an older kept list, the stock is read whole. The marks of unrecorded changes stay for much longer: a day. */
 const MOST_AGE_MS = 3_600_000;
-/** For reading the stock whole. The event loop is held while the rows of one statement are read. */
+/** For reading the stock whole. The event loop is held while the result of one statement is read. */
 const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
+/** Fewer, because each is a row. */
+const PETS_PER_FETCH = 2 * PETS_PER_PIECE;
 
 const ITEM_JSON = itemJson('item');
 
@@ -54,8 +63,8 @@ export const NEXT_ITEMS = `
     FROM (SELECT * FROM inventory_item WHERE pet_id >= $2 ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
 
 /** The whole stock without an index, scanned and sorted once. */
-const CURSOR = `DECLARE stock NO SCROLL CURSOR FOR SELECT ',' || ${ITEM_JSON} AS item FROM inventory_item AS item ORDER BY pet_id`;
-const NEXT_OF_CURSOR = `FETCH ${PETS_PER_STATEMENT} FROM stock`;
+const CURSOR = `DECLARE stock NO SCROLL CURSOR FOR SELECT ',' || ${ITEM_JSON} AS item FROM ${PAST_INDEX} ORDER BY pet_id`;
+const NEXT_OF_CURSOR = `FETCH ${PETS_PER_FETCH} FROM stock`;
 const CONDITIONS = 'SELECT pg_current_snapshot()::text AS transactions, stock_witness($1) AS witness';
 
 interface Reading {
@@ -71,11 +80,17 @@ interface Changes extends Reading {
   readonly changes: readonly ChangedPet[];
 }
 
+/** By both clocks: a suspended machine stops the second, and an operator can set the first. */
+interface Time {
+  readonly date: number;
+  readonly uptime: number;
+}
+
 /** A list, with the conditions for reusing or patching it. */
 interface Kept extends Reading {
   readonly list: StockList;
-  /** A time before its snapshot, by the clock of `Date.now()`, which a suspended machine does not stop. */
-  readonly at: number;
+  /** A time before its snapshot. */
+  readonly at: Time;
   /** The names of the server's life: one, unless an operator resets the statistics. Then older sessions keep the old one. */
   readonly lifeNames: ReadonlySet<string>;
 }
@@ -123,8 +138,8 @@ export class ListCache {
   /** The kept list with its changes; the whole stock where these are too many or not all known. */
   async #read(life: string | null, onResponse: OnResponse): Promise<StockList> {
     const kept = this.#kept;
-    const at = Date.now();
-    if (!kept || life === null || this.audits.indexLacksPets || at - kept.at > MOST_AGE_MS)
+    const at = now();
+    if (!kept || life === null || this.audits.isIndexDamaged || isTooOld(kept.at, at))
       return this.#readWhole(life, onResponse);
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
@@ -141,11 +156,11 @@ export class ListCache {
   }
 
   async #readWhole(life: string | null, onResponse: OnResponse): Promise<StockList> {
-    const at = Date.now();
-    const { indexLacksPets } = this.audits;
-    const nextPage = indexLacksPets ? pagesWithoutIndex(life) : pagesByIndex(life);
+    const at = now();
+    const { isIndexDamaged } = this.audits;
+    const nextPage = isIndexDamaged ? pagesWithoutIndex(life) : pagesByIndex(life);
     const { list, firstPage } = await this.#readings.readWhole(nextPage, onResponse);
-    if (this.audits.indexLacksPets && !indexLacksPets) return this.#readWhole(life, onResponse);
+    if (this.audits.isIndexDamaged && !isIndexDamaged) return this.#readWhole(life, onResponse);
     // After a REINDEX during the reading, the next witness differs from the first, and the stock is read again.
     const { transactions, witness } = firstPage;
     this.#kept =
@@ -153,23 +168,40 @@ export class ListCache {
     return list;
   }
 
-  /** Compares the list that is kept now, with its changes, with the stock. A wrong one is replaced. */
+  /** Compares the list that is kept now, with its changes, with the table past the index. A wrong one is replaced. */
   comparison(): Comparison {
     const kept = this.#kept;
-    const at = Date.now();
-    return async (transaction) => {
+    const at = now();
+    return async (query) => {
       if (!kept) return { result: 'equal' };
-      const [life = null] = kept.lifeNames;
-      const [read] = await transaction.$queryRawUnsafe<[Changes]>(CHANGES, kept.transactions, life);
-      if (read.witness !== kept.witness) return undefined;
-      const { pieces } = await readPages(transaction, pagesByIndex(life));
-      const list = new StockList(pieces);
-      const finding = differencesOf(patched(kept.list, read.changes), list);
-      if (finding === undefined) return { result: 'equal' };
-      this.#kept = { ...kept, list, transactions: read.transactions, at };
+      const [life] = kept.lifeNames;
+      const [read] = await query<Changes>(CHANGES, kept.transactions, life);
+      if (read?.witness !== kept.witness) return undefined;
+      await query(CURSOR);
+      const stock = piecesOf(await nextOfCursor(query), () => nextOfCursor(query));
+      const differences = new ListDifferences();
+      const pieces = await differences
+        .between(patchedPieces(kept.list, read.changes), stock)
+        .catch((error: unknown) => {
+          if (differences.pets === 0) throw error;
+          return undefined;
+        });
+      if (differences.pets === 0) return { result: 'equal' };
+      // Without all pieces, the audit has failed since. The next list is read whole.
+      this.#kept = pieces && { ...kept, list: new StockList(pieces), transactions: read.transactions, at };
+      const finding = `the kept list was wrong and is ${pieces ? 'replaced' : 'dropped'}; find the cause (docs/alerts.md#inventorylistwrong); pets: ${differences.pets}, kept → true: ${differences.told.join(', ')}`;
       return { result: 'different', finding };
     };
   }
+}
+
+function now(): Time {
+  return { date: Date.now(), uptime: performance.now() };
+}
+
+/** If either clock says so, or if the first was set back. */
+function isTooOld(kept: Time, at: Time): boolean {
+  return at.date < kept.date || Math.max(at.date - kept.date, at.uptime - kept.uptime) > MOST_AGE_MS;
 }
 
 function pagesByIndex(life: string | null): NextPage<Page & Reading> {
@@ -183,14 +215,16 @@ function pagesWithoutIndex(life: string | null): NextPage<Page & Reading> {
   let conditions: Reading = { transactions: '', witness: null };
   return async (transaction, from) => {
     if (from === MIN_PET_ID) {
-      // The witness first: PostgreSQL keeps the plans of its function, which are to use indexes.
       [conditions] = await transaction.$queryRawUnsafe<[Reading]>(CONDITIONS, life);
-      await transaction.$queryRawUnsafe(onlyBy('seqscan'));
       await transaction.$executeRawUnsafe(CURSOR);
     }
-    const rows = await transaction.$queryRawUnsafe<{ item: string }[]>(NEXT_OF_CURSOR);
-    const items = rows.map(({ item }) => item).join('');
-    const isLast = rows.length < PETS_PER_STATEMENT;
-    return { ...conditions, items, next: isLast ? null : from + 1n }; // the cursor knows where to go on
+    return { ...conditions, ...(await nextOfCursor((sql) => transaction.$queryRawUnsafe(sql))) };
   };
+}
+
+/** The cursor knows where to go on. */
+async function nextOfCursor(query: Query): Promise<Page> {
+  const rows = await query<{ item: string }>(NEXT_OF_CURSOR);
+  const isLast = rows.length < PETS_PER_FETCH;
+  return { items: rows.map(({ item }) => item).join(''), next: isLast ? null : MAX_PET_ID };
 }
