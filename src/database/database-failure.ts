@@ -57,7 +57,7 @@ export const OWN = {
   ],
 };
 
-/** An error of PostgreSQL, or of a pooler. Codes of Node.js have no digit. */
+/** Of PostgreSQL or a pooler; Prisma's own codes look alike. Those of Node.js have no digit. */
 const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 /**
  * A line of an error's context that names a function: "PL/pgSQL-Funktion veto() Zeile 1 bei RAISE", `SQL関数"most"の行番号 1`.
