@@ -78,7 +78,7 @@ describe('inventory import --missing remove', () => {
         await store.sql(`SELECT setval(pg_get_serial_sequence('stock_change', 'id'), max(id)) FROM stock_change`);
       },
     ],
-    ['is another store’s', () => store.rewriteHistory('TRUNCATE stock_change')],
+    ['came from another store', () => store.rewriteHistory('TRUNCATE stock_change')],
   ])('is refused before it writes if the change that the end mark names %s', async (_, lose) => {
     const { stdout } = await store.inventory('export', '--end-mark'); // it names the change of pet 1
     await lose();

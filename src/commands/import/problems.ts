@@ -23,7 +23,7 @@ export const ADVICE = {
   broken: 'Export again',
   busy: 'Try again',
   commit: '"inventory history" tells whether it happened',
-  mark: `Export again with "--end-mark"; or, if no pet is missing, make the last line "${END_MARK}": then all pets that the file lacks are removed, also those that came later`,
+  mark: `Export again with "--end-mark"; or, if no pet is missing, end the file with "${END_MARK}" and a line break: then all pets that the file lacks are removed, also those that came later`,
   store: `To fill the store, import a file of "inventory export" without "--editable"`,
   cut: `If the file is whole, write ${END_MARK} into the first cell below the last row, and save the file again`,
   after: 'Move the row of the end mark below all others, and save the file again',
