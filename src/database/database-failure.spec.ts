@@ -317,10 +317,22 @@ describe('the language of PostgreSQL changes no outcome:', () => {
       inPl.replace('%', 'record_stock_change()'),
     ];
     expect(outcomeIn(...ours)).toBe('not_applied');
+    const expression = statement.replace('#', `present || (SELECT ' '\n  FROM pg_stat_wal)`);
+    expect(outcomeIn(expression, inPl.replace('%', 'stock_witness(text)'))).toBe('not_applied');
     expect(outcomeIn(inSql.replace('most', 'stock_changed_by'))).toBe('not_applied');
     for (const lines of [[inSql], [inSql, ...ours], [theirs], [theirs, ...ours]])
       expect(outcomeIn(...lines)).toBe('refused');
   });
+});
+
+it('a message of somebody else cannot pretend to have facts', () => {
+  const facts = JSON.stringify({ where: VETO.where });
+  const forged = [`no\nFACTS: ${facts}`, 'no\nFACTS: {', 'no\nFACTS: null'];
+  for (const message of forged) {
+    const early = adapterError({ kind: 'postgres', originalCode: '57P03', originalMessage: message }); // of a login
+    expect(failureOf(early)).toMatchObject({ outcome: 'not_applied', words: 'no (57P03)' });
+    expect(failureOf(prisma('42P01', message))).toMatchObject({ outcome: 'not_applied' });
+  }
 });
 
 describe('another attempt', () => {

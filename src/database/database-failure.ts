@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Client, DatabaseError } from 'pg';
 import { Failure } from '../errors/error-text.js';
 import { withoutSecrets } from '../errors/safe-text.js';
@@ -61,9 +62,10 @@ export const OWN = {
 const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 /**
  * A line of an error's context that names a function: "PL/pgSQL-Funktion veto() Zeile 1 bei RAISE", `SQL関数"most"の行番号 1`.
- * A statement of our own functions looks like the latter, but begins with a word of SQL: `SQL-Anweisung »INSERT INTO …«`.
+ * A statement of our own functions looks like the latter, but begins with a word of SQL: `SQL-Anweisung »INSERT INTO …«`. An
+ * expression of theirs has brackets or operators: `SQL expression "present || (SELECT …"`.
  */
-const A_FUNCTION = /\bPL\/|^(?=.*\bSQL\b)[^\p{QMark}]*\p{QMark}(?!\s?[A-Z]+\s)/u;
+const A_FUNCTION = /\bPL\/|^(?=.*\bSQL\b)[^\p{QMark}]*\p{QMark}(?!\s?[A-Z]+\s)[^(|\p{QMark}]*\p{QMark}/u;
 const OWN_FUNCTION = new RegExp(`(?<!\\w)(?:${OWN.functions.join('|')})(?!\\w)`);
 /** What an operator's function can say by its SQLSTATE: try again. Or PostgreSQL itself ended it. */
 const TRY_AGAIN = /^(?:40|53|55|57|25P0[34])/;
@@ -224,7 +226,8 @@ interface ErrorFacts extends Facts {
   readonly meta?: { driverAdapterError?: unknown };
 }
 
-const FACTS = '\nFACTS: ';
+/** Nobody else can write it: a message may have any text, and an error of the login has no facts. */
+const FACTS = `\nFACTS ${randomUUID()}: `;
 
 /** Lets the errors of a connection keep their facts. Prisma's adapter keeps code and message alone, so the message gets them. */
 export function keepFacts({ connection }: Pick<Client, 'connection'>): void {
