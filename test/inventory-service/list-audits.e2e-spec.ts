@@ -452,7 +452,7 @@ describe.each(SERVICES)('%s with a pool of one connection', (_, FAST) => {
     await database.sql(`ALTER ROLE ${role} CONNECTION LIMIT 0`);
     expect(await audit(service)).toEqual({
       result: 'none',
-      finding: `the list could not be audited: too many connections for role "${role}" (53300)`,
+      finding: expect.stringMatching(`^the list could not be audited: .*${role}.* \\(53300\\)$`) as string,
     });
     expect((await service.list()).status).toBe(200);
     await service.stop();
