@@ -366,6 +366,16 @@ describe('a list that is patched after the snapshot of an audit', () => {
   });
 });
 
+it('an audit ends its transaction, and so no session of a pooler', async () => {
+  for (const service of services) {
+    await service.list();
+    const before = await postgres.database.sessions();
+    expect((await audit(service)).result).toBe('equal');
+    expect((await sql(`SELECT FROM pg_stat_activity WHERE state = 'idle in transaction'`)).rows).toEqual([]);
+    expect(await postgres.database.sessions()).toEqual(expect.arrayContaining(before));
+  }
+});
+
 it('an audit whose session ends tells what it has found, and the list is read whole', async () => {
   await refill(owner, 7_000); // the last of four statements fetches the rest
   await expectExact(owner, services);

@@ -69,12 +69,16 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> implements Inv
     const client = await openConnection(this.#config);
     const deadline = performance.now() + LONGEST_READING_MS;
     try {
-      return await auditBy(async <Row>(sql: string, ...values: unknown[]) => {
+      const query: Query = async <Row>(sql: string, ...values: unknown[]) => {
         const { rows } = await byDeadline(deadline, client.query<Row & object>(sql, values));
         return rows;
-      }, compare);
+      };
+      const end = await auditBy(query, compare);
+      // A pooler ends its session with a client that leaves in a transaction. A failure here must not hide what was found.
+      await query('COMMIT').catch(() => undefined);
+      return end;
     } finally {
-      void client.end(); // it has only read: there is no commit whose failure could hide what was found
+      void client.end();
     }
   }
 }
