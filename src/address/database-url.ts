@@ -7,7 +7,7 @@ const ADDRESS = /^postgres(?:ql)?:\/\/(?:(.*)@)?(\[[^\]]*\]|[^:/?]*)(?::([^/?]*)
 const FORM = 'the address of one PostgreSQL server, such as postgresql://user:password@host:5432/database';
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\p{L}\p{N}._~-]|%[\da-f]{2})*)$/iu;
 const LAST_PORT = 65_535;
-const isPort = (text: string) => /^\d*$/.test(text) && Number(text) <= LAST_PORT;
+const isPort = (text: string) => /^(?!0+$)\d*$/.test(text) && Number(text) <= LAST_PORT;
 
 /** Characters that end a part for one reader and belong to it for another. */
 const AMBIGUOUS: Readonly<Record<string, RegExp>> = {
