@@ -13,27 +13,27 @@ export function beyond(value: number, isLarger: boolean): string {
   return Number.isSafeInteger(value) ? `larger ${count(String(value).length, 'digit')}` : 'larger';
 }
 
-/** @param isLarger whether a number is above its maximum; an integer that is not is below its minimum */
-export function kindOfJson(value: unknown, isLarger = false): string {
+/** @param isLarger where an integer is wanted: whether one that is out of its bounds is above them */
+export function kindOfJson(value: unknown, isLarger?: boolean): string {
   if (value === undefined) return 'missing';
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'boolean') return 'true or false';
   if (typeof value === 'string') return 'a text';
   if (typeof value !== 'number') return 'an object';
-  return Number.isFinite(value) && !Number.isInteger(value) ? 'a fraction' : beyond(value, isLarger);
+  if (Number.isFinite(value) && !Number.isInteger(value)) return 'a fraction';
+  return isLarger === undefined ? 'a number' : beyond(value, isLarger);
 }
 
 /** The first row that fits counts. */
 const KINDS_OF_TEXT: readonly (readonly [pattern: RegExp, kind: string, counted?: string])[] = [
   [/^$/, 'empty'],
-  [/^\s|\s$/, 'a text with a blank or a line break at an end'],
+  [/\s/, 'a text with a blank or a line break', 'character'],
   [/^(["'`]).*\1$/s, 'a text in quotes'],
-  [/[^\s!-~]/, 'a text with a character beyond ASCII'],
+  [/[^!-~]/, 'a text with a character beyond ASCII'],
   [/^\*$|:\/\/.*\*/, 'a pattern'],
   [/^(?:http:.*:80|https:.*:443)$/, 'a URL with its default port'],
-  [/^[\w+.-]+:\/\/[^/]*\/$/, 'a URL that ends with a slash'],
-  [/^[\w+.-]+:\/\/[^/]*\//, 'a URL with a path'],
+  [/^[\w+.-]+:\/\/[^/]*\//, 'a URL with a slash behind its host'],
   [/^https?:\/\/[^A-Z]*$/, 'a URL'],
   [/^https?:\/\//i, 'a URL with capital letters'],
   [/^[\w+.-]+:\/\//, 'a URL that is not of http or https'],
@@ -41,11 +41,10 @@ const KINDS_OF_TEXT: readonly (readonly [pattern: RegExp, kind: string, counted?
   [/^\[.*\]$/, 'an address in brackets'],
   [/^-\d+$/, 'a negative integer'],
   [/^[+-]?\d*\.\d+$/, 'a fraction'],
-  [/^\d[\d.]* ?[a-z%]+$/i, 'a number with a unit'],
+  [/^\d[\d.]*[a-z%]+$/i, 'a number with a unit'],
   [/^\d+$/, 'a number', 'digit'],
   [/^[A-Z_]+$/, 'a name in capital letters', 'character'],
   [/^[a-z_][\w.-]*$/i, 'a name', 'character'],
-  [/\s/, 'a text with a blank', 'character'],
   [/(?:)/, 'a text', 'character'],
 ];
 

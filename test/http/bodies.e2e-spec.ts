@@ -101,6 +101,7 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
     ['a surrogate in UTF-8', Buffer.from('{"\xed\xa0\x80":5}', 'latin1'), refused.notUtf8],
     ['spaces alone', '   ', refused.notJson],
     ['null', 'null', refused.notObject('null')],
+    ['a number', '5', refused.notObject('a number')],
     ['512 arrays in each other', `${'['.repeat(512)}${']'.repeat(512)}`, refused.notObject('an array')],
     ['1,024 arrays that never end', '['.repeat(1024), refused.notJson],
   ])('refuses %s', (_, body, expected) => expectRefused(expected, JSON_TYPE, body));
