@@ -122,7 +122,7 @@ export const trimBlanks = (text: string) => WITHIN.exec(text)?.[0] ?? '';
 function plainDigits(text: string, point: Written['point']): string {
   const [, sign, whole, dot, fraction = '', exponent] =
     /^(-?)(0|[1-9]\d*)(?:([.,])(\d*))?(?:e([+-]?\d{1,3}))?$/i.exec(text) ?? [];
-  if (whole === undefined || (dot ?? exponent) === undefined || (dot && point && dot !== point)) return text;
+  if (whole === undefined || (point && ((dot ?? exponent) === undefined || (dot && dot !== point)))) return text;
   if (point && fraction.length === 3 && exponent === undefined && /^[1-9]\d{0,2}$/.test(whole)) return text;
   const shift = Number(exponent ?? 0) - fraction.length;
   const digits = BigInt(whole + fraction);
