@@ -100,6 +100,7 @@ const TRIALS: Readonly<Record<Kind, () => Promise<void>>> = {
     const [header = '', ...rows] = (await exported('--end-mark')).trimEnd().split('\n');
     const [mark = '', ...pets] = rows.toReversed().filter((row) => !row.startsWith('2,'));
     await refused('after', [header, mark, ...pets, ''].join('\n'), REMOVE);
+    await refused('after', [header, ...pets, mark, '# end', ''].join('\n'), REMOVE);
     await taken([header, ...pets, mark, ''].join('\n'), '2,7,available\n', '', REMOVE);
   },
   async digits() {

@@ -26,7 +26,7 @@ export const ADVICE = {
   mark: `Export again with "--end-mark"; or, if no pet is missing, end the file with "${END_MARK}" and a line break: then all pets that the file lacks are removed, also those that came later`,
   store: `To fill the store, import a file of "inventory export" without "--editable"`,
   cut: `If the file is whole, write ${END_MARK} into the first cell below the last row, and save the file again`,
-  after: 'Move the row of the end mark below all others, and save the file again',
+  after: 'Leave one end mark, below all other rows, and save the file again',
   digits: AS_TEXT,
   rounded: `${AS_TEXT}. If the ids are right as they are, repeat the import with "--new add-as-written"`,
   unknown: 'Correct the ids, or repeat the import with "--new add" to add new pets',
