@@ -75,7 +75,7 @@ its column "${EXPORTED}" tells an import which rows were edited, and whether the
 "--missing remove" needs an end mark as the last line: a file that was cut removes nothing. "${END_MARK} <id> <time>", by "inventory export
 --end-mark", names a change of this store: pets that came or changed after it stay. "${END_MARK}" alone removes all pets that the file lacks.
 To make another store a mirror of this one:
-  (inventory export && echo '${END_MARK}') | ssh elsewhere inventory import - --missing remove --new add`;
+  (inventory export && echo '${END_MARK}') | ssh elsewhere inventory import - --missing remove --new add-as-written`;
 
 /** What an import did, or would do. */
 export interface Import {
