@@ -136,9 +136,9 @@ export class ServiceProcess {
     });
   }
 
-  /** Waits at most 15 s for a line. */
+  /** Waits at most 40 s for a line: a machine may be busy. */
   async line(wanted: (line: LogLine) => boolean): Promise<LogLine> {
-    for (const deadline = performance.now() + 15_000; ;) {
+    for (const deadline = performance.now() + 40_000; ;) {
       const found = this.lines().find(wanted);
       if (found) return found;
       if (performance.now() > deadline || !this.isRunning) throw new Error(`no such line in the log:\n${this.log}`);
