@@ -25,5 +25,5 @@
   SELECT n, CASE WHEN holds AND ((SELECT count(*) FROM recorded), (SELECT count(*) FROM changed WHERE as_asked))
                              <> (SELECT count(*), count(*) FROM judged WHERE holds) THEN ('a trigger changed the row or kept it back; let the trigger raise an error instead ' || n)::int::text
                  WHEN holds THEN 'done'
-                 WHEN (SELECT item.quantity IS NOT NULL FROM inventory_item AS item WHERE item.pet_id = judged.pet_id AND item.pet_id + 0 = judged.pet_id) THEN 'busy'
+                 WHEN (SELECT item.quantity >= 0 FROM inventory_item AS item WHERE item.pet_id = judged.pet_id AND item.pet_id + 0 = judged.pet_id) THEN 'busy'
                  ELSE 'absent' END, present, status FROM judged ORDER BY n

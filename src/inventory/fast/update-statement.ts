@@ -33,9 +33,9 @@ const matches = (tags: string) => `(${tags} IS NULL OR ${itemTagOf('item')} = AN
 
 /** A damaged index can lead to another pet's row. By the first of these, PostgreSQL finds a row; the second it looks up in that row. */
 const isOfPet = (petId: string) => `item.pet_id = ${petId} AND item.pet_id + 0 = ${petId}`;
-/** Of a pet that could not be locked. The quantity is in the row alone: without it, PostgreSQL might look at nothing but the index. */
+/** Of a pet that could not be locked. The quantity is in the row alone, so PostgreSQL has to look there and not at the index alone. */
 const BUSY_OR_ABSENT = `
-                 WHEN (SELECT item.quantity IS NOT NULL FROM inventory_item AS item WHERE ${isOfPet('judged.pet_id')}) THEN 'busy'
+                 WHEN (SELECT item.quantity >= 0 FROM inventory_item AS item WHERE ${isOfPet('judged.pet_id')}) THEN 'busy'
                  ELSE 'absent' END`;
 
 /**
