@@ -37,11 +37,11 @@ const onDemand: TestProjectInlineConfiguration[] = [
       ...shared,
       name: 'contract',
       include: ['test/contract/*.contract.ts'],
-      globalSetup: 'test/contract/install.ts',
+      globalSetup: 'lab/contract/install.ts',
       testTimeout: COMPILING_MS,
     },
   },
-  { test: { ...shared, name: 'judge', include: ['faults/judge.trial.ts'], testTimeout: COMPILING_MS } },
+  { test: { ...shared, name: 'judge', include: ['lab/faults/judge.trial.ts'], testTimeout: COMPILING_MS } },
   { test: { ...shared, name: 'proxies', include: ['test/proxies/*.trial.ts'] } },
   { test: { ...shared, ...onDocker('containers', 'compose') } }, // CI runs it beside other projects
   { test: { ...shared, ...onDocker('recipes', 'recipes'), fileParallelism: false } },

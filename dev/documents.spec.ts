@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { SCENARIOS } from '../faults/scenarios.ts';
+import { SCENARIOS } from '../lab/faults/scenarios.ts';
 
 const DOCUMENTS = globSync(['*.md', 'docs/**/*.md', 'bench/*.md']);
 

@@ -10,7 +10,7 @@ interface LockedPackage {
   readonly hasInstallScript?: boolean;
 }
 
-const LOCK_FILES = ['package-lock.json', 'bench/package-lock.json', 'test/contract/package-lock.json'];
+const LOCK_FILES = ['package-lock.json', 'lab/bench/package-lock.json', 'lab/contract/package-lock.json'];
 
 /** All packages but our own. */
 function lockedPackages(lockFile: string): [name: string, LockedPackage][] {

@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
+import { connectionConfig, openConnection } from '../src/lib/postgres/connection-config.ts';
 import { projectFolder } from './build.ts';
 import { isAlive, runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
 

@@ -1,13 +1,13 @@
 import { type DynamicModule, Global, Module, type OnModuleInit } from '@nestjs/common';
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
 import type { Application } from 'express';
-import { AuthModule } from './auth/auth.module.js';
-import { DatabaseModule } from './database/prisma.service.js';
-import { ErrorFilter } from './http/error.filter.js';
-import { exactIntegers } from './http/exact-integers.js';
-import { InventoryModule } from './inventory/inventory.module.js';
-import { OperationsModule } from './operations/operations.module.js';
-import { Settings } from './settings.js';
+import { AuthModule } from './keys/auth.module.ts';
+import { DatabaseModule } from './prisma.service.ts';
+import { ErrorFilter } from './error.filter.ts';
+import { exactIntegers } from './lib/http/exact-integers.ts';
+import { InventoryModule } from './inventory/inventory.module.ts';
+import { OperationsModule } from './operations/operations.module.ts';
+import { Settings } from './settings.ts';
 
 @Global()
 @Module({

@@ -1,14 +1,14 @@
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { AppModule } from './app.module.js';
-import { serveDocs } from './openapi/docs.js';
-import { Log } from './operations/log.js';
-import { Readiness } from './operations/readiness.js';
-import { RequestLog } from './operations/request-log.js';
-import { InventoryExpressAdapter } from './server/express.adapter.js';
-import { LIMITS, type Limits } from './server/limits.js';
-import { REFUSED, type Refused } from './server/parser-errors.js';
-import type { Settings } from './settings.js';
+import { AppModule } from './app.module.ts';
+import { serveDocs } from './operations/docs.ts';
+import { Log } from './operations/log.ts';
+import { Readiness } from './operations/readiness.ts';
+import { RequestLog } from './operations/request-log.ts';
+import { InventoryExpressAdapter } from './lib/http/express.adapter.ts';
+import { LIMITS, type Limits } from './lib/http/limits.ts';
+import { REFUSED, type Refused } from './lib/http/parser-errors.ts';
+import type { Settings } from './settings.ts';
 
 /** Pages of an allowed origin may send and read these; our own route answers `OPTIONS`. */
 const CORS = {

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-import './node-version.js';
+import './node-version.ts';
 import { constants } from 'node:os';
-import { runCommand } from './commands/command-line.js';
+import { runCommand } from './commands/command-line.ts';
 
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE') process.exit(0); // the reader has had enough, as "head" does

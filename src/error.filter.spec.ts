@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from '../database/database-failure.js';
-import { ERRORS } from '../errors/error-code.js';
-import { asApiError } from './error.filter.js';
+import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from './lib/postgres/database-failure.ts';
+import { ERRORS } from './lib/http/error-code.ts';
+import { asApiError } from './error.filter.ts';
 
 describe("a database's failure", () => {
   it.each([

@@ -1,9 +1,9 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter } from '@nestjs/common';
 import type { Response } from 'express';
-import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from '../database/database-failure.js';
-import { ApiError } from '../errors/api-error.js';
-import { sendError } from './responses.js';
-import { ERRORS, type ErrorCode } from '../errors/error-code.js';
+import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from './lib/postgres/database-failure.ts';
+import { ApiError } from './lib/http/api-error.ts';
+import { sendError } from './lib/http/responses.ts';
+import { ERRORS, type ErrorCode } from './lib/http/error-code.ts';
 
 @Catch()
 export class ErrorFilter implements ExceptionFilter {

@@ -1,4 +1,4 @@
-import { answersOk } from './operations/own-address.js';
+import { answersOk } from './operations/own-address.ts';
 
 /* The health check of the image and of compose: `node dist/health-check.js /health/live`. Exit code 0 if the answer is 200. */
 const { HOST = '0.0.0.0', PORT = '3000' } = process.env;

@@ -1,10 +1,10 @@
 import { Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaPg } from '@prisma/adapter-pg';
-import { Settings } from '../settings.js';
-import { PrismaClient } from '../generated/prisma/client.js';
-import { schemaForPrisma } from './connection-config.js';
-import { ConnectionPool } from './connection-pool.js';
-import { statementName } from './statement-connection.js';
+import { Settings } from './settings.ts';
+import { PrismaClient } from './generated/prisma/client.ts';
+import { schemaForPrisma } from './lib/postgres/connection-config.ts';
+import { ConnectionPool } from './lib/postgres/connection-pool.ts';
+import { statementName } from './lib/postgres/statement-connection.ts';
 
 @Injectable()
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {

@@ -1,11 +1,11 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { createApp } from './app.js';
-import { Log } from './operations/log.js';
-import { Metrics } from './operations/metrics.js';
-import type { InventoryExpressAdapter } from './server/express.adapter.js';
-import { Settings, readSettings } from './settings.js';
+import { createApp } from './app.ts';
+import { Log } from './operations/log.ts';
+import { Metrics } from './operations/metrics.ts';
+import type { InventoryExpressAdapter } from './lib/http/express.adapter.ts';
+import { Settings, readSettings } from './settings.ts';
 
 export type Stop = (reason: string, exitCode: number) => void;
 

@@ -4,11 +4,11 @@ import { dirname, join } from 'node:path';
 import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createCertificate } from '../test/support/certificate.js';
-import { passwordReader } from './address/password-file.js';
-import { connectionConfig } from './database/connection-config.js';
-import { readSettings, SETTINGS } from './settings.js';
-import { Failure } from './errors/error-text.js';
+import { createCertificate } from '../test/support/certificate.ts';
+import { passwordReader } from './lib/postgres/password-file.ts';
+import { connectionConfig } from './lib/postgres/connection-config.ts';
+import { readSettings, SETTINGS } from './settings.ts';
+import { Failure } from './operations/error-text.ts';
 
 const DATABASE_URL = 'postgresql://user:secret@db.example/inventory';
 const ADDRESS =

@@ -1,9 +1,9 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { isIP } from 'node:net';
-import { postgresUrl } from './address/database-url.ts';
-import { PASSWORD_FILE, passwordReader } from './address/password-file.ts';
-import { Failure } from './errors/error-text.ts';
-import { beyond, kindOfText, mustBe } from './errors/value-kinds.ts';
+import { postgresUrl } from './lib/postgres/database-url.ts';
+import { PASSWORD_FILE, passwordReader } from './lib/postgres/password-file.ts';
+import { Failure } from './operations/error-text.ts';
+import { beyond, kindOfText, mustBe } from './lib/http/value-kinds.ts';
 
 /** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';

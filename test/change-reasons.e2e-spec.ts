@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { makeKey } from '../src/auth/api-key-format.ts';
+import { makeKey } from '../src/keys/api-key-format.ts';
 import { type Database, createDatabase } from './support/database.ts';
 
 const CHANGES = [

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type BatchEnd, batchEnds } from '../src/database/batcher.ts';
-import { PrismaService } from '../src/database/prisma.service.ts';
+import { type BatchEnd, batchEnds } from '../src/lib/postgres/batcher.ts';
+import { PrismaService } from '../src/prisma.service.ts';
 import { Metrics } from '../src/operations/metrics.ts';
 import { createDatabase } from './support/database.ts';
 import { ask } from './support/http-client.ts';

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { connectionConfig, openConnection } from '../src/database/connection-config.ts';
+import { connectionConfig, openConnection } from '../src/lib/postgres/connection-config.ts';
 import { openStore, type Store } from './commands/store.ts';
 import { HOSTILE } from './support/hostile-settings.ts';
 import { atTestEnd } from './support/test-end.ts';

@@ -3,9 +3,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Client, ClientBase } from 'pg';
 import { type MockInstance, expect, it, onTestFinished, vi } from 'vitest';
-import { type Prepare, cut } from '../src/database/connection-config.ts';
-import { NotApplied } from '../src/database/database-failure.ts';
-import { StatementConnection } from '../src/database/statement-connection.ts';
+import { type Prepare, cut } from '../src/lib/postgres/connection-config.ts';
+import { NotApplied } from '../src/lib/postgres/database-failure.ts';
+import { StatementConnection } from '../src/lib/postgres/statement-connection.ts';
 import { readSettings } from '../src/settings.ts';
 import { Database, createDatabase } from './support/database.ts';
 

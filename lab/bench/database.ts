@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { startPostgres } from '../dev/embedded-postgres.ts';
-import { applyMigrations } from '../src/migrations/migrations.ts';
-import { HAS_POOLER, startPooler } from '../test/support/pooler.ts';
+import { startPostgres } from '../../dev/embedded-postgres.ts';
+import { applyMigrations } from '../../src/migrations/migrations.ts';
+import { HAS_POOLER, startPooler } from '../../test/support/pooler.ts';
 
 /** Keys of the benchmark's own database, which lives as long as the benchmark does. */
 export const keys = {

@@ -7,8 +7,8 @@ import { resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
-import { projectFolder } from '../dev/build.ts';
-import { HAS_POOLER } from '../test/support/pooler.ts';
+import { projectFolder } from '../../dev/build.ts';
+import { HAS_POOLER } from '../../test/support/pooler.ts';
 import { benchmark } from './benchmark.ts';
 import { describeMachine } from './machine.ts';
 import { WARM_UP_SECONDS } from './measure.ts';
@@ -30,7 +30,7 @@ const { values: options } = parseArgs({
   },
 });
 
-const project = { results: new URL('results/full.json', import.meta.url), docs: new URL('../docs/', import.meta.url) };
+const project = { results: new URL('results/full.json', import.meta.url), docs: new URL('../../docs/', import.meta.url) };
 const WHOLE_READING = 'whole-reading';
 
 if (options.report) {

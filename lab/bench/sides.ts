@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '../dev/free-port.ts';
-import { SEMI_SPACE, projectFolder } from '../dev/build.ts';
+import { freePort } from '../../dev/free-port.ts';
+import { SEMI_SPACE, projectFolder } from '../../dev/build.ts';
 import { statusOf } from './client.ts';
 import type { BenchDatabase, Store } from './database.ts';
 
@@ -12,7 +12,7 @@ const SERVICE = { LOG_LEVEL: 'warn', DATABASE_POOL_SIZE: '8' };
 /** Each program is run by this Node.js, from the project's folder. */
 const programs = {
   service: ['this service', 'dist/main.js', SERVICE],
-  fastify: ['Fastify + pg', 'bench/peers/fastify.ts', {}],
+  fastify: ['Fastify + pg', 'lab/bench/peers/fastify.ts', {}],
   pooled: ['this service behind PgBouncer', 'dist/main.js', SERVICE],
   // Reading a long list whole, eight times at once, takes longer than a request may wait by default.
   nest: ['NestJS + Prisma', 'dist/main.js', { ...SERVICE, FAST: 'off', REQUEST_DEADLINE_MS: '9000' }],

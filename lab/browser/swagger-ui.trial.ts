@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { type Browser, type Page, chromium } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { isInstalled, startProxy } from '../proxies/proxy.ts';
-import { type TestService, startService } from '../support/service.ts';
+import { type TestService, startService } from '../../test/support/service.ts';
 
 const BROWSERS = [
   chromium.executablePath(),

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SEMI_SPACE } from '../../dev/build.ts';
-import type { Target } from '../../faults/exchange.ts';
-import { Database } from '../support/database.ts';
+import type { Target } from '../faults/exchange.ts';
+import { Database } from '../../test/support/database.ts';
 import { becomesHealthy, becomesReady, ComposeProject, docker } from './compose-project.ts';
 import { startJudgedLoad, type JudgedLoad } from './judged-load.ts';
 
-const project = new ComposeProject('docker-compose.yml', 'test/containers/for-trials.yml');
+const project = new ComposeProject('docker-compose.yml', 'lab/containers/for-trials.yml');
 let port = 0;
 
 beforeAll(async () => {

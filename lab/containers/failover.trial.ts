@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { Database } from '../support/database.ts';
-import type { Target } from '../../faults/exchange.ts';
-import { SeededRandom } from '../../faults/seeded-random.ts';
+import { Database } from '../../test/support/database.ts';
+import type { Target } from '../faults/exchange.ts';
+import { SeededRandom } from '../../test/support/seeded-random.ts';
 import { becomesReady, ComposeProject, docker } from './compose-project.ts';
 import { startJudgedLoad } from './judged-load.ts';
 

@@ -1,11 +1,11 @@
-import type { Database } from '../support/database.ts';
-import { Evidence } from '../../faults/evidence.ts';
-import type { Target } from '../../faults/exchange.ts';
-import { fillStock, readFinalState, type FinalState } from '../../faults/final-state.ts';
-import { Linearizability } from '../../faults/linearizability.ts';
-import { Load } from '../../faults/load.ts';
-import { succeeded } from '../../faults/measures.ts';
-import { SeededRandom } from '../../faults/seeded-random.ts';
+import type { Database } from '../../test/support/database.ts';
+import { Evidence } from '../faults/evidence.ts';
+import type { Target } from '../faults/exchange.ts';
+import { fillStock, readFinalState, type FinalState } from '../faults/final-state.ts';
+import { Linearizability } from '../faults/linearizability.ts';
+import { Load } from '../faults/load.ts';
+import { succeeded } from '../faults/measures.ts';
+import { SeededRandom } from '../../test/support/seeded-random.ts';
 
 const PETS = 100;
 const ofTheRun = new SeededRandom(Number(process.env['SEED'] ?? 1));

@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type TestService, startService } from '../support/service.ts';
+import { type TestService, startService } from '../../test/support/service.ts';
 import { areHere, contractFolder, documentFile, run, tool } from './tools.ts';
 
 const OPENAPI_GENERATOR = '7.17.0';

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type TestService, startService } from '../support/service.ts';
-import { listText } from '../support/stock.ts';
+import { type TestService, startService } from '../../test/support/service.ts';
+import { listText } from '../../test/support/stock.ts';
 import { areHere } from './tools.ts';
 
 const guide = await readFile(new URL('../../docs/clients.md', import.meta.url), 'utf8');

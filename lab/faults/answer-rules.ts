@@ -1,5 +1,5 @@
 import type { Exchange, List } from './exchange.ts';
-import { ConnectionLost, type Answer } from '../test/support/http-client.ts';
+import { ConnectionLost, type Answer } from '../../test/support/http-client.ts';
 
 /** @returns a sentence for each promise about every response that this one breaks */
 export function brokenRules(exchange: Exchange, answerWithinMs: number): string[] {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import type { Answer } from '../test/support/http-client.ts';
-import { itemText, listText } from '../test/support/stock.ts';
+import type { Answer } from '../../test/support/http-client.ts';
+import { itemText, listText } from '../../test/support/stock.ts';
 import { Evidence } from './evidence.ts';
 import type { Exchange } from './exchange.ts';
 import { Linearizability } from './linearizability.ts';

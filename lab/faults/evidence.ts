@@ -1,4 +1,4 @@
-import { ConnectionLost } from '../test/support/http-client.ts';
+import { ConnectionLost } from '../../test/support/http-client.ts';
 import { brokenRules, codeOf, resultOf } from './answer-rules.ts';
 import type { Exchange, Update } from './exchange.ts';
 import { brokenHistory, lostUpdates, type Accepted, type FinalState } from './final-state.ts';

@@ -1,4 +1,4 @@
-import type { ConnectionLost, Answer } from '../test/support/http-client.ts';
+import type { ConnectionLost, Answer } from '../../test/support/http-client.ts';
 
 /** A service process, or a proxy before one. */
 export interface Target {

@@ -1,4 +1,4 @@
-import type { Database } from '../test/support/database.ts';
+import type { Database } from '../../test/support/database.ts';
 import type { Update } from './exchange.ts';
 
 /** The store and the history, once no request is in flight. */

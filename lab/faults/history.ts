@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs';
-import { ConnectionLost } from '../test/support/http-client.ts';
+import { ConnectionLost } from '../../test/support/http-client.ts';
 import { listAfter, resultOf } from './answer-rules.ts';
 import type { Exchange } from './exchange.ts';
 import type { FinalState } from './final-state.ts';

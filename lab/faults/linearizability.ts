@@ -1,4 +1,4 @@
-import type { Answer } from '../test/support/http-client.ts';
+import type { Answer } from '../../test/support/http-client.ts';
 import { listAfter } from './answer-rules.ts';
 import type { Exchange, List, Update } from './exchange.ts';
 import type { FinalState } from './final-state.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConnectionLost, Connection, NotConnected, type Answer, type Question } from '../test/support/http-client.ts';
+import { ConnectionLost, Connection, NotConnected, type Answer, type Question } from '../../test/support/http-client.ts';
 import type { Exchange, KnownList, List, Target, Update } from './exchange.ts';
 import { succeeded } from './measures.ts';
-import type { SeededRandom } from './seeded-random.ts';
+import type { SeededRandom } from '../../test/support/seeded-random.ts';
 
 export interface LoadOptions {
   readonly targets: readonly Target[];

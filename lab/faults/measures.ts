@@ -1,4 +1,4 @@
-import { ConnectionLost } from '../test/support/http-client.ts';
+import { ConnectionLost } from '../../test/support/http-client.ts';
 import type { Exchange } from './exchange.ts';
 
 /** True for a served list or update. */

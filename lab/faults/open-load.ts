@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Connection, type Answer, type Question } from '../test/support/http-client.ts';
+import { Connection, type Answer, type Question } from '../../test/support/http-client.ts';
 
 const GIVE_UP_MS = 15_000;
 const MOST_CONNECTIONS = 4_000;

@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { buildIfStale } from '../dev/build.ts';
-import { areHere } from '../test/contract/tools.ts';
-import { startFaultyPostgres } from '../test/support/postgres-server.ts';
+import { buildIfStale } from '../../dev/build.ts';
+import { areHere } from '../contract/tools.ts';
+import { startFaultyPostgres } from '../../test/support/postgres-server.ts';
 import { judge } from './judge.ts';
 import { HISTORIES } from './scenarios/histories.ts';
 import { LEFT_OUT_OF_MEDIUM, SCENARIOS } from './scenarios.ts';
-import { SeededRandom } from './seeded-random.ts';
+import { SeededRandom } from '../../test/support/seeded-random.ts';
 import { SIZES } from './size.ts';
 import type { Figure } from './stage.ts';
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import type { FaultyPostgres } from '../test/support/postgres-server.ts';
-import { createDatabaseOn, type Database } from '../test/support/database.ts';
-import { ServiceProcess } from '../test/support/service-process.ts';
+import type { FaultyPostgres } from '../../test/support/postgres-server.ts';
+import { createDatabaseOn, type Database } from '../../test/support/database.ts';
+import { ServiceProcess } from '../../test/support/service-process.ts';
 import { Evidence } from './evidence.ts';
 import type { Exchange } from './exchange.ts';
 import { fillStock, readFinalState } from './final-state.ts';
@@ -9,9 +9,9 @@ import { History } from './history.ts';
 import { Linearizability } from './linearizability.ts';
 import { Load, type LoadOptions, type Quantities } from './load.ts';
 import { succeeded } from './measures.ts';
-import { SeededRandom } from './seeded-random.ts';
+import { SeededRandom } from '../../test/support/seeded-random.ts';
 import type { Size } from './size.ts';
-import { TcpProxy } from './tcp-proxy.ts';
+import { TcpProxy } from '../../test/support/tcp-proxy.ts';
 
 /** A scenario gets the one PostgreSQL server of the run, its random choices, and how much to do. */
 export interface World {

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { LIMITS } from '../../src/server/limits.ts';
-import { FIVE } from '../http/raw-requests.ts';
-import { type Answer, ask } from '../support/http-client.ts';
-import { startService } from '../support/service.ts';
-import { listText } from '../support/stock.ts';
+import { LIMITS } from '../../src/lib/http/limits.ts';
+import { FIVE } from '../../test/http/raw-requests.ts';
+import { type Answer, ask } from '../../test/support/http-client.ts';
+import { startService } from '../../test/support/service.ts';
+import { listText } from '../../test/support/stock.ts';
 import { type Changes, type ProxyName, configuration, isInstalled, startProxy } from './proxy.ts';
 
 const KEY = 'k'.repeat(40);

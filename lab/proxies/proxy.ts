@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { vi } from 'vitest';
 import { startChild } from '../../dev/child.ts';
 import { freePort } from '../../dev/free-port.ts';
-import { Connection } from '../support/http-client.ts';
-import { atTestEnd } from '../support/test-end.ts';
+import { Connection } from '../../test/support/http-client.ts';
+import { atTestEnd } from '../../test/support/test-end.ts';
 
 export type ProxyName = 'haproxy' | 'nginx';
 export type Changes = readonly (readonly [from: string, to: string])[];

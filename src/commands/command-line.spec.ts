@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { makeKey } from '../auth/api-key-format.js';
-import { Failure } from '../errors/error-text.js';
-import { commandLine } from './command-line.js';
+import { makeKey } from '../keys/api-key-format.ts';
+import { Failure } from '../operations/error-text.ts';
+import { commandLine } from './command-line.ts';
 
 /** The parser of the command in this process, and what it prints. */
 function parser() {

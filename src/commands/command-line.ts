@@ -1,12 +1,12 @@
 import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
-import { failureOf } from '../database/database-failure.js';
-import { hasUnconfirmedCommit } from './connection.js';
-import { addExport } from './export.js';
-import { addHistory } from './history.js';
-import { addImport } from './import.js';
-import { addKeys } from './keys.js';
-import { addMigrate } from './migrate.js';
+import { failureOf } from '../lib/postgres/database-failure.ts';
+import { hasUnconfirmedCommit } from './connection.ts';
+import { addExport } from './export.ts';
+import { addHistory } from './history.ts';
+import { addImport } from './import.ts';
+import { addKeys } from './keys.ts';
+import { addMigrate } from './migrate.ts';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 

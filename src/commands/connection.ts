@@ -6,12 +6,12 @@ import {
   openConnection,
   schemaForPrisma,
   UNCONFIRMED_COMMIT,
-} from '../database/connection-config.js';
-import { pendingMigrations } from '../migrations/migrations.js';
-import { failureOf, keepFacts, NOT_NEWEST } from '../database/database-failure.js';
-import { Failure } from '../errors/error-text.js';
-import type { PrismaClient } from '../generated/prisma/client.js';
-import { readSettings } from '../settings.js';
+} from '../lib/postgres/connection-config.ts';
+import { pendingMigrations } from '../migrations/migrations.ts';
+import { failureOf, keepFacts, NOT_NEWEST } from '../lib/postgres/database-failure.ts';
+import { Failure } from '../operations/error-text.ts';
+import type { PrismaClient } from '../generated/prisma/client.ts';
+import { readSettings } from '../settings.ts';
 
 /** The long statements of import, export and history set their own. A client may be slow, so no transaction has a bound. */
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
@@ -69,7 +69,7 @@ export function withNewestSchema<T>(command: string, work: (client: pg.Client) =
 
 /** Runs work on a Prisma client. It is loaded only now: the other commands start faster without it. */
 export async function withPrisma<T>(command: string, work: (prisma: PrismaClient) => Promise<T>): Promise<T> {
-  const { PrismaClient } = await import('../generated/prisma/client.js');
+  const { PrismaClient } = await import('../generated/prisma/client.ts');
   const { PrismaPg } = await import('@prisma/adapter-pg');
   const { DATABASE_URL: url } = readSettings();
   const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer

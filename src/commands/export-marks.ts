@@ -1,4 +1,4 @@
-import { ITEM, itemTagOf } from '../inventory/stock-item.js';
+import { ITEM, itemTagOf } from '../inventory/stock/stock-item.ts';
 
 /** The last line of CSV and NDJSON tells that nothing is missing, or that something is. No line of a pet is like these. */
 export const END_MARK = '# end';

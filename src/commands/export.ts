@@ -2,15 +2,15 @@ import { type Command, Option } from 'commander';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import { failureOf } from '../database/database-failure.js';
-import { Failure } from '../errors/error-text.js';
-import { settled } from '../history/open-writers.js';
-import { type MomentOption, CHANGED_AT, settledMoment, stockAt } from '../history/stock-moment.js';
-import { ITEM_COLUMNS, itemJson } from '../inventory/stock-item.js';
-import { whileInterruptible, withConnection } from './connection.js';
-import { END_MARK, EXPORTED, exportedOf, FAILED_MARK } from './export-marks.js';
-import { AT_FORM, readAt } from './option-values.js';
-import { LINES } from './output.js';
+import { failureOf } from '../lib/postgres/database-failure.ts';
+import { Failure } from '../operations/error-text.ts';
+import { settled } from '../history/open-writers.ts';
+import { type MomentOption, CHANGED_AT, settledMoment, stockAt } from '../history/stock-moment.ts';
+import { ITEM_COLUMNS, itemJson } from '../inventory/stock/stock-item.ts';
+import { whileInterruptible, withConnection } from './connection.ts';
+import { END_MARK, EXPORTED, exportedOf, FAILED_MARK } from './export-marks.ts';
+import { AT_FORM, readAt } from './option-values.ts';
+import { LINES } from './output.ts';
 
 const FORMATS = ['csv', 'ndjson', 'json'] as const;
 

@@ -1,14 +1,14 @@
 import { type Command, Option } from 'commander';
 import { once } from 'node:events';
-import { STATE } from '../inventory/stock-item.js';
-import { isPetId } from '../inventory/stock-limits.js';
-import { withConnection, withNewestSchema, withPrisma } from './connection.js';
-import { Failure } from '../errors/error-text.js';
-import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.js';
-import { type Change, queryOf, readChanges, NOT_IN_FEED } from '../history/history-feed.js';
-import { settled } from '../history/open-writers.js';
-import { PAST_FORM, reader, readPast } from './option-values.js';
-import { printJson, printTable, withoutControls } from './output.js';
+import { STATE } from '../inventory/stock/stock-item.ts';
+import { isPetId } from '../inventory/stock/stock-limits.ts';
+import { withConnection, withNewestSchema, withPrisma } from './connection.ts';
+import { Failure } from '../operations/error-text.ts';
+import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.ts';
+import { type Change, queryOf, readChanges, NOT_IN_FEED } from '../history/history-feed.ts';
+import { settled } from '../history/open-writers.ts';
+import { PAST_FORM, reader, readPast } from './option-values.ts';
+import { printJson, printTable, withoutControls } from './output.ts';
 
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.

@@ -5,7 +5,7 @@ vi.mock('node:os', async (original) => ({ ...(await original<typeof os>()), user
 
 it('names the user, or its number where it has no name, as in a container', async () => {
   vi.resetModules(); // another file may have loaded it with the real names
-  const { userName } = await import('./import.js');
+  const { userName } = await import('./import.ts');
   const { username, ...rest } = { username: 'ann', uid: 1, gid: 1, shell: null, homedir: '/' };
   vi.mocked(os.userInfo).mockReturnValueOnce({ username, ...rest });
   expect(userName()).toBe('ann');

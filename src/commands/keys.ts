@@ -1,14 +1,14 @@
 import { type Command, Option } from 'commander';
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
-import { makeKeyId } from '../auth/api-key-format.js';
-import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../auth/api-key-store.js';
-import { DEFAULT_SCOPES, type Scope, SCOPES } from '../auth/scopes.js';
-import { Failure } from '../errors/error-text.js';
-import type { PrismaClient } from '../generated/prisma/client.js';
-import { whileCommitting, whileInterruptible, withPrisma } from './connection.js';
-import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture } from './option-values.js';
-import { printJson, printTable, showDateTime, withoutControls } from './output.js';
+import { makeKeyId } from '../keys/api-key-format.ts';
+import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../keys/api-key-store.ts';
+import { DEFAULT_SCOPES, type Scope, SCOPES } from '../keys/scopes.ts';
+import { Failure } from '../operations/error-text.ts';
+import type { PrismaClient } from '../generated/prisma/client.ts';
+import { whileCommitting, whileInterruptible, withPrisma } from './connection.ts';
+import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture } from './option-values.ts';
+import { printJson, printTable, showDateTime, withoutControls } from './output.ts';
 
 export function addKeys(program: Command): void {
   const keys = program.command('keys').description('Issues, lists, rotates and revokes API keys.');

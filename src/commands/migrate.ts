@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { applyMigrations } from '../migrations/migrations.js';
-import { readSettings } from '../settings.js';
+import { applyMigrations } from '../migrations/migrations.ts';
+import { readSettings } from '../settings.ts';
 
 export function addMigrate(program: Command): void {
   program

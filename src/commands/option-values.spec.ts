@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { AT_FORM, lineReader, readAt, readDateTime, readDuration } from './option-values.js';
+import { AT_FORM, lineReader, readAt, readDateTime, readDuration } from './option-values.ts';
 
 describe('a duration', () => {
   it.each([

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
-import type { MomentOption } from '../history/stock-moment.js';
-import { isPetId } from '../inventory/stock-limits.js';
+import type { MomentOption } from '../history/stock-moment.ts';
+import { isPetId } from '../inventory/stock/stock-limits.ts';
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1e3, m: 60e3, h: 3_600e3, d: 86_400e3, w: 7 * 86_400e3 };
 const LONGEST_MS = 10_000 * 86_400e3;

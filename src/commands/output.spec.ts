@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { printJson, printTable, quote, showDateTime } from './output.js';
+import { printJson, printTable, quote, showDateTime } from './output.ts';
 
 /** What `print` writes to standard output. */
 function printedBy(print: () => void): string {

@@ -1,4 +1,4 @@
-import { exactIntegers } from '../http/exact-integers.js';
+import { exactIntegers } from '../lib/http/exact-integers.ts';
 
 /** JSON with every int64 as exact digits; with `indent` 0 on one line. */
 export function printJson(value: unknown, indent = 2): void {

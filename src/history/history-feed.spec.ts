@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { PrismaClient } from '../generated/prisma/client.js';
-import { readChanges } from './history-feed.js';
-import { settled } from './open-writers.js';
+import type { PrismaClient } from '../generated/prisma/client.ts';
+import { readChanges } from './history-feed.ts';
+import { settled } from './open-writers.ts';
 
 type Seen = readonly [newest: number, ...writers: string[]];
 

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { PrismaClient, StockChange } from '../generated/prisma/client.js';
-import { failureOf } from '../database/database-failure.js';
-import { Failure } from '../errors/error-text.js';
-import { look, type Query, settled } from './open-writers.js';
+import type { PrismaClient, StockChange } from '../generated/prisma/client.ts';
+import { failureOf } from '../lib/postgres/database-failure.ts';
+import { Failure } from '../operations/error-text.ts';
+import { look, type Query, settled } from './open-writers.ts';
 
 /** Left out of the feed: only the service compares it. */
 export const NOT_IN_FEED = { ifMatchSha256: true } as const;

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Failure } from '../errors/error-text.js';
+import { Failure } from '../operations/error-text.ts';
 
 /** Runs a statement, each in a transaction of its own, and gives its rows. */
 export type Query = (sql: string) => Promise<unknown>;

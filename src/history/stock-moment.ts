@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
-import { Failure } from '../errors/error-text.js';
-import { ITEM, stateList } from '../inventory/stock-item.js';
-import { type Query, refuseUnknown, settled, settledAt } from './open-writers.js';
+import { Failure } from '../operations/error-text.ts';
+import { ITEM, stateList } from '../inventory/stock/stock-item.ts';
+import { type Query, refuseUnknown, settled, settledAt } from './open-writers.ts';
 
 /** The id of a change, a time, or the milliseconds from a time until now. */
 export type MomentOption = bigint | Date | number;

@@ -1,16 +1,16 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiBody, ApiExtension, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
-import { lacksScope } from '../auth/scopes.js';
-import { ERRORS } from '../errors/error-code.js';
-import { LONGEST_NAME, SAFE_NAME } from '../errors/safe-text.js';
-import { kindOfJson, mustBe } from '../errors/value-kinds.js';
-import { ENTITY_TAG_LIST } from '../http/entity-tags.js';
-import { BODY_TOO_LARGE } from '../http/json-body.js';
-import { FailsWith, REQUEST_ID, entityTag } from '../openapi/response-docs.js';
-import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA } from './inventory.dto.js';
-import { IF_MATCH_RULE } from './inventory.pipes.js';
-import { LIST_MISMATCH } from './list-responses.js';
-import { QUANTITY_FORM } from './stock-limits.js';
+import { lacksScope } from '../keys/scopes.ts';
+import { ERRORS } from '../lib/http/error-code.ts';
+import { LONGEST_NAME, SAFE_NAME } from '../keys/safe-text.ts';
+import { kindOfJson, mustBe } from '../lib/http/value-kinds.ts';
+import { ENTITY_TAG_LIST } from '../lib/http/entity-tags.ts';
+import { BODY_TOO_LARGE } from '../lib/http/json-body.ts';
+import { FailsWith, REQUEST_ID, entityTag } from '../lib/http/response-docs.ts';
+import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA } from './inventory.dto.ts';
+import { IF_MATCH_RULE } from './inventory.pipes.ts';
+import { LIST_MISMATCH } from './list-responses.ts';
+import { QUANTITY_FORM } from './stock/stock-limits.ts';
 
 const EXAMPLE_LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const EXAMPLE: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };

@@ -1,12 +1,12 @@
 import { Controller, Get, Param, Patch, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { RequireScope } from '../auth/auth.guard.js';
-import { JsonBody } from '../http/json-body.js';
-import type { GuardedRequest } from '../http/request-context.js';
-import { RequestHeader } from '../http/request-headers.js';
-import { API_PREFIX } from '../settings.js';
-import { type InventoryItem, InventoryUpdate } from './inventory.dto.js';
+import { RequireScope } from '../keys/auth.guard.ts';
+import { JsonBody } from '../lib/http/json-body.ts';
+import type { GuardedRequest } from '../lib/http/request-context.ts';
+import { RequestHeader } from '../lib/http/request-headers.ts';
+import { API_PREFIX } from '../settings.ts';
+import { type InventoryItem, InventoryUpdate } from './inventory.dto.ts';
 import {
   ChangeReasonPipe,
   IdempotencyKeyPipe,
@@ -14,11 +14,11 @@ import {
   IfMatchPipe,
   NoIfNoneMatchPipe,
   PetIdPipe,
-} from './inventory.pipes.js';
-import { ListInventoryDocs, UpdateInventoryDocs } from './inventory-openapi.js';
-import { Inventory } from './inventory.js';
-import { ListResponses } from './list-responses.js';
-import { itemTag } from './stock-item.js';
+} from './inventory.pipes.ts';
+import { ListInventoryDocs, UpdateInventoryDocs } from './inventory-openapi.ts';
+import { Inventory } from './inventory.ts';
+import { ListResponses } from './list-responses.ts';
+import { itemTag } from './stock/stock-item.ts';
 
 @ApiTags('Inventory')
 @Controller(`${API_PREFIX}/inventory`)

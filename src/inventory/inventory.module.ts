@@ -1,13 +1,13 @@
 import { Module } from '@nestjs/common';
-import { AuthModule } from '../auth/auth.module.js';
-import { KeyCheck } from '../auth/key-check.js';
-import { PrismaService } from '../database/prisma.service.js';
-import { Settings } from '../settings.js';
-import { FastInventoryService } from './fast/fast-inventory.service.js';
-import { InventoryController } from './inventory.controller.js';
-import { Inventory } from './inventory.js';
-import { InventoryService } from './inventory.service.js';
-import { ListResponses } from './list-responses.js';
+import { AuthModule } from '../keys/auth.module.ts';
+import { KeyCheck } from '../keys/key-check.ts';
+import { PrismaService } from '../prisma.service.ts';
+import { Settings } from '../settings.ts';
+import { FastInventoryService } from './fast/fast-inventory.service.ts';
+import { InventoryController } from './inventory.controller.ts';
+import { Inventory } from './inventory.ts';
+import { InventoryService } from './inventory.service.ts';
+import { ListResponses } from './list-responses.ts';
 
 @Module({
   imports: [AuthModule],

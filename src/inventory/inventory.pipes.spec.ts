@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { IfMatchPipe } from './inventory.pipes.js';
+import { IfMatchPipe } from './inventory.pipes.ts';
 
 describe('If-Match', () => {
   it('asks for the strong tags that a pet can have', () => {

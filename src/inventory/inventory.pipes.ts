@@ -1,9 +1,9 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
-import { ApiError } from '../errors/api-error.js';
-import { SAFE_NAME_RULE, isSafeName } from '../errors/safe-text.js';
-import { entityTags } from '../http/entity-tags.js';
-import { ITEM_TAG } from './inventory.dto.js';
-import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock-limits.js';
+import { ApiError } from '../lib/http/api-error.ts';
+import { SAFE_NAME_RULE, isSafeName } from '../keys/safe-text.ts';
+import { entityTags } from '../lib/http/entity-tags.ts';
+import { ITEM_TAG } from './inventory.dto.ts';
+import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock/stock-limits.ts';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
 @Injectable()

@@ -1,10 +1,10 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { refused, whole } from '../../test/support/answers.js';
-import { type TestService, startService } from '../../test/support/service.js';
-import { withTrigger } from '../../test/support/triggers.js';
-import { UPDATE, changesOf, setQuantity } from '../../test/support/updates.js';
-import { NotApplied, failureOf } from '../database/database-failure.js';
-import { PrismaService } from '../database/prisma.service.js';
+import { refused, whole } from '../../test/support/answers.ts';
+import { type TestService, startService } from '../../test/support/service.ts';
+import { withTrigger } from '../../test/support/triggers.ts';
+import { UPDATE, changesOf, setQuantity } from '../../test/support/updates.ts';
+import { NotApplied, failureOf } from '../lib/postgres/database-failure.ts';
+import { PrismaService } from '../prisma.service.ts';
 
 /* How the plain service keeps what both services promise: the promises are tested in test/inventory-service/. */
 

@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
-import { PrismaService } from '../database/prisma.service.js';
-import { Prisma } from '../generated/prisma/client.js';
-import { Settings } from '../settings.js';
-import { ListAudits } from './bounds/list-audits.js';
-import { StockReadings, pageOf } from './bounds/stock-readings.js';
-import { type AttemptOutcome, UpdateTransactions } from './bounds/update-transactions.js';
-import { Inventory, type ListRequest, type QuantityUpdate } from './inventory.js';
-import { InventoryCounts } from './inventory-counts.js';
-import type { InventoryItem } from './inventory.dto.js';
-import { ITEM_COLUMNS, itemTag } from './stock-item.js';
+import { PrismaService } from '../prisma.service.ts';
+import { Prisma } from '../generated/prisma/client.ts';
+import { Settings } from '../settings.ts';
+import { ListAudits } from './stock/list-audits.ts';
+import { StockReadings, pageOf } from './stock/stock-readings.ts';
+import { type AttemptOutcome, UpdateTransactions } from './stock/update-transactions.ts';
+import { Inventory, type ListRequest, type QuantityUpdate } from './inventory.ts';
+import { InventoryCounts } from './stock/inventory-counts.ts';
+import type { InventoryItem } from './inventory.dto.ts';
+import { ITEM_COLUMNS, itemTag } from './stock/stock-item.ts';
 
 /** The event loop is held while the rows of one statement are read: with larger pages, updates would wait longer. */
 const PETS_PER_PAGE = 1_024;

@@ -1,7 +1,7 @@
-import type { Snapshot } from '../database/snapshot.js';
-import type { InventoryAudits, InventoryCounts } from './inventory-counts.js';
-import type { InventoryItem } from './inventory.dto.js';
-import type { StockList } from './stock-list.js';
+import type { Snapshot } from '../keys/snapshot.ts';
+import type { InventoryAudits, InventoryCounts } from './stock/inventory-counts.ts';
+import type { InventoryItem } from './inventory.dto.ts';
+import type { StockList } from './stock/stock-list.ts';
 
 /**
  * The contract. Nest injects one of its two services, as FAST says: `InventoryService` works by Prisma alone, and is the one to

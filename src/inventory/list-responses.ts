@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
-import { ApiError } from '../errors/api-error.js';
-import type { ApiRequest } from '../http/request-context.js';
-import { entityTags } from '../http/entity-tags.js';
-import { writeHead } from '../http/responses.js';
-import { ifMatchTags } from './inventory.pipes.js';
-import { type Body, CODINGS, type Coding, type StockList } from './stock-list.js';
+import { ApiError } from '../lib/http/api-error.ts';
+import type { ApiRequest } from '../lib/http/request-context.ts';
+import { entityTags } from '../lib/http/entity-tags.ts';
+import { writeHead } from '../lib/http/responses.ts';
+import { ifMatchTags } from './inventory.pipes.ts';
+import { type Body, CODINGS, type Coding, type StockList } from './stock/stock-list.ts';
 
 /** Outdated lists that slow readers keep in memory may have so many bytes in all, or as many as one list. */
 const MOST_OUTDATED_BYTES = 2 ** 25;

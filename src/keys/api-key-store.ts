@@ -1,7 +1,7 @@
-import type { ApiKey, PrismaClient } from '../generated/prisma/client.js';
-import { Failure } from '../errors/error-text.js';
-import { makeKey, makeKeyId, sha256OfKey } from './api-key-format.js';
-import { SCOPES } from './scopes.js';
+import type { ApiKey, PrismaClient } from '../generated/prisma/client.ts';
+import { Failure } from '../operations/error-text.ts';
+import { makeKey, makeKeyId, sha256OfKey } from './api-key-format.ts';
+import { SCOPES } from './scopes.ts';
 
 export type KeyRecord = Omit<ApiKey, 'keySha256' | 'successorId'>;
 export interface KeyWithState {

@@ -2,12 +2,12 @@ import { type CanActivate, type ExecutionContext, Injectable, SetMetadata, apply
 import { Reflector } from '@nestjs/core';
 import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
-import { Settings } from '../settings.js';
-import { ApiError } from '../errors/api-error.js';
-import { type Access, inContext } from '../http/request-context.js';
-import { BearerStrategy, challenge } from './bearer.strategy.js';
-import { RateLimit } from './rate-limit.js';
-import { type Scope, lacksScope } from './scopes.js';
+import { Settings } from '../settings.ts';
+import { ApiError } from '../lib/http/api-error.ts';
+import { type Access, inContext } from '../lib/http/request-context.ts';
+import { BearerStrategy, challenge } from './bearer.strategy.ts';
+import { RateLimit } from './rate-limit.ts';
+import { type Scope, lacksScope } from './scopes.ts';
 
 export const API_KEY_SCHEME = 'apiKey';
 

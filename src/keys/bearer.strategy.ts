@@ -3,12 +3,12 @@ import { Injectable } from '@nestjs/common';
 import type { Request } from 'express';
 import type { StrategyCreated } from 'passport';
 import { Strategy, type VerifyFunctionWithRequest } from 'passport-http-bearer';
-import { PrismaService } from '../database/prisma.service.js';
-import { ApiError } from '../errors/api-error.js';
-import { headerValues } from '../http/request-headers.js';
-import { Settings } from '../settings.js';
-import { type CheckedKey, KeyCheck, NO_KEY } from './key-check.js';
-import type { Scope } from './scopes.js';
+import { PrismaService } from '../prisma.service.ts';
+import { ApiError } from '../lib/http/api-error.ts';
+import { headerValues } from '../lib/http/request-headers.ts';
+import { Settings } from '../settings.ts';
+import { type CheckedKey, KeyCheck, NO_KEY } from './key-check.ts';
+import type { Scope } from './scopes.ts';
 
 const REALM = 'inventory';
 

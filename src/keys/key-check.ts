@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { Batcher } from '../database/batcher.js';
-import { mayReadAgain, readFailure } from '../database/database-failure.js';
-import { PrismaService } from '../database/prisma.service.js';
-import { retryUntilDeadline } from '../database/deadline.js';
-import { SNAPSHOT, type Snapshot } from '../database/snapshot.js';
-import { StatementConnection, arrayLiteral } from '../database/statement-connection.js';
-import { Settings } from '../settings.js';
-import type { AuthFailure } from '../http/request-context.js';
-import { KEY_STATE } from './api-key-store.js';
+import { Batcher } from '../lib/postgres/batcher.ts';
+import { mayReadAgain, readFailure } from '../lib/postgres/database-failure.ts';
+import { PrismaService } from '../prisma.service.ts';
+import { retryUntilDeadline } from '../lib/postgres/deadline.ts';
+import { SNAPSHOT, type Snapshot } from './snapshot.ts';
+import { StatementConnection, arrayLiteral } from '../lib/postgres/statement-connection.ts';
+import { Settings } from '../settings.ts';
+import type { AuthFailure } from '../lib/http/request-context.ts';
+import { KEY_STATE } from './api-key-store.ts';
 
 export interface CheckedKey {
   /** Why the key is refused; undefined for a live key. */

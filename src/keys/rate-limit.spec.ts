@@ -1,8 +1,8 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { readSettings } from '../settings.js';
-import { RateLimit } from './rate-limit.js';
+import { readSettings } from '../settings.ts';
+import { RateLimit } from './rate-limit.ts';
 
 const START = 1_000_000.25;
 

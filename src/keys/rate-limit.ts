@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { Injectable } from '@nestjs/common';
-import { Settings } from '../settings.js';
-import { ApiError } from '../errors/api-error.js';
+import { Settings } from '../settings.ts';
+import { ApiError } from '../lib/http/api-error.ts';
 
 const WINDOW_S = 60;
 

@@ -2,9 +2,9 @@ import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { ALL_ROWS, connectionConfig, openConnection } from '../database/connection-config.ts';
-import { retryUntilDeadline } from '../database/deadline.ts';
-import { Failure } from '../errors/error-text.ts';
+import { ALL_ROWS, connectionConfig, openConnection } from '../lib/postgres/connection-config.ts';
+import { retryUntilDeadline } from '../lib/postgres/deadline.ts';
+import { Failure } from '../operations/error-text.ts';
 import { mendFunctions, misplacedFunctions } from './function-mending.ts';
 import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
 

@@ -6,10 +6,10 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { NextFunction, Request, Response } from 'express';
 import { stringify } from 'yaml';
-import { exactIntegers } from '../http/exact-integers.js';
-import { addCommonHeaders, writeHead } from '../http/responses.js';
-import { describeApi, forReading } from './document.js';
-import { inventoryPlugin } from './swagger-plugin.js';
+import { exactIntegers } from '../lib/http/exact-integers.ts';
+import { addCommonHeaders, writeHead } from '../lib/http/responses.ts';
+import { describeApi, forReading } from './document.ts';
+import { inventoryPlugin } from './swagger-plugin.ts';
 
 const SWAGGER_UI = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
 const FILES = [

@@ -1,8 +1,8 @@
 import type { INestApplication } from '@nestjs/common';
 import { type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
-import { API_KEY_SCHEME } from '../auth/auth.guard.js';
-import { API_PREFIX } from '../settings.js';
-import { COMMON_HEADERS } from './response-docs.js';
+import { API_KEY_SCHEME } from '../keys/auth.guard.ts';
+import { API_PREFIX } from '../settings.ts';
+import { COMMON_HEADERS } from '../lib/http/response-docs.ts';
 
 const DESCRIPTION = `Stock levels of the animals in a pet store: read them all, set them one by one.
 

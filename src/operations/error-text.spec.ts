@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError } from './api-error.js';
-import { describeError } from './error-text.js';
+import { ApiError } from '../lib/http/api-error.ts';
+import { describeError } from './error-text.ts';
 
 const failure = (message: string, code?: string, cause?: unknown) =>
   Object.assign(new Error(message, { cause }), code === undefined ? {} : { code });

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { ApiError } from './api-error.ts';
-import { withoutSecrets } from './safe-text.ts';
+import { ApiError } from '../lib/http/api-error.ts';
+import { withoutSecrets } from '../keys/safe-text.ts';
 
 /** An error whose message is written for the operator, a line for each thing to know. */
 export class Failure extends Error {}

@@ -1,6 +1,6 @@
 import { prettyFactory } from 'pino-pretty';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { terminalOptions } from './log-terminal.js';
+import { terminalOptions } from './log-terminal.ts';
 
 vi.stubEnv('TZ', 'Asia/Kolkata');
 afterAll(() => void vi.unstubAllEnvs());

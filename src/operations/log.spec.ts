@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { isoTime } from './log.js';
+import { isoTime } from './log.ts';
 
 it('the time of a line is the present one, to the millisecond', () => {
   vi.useFakeTimers();

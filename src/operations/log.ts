@@ -2,9 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
 import { type LogFn, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
-import { Settings } from '../settings.js';
-import { describeError } from '../errors/error-text.js';
-import { terminalOptions } from './log-terminal.js';
+import { Settings } from '../settings.ts';
+import { describeError } from './error-text.ts';
+import { terminalOptions } from './log-terminal.ts';
 
 /** In bytes. While nobody reads standard output, up to `maxLength` wait in memory. */
 const BUFFER = { minLength: 8_192, periodicFlush: 100, maxLength: 16 * 2 ** 20 };

@@ -1,13 +1,13 @@
 import { createRequire } from 'node:module';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-import { type BatchEnd, batchEnds } from '../database/batcher.js';
-import { PrismaService } from '../database/prisma.service.js';
-import { ERRORS, type ErrorCode } from '../errors/error-code.js';
-import { AUTH_FAILURES, type ApiRequest } from '../http/request-context.js';
-import { AUDIT_RESULTS, type AuditEnd } from '../inventory/inventory-counts.js';
-import { Inventory } from '../inventory/inventory.js';
-import { Log } from './log.js';
+import { type BatchEnd, batchEnds } from '../lib/postgres/batcher.ts';
+import { PrismaService } from '../prisma.service.ts';
+import { ERRORS, type ErrorCode } from '../lib/http/error-code.ts';
+import { AUTH_FAILURES, type ApiRequest } from '../lib/http/request-context.ts';
+import { AUDIT_RESULTS, type AuditEnd } from '../inventory/stock/inventory-counts.ts';
+import { Inventory } from '../inventory/inventory.ts';
+import { Log } from './log.ts';
 
 /** Seconds; most responses of this service take less than 5 ms. */
 const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];

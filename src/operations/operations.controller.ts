@@ -1,10 +1,10 @@
 import { Controller, Get, Header, Res } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { Public, RequireScope } from '../auth/auth.guard.js';
-import { ApiError } from '../errors/api-error.js';
-import { Metrics } from './metrics.js';
-import { Readiness } from './readiness.js';
+import { Public, RequireScope } from '../keys/auth.guard.ts';
+import { ApiError } from '../lib/http/api-error.ts';
+import { Metrics } from './metrics.ts';
+import { Readiness } from './readiness.ts';
 
 const OK = { status: 'ok' };
 

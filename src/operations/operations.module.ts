@@ -1,11 +1,11 @@
 import { Module } from '@nestjs/common';
-import { AuthModule } from '../auth/auth.module.js';
-import { InventoryModule } from '../inventory/inventory.module.js';
-import { Log } from './log.js';
-import { Metrics } from './metrics.js';
-import { OperationsController } from './operations.controller.js';
-import { Readiness } from './readiness.js';
-import { RequestLog } from './request-log.js';
+import { AuthModule } from '../keys/auth.module.ts';
+import { InventoryModule } from '../inventory/inventory.module.ts';
+import { Log } from './log.ts';
+import { Metrics } from './metrics.ts';
+import { OperationsController } from './operations.controller.ts';
+import { Readiness } from './readiness.ts';
+import { RequestLog } from './request-log.ts';
 
 @Module({
   imports: [AuthModule, InventoryModule],

@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
-import { bootstrapKey } from '../auth/api-key-store.js';
-import { KeyCheck } from '../auth/key-check.js';
-import { failureOf, NOT_NEWEST } from '../database/database-failure.js';
-import { byDeadline } from '../database/deadline.js';
-import { functionFault, pendingMigrations } from '../migrations/migrations.js';
-import { PrismaService } from '../database/prisma.service.js';
-import { Failure } from '../errors/error-text.js';
-import { Settings } from '../settings.js';
-import { Log } from './log.js';
+import { bootstrapKey } from '../keys/api-key-store.ts';
+import { KeyCheck } from '../keys/key-check.ts';
+import { failureOf, NOT_NEWEST } from '../lib/postgres/database-failure.ts';
+import { byDeadline } from '../lib/postgres/deadline.ts';
+import { functionFault, pendingMigrations } from '../migrations/migrations.ts';
+import { PrismaService } from '../prisma.service.ts';
+import { Failure } from './error-text.ts';
+import { Settings } from '../settings.ts';
+import { Log } from './log.ts';
 
 /** No such table: the database may be a new one, without migrations and the bootstrap key. */
 const UNDEFINED_TABLE = '42P01';

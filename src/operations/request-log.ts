@@ -1,11 +1,11 @@
 import type { Server, ServerResponse } from 'node:http';
 import { type Socket, isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
-import type { ApiError } from '../errors/api-error.js';
-import { type ApiRequest, inContext } from '../http/request-context.js';
-import { Settings } from '../settings.js';
-import { type Level, Log } from './log.js';
-import { Metrics } from './metrics.js';
+import type { ApiError } from '../lib/http/api-error.ts';
+import { type ApiRequest, inContext } from '../lib/http/request-context.ts';
+import { Settings } from '../settings.ts';
+import { type Level, Log } from './log.ts';
+import { Metrics } from './metrics.ts';
 
 /** The W3C's recommendation ignores a malformed field; two fields come joined, so they are malformed. */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { TcpProxy } from '../../faults/tcp-proxy.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 import { hasUnconfirmedCommit, withConnection, withPrisma } from '../../src/commands/connection.ts';
 import { createDatabase } from '../support/database.ts';
 

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { SeededRandom } from '../../faults/seeded-random.ts';
+import { SeededRandom } from '../support/seeded-random.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';
 import { changeOf, Follower, HISTORY_AS_JSON, STALLED_MS } from './follower.ts';

@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { TcpProxy } from '../../faults/tcp-proxy.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 import type { ImportOptions } from '../../src/commands/import.ts';
 import { ADVICE } from '../../src/commands/import/problems.ts';
 import { BIG, csv, edited, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { atTestEnd } from '../support/test-end.ts';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
-import { TcpProxy } from '../../faults/tcp-proxy.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 import { EXTREMES, file, importCsv, importFile, store, useImportStore } from './import-store.ts';
 import {
   CSV_HEADER,

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ADVICE } from '../../src/commands/import/problems.ts';
-import { Failure } from '../../src/errors/error-text.ts';
+import { Failure } from '../../src/operations/error-text.ts';
 import { BIG, csv, file, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
 import { failed, IMPORT_CSV, outcomeOf, SHELL_COMMAND, startInventory, untilSessionOf } from './inventory-command.ts';
 import { openStore } from './store.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NOT_AS_ASKED } from '../../src/database/database-failure.ts';
+import { NOT_AS_ASKED } from '../../src/lib/postgres/database-failure.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { withTrigger } from '../support/triggers.ts';
 import { BIG, csv, importText, SHEET, store, useImportStore } from './import-store.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
 import { endWithUs } from '../../dev/child.ts';
-import { MEMBERS } from '../../src/inventory/stock-item.ts';
+import { MEMBERS } from '../../src/inventory/stock/stock-item.ts';
 import type { Database } from '../support/database.ts';
 import type { Job, Reply } from './command-host.ts';
 

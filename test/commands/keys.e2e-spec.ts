@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { bootstrapKey, revokeKey } from '../../src/auth/api-key-store.ts';
+import { bootstrapKey, revokeKey } from '../../src/keys/api-key-store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import { createDatabase } from '../support/database.ts';
 import { failed, outcomeOf, sessionsOf, SHELL_COMMAND, startInventory, untilSessionOf } from './inventory-command.ts';

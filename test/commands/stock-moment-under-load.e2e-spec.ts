@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { SeededRandom } from '../../faults/seeded-random.ts';
-import { stateList } from '../../src/inventory/stock-item.ts';
+import { SeededRandom } from '../support/seeded-random.ts';
+import { stateList } from '../../src/inventory/stock/stock-item.ts';
 import type { Database } from '../support/database.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { CSV_HEADER, IMPORT_CSV, inventory } from './inventory-command.ts';

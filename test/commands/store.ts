@@ -1,4 +1,4 @@
-import { stateList } from '../../src/inventory/stock-item.ts';
+import { stateList } from '../../src/inventory/stock/stock-item.ts';
 import { createDatabase } from '../support/database.ts';
 import { inventory } from './inventory-command.ts';
 

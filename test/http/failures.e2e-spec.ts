@@ -2,7 +2,7 @@ import { Controller, Get, HttpException, Module, Res } from '@nestjs/common';
 import type { NextFunction, Request, Response } from 'express';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AppModule } from '../../src/app.module.ts';
-import { Public } from '../../src/auth/auth.guard.ts';
+import { Public } from '../../src/keys/auth.guard.ts';
 import { refusal, refused, whole } from '../support/answers.ts';
 import { ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { ApiRequest } from '../../src/http/request-context.ts';
+import type { ApiRequest } from '../../src/lib/http/request-context.ts';
 import { type WholeAnswer, refusal, refused, updated, whole } from '../support/answers.ts';
 import type { Connection } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';

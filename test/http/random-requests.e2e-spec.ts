@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
-import { ERRORS } from '../../src/errors/error-code.ts';
+import { ERRORS } from '../../src/lib/http/error-code.ts';
 import { type Answer, Connection, type HeaderLines, type Question, requestBytes } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { makeKey } from '../../src/auth/api-key-format.ts';
+import { makeKey } from '../../src/keys/api-key-format.ts';
 import { refused, replayed, updated, whole } from '../support/answers.ts';
 import { type TestService, startService } from '../support/service.ts';
 import { changesOf } from '../support/updates.ts';

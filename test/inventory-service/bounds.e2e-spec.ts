@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { asApiError } from '../../src/http/error.filter.ts';
+import { asApiError } from '../../src/error.filter.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { readStock } from '../support/stock-lists.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { TcpProxy } from '../../faults/tcp-proxy.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 import { refused, replayed, updated, whole } from '../support/answers.ts';
 import type { HeaderLines } from '../support/http-client.ts';
 import type { TestService } from '../support/service.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { applyMigrations } from '../../src/migrations/migrations.ts';
-import { PETS_PER_PIECE } from '../../src/inventory/stock-list.ts';
+import { PETS_PER_PIECE } from '../../src/inventory/stock/stock-list.ts';
 import { Database } from '../support/database.ts';
 import { expectExact, refill } from '../support/exact-lists.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { asApiError } from '../../src/http/error.filter.ts';
+import { asApiError } from '../../src/error.filter.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { UPDATE, setQuantity, stockOf } from '../support/updates.ts';

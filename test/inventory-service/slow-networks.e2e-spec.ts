@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { TcpProxy } from '../../faults/tcp-proxy.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { bodyOf, readStock } from '../support/stock-lists.ts';

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { SNAPSHOT } from '../../src/database/snapshot.js';
+import { SNAPSHOT } from '../../src/keys/snapshot.ts';
 import { createDatabase } from '../support/database.ts';
 
 describe('the functions of the schema', () => {

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { LOCK_WITHIN_MS, mendHistory } from '../../src/migrations/history-mending.js';
-import { applyMigrations } from '../../src/migrations/migrations.js';
+import { LOCK_WITHIN_MS, mendHistory } from '../../src/migrations/history-mending.ts';
+import { applyMigrations } from '../../src/migrations/migrations.ts';
 import { createDatabase, type Database } from '../support/database.ts';
 import { folderWithLater, later } from './later-migration.ts';
 

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { TcpProxy } from '../../faults/tcp-proxy.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 import type { Inventory } from '../../src/inventory/inventory.ts';
 import { type Database, createDatabase } from '../support/database.ts';
 import { startService } from '../support/service.ts';

@@ -1,9 +1,9 @@
 import type { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { TcpProxy } from '../../faults/tcp-proxy.ts';
-import { KeyCheck } from '../../src/auth/key-check.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+import { KeyCheck } from '../../src/keys/key-check.ts';
 import { pruneBefore } from '../../src/history/history-chain.ts';
-import type { Snapshot } from '../../src/database/snapshot.ts';
+import type { Snapshot } from '../../src/keys/snapshot.ts';
 import type { Database } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres, startReplicated } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { PrismaService } from '../../src/database/prisma.service.ts';
+import { PrismaService } from '../../src/prisma.service.ts';
 import { applyMigrations } from '../../src/migrations/migrations.ts';
 import { watchBatches } from '../support/batches.ts';
 import { createDatabase } from '../support/database.ts';

@@ -2,7 +2,7 @@ import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { makeKey } from '../../src/auth/api-key-format.ts';
+import { makeKey } from '../../src/keys/api-key-format.ts';
 import { type Database, createDatabase } from '../support/database.ts';
 import { Connection, type Question, ask, sendRaw } from '../support/http-client.ts';
 import { type LogLine, ServiceProcess } from '../support/service-process.ts';

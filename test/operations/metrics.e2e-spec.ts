@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { PrismaService } from '../../src/database/prisma.service.ts';
+import { PrismaService } from '../../src/prisma.service.ts';
 import { Log } from '../../src/operations/log.ts';
 import { listBytes } from '../http/raw-requests.ts';
 import { answer, whole } from '../support/answers.ts';

@@ -1,4 +1,4 @@
-import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
+import { ERRORS, type ErrorCode } from '../../src/lib/http/error-code.ts';
 import type { PetStatus } from '../../src/generated/prisma/enums.ts';
 import type { Answer } from './http-client.ts';
 import { itemText } from './stock.ts';

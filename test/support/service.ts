@@ -7,7 +7,7 @@ import { createApp } from '../../src/app.ts';
 import { Inventory } from '../../src/inventory/inventory.ts';
 import { Log } from '../../src/operations/log.ts';
 import { readSettings, type SettingName } from '../../src/settings.ts';
-import { LIMITS, type Limits } from '../../src/server/limits.ts';
+import { LIMITS, type Limits } from '../../src/lib/http/limits.ts';
 import { watchContract } from './contract.ts';
 import { Database, createDatabase } from './database.ts';
 import { type HeaderLines, ask } from './http-client.ts';

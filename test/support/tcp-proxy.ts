@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { atTestEnd } from '../test/support/test-end.ts';
+import { atTestEnd } from './test-end.ts';
 
 interface Link {
   readonly near: Socket;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { ErrorCode } from '../../src/errors/error-code.ts';
-import { asApiError } from '../../src/http/error.filter.ts';
+import type { ErrorCode } from '../../src/lib/http/error-code.ts';
+import { asApiError } from '../../src/error.filter.ts';
 import type { Inventory, QuantityUpdate, Updated } from '../../src/inventory/inventory.ts';
 import type { TestService } from './service.ts';
 

@@ -1,4 +1,4 @@
-// Judges histories that faults/history.ts wrote: is each of them linearizable, with all pets at once? Porcupine decides.
+// Judges histories that lab/faults/history.ts wrote: is each of them linearizable, with all pets at once? Porcupine decides.
 package main
 
 import (

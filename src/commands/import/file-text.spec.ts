@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, it } from 'vitest';
-import { readText } from './file-text.js';
+import { readText } from './file-text.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'inventory-file-text-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,8 +1,8 @@
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { Failure } from '../../errors/error-text.js';
-import { notStock } from './problems.js';
+import { Failure } from '../../operations/error-text.ts';
+import { notStock } from './problems.ts';
 
 /** The text of a file, or of standard input if the name is `-`; unpacks `*.gz`. @throws Failure when it cannot be read */
 export async function* readText(name: string): AsyncGenerator<string> {

@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { Failure } from '../../errors/error-text.js';
-import { ITEM } from '../../inventory/stock-item.js';
-import { END_MARK } from '../export-marks.js';
-import { type Ending, readRows } from './formats.js';
-import { ADVICE } from './problems.js';
-import { StockFile } from './rows.js';
+import { Failure } from '../../operations/error-text.ts';
+import { ITEM } from '../../inventory/stock/stock-item.ts';
+import { END_MARK } from '../export-marks.ts';
+import { type Ending, readRows } from './formats.ts';
+import { ADVICE } from './problems.ts';
+import { StockFile } from './rows.ts';
 
 const CSV = 'petId,quantity,status\n-12,5678,sold\n8,40,available\n';
 const NDJSON = '{"petId":-12,"quantity":5678,"status":"sold"}\n{"petId":8,"quantity":40,"status":"available"}\n';

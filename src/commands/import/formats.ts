@@ -1,10 +1,10 @@
-import { Failure } from '../../errors/error-text.js';
-import { MEMBERS } from '../../inventory/stock-item.js';
-import { duplicateMember } from '../../http/duplicate-member.js';
-import { END_MARK, EXPORTED, FAILED_MARK } from '../export-marks.js';
-import { quote } from '../output.js';
-import { HEADER_RULE, notStock, refusal } from './problems.js';
-import { MAY_BE_LEFT_OUT, type Reading, readRow, type StockFile, trimBlanks } from './rows.js';
+import { Failure } from '../../operations/error-text.ts';
+import { MEMBERS } from '../../inventory/stock/stock-item.ts';
+import { duplicateMember } from '../../lib/http/duplicate-member.ts';
+import { END_MARK, EXPORTED, FAILED_MARK } from '../export-marks.ts';
+import { quote } from '../output.ts';
+import { HEADER_RULE, notStock, refusal } from './problems.ts';
+import { MAY_BE_LEFT_OUT, type Reading, readRow, type StockFile, trimBlanks } from './rows.ts';
 
 const NAMES = MEMBERS.map(({ name }) => name);
 

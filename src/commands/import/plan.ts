@@ -1,10 +1,10 @@
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { pipeline } from 'node:stream/promises';
-import { CHANGED_AT } from '../../history/stock-moment.js';
-import { itemTagOf, MEMBERS, NOT_UPDATED, STATE, stateList } from '../../inventory/stock-item.js';
-import { refusal } from './problems.js';
-import { MADE, type StockFile } from './rows.js';
+import { CHANGED_AT } from '../../history/stock-moment.ts';
+import { itemTagOf, MEMBERS, NOT_UPDATED, STATE, stateList } from '../../inventory/stock/stock-item.ts';
+import { refusal } from './problems.ts';
+import { MADE, type StockFile } from './rows.ts';
 
 /**
  * What became of a pet. `removed`, `kept`: not in the file. `skipped`: the row was edited, but the pet has changed since. `gone`:

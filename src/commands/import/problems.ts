@@ -1,6 +1,6 @@
-import { Failure } from '../../errors/error-text.js';
-import { MEMBERS } from '../../inventory/stock-item.js';
-import { END_MARK, EXPORTED } from '../export-marks.js';
+import { Failure } from '../../operations/error-text.ts';
+import { MEMBERS } from '../../inventory/stock/stock-item.ts';
+import { END_MARK, EXPORTED } from '../export-marks.ts';
 
 /** How problems name places of the file. */
 export type Unit = 'line' | 'item';

@@ -1,10 +1,10 @@
 import type { Client } from 'pg';
-import { Failure } from '../../errors/error-text.js';
-import { NOT_UPDATED, itemTagOf } from '../../inventory/stock-item.js';
-import { EXPORTED } from '../export-marks.js';
-import type { Counts, Rules } from './plan.js';
-import { type Fault, Problems, refusal, SHOWN_PROBLEMS } from './problems.js';
-import { MADE, type StockFile } from './rows.js';
+import { Failure } from '../../operations/error-text.ts';
+import { NOT_UPDATED, itemTagOf } from '../../inventory/stock/stock-item.ts';
+import { EXPORTED } from '../export-marks.ts';
+import type { Counts, Rules } from './plan.ts';
+import { type Fault, Problems, refusal, SHOWN_PROBLEMS } from './problems.ts';
+import { MADE, type StockFile } from './rows.ts';
 
 type Row = Readonly<Record<string, string | null>>;
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { isRoundedFrom, reachOf } from './rounding.js';
+import { isRoundedFrom, reachOf } from './rounding.ts';
 
 const LONG = 10n ** 15n;
 const petId = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).filter((id) => id > LONG || id < -LONG);

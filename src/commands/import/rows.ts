@@ -1,9 +1,9 @@
-import { itemTag, ITEM, MEMBERS, NOT_UPDATED } from '../../inventory/stock-item.js';
-import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock-limits.js';
-import { EXPORTED } from '../export-marks.js';
-import { quote } from '../output.js';
-import { type Fault, Problems, type Unit } from './problems.js';
-import { isLong, isRoundedFrom, reachOf } from './rounding.js';
+import { itemTag, ITEM, MEMBERS, NOT_UPDATED } from '../../inventory/stock/stock-item.ts';
+import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock/stock-limits.ts';
+import { EXPORTED } from '../export-marks.ts';
+import { quote } from '../output.ts';
+import { type Fault, Problems, type Unit } from './problems.ts';
+import { isLong, isRoundedFrom, reachOf } from './rounding.ts';
 
 /** What is known of a file once it is read, besides its rows. */
 export class StockFile {

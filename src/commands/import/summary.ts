@@ -1,11 +1,11 @@
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import { STATE } from '../../inventory/stock-item.js';
-import { EXPORTED } from '../export-marks.js';
-import { LINES } from '../output.js';
-import { type Outcome, OUTCOMES } from './plan.js';
-import { STATE_TAG, staleWords } from './refusals.js';
-import { SHOWN_PROBLEMS, type Unit } from './problems.js';
+import { STATE } from '../../inventory/stock/stock-item.ts';
+import { EXPORTED } from '../export-marks.ts';
+import { LINES } from '../output.ts';
+import { type Outcome, OUTCOMES } from './plan.ts';
+import { STATE_TAG, staleWords } from './refusals.ts';
+import { SHOWN_PROBLEMS, type Unit } from './problems.ts';
 
 /** Some pets of an outcome, in words. */
 export async function tellPlanned(client: Client, outcome: Outcome, unit: Unit): Promise<string[]> {

@@ -1,9 +1,9 @@
 import type { Client } from 'pg';
-import { NOT_AS_ASKED } from '../../database/database-failure.js';
-import { Failure } from '../../errors/error-text.js';
-import { STATE, stateList } from '../../inventory/stock-item.js';
-import type { Counts } from './plan.js';
-import { SHOWN_PROBLEMS } from './problems.js';
+import { NOT_AS_ASKED } from '../../lib/postgres/database-failure.ts';
+import { Failure } from '../../operations/error-text.ts';
+import { STATE, stateList } from '../../inventory/stock/stock-item.ts';
+import type { Counts } from './plan.ts';
+import { SHOWN_PROBLEMS } from './problems.ts';
 
 /** What the history says of an import. */
 interface Author {

@@ -1,12 +1,12 @@
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Database } from '../../../test/support/database.js';
-import { expectExact, refill } from '../../../test/support/exact-lists.js';
-import { HAS_POOLER, startPooler } from '../../../test/support/pooler.js';
-import { type FaultyPostgres, startFaultyPostgres } from '../../../test/support/postgres-server.js';
-import { type TestService, startService } from '../../../test/support/service.js';
-import { applyMigrations } from '../../migrations/migrations.js';
-import { PrismaService } from '../../database/prisma.service.js';
+import { Database } from '../../../test/support/database.ts';
+import { expectExact, refill } from '../../../test/support/exact-lists.ts';
+import { HAS_POOLER, startPooler } from '../../../test/support/pooler.ts';
+import { type FaultyPostgres, startFaultyPostgres } from '../../../test/support/postgres-server.ts';
+import { type TestService, startService } from '../../../test/support/service.ts';
+import { applyMigrations } from '../../migrations/migrations.ts';
+import { PrismaService } from '../../prisma.service.ts';
 
 const FUTURE = '4611686018427387904';
 const FAST = 'on';

@@ -1,13 +1,13 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
-import type { PrismaService } from '../../database/prisma.service.js';
-import type { Settings } from '../../settings.js';
-import { ListAudits } from '../bounds/list-audits.js';
-import { retryUntilApplied } from '../bounds/update-attempts.js';
-import { Inventory, type ListRequest, type QuantityUpdate, type Updated } from '../inventory.js';
-import { InventoryCounts } from '../inventory-counts.js';
-import type { StockList } from '../stock-list.js';
-import { ListCache } from './list-cache.js';
-import { QuantityUpdates } from './quantity-updates.js';
+import type { PrismaService } from '../../prisma.service.ts';
+import type { Settings } from '../../settings.ts';
+import { ListAudits } from '../stock/list-audits.ts';
+import { retryUntilApplied } from '../stock/update-attempts.ts';
+import { Inventory, type ListRequest, type QuantityUpdate, type Updated } from '../inventory.ts';
+import { InventoryCounts } from '../stock/inventory-counts.ts';
+import type { StockList } from '../stock/stock-list.ts';
+import { ListCache } from './list-cache.ts';
+import { QuantityUpdates } from './quantity-updates.ts';
 
 /** The same promises with less work: a list costs what has changed, and updates share round trips. */
 export class FastInventoryService extends Inventory implements OnApplicationShutdown {

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { TcpProxy } from '../../../faults/tcp-proxy.js';
-import { type FaultyPostgres, startFaultyPostgres } from '../../../test/support/postgres-server.js';
-import { type TestService, startService } from '../../../test/support/service.js';
-import { readStock } from '../../../test/support/stock-lists.js';
-import { PrismaService } from '../../database/prisma.service.js';
-import { MAX_PET_ID } from '../stock-limits.js';
+import { TcpProxy } from '../../../test/support/tcp-proxy.ts';
+import { type FaultyPostgres, startFaultyPostgres } from '../../../test/support/postgres-server.ts';
+import { type TestService, startService } from '../../../test/support/service.ts';
+import { readStock } from '../../../test/support/stock-lists.ts';
+import { PrismaService } from '../../prisma.service.ts';
+import { MAX_PET_ID } from '../stock/stock-limits.ts';
 
 /** Its own, because changes in another database of a server change the snapshot, too. */
 let postgres: FaultyPostgres;

@@ -1,9 +1,9 @@
-import { failureOf } from '../../database/database-failure.js';
-import type { PrismaService } from '../../database/prisma.service.js';
-import type { Snapshot } from '../../database/snapshot.js';
-import type { Settings } from '../../settings.js';
-import type { InventoryCounts } from '../inventory-counts.js';
-import { type Comparison, type ListAudits, PAST_INDEX } from '../bounds/list-audits.js';
+import { failureOf } from '../../lib/postgres/database-failure.ts';
+import type { PrismaService } from '../../prisma.service.ts';
+import type { Snapshot } from '../../keys/snapshot.ts';
+import type { Settings } from '../../settings.ts';
+import type { InventoryCounts } from '../stock/inventory-counts.ts';
+import { type Comparison, type ListAudits, PAST_INDEX } from '../stock/list-audits.ts';
 import {
   type NextPage,
   type OnResponse,
@@ -11,13 +11,13 @@ import {
   type Query,
   StockReadings,
   piecesOf,
-} from '../bounds/stock-readings.js';
-import type { ListRequest } from '../inventory.js';
-import { itemJson } from '../stock-item.js';
-import { PETS_PER_PIECE, StockList } from '../stock-list.js';
-import { MAX_PET_ID, MIN_PET_ID } from '../stock-limits.js';
-import { ListDifferences } from './list-differences.js';
-import { type ChangedPet, patched, patchedPieces } from './patched-list.js';
+} from '../stock/stock-readings.ts';
+import type { ListRequest } from '../inventory.ts';
+import { itemJson } from '../stock/stock-item.ts';
+import { PETS_PER_PIECE, StockList } from '../stock/stock-list.ts';
+import { MAX_PET_ID, MIN_PET_ID } from '../stock/stock-limits.ts';
+import { ListDifferences } from './list-differences.ts';
+import { type ChangedPet, patched, patchedPieces } from './patched-list.ts';
 
 const LOCK_NOT_AVAILABLE = '55P03';
 

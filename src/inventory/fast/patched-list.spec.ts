@@ -1,10 +1,10 @@
 import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bodyOf, inOrder, item, listOf, stock } from '../../../test/support/stock-lists.js';
-import { type Piece, StockList } from '../stock-list.js';
-import { MAX_PET_ID, MIN_PET_ID } from '../stock-limits.js';
-import { patched } from './patched-list.js';
+import { bodyOf, inOrder, item, listOf, stock } from '../../../test/support/stock-lists.ts';
+import { type Piece, StockList } from '../stock/stock-list.ts';
+import { MAX_PET_ID, MIN_PET_ID } from '../stock/stock-limits.ts';
+import { patched } from './patched-list.ts';
 
 describe('a patched list', () => {
   it('equals, after any changes, a list built in one go, with its tags and gzip', async () => {

@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
-import { watchBatches } from '../../../test/support/batches.js';
-import { type TestService, startService } from '../../../test/support/service.js';
-import { atTestEnd } from '../../../test/support/test-end.js';
-import { UPDATE, changesOf, setQuantity } from '../../../test/support/updates.js';
-import { StatementConnection } from '../../database/statement-connection.js';
-import { InventoryService } from '../inventory.service.js';
-import type { QuantityUpdate } from '../inventory.js';
-import { FastInventoryService } from './fast-inventory.service.js';
+import { watchBatches } from '../../../test/support/batches.ts';
+import { type TestService, startService } from '../../../test/support/service.ts';
+import { atTestEnd } from '../../../test/support/test-end.ts';
+import { UPDATE, changesOf, setQuantity } from '../../../test/support/updates.ts';
+import { StatementConnection } from '../../lib/postgres/statement-connection.ts';
+import { InventoryService } from '../inventory.service.ts';
+import type { QuantityUpdate } from '../inventory.ts';
+import { FastInventoryService } from './fast-inventory.service.ts';
 
 let service: TestService;
 

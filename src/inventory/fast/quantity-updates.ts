@@ -1,16 +1,16 @@
 import type { ClientBase } from 'pg';
-import { Batcher, FailedCall } from '../../database/batcher.js';
-import { NOT_AS_ASKED, RefusedValue, failureOf } from '../../database/database-failure.js';
-import { DeadlinePassed, boundsOfRequest, leastTimeToSend } from '../../database/deadline.js';
-import { StatementConnection } from '../../database/statement-connection.js';
-import type { Settings } from '../../settings.js';
-import type { InventoryItem } from '../inventory.dto.js';
-import { HeldCommits } from '../bounds/held-commits.js';
-import type { InventoryCounts } from '../inventory-counts.js';
-import type { UpdateOutcome } from '../bounds/update-attempts.js';
-import type { QuantityUpdate } from '../inventory.js';
-import { NOT_UPDATED } from '../stock-item.js';
-import { type UpdatedRow, loneStatement, updateStatement } from './update-statement.js';
+import { Batcher, FailedCall } from '../../lib/postgres/batcher.ts';
+import { NOT_AS_ASKED, RefusedValue, failureOf } from '../../lib/postgres/database-failure.ts';
+import { DeadlinePassed, boundsOfRequest, leastTimeToSend } from '../../lib/postgres/deadline.ts';
+import { StatementConnection } from '../../lib/postgres/statement-connection.ts';
+import type { Settings } from '../../settings.ts';
+import type { InventoryItem } from '../inventory.dto.ts';
+import { HeldCommits } from '../stock/held-commits.ts';
+import type { InventoryCounts } from '../stock/inventory-counts.ts';
+import type { UpdateOutcome } from '../stock/update-attempts.ts';
+import type { QuantityUpdate } from '../inventory.ts';
+import { NOT_UPDATED } from '../stock/stock-item.ts';
+import { type UpdatedRow, loneStatement, updateStatement } from './update-statement.ts';
 
 const MOST_PER_STATEMENT = 500;
 

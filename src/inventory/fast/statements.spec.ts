@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { CHECK_KEYS, CHECK_KEYS_AND_SNAPSHOT } from '../../auth/key-check.js';
-import { CHANGES, NEXT_ITEMS } from './list-cache.js';
-import { FULL, LONE, PLAIN } from './update-statement.js';
+import { CHECK_KEYS, CHECK_KEYS_AND_SNAPSHOT } from '../../keys/key-check.ts';
+import { CHANGES, NEXT_ITEMS } from './list-cache.ts';
+import { FULL, LONE, PLAIN } from './update-statement.ts';
 
 /** For those who read, explain and compare them; `npx vitest run src/inventory/fast/statements -u` writes them anew. */
 it.each([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { QuantityUpdate } from '../inventory.js';
-import { chainUpdates } from './update-chain.js';
+import type { QuantityUpdate } from '../inventory.ts';
+import { chainUpdates } from './update-chain.ts';
 
 const update = (petId: bigint, quantity: number): QuantityUpdate => ({
   petId,

@@ -1,4 +1,4 @@
-import type { QuantityUpdate } from '../inventory.js';
+import type { QuantityUpdate } from '../inventory.ts';
 
 /** An update of a batch, with what the updates of the same pet around it mean for it. */
 export interface ChainedUpdate {

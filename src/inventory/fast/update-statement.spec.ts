@@ -1,12 +1,12 @@
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
-import { type Database, createDatabase } from '../../../test/support/database.js';
-import { atTestEnd } from '../../../test/support/test-end.js';
-import { UPDATE, UPDATE_KINDS } from '../../../test/support/updates.js';
-import { ConnectionPool } from '../../database/connection-pool.js';
-import { readSettings } from '../../settings.js';
-import type { QuantityUpdate } from '../inventory.js';
-import { loneStatement, updateStatement } from './update-statement.js';
+import { type Database, createDatabase } from '../../../test/support/database.ts';
+import { atTestEnd } from '../../../test/support/test-end.ts';
+import { UPDATE, UPDATE_KINDS } from '../../../test/support/updates.ts';
+import { ConnectionPool } from '../../lib/postgres/connection-pool.ts';
+import { readSettings } from '../../settings.ts';
+import type { QuantityUpdate } from '../inventory.ts';
+import { loneStatement, updateStatement } from './update-statement.ts';
 
 const IS_17 = inject('postgresMajor') >= 17;
 

@@ -1,8 +1,8 @@
-import { type Statement, arrayLiteral } from '../../database/statement-connection.js';
-import { NOT_AS_ASKED } from '../../database/database-failure.js';
-import type { QuantityUpdate } from '../inventory.js';
-import { NOT_UPDATED, itemTagOf, stateList } from '../stock-item.js';
-import { chainUpdates } from './update-chain.js';
+import { type Statement, arrayLiteral } from '../../lib/postgres/statement-connection.ts';
+import { NOT_AS_ASKED } from '../../lib/postgres/database-failure.ts';
+import type { QuantityUpdate } from '../inventory.ts';
+import { NOT_UPDATED, itemTagOf, stateList } from '../stock/stock-item.ts';
+import { chainUpdates } from './update-chain.ts';
 
 /**
  * What the statement says of an update. `busy`: someone else holds the pet's row. `no_history_row`: someone

@@ -1,9 +1,9 @@
 import { beforeAll, expect, it } from 'vitest';
-import { Database, createDatabaseOn } from '../../../test/support/database.js';
-import { startReplicated } from '../../../test/support/postgres-server.js';
-import { readSettings } from '../../settings.js';
-import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.js';
-import { InventoryCounts } from '../inventory-counts.js';
+import { Database, createDatabaseOn } from '../../../test/support/database.ts';
+import { startReplicated } from '../../../test/support/postgres-server.ts';
+import { readSettings } from '../../settings.ts';
+import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
+import { InventoryCounts } from './inventory-counts.ts';
 
 let primary: Database;
 let anotherStore: Database;

@@ -1,6 +1,6 @@
-import { boundsOfRequest } from '../../database/deadline.js';
-import type { Settings } from '../../settings.js';
-import type { InventoryCounts } from '../inventory-counts.js';
+import { boundsOfRequest } from '../../lib/postgres/deadline.ts';
+import type { Settings } from '../../settings.ts';
+import type { InventoryCounts } from './inventory-counts.ts';
 
 /** From so many on, no update is sent; the one under way may become the fifth. Each pins a connection of PostgreSQL. */
 export const STOP_AT_HELD_COMMITS = 4;

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { startService } from '../../../test/support/service.js';
-import { Settings } from '../../settings.js';
-import { ListAudits } from './list-audits.js';
+import { startService } from '../../../test/support/service.ts';
+import { Settings } from '../../settings.ts';
+import { ListAudits } from './list-audits.ts';
 
 const MINUTE_MS = 60_000;
 

@@ -1,12 +1,12 @@
 import { EventEmitter } from 'node:events';
-import { openConnection } from '../../database/connection-config.js';
-import { configOfRequests } from '../../database/connection-pool.js';
-import { failureOf } from '../../database/database-failure.js';
-import { byDeadline } from '../../database/deadline.js';
-import type { Settings } from '../../settings.js';
-import type { AuditEnd, InventoryAudits } from '../inventory-counts.js';
-import { MIN_PET_ID } from '../stock-limits.js';
-import { LONGEST_READING_MS, type Query } from './stock-readings.js';
+import { openConnection } from '../../lib/postgres/connection-config.ts';
+import { configOfRequests } from '../../lib/postgres/connection-pool.ts';
+import { failureOf } from '../../lib/postgres/database-failure.ts';
+import { byDeadline } from '../../lib/postgres/deadline.ts';
+import type { Settings } from '../../settings.ts';
+import type { AuditEnd, InventoryAudits } from './inventory-counts.ts';
+import { MIN_PET_ID } from './stock-limits.ts';
+import { LONGEST_READING_MS, type Query } from './stock-readings.ts';
 
 /** Compares what a service keeps with the stock. Undefined: they cannot be compared. */
 export type Comparison = (query: Query) => Promise<AuditEnd | undefined>;

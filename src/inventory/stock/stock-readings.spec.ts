@@ -1,9 +1,9 @@
 import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
-import { startService, type TestService } from '../../../test/support/service.js';
-import { readStock } from '../../../test/support/stock-lists.js';
-import { atTestEnd } from '../../../test/support/test-end.js';
-import { NotApplied, failureOf } from '../../database/database-failure.js';
-import { PrismaService } from '../../database/prisma.service.js';
+import { startService, type TestService } from '../../../test/support/service.ts';
+import { readStock } from '../../../test/support/stock-lists.ts';
+import { atTestEnd } from '../../../test/support/test-end.ts';
+import { NotApplied, failureOf } from '../../lib/postgres/database-failure.ts';
+import { PrismaService } from '../../prisma.service.ts';
 
 let service: TestService;
 

@@ -1,15 +1,15 @@
-import { Batcher } from '../../database/batcher.js';
-import { failureOf, mayReadAgain, NotApplied, readFailure } from '../../database/database-failure.js';
-import { retryUntilDeadline } from '../../database/deadline.js';
-import type { PrismaService } from '../../database/prisma.service.js';
-import type { Prisma } from '../../generated/prisma/client.js';
-import type { Settings } from '../../settings.js';
-import { exactIntegers } from '../../http/exact-integers.js';
-import type { ListRequest } from '../inventory.js';
-import type { InventoryCounts } from '../inventory-counts.js';
-import type { InventoryItem } from '../inventory.dto.js';
-import { Piece, StockList } from '../stock-list.js';
-import { MAX_PET_ID, MIN_PET_ID } from '../stock-limits.js';
+import { Batcher } from '../../lib/postgres/batcher.ts';
+import { failureOf, mayReadAgain, NotApplied, readFailure } from '../../lib/postgres/database-failure.ts';
+import { retryUntilDeadline } from '../../lib/postgres/deadline.ts';
+import type { PrismaService } from '../../prisma.service.ts';
+import type { Prisma } from '../../generated/prisma/client.ts';
+import type { Settings } from '../../settings.ts';
+import { exactIntegers } from '../../lib/http/exact-integers.ts';
+import type { ListRequest } from '../inventory.ts';
+import type { InventoryCounts } from './inventory-counts.ts';
+import type { InventoryItem } from '../inventory.dto.ts';
+import { Piece, StockList } from './stock-list.ts';
+import { MAX_PET_ID, MIN_PET_ID } from './stock-limits.ts';
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 export const LONGEST_READING_MS = 25_000;

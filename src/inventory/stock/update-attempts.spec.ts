@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
-import { NotApplied, OutcomeUnknown, TooManyWaiting } from '../../database/database-failure.js';
-import { DeadlinePassed } from '../../database/deadline.js';
-import { type UpdateOutcome, retryUntilApplied } from './update-attempts.js';
+import { NotApplied, OutcomeUnknown, TooManyWaiting } from '../../lib/postgres/database-failure.ts';
+import { DeadlinePassed } from '../../lib/postgres/deadline.ts';
+import { type UpdateOutcome, retryUntilApplied } from './update-attempts.ts';
 
 const DONE: UpdateOutcome = { outcome: 'done', item: { petId: 1n, quantity: 1, status: 'sold' } };
 const inTime = () => performance.now() + 5_000;

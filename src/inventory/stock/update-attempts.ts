@@ -1,9 +1,9 @@
-import { mayWriteAgain, NotApplied, writeFailure } from '../../database/database-failure.js';
-import { retryUntilDeadline } from '../../database/deadline.js';
-import { ApiError } from '../../errors/api-error.js';
-import type { QuantityUpdate, Updated } from '../inventory.js';
-import type { InventoryItem } from '../inventory.dto.js';
-import { itemTag } from '../stock-item.js';
+import { mayWriteAgain, NotApplied, writeFailure } from '../../lib/postgres/database-failure.ts';
+import { retryUntilDeadline } from '../../lib/postgres/deadline.ts';
+import { ApiError } from '../../lib/http/api-error.ts';
+import type { QuantityUpdate, Updated } from '../inventory.ts';
+import type { InventoryItem } from '../inventory.dto.ts';
+import { itemTag } from './stock-item.ts';
 
 /**
  * Only `done` has written. The item is the update's result, or the present one where the precondition failed. `busy`: someone

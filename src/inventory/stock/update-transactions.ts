@@ -1,19 +1,19 @@
-import { Batcher, FailedCall } from '../../database/batcher.js';
+import { Batcher, FailedCall } from '../../lib/postgres/batcher.ts';
 import {
   NOT_AS_ASKED,
   NotApplied,
   RefusedValue,
   UnconfirmedCommit,
   failureOf,
-} from '../../database/database-failure.js';
-import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend } from '../../database/deadline.js';
-import type { PrismaService } from '../../database/prisma.service.js';
-import type { Prisma } from '../../generated/prisma/client.js';
-import type { Settings } from '../../settings.js';
-import type { QuantityUpdate, Updated } from '../inventory.js';
-import type { InventoryCounts } from '../inventory-counts.js';
-import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.js';
-import { type UpdateOutcome, retryUntilApplied } from './update-attempts.js';
+} from '../../lib/postgres/database-failure.ts';
+import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend } from '../../lib/postgres/deadline.ts';
+import type { PrismaService } from '../../prisma.service.ts';
+import type { Prisma } from '../../generated/prisma/client.ts';
+import type { Settings } from '../../settings.ts';
+import type { QuantityUpdate, Updated } from '../inventory.ts';
+import type { InventoryCounts } from './inventory-counts.ts';
+import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
+import { type UpdateOutcome, retryUntilApplied } from './update-attempts.ts';
 
 /** `not_as_asked`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
 export type AttemptOutcome = UpdateOutcome | { readonly outcome: 'not_as_asked' };

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { closeGently } from './connection.js';
+import { closeGently } from './connection.ts';
 
 it('a connection that is closed is read for half a second more, so that its client gets the response', async () => {
   vi.useFakeTimers();

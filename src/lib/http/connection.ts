@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { ApiRequest } from '../http/request-context.js';
+import type { ApiRequest } from './request-context.ts';
 
 /** A client that is still sending has this long to read the response. */
 const LINGER_MS = 500;

@@ -3,7 +3,7 @@ import { type AddressInfo, Socket, connect } from 'node:net';
 import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { Drain } from './drain.js';
+import { Drain } from './drain.ts';
 
 const SIX_SECONDS = { DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 6_000 };
 

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import { Server as TcpServer } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
-import type { Settings } from '../settings.js';
+import type { Settings } from '../../settings.ts';
 
 /** A busy client sends its next request within this time, and the response tells it to close. */
 const IDLE_GRACE_MS = 1_000;

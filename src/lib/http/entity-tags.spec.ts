@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { entityTags } from './entity-tags.js';
+import { entityTags } from './entity-tags.ts';
 
 const strong = (opaque: string) => ({ weak: false, opaque });
 const weak = (opaque: string) => ({ weak: true, opaque });

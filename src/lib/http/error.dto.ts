@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { ERRORS } from './error-code.js';
+import { ERRORS } from './error-code.ts';
 
 /** The body of every response from 400 on (docs/interface.md, section 7). */
 @ApiSchema({ name: 'Error', description: 'Why a request was refused or failed.' })

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { expect, it, onTestFinished } from 'vitest';
-import { InventoryExpressAdapter } from './express.adapter.js';
-import { LIMITS } from './limits.js';
+import { InventoryExpressAdapter } from './express.adapter.ts';
+import { LIMITS } from './limits.ts';
 
 it.each([
   ['a text', 'x', 'x'],

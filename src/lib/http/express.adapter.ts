@@ -3,15 +3,15 @@ import type { Socket } from 'node:net';
 import { StreamableFile } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Application, type Express, type Request, type Response } from 'express';
-import { ApiError } from '../errors/api-error.js';
-import { inContext } from '../http/request-context.js';
-import { addCommonHeaders, sendError, sendJson, writeHead } from '../http/responses.js';
-import { closeGently, oneAtATime } from './connection.js';
-import { Drain } from './drain.js';
-import type { Limits } from './limits.js';
-import { OpenConnections } from './open-connections.js';
-import { answerExpectations, answerParserErrors } from './parser-errors.js';
-import { validateHead } from './request-head.js';
+import { ApiError } from './api-error.ts';
+import { inContext } from './request-context.ts';
+import { addCommonHeaders, sendError, sendJson, writeHead } from './responses.ts';
+import { closeGently, oneAtATime } from './connection.ts';
+import { Drain } from './drain.ts';
+import type { Limits } from './limits.ts';
+import { OpenConnections } from './open-connections.ts';
+import { answerExpectations, answerParserErrors } from './parser-errors.ts';
+import { validateHead } from './request-head.ts';
 
 export class InventoryExpressAdapter extends ExpressAdapter {
   readonly drain = new Drain();

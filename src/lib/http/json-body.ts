@@ -1,10 +1,10 @@
 import { type ExecutionContext, createParamDecorator } from '@nestjs/common';
 import type { Response } from 'express';
-import { ApiError } from '../errors/api-error.js';
-import { duplicateMember } from './duplicate-member.js';
-import { type ApiRequest, inContext } from './request-context.js';
-import { headerValues } from './request-headers.js';
-import { bodyValidation, safeName } from './validation.pipe.js';
+import { ApiError } from './api-error.ts';
+import { duplicateMember } from './duplicate-member.ts';
+import { type ApiRequest, inContext } from './request-context.ts';
+import { headerValues } from './request-headers.ts';
+import { bodyValidation, safeName } from './validation.pipe.ts';
 
 const ReadBody = createParamDecorator((_: unknown, context: ExecutionContext): Promise<unknown> => {
   const http = context.switchToHttp();

@@ -1,4 +1,4 @@
-import { LONGEST_DEADLINE_MS } from '../settings.js';
+import { LONGEST_DEADLINE_MS } from '../../settings.ts';
 
 /** What connections may take: times in milliseconds, and their number. Nobody has to tune them; tests lower them. */
 export const LIMITS = {

@@ -1,6 +1,6 @@
-import type { ApiRequest } from '../http/request-context.js';
-import type { Connection } from './connection.js';
-import type { Limits } from './limits.js';
+import type { ApiRequest } from './request-context.ts';
+import type { Connection } from './connection.ts';
+import type { Limits } from './limits.ts';
 
 /**
  * Bounds the number of connections. At the bound, each new one closes one without a good key: the one that came, or got its last

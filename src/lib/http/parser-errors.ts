@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
-import { ApiError } from '../errors/api-error.js';
-import { BODY_TOO_LARGE } from '../http/json-body.js';
-import type { ApiRequest } from '../http/request-context.js';
-import { errorHeaders, SECURITY_HEADERS } from '../http/responses.js';
-import { type Connection, afterResponse, closeBehind } from './connection.js';
-import { HTTP_VERSIONS, MAX_TARGET_LENGTH, TARGET_MALFORMED, targetTooLong } from './request-head.js';
+import { ApiError } from './api-error.ts';
+import { BODY_TOO_LARGE } from './json-body.ts';
+import type { ApiRequest } from './request-context.ts';
+import { errorHeaders, SECURITY_HEADERS } from './responses.ts';
+import { type Connection, afterResponse, closeBehind } from './connection.ts';
+import { HTTP_VERSIONS, MAX_TARGET_LENGTH, TARGET_MALFORMED, targetTooLong } from './request-head.ts';
 
 /** The server emits this event for each request that it refuses before the application sees one. */
 export const REFUSED = 'refused';

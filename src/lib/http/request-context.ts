@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, OutgoingHttpHeader } from 'node:http';
 import type { Request } from 'express';
-import type { Snapshot } from '../database/snapshot.js';
-import type { ApiError } from '../errors/api-error.js';
-import { isSafeName } from '../errors/safe-text.js';
+import type { Snapshot } from '../../keys/snapshot.ts';
+import type { ApiError } from './api-error.ts';
+import { isSafeName } from '../../keys/safe-text.ts';
 
 /** Why a request was not let in, for the log alone: the client must not learn it. */
 export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;

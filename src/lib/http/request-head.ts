@@ -1,6 +1,6 @@
-import { ApiError } from '../errors/api-error.js';
-import type { ApiRequest } from '../http/request-context.js';
-import { headerValues } from '../http/request-headers.js';
+import { ApiError } from './api-error.ts';
+import type { ApiRequest } from './request-context.ts';
+import { headerValues } from './request-headers.ts';
 
 const MAX_HEADERS = 64;
 export const MAX_TARGET_LENGTH = 2_048;

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { type ExecutionContext, createParamDecorator } from '@nestjs/common';
-import type { ApiRequest } from './request-context.js';
+import type { ApiRequest } from './request-context.ts';
 
 /** A header by its name in lower case. Unlike Nest's `@Headers` it takes pipes and adds nothing to the document. */
 export const RequestHeader = createParamDecorator(

@@ -1,8 +1,8 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiResponse, type ApiResponseOptions } from '@nestjs/swagger';
-import { ErrorBody } from '../errors/error.dto.js';
-import { ERRORS, type ErrorCode, type ErrorKind } from '../errors/error-code.js';
-import { SAFE_NAME } from '../errors/safe-text.js';
+import { ErrorBody } from './error.dto.ts';
+import { ERRORS, type ErrorCode, type ErrorKind } from './error-code.ts';
+import { SAFE_NAME } from '../../keys/safe-text.ts';
 
 type HeaderDocs = NonNullable<ApiResponseOptions['headers']>;
 

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { ApiError } from '../errors/api-error.js';
-import { exactIntegers } from './exact-integers.js';
-import { inContext } from './request-context.js';
+import type { ApiError } from './api-error.ts';
+import { exactIntegers } from './exact-integers.ts';
+import { inContext } from './request-context.ts';
 
 /** Headers of every response. */
 export const SECURITY_HEADERS = {

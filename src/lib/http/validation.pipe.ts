@@ -1,7 +1,7 @@
 import { type ArgumentMetadata, ValidationPipe } from '@nestjs/common';
 import { type ValidationError, getMetadataStorage } from 'class-validator';
-import { ApiError } from '../errors/api-error.js';
-import { kindOfJson, mustBe } from '../errors/value-kinds.js';
+import { ApiError } from './api-error.ts';
+import { kindOfJson, mustBe } from './value-kinds.ts';
 
 /** @param type the class of the body */
 function notAMember(name: string, type: NonNullable<ArgumentMetadata['metatype']>): ApiError {

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { type BatchEnd, Batcher, batchEnds } from './batcher.js';
-import { TooManyWaiting } from './database-failure.js';
-import { DeadlinePassed } from './deadline.js';
+import { type BatchEnd, Batcher, batchEnds } from './batcher.ts';
+import { TooManyWaiting } from './database-failure.ts';
+import { DeadlinePassed } from './deadline.ts';
 
 const NEVER = Number.POSITIVE_INFINITY;
 

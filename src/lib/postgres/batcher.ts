@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
-import { TooManyWaiting } from './database-failure.js';
-import { DeadlinePassed } from './deadline.js';
+import { TooManyWaiting } from './database-failure.ts';
+import { DeadlinePassed } from './deadline.ts';
 
 export interface BatchEnd {
   readonly name: string | undefined;

@@ -3,8 +3,8 @@ import { type AddressInfo, Socket, createServer } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { ClientBase } from 'pg';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { createCertificate } from '../../test/support/certificate.js';
-import { connectionConfig, openConnection, schemaOf } from './connection-config.js';
+import { createCertificate } from '../../../test/support/certificate.ts';
+import { connectionConfig, openConnection, schemaOf } from './connection-config.ts';
 
 const bounds = { statement_timeout: 1_500, lock_timeout: 900 };
 

@@ -1,9 +1,9 @@
 import pg from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { PASSWORD_FILE, passwordReader } from '../address/password-file.ts';
-import { TLS_PARAMETERS, tlsOptions } from '../address/tls.ts';
-import { Failure } from '../errors/error-text.ts';
-import { begin } from './engine.ts';
+import { PASSWORD_FILE, passwordReader } from './password-file.ts';
+import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
+import { Failure } from '../../operations/error-text.ts';
+import { begin } from './postgres-version.ts';
 
 /** The statements rely on these. docs/decisions/session-settings.md says why, and what holds behind a pooler. */
 const SESSION_SETTINGS = {

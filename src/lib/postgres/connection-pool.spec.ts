@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { createDatabase } from '../../test/support/database.js';
-import { readSettings } from '../settings.js';
-import { ConnectionPool } from './connection-pool.js';
+import { createDatabase } from '../../../test/support/database.ts';
+import { readSettings } from '../../settings.ts';
+import { ConnectionPool } from './connection-pool.ts';
 
 it('ends a session that comes back with an open transaction', async () => {
   const database = await createDatabase();

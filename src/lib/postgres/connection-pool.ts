@@ -1,8 +1,8 @@
 import pg from 'pg';
-import type { Settings } from '../settings.js';
-import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection-config.js';
-import { keepFacts } from './database-failure.js';
-import { boundsOfRequest } from './deadline.js';
+import type { Settings } from '../../settings.ts';
+import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection-config.ts';
+import { keepFacts } from './database-failure.ts';
+import { boundsOfRequest } from './deadline.ts';
 
 const SESSION_SETTINGS = {
   // Statements find rows by their keys, and plans are kept: one made for a small table must not scan it when it is large.

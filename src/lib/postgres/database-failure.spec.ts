@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { DriverAdapterError } from '@prisma/driver-adapter-utils';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
-import { postgresBinaries } from '../../dev/postgres-binaries.js';
-import { Failure } from '../errors/error-text.js';
-import { Prisma } from '../generated/prisma/client.js';
+import { postgresBinaries } from '../../../dev/postgres-binaries.ts';
+import { Failure } from '../../operations/error-text.ts';
+import { Prisma } from '../../generated/prisma/client.ts';
 import {
   NOT_AS_ASKED,
   NOT_NEWEST,
@@ -21,8 +21,8 @@ import {
   mayWriteAgain,
   readFailure,
   writeFailure,
-} from './database-failure.js';
-import { DeadlinePassed } from './deadline.js';
+} from './database-failure.ts';
+import { DeadlinePassed } from './deadline.ts';
 
 const databaseError = (
   code: string,

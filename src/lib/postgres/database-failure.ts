@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Client, DatabaseError } from 'pg';
-import { Failure } from '../errors/error-text.js';
-import { withoutSecrets } from '../errors/safe-text.js';
-import { DeadlinePassed } from './deadline.js';
+import { Failure } from '../../operations/error-text.ts';
+import { withoutSecrets } from '../../keys/safe-text.ts';
+import { DeadlinePassed } from './deadline.ts';
 
 /** A failure that surely left no trace in the database. */
 export class NotApplied extends Error {}

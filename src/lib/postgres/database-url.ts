@@ -1,5 +1,5 @@
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { kindOfText, mustBe } from '../errors/value-kinds.ts';
+import { kindOfText, mustBe } from '../http/value-kinds.ts';
 import { TLS_FILES, TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /** User and password, up to the last @; host; port; database; parameters. */

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend, retryUntilDeadline } from './deadline.js';
+import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend, retryUntilDeadline } from './deadline.ts';
 
 const always = () => true;
 

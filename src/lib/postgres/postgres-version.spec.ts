@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isSupported } from './engine.js';
+import { isSupported } from './postgres-version.ts';
 
 it.each([
   'PostgreSQL 15.14 (Debian 15.14-1.pgdg13+1) on x86_64-pc-linux-gnu, compiled by gcc (Debian 14.2.0-19) 14.2.0, 64-bit',

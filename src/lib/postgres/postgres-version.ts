@@ -1,6 +1,6 @@
 import pg from 'pg';
 // `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { Failure } from '../errors/error-text.ts';
+import { Failure } from '../../operations/error-text.ts';
 
 const OLDEST = 15;
 /** YugabyteDB, Aurora DSQL, CedarDB, Doltgres, XTDB, GreptimeDB and YDB call themselves PostgreSQL 15 or newer. */

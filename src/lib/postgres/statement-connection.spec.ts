@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { arrayLiteral, statementName } from './statement-connection.js';
+import { arrayLiteral, statementName } from './statement-connection.ts';
 
 describe('statementName', () => {
   // A pooler gives the sessions of one process to another: what they call a statement must be the same.

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import type { Client, Connection, DatabaseError, Submittable } from 'pg';
-import type { Settings } from '../settings.js';
-import { type Prepare, UNCONFIRMED_COMMIT, openConnection } from './connection-config.js';
-import { MAX_LIFETIME_SECONDS, STALE_STATEMENT, configOfRequests } from './connection-pool.js';
-import { NotApplied, UnconfirmedCommit, failureOf, isProgramFault } from './database-failure.js';
-import { boundsOfRequest } from './deadline.js';
+import type { Settings } from '../../settings.ts';
+import { type Prepare, UNCONFIRMED_COMMIT, openConnection } from './connection-config.ts';
+import { MAX_LIFETIME_SECONDS, STALE_STATEMENT, configOfRequests } from './connection-pool.ts';
+import { NotApplied, UnconfirmedCommit, failureOf, isProgramFault } from './database-failure.ts';
+import { boundsOfRequest } from './deadline.ts';
 
 /** A row's columns as PostgreSQL wrote them. */
 export type TextRow = readonly (string | null)[];
