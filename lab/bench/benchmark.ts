@@ -2,31 +2,33 @@ import { startDatabase, type BenchDatabase } from './database.ts';
 import { measure, type Measurement } from './measure.ts';
 import type { Turn } from './plan.ts';
 import { faultInList, qualify } from './qualify.ts';
-import type { Results, ScenarioResults } from './results.ts';
-import type { Scenario } from './scenarios.ts';
-import { labelOf, startSide, storeOf, type SideName } from './sides.ts';
+import { SIDES, type Scenario, type SideName } from './scenarios.ts';
+import { startSide, storeOf } from './sides.ts';
+
+export interface ScenarioResults {
+  scenario: Scenario;
+  rounds: (Measurement & { side: SideName; round: number })[];
+}
 
 type Measurements = AsyncGenerator<readonly [Scenario, Measurement]>;
 
 /** Each round has a PostgreSQL server of its own, each turn a fresh process. */
-export async function benchmark(turns: readonly Turn[]): Promise<Pick<Results, 'postgresVersion' | 'scenarios'>> {
+export async function benchmark(turns: readonly Turn[]): Promise<ScenarioResults[]> {
   const results = new Map<Scenario, ScenarioResults>();
   for (const scenario of turns.flatMap(({ scenarios }) => scenarios)) results.set(scenario, { scenario, rounds: [] });
   await qualify(new Set(turns.map(({ side }) => side)));
-  let postgresVersion = '';
   let begun = 0;
   for (const ofRound of Map.groupBy(turns, ({ round }) => round).values()) {
     await using database = await startDatabase();
-    postgresVersion = database.version;
     for (const { side, round, scenarios } of ofRound) {
       const names = scenarios.map(({ name }) => name).join(', ');
-      console.log(`[${++begun}/${turns.length}] round ${round + 1}, ${labelOf(side)}: ${names}`);
+      console.error(`[${++begun}/${turns.length}] round ${round + 1}, ${SIDES[side]}: ${names}`);
       for await (const [scenario, measurement] of measureSide(side, scenarios, round, database)) {
         results.get(scenario)?.rounds.push({ side, round, ...measurement });
       }
     }
   }
-  return { postgresVersion, scenarios: [...results.values()] };
+  return [...results.values()];
 }
 
 async function* measureSide(

@@ -35,8 +35,8 @@ const POOL_SIZE = 16;
 const peerTables = new URL('peers/tables.sql', import.meta.url);
 
 /**
- * Starts PostgreSQL with durable commits in a temporary folder, and PgBouncer before it, where this machine has it. The service and
- * the peer each have a database of their own.
+ * Starts PostgreSQL with durable commits in a temporary folder, and PgBouncer before it, where this machine has it. The
+ * service and the peer each have a database of their own.
  */
 export async function startDatabase() {
   const folder = mkdtempSync(join(tmpdir(), 'inventory-bench-'));
@@ -49,7 +49,6 @@ export async function startDatabase() {
   await session.query('ALTER SYSTEM SET autovacuum = off');
   await session.query('SELECT pg_reload_conf()');
   await session.query('CREATE DATABASE peer');
-  const { rows } = await session.query<{ version: string }>("SELECT current_setting('server_version') AS version");
   await session.end();
 
   const peerUrl = new URL(server.url);
@@ -61,7 +60,6 @@ export async function startDatabase() {
   return {
     pid: server.pid,
     poolerPid: pooler?.pid,
-    version: rows[0]?.version ?? '',
     /** The service's store. */
     own,
     /** The same store behind PgBouncer. */
@@ -103,7 +101,7 @@ async function openStore(url: string, tables = '') {
     close: () => session.end(),
 
     /**
-     * Puts the store into its first state, unless it is in that still: so many pets, no history, nothing left to clean up.
+     * Puts the store into its first state, unless it still is: so many pets, no history, nothing left to clean up.
      *
      * @returns the list that everyone must send, as the database itself makes it
      */
@@ -129,7 +127,7 @@ async function openStore(url: string, tables = '') {
       return expected;
     },
 
-    /** Waits for the updates that a load left unanswered, until no transaction is under way and none follows for a while. */
+    /** Waits for updates that a load left unanswered: until no transaction is under way and none follows. */
     async settle(): Promise<void> {
       let before: string | null = null;
       for (let polls = 0; polls < 100; polls++) {

@@ -1,4 +1,4 @@
-// Preloaded into the service (--import): to each message it replies how long the event loop was held at most since the last.
+// Preloaded into the service (--import). It answers each message: the longest block of the event loop since the last.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
 const delay = monitorEventLoopDelay({ resolution: 1 });

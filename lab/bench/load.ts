@@ -13,7 +13,10 @@ export interface LoadPlan {
   seconds: number;
   /** Updates go to the pets 1 to this number. */
   pets: number;
-  /** So many requests, at a steady rate; those that are late are caught up. Without it each connection sends its next when it has the response to the last. */
+  /**
+   * So many requests, at a steady rate; those that are late are caught up. Without it, each connection sends its next
+   * request when it has the response to the last.
+   */
   perSecond?: number;
 }
 

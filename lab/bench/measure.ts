@@ -4,7 +4,7 @@ import { atSteadyRate } from '../faults/open-load.ts';
 import { ask, statusOf } from './client.ts';
 import { keys, usualPets, type BenchDatabase, type Store } from './database.ts';
 import { load, type LoadPlan, type LoadResult } from './load.ts';
-import type { Scenario } from './scenarios.ts';
+import { SIDES, type Scenario } from './scenarios.ts';
 import type { Side } from './sides.ts';
 import { cpuMs } from './usage.ts';
 
@@ -22,10 +22,11 @@ export interface Measurement {
 }
 
 /**
- * How long a process gets each kind of request before that is measured: at first until V8 has compiled the code that runs
- * most, then only until caches and connections are warm again. Long lists, and updates beside them, have less code to compile.
+ * How long a process gets each kind of request before that is measured: at first until V8 has compiled the code that
+ * runs most, then only until caches and connections are warm again. Long lists, and updates beside them, have less code
+ * to compile.
  */
-export const WARM_UP_SECONDS = { first: 5, firstOfLong: 3, later: 1 };
+const WARM_UP_SECONDS = { first: 5, firstOfLong: 3, later: 1 };
 
 /** Short requests come over so many connections while V8 compiles, so that there are enough of them. */
 const WARM_UP_CONNECTIONS = 64;
@@ -36,7 +37,7 @@ function isShort({ kind, pets }: Scenario): boolean {
 }
 
 /** How long a scenario's requests warm a process up that has not had any of this kind. */
-export function firstWarmUpSeconds(scenario: Scenario): number {
+function firstWarmUpSeconds(scenario: Scenario): number {
   return isShort(scenario) ? WARM_UP_SECONDS.first : WARM_UP_SECONDS.firstOfLong;
 }
 
@@ -129,6 +130,6 @@ async function etagOf(side: Side): Promise<string> {
   await first.arrayBuffer();
   const etag = first.headers.get('ETag') ?? '';
   const status = await statusOf(ask(side.url, { headers: { 'If-None-Match': etag } }));
-  if (status !== 304) throw new Error(`${side.label} answers ${status} to If-None-Match: ${etag}`);
+  if (status !== 304) throw new Error(`${SIDES[side.name]} answers ${status} to If-None-Match: ${etag}`);
   return etag;
 }

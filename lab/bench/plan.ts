@@ -1,5 +1,4 @@
-import type { Scenario } from './scenarios.ts';
-import type { SideName } from './sides.ts';
+import type { Scenario, SideName } from './scenarios.ts';
 
 /** What one process of a side does in a round, one after the other. */
 export interface Turn {
@@ -9,8 +8,8 @@ export interface Turn {
 }
 
 /**
- * Round 1 of all scenarios, then round 2 of all, and so on, so that a scenario's rounds lie far apart in time. Every second
- * round runs backwards: what drifts, a warming machine or a filling disk, falls on all alike.
+ * Round 1 of all scenarios, then round 2 of all, and so on, so that a scenario's rounds lie far apart in time. Every
+ * second round runs backwards: what drifts, a warming machine or a filling disk, falls on all alike.
  */
 export function planTurns(chosen: readonly Scenario[]): Turn[] {
   const rounds = Math.max(0, ...chosen.map((scenario) => scenario.rounds));

@@ -2,7 +2,8 @@ import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ask } from './client.ts';
 import { keys, startDatabase, type ExpectedList, type Store } from './database.ts';
-import { labelOf, startSide, storeOf, type Side, type SideName } from './sides.ts';
+import { SIDES, type SideName } from './scenarios.ts';
+import { startSide, storeOf, type Side } from './sides.ts';
 
 /** @throws when one of the sides does not keep what all promise */
 export async function qualify(sides: Iterable<SideName>): Promise<void> {
@@ -13,7 +14,7 @@ export async function qualify(sides: Iterable<SideName>): Promise<void> {
     store.expectWrites();
     await using side = await startSide(name, { DATABASE_URL: store.url });
     await checkPromises(side, store).catch((error: unknown) => {
-      throw new Error(`${labelOf(name)} does not keep its promises`, { cause: error });
+      throw new Error(`${SIDES[name]} does not keep its promises`, { cause: error });
     });
   }
 }
@@ -65,7 +66,7 @@ async function checkPromises(side: Side, store: Store): Promise<void> {
   if (fault) throw new Error(fault);
 }
 
-/** @returns how a side's list differs from the one that the database makes, or undefined; spaces between members are no difference */
+/** @returns how a side's list differs from the database's, or undefined; spaces between members are no difference */
 export async function faultInList(side: Side, expected: ExpectedList): Promise<string | undefined> {
   const response = await ask(side.url);
   const body = Buffer.from(await response.arrayBuffer());

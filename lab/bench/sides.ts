@@ -5,24 +5,19 @@ import { freePort } from '../../dev/free-port.ts';
 import { SEMI_SPACE, projectFolder } from '../../dev/build.ts';
 import { statusOf } from './client.ts';
 import type { BenchDatabase, Store } from './database.ts';
+import { SIDES, type SideName } from './scenarios.ts';
 
 /** With the two sessions of the key check and the updates that makes ten connections. */
 const SERVICE = { LOG_LEVEL: 'warn', DATABASE_POOL_SIZE: '8' };
 
 /** Each program is run by this Node.js, from the project's folder. */
-const programs = {
-  service: ['this service', 'dist/main.js', SERVICE],
-  fastify: ['Fastify + pg', 'lab/bench/peers/fastify.ts', {}],
-  pooled: ['this service behind PgBouncer', 'dist/main.js', SERVICE],
+const programs: Record<SideName, [program: string, environment: Record<string, string>]> = {
+  service: ['dist/main.js', SERVICE],
+  fastify: ['lab/bench/peers/fastify.ts', {}],
+  pooled: ['dist/main.js', SERVICE],
   // Reading a long list whole, eight times at once, takes longer than a request may wait by default.
-  nest: ['NestJS + Prisma', 'dist/main.js', { ...SERVICE, FAST: 'off', REQUEST_DEADLINE_MS: '9000' }],
-} as const satisfies Record<string, [label: string, program: string, environment: Record<string, string>]>;
-
-export type SideName = keyof typeof programs;
-
-export function labelOf(side: SideName): string {
-  return programs[side][0];
-}
+  nest: ['dist/main.js', { ...SERVICE, FAST: 'off', REQUEST_DEADLINE_MS: '9000' }],
+};
 
 /** The database that the side works on. */
 export function storeOf(side: SideName, { own, peer, pooled }: BenchDatabase): Store {
@@ -42,7 +37,7 @@ const startTimeoutMs = 20_000;
  * @param preload a module that it loads before its program and that speaks over IPC
  */
 export async function startSide(name: SideName, environment: Record<string, string>, preload?: string) {
-  const [label, file, own] = programs[name];
+  const [file, own] = programs[name];
   const port = await freePort();
   const spawnedAt = performance.now();
   const { PATH } = process.env;
@@ -62,21 +57,18 @@ export async function startSide(name: SideName, environment: Record<string, stri
   const ended = once(program, 'exit');
   const url = `http://127.0.0.1:${port}/v1/inventory`;
   while ((await statusOf(fetch(url)).catch(() => undefined)) !== 401) {
-    if (program.exitCode !== null) throw new Error(`${label} ended at its start`);
+    if (program.exitCode !== null) throw new Error(`${SIDES[name]} ended at its start`);
     if (performance.now() > spawnedAt + startTimeoutMs) {
       program.kill('SIGKILL');
-      throw new Error(`${label} does not answer`);
+      throw new Error(`${SIDES[name]} does not answer`);
     }
     await sleep(10);
   }
   return {
     name,
-    label,
     program,
     pid: program.pid ?? 0,
     url,
-    /** On the clock of `performance.now()`. */
-    spawnedAt,
     /** The kinds of requests that its code is warm for. */
     warmFor: new Set<string>(),
     async [Symbol.asyncDispose](): Promise<void> {

@@ -14,8 +14,8 @@ export function median(values: readonly number[]): number {
 const ROUNDS_FOR_INTERVAL = 10;
 
 /**
- * The median with its interval. From {@link ROUNDS_FOR_INTERVAL} on, that is from the second lowest to the second highest, which holds the true
- * median with a confidence of 97.9 % or more (by the binomial distribution).
+ * The median with its interval. From {@link ROUNDS_FOR_INTERVAL} on, that is from the second lowest to the second
+ * highest, which holds the true median with a confidence of 97.9 % or more (by the binomial distribution).
  */
 export function medianWithInterval(values: readonly number[]): Interval {
   const sorted = values.toSorted((a, b) => a - b);

@@ -74,9 +74,9 @@ describe('docker compose up with another POSTGRES_PASSWORD than the first time',
     const { password } = project;
     project.password = 'another';
     await expect(project.compose(['up', '--detach'])).rejects.toThrow('exit');
-    const told = await project.compose(['logs', '--no-color', 'setup']);
+    const log = await project.compose(['logs', '--no-color', 'setup']);
     project.password = password;
-    expect(told.match(/(?<=\| +)\S.*/g)).toEqual([
+    expect(log.match(/(?<=\| +)\S.*/g)).toEqual([
       'error: password authentication failed for user "inventory" (28P01)',
       'PostgreSQL keeps its first password. Put it back into POSTGRES_PASSWORD, or run deploy/compose/change-password.sh.',
     ]);

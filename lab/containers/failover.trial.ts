@@ -53,8 +53,8 @@ async function leader(): Promise<string> {
   return found.name;
 }
 
-async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  await vi.waitFor(async () => expect(await holds(), what).toBe(true), { timeout: PATIENCE_MS, interval: 500 });
+async function until(isTrue: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  await vi.waitFor(async () => expect(await isTrue(), what).toBe(true), { timeout: PATIENCE_MS, interval: 500 });
 }
 
 /** Waits for a primary and a synchronous standby. From then on, the loss of either node loses no data. */
@@ -71,7 +71,7 @@ interface Kind {
   /** Takes the containers of the primary and of the standby. */
   readonly strike: (primary: string, standby: string) => Promise<unknown>;
   /** Repairs what Patroni does not repair by itself. */
-  readonly mend?: (primary: string) => Promise<unknown>;
+  readonly repair?: (primary: string) => Promise<unknown>;
 }
 
 const startAgain = (primary: string) => docker('start', primary);
@@ -84,14 +84,14 @@ const kinds: readonly Kind[] = [
   {
     name: 'it is cut off from etcd, but not from the service',
     strike: (primary) => routeFromEtcd('add', primary),
-    mend: (primary) => routeFromEtcd('delete', primary),
+    repair: (primary) => routeFromEtcd('delete', primary),
   },
   {
     name: 'its Patroni hangs and its PostgreSQL goes on serving',
     strike: (primary) => docker('exec', primary, 'pkill', '-STOP', 'patroni'),
-    mend: (primary) => docker('exec', primary, 'pkill', '-CONT', 'patroni'),
+    repair: (primary) => docker('exec', primary, 'pkill', '-CONT', 'patroni'),
   },
-  { name: 'its machine is lost', strike: (primary) => docker('kill', primary), mend: startAgain },
+  { name: 'its machine is lost', strike: (primary) => docker('kill', primary), repair: startAgain },
   {
     name: 'its machine is lost while the standby lags',
     // The standby is cut off, not frozen: the kernel of a frozen node still takes in what the primary sends.
@@ -103,12 +103,12 @@ const kinds: readonly Kind[] = [
       await docker('kill', primary);
       await docker('network', 'connect', '--alias', name, network, standby);
     },
-    mend: startAgain,
+    repair: startAgain,
   },
   {
     name: 'it is frozen, and wakes up when the other is primary',
     strike: (primary) => docker('pause', primary),
-    mend: (primary) => docker('unpause', primary),
+    repair: (primary) => docker('unpause', primary),
   },
   {
     name: 'its PostgreSQL alone is killed',
@@ -116,7 +116,7 @@ const kinds: readonly Kind[] = [
   },
 ];
 
-/** Drops everything that etcd sends to a container. Neither side is told. */
+/** Drops everything that etcd sends to a container. Neither side gets an error. */
 async function routeFromEtcd(change: 'add' | 'delete', container: string): Promise<void> {
   const itsAddress = '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}';
   const address = await docker('inspect', '--format', itsAddress, container);
@@ -138,7 +138,7 @@ async function loseThePrimary(kind: Kind, seed: number): Promise<void> {
     const replacedAt = performance.now();
     await until(() => Math.min(last.update, last.list) > replacedAt, 'an update and a list');
     await sleep(random.between(1_000, 5_000));
-    await kind.mend?.(primary);
+    await kind.repair?.(primary);
     await clusterIsWhole();
     await sleep(3_000);
   } finally {

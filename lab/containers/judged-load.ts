@@ -53,7 +53,10 @@ export async function startJudgedLoad(
     refusals,
     last,
     gapMs,
-    /** Stops the load and judges: `evidence.examples` has what was wrong. @param end the database that has the store then */
+    /**
+     * Stops the load and judges: `evidence.examples` has what was wrong.
+     * @param end the database that has the store then
+     */
     async stop(end = database): Promise<FinalState> {
       await load.stop();
       const state = await readFinalState(end);

@@ -38,8 +38,8 @@ afterAll(async () => {
 });
 
 /**
- * Puts the PostgreSQL 18 programs of the folder POSTGRES_PROGRAMS into the container of the database. Some images have no
- * `pg_dump` of the version of their server.
+ * Puts the PostgreSQL 18 programs of the folder POSTGRES_PROGRAMS into the container of the database. Some images have
+ * no `pg_dump` of the version of their server.
  */
 function bringPrograms(): void {
   const folder = process.env['POSTGRES_PROGRAMS'];
@@ -92,9 +92,9 @@ async function setQuantity(quantity: number): Promise<void> {
 
 describe('docker compose up right after git clone', () => {
   it('prints a key and a command that works, once', async () => {
-    const told = await bash('docker compose logs --no-color setup');
-    key = /API key +(\S+)/.exec(told)?.[1] ?? '';
-    const [curl = ''] = /curl .*/.exec(told) ?? [];
+    const log = await bash('docker compose logs --no-color setup');
+    key = /API key +(\S+)/.exec(log)?.[1] ?? '';
+    const [curl = ''] = /curl .*/.exec(log) ?? [];
     expect(curl).toContain(url);
     expect(await bash(curl)).toMatch(/^\[\{"petId":1,/);
     await bash('docker compose up --detach');
@@ -145,7 +145,7 @@ describe('with compose', { timeout: 240_000 }, () => {
     const before = await stock();
     appendFileSync(join(parent, 'origin/src/main.ts'), "\nprocess.stdout.write('the new version\\n');\n");
     await bash(commit('second'), join(parent, 'origin'));
-    await bash(recipe('deployment.md', 'Take in a new version'));
+    await bash(recipe('deployment.md', 'Upgrade'));
     await becomesReady(`${url}/health/ready`);
     expect(await bash('docker compose logs --no-color inventory')).toContain('the new version');
     expect(await stock()).toBe(before);

@@ -9,7 +9,7 @@ type Times = readonly [start: number, end: number];
 type Step = readonly [operation: Exchange['operation'], status: number, text: string, ...Times];
 type Row = readonly [name: string, steps: readonly Step[], quantities: readonly number[], found: string | undefined];
 
-/** Two pets, each with its number as its quantity. A row tells the quantities that pet 1 had after that. */
+/** Two pets, each with its number as its quantity. A row has the quantities that pet 1 had after that. */
 const INITIAL = new Map([
   [1, 1],
   [2, 2],

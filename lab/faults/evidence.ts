@@ -7,7 +7,7 @@ import type { Linearizability } from './linearizability.ts';
 const EXAMPLES = 8;
 const CONNECTION_LOST = 'connection lost';
 
-/** Judges each exchange by the promises of the interface, and at the end the history of the store by what clients were told. */
+/** Judges each exchange by the promises of the interface, and at the end the history of the store by the responses. */
 export class Evidence {
   readonly answerWithinMs: number;
   private readonly initial: ReadonlyMap<number, number>;
@@ -43,7 +43,7 @@ export class Evidence {
     const kind =
       outcome instanceof ConnectionLost ? CONNECTION_LOST : `${outcome.status} ${codeOf(outcome) ?? ''}`.trim();
     this.counts.set(kind, this.answered(kind) + 1);
-    if (exchange.repeated?.again) return; // the last attempt tells about the whole request
+    if (exchange.repeated?.again) return; // the last attempt stands for the whole request
     if (operation.kind === 'update') this.addUpdate(exchange, operation);
     else if (!(outcome instanceof ConnectionLost)) {
       const fault = this.linearizability?.addList(exchange, operation, outcome);

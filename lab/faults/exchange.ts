@@ -38,7 +38,10 @@ export interface Exchange {
   readonly operation: Update | List;
   readonly start: number;
   readonly end: number;
-  /** Set when the client repeats the request until it is answered: the start of the first attempt, and whether another one follows. */
+  /**
+   * Set when the client repeats the request until it is answered: the start of the first attempt, and whether another
+   * one follows.
+   */
   readonly repeated?: { readonly since: number; readonly again: boolean };
   readonly connectedAt: number;
   readonly outcome: Answer | ConnectionLost;

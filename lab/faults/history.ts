@@ -5,8 +5,8 @@ import type { Exchange } from './exchange.ts';
 import type { FinalState } from './final-state.ts';
 
 /**
- * Adds what clients saw of one store to a file, as lines of JSON: the name and the first stock, then each operation. `judge/main.go`
- * reads it.
+ * Adds what clients saw of one store to a file, as lines of JSON: the name and the first stock, then each operation.
+ * `judge/main.go` reads it.
  */
 export class History {
   operations = 0;
@@ -22,7 +22,7 @@ export class History {
     this.write({ history: name, stock: itemsOf(initial) });
   }
 
-  /** Leaves out a list that the client did not get: it tells nothing. */
+  /** Leaves out a list that the client did not get: it proves nothing. */
   add({ client, operation, outcome, start, end }: Exchange): void {
     if (operation.kind === 'list') {
       const body = listAfter(operation, outcome);

@@ -9,6 +9,7 @@ import { Piece, StockList } from '../../src/inventory/stock/stock-list.ts';
 import { areHere } from '../contract/tools.ts';
 import { SERVICES } from '../../test/inventory-service/services.ts';
 import { startService } from '../../test/support/service.ts';
+import { itemOf } from '../../test/support/stock.ts';
 import { bodyOf } from '../../test/support/stock-lists.ts';
 import { fillStock, readFinalState } from './final-state.ts';
 import { History } from './history.ts';
@@ -57,7 +58,7 @@ const MISTAKES: Readonly<Record<string, (right: Right) => Partial<Methods>>> = {
       setQuantity(update, deadline) {
         const { petId, quantity } = update;
         if (!isPlain(update) || !isLost()) return setQuantity(update, deadline);
-        return Promise.resolve({ outcome: 'done', item: { petId, quantity, status: 'available' } });
+        return Promise.resolve({ outcome: 'done', item: itemOf(petId, quantity) });
       },
     };
   },
@@ -68,7 +69,7 @@ const MISTAKES: Readonly<Record<string, (right: Right) => Partial<Methods>>> = {
     return {
       async setQuantity(update, deadline) {
         const updated = await setQuantity(update, deadline);
-        // The second time comes after a later update of the pet: before that, nobody could tell.
+        // The second time comes after a later update of the pet: before that, nobody could see it.
         const earlier = doubled.get(update.petId);
         doubled.delete(update.petId);
         if (earlier) await setQuantity(earlier, deadline);
@@ -93,7 +94,8 @@ const MISTAKES: Readonly<Record<string, (right: Right) => Partial<Methods>>> = {
     };
   },
 
-  // Each half is of a moment of the request, and updates are under way until lists have shown them. So each pet alone is right.
+  // Each half is of a moment of the request, and updates are under way until lists have shown them. So each pet alone
+  // is right.
   'two lists disagree on the order of two updates': ({ list, setQuantity, anew }) => {
     const isReversed = onceIn(2);
     return {

@@ -4,8 +4,8 @@ import type { Exchange, List, Update } from './exchange.ts';
 import type { FinalState } from './final-state.ts';
 
 /**
- * Judges what many clients saw of one store: each pet alone is linearizable, and any two lists agree. Porcupine decides more, but only
- * for a few clients: `docs/guarantees.md`.
+ * Judges what many clients saw of one store: each pet alone is linearizable, and any two lists agree. Porcupine decides
+ * more, but only for a few clients: `docs/guarantees.md`.
  */
 export class Linearizability {
   private readonly initial: ReadonlyMap<number, number>;
@@ -66,9 +66,9 @@ interface Span {
 }
 
 /**
- * What clients saw of one register, each of whose writes has a value of its own. It is linearizable when each operation can
- * be given an instant between its start and its end, so that each read returns the latest write. The order of the writes is
- * known, so it is enough that no operation began after one of a later value had ended.
+ * What clients saw of one register, each of whose writes has a value of its own. It is linearizable when each operation
+ * can be given an instant between its start and its end, so that each read returns the latest write. The order of the
+ * writes is known, so it is enough that no operation began after one of a later value had ended.
  */
 class RegisterHistory {
   private readonly spans = new Map<number, Span>();
@@ -127,7 +127,7 @@ class RegisterHistory {
 }
 
 /**
- * Lists are moments of one store, so of any two one is at least as new in every pet. The history tells how new each
+ * Lists are moments of one store, so of any two one is at least as new in every pet. The history shows how new each
  * quantity is; `lists` have them in the order of `initial`.
  */
 function disagreeingLists(

@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConnectionLost, Connection, NotConnected, type Answer, type Question } from '../../test/support/http-client.ts';
+import {
+  ConnectionLost,
+  Connection,
+  NotConnected,
+  type Answer,
+  type Question,
+} from '../../test/support/http-client.ts';
 import type { Exchange, KnownList, List, Target, Update } from './exchange.ts';
 import { succeeded } from './measures.ts';
 import type { SeededRandom } from '../../test/support/seeded-random.ts';
@@ -17,11 +23,14 @@ export interface LoadOptions {
   readonly thinkTimeMs?: number;
   /** The share of the updates with `If-Match`, 0 to 1. Default 0.1. */
   readonly conditionalShare?: number;
-  /** All workers begin at the first target and stay until the service closes their connection. Otherwise they take turns. */
+  /**
+   * All workers begin at the first target and stay until the service closes their connection. Otherwise they take
+   * turns.
+   */
   readonly together?: boolean;
   /**
-   * The share of the updates with an `Idempotency-Key`, 0 to 1. Default 0. Workers repeat them until they are answered, even
-   * after `stop`.
+   * The share of the updates with an `Idempotency-Key`, 0 to 1. Default 0. Workers repeat them until they are answered,
+   * even after `stop`.
    */
   readonly keyedShare?: number;
   /** The share of the responses to these that a worker takes for lost, 0 to 1. Default 0. */
@@ -160,7 +169,7 @@ function asOutcome(error: unknown): ConnectionLost | NotConnected {
   throw error;
 }
 
-/** Keeps the quantity that the entity tag tells, for the next `If-Match`. */
+/** Keeps the quantity that the entity tag names, for the next `If-Match`. */
 function remember(seen: Map<number, number>, update: Update, answer: Answer): void {
   const quantity = Number(/^"available-(\d+)"$/.exec(answer.headers['etag'] ?? '')?.[1]);
   if (!Number.isNaN(quantity)) seen.set(update.petId, quantity);

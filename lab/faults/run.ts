@@ -82,7 +82,7 @@ async function play(name: string): Promise<Figure[]> {
     figures = (await scenarios[name]?.({ name, postgres, random, size, historyFile, isForPorcupine, note })) ?? [];
   } catch (error) {
     notes.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
-    figures = [{ what: 'ran to its end', measured: 'no', bound: 'yes', holds: false }];
+    figures = [{ what: 'ran to its end', measured: 'no', bound: 'yes', isKept: false }];
     await postgres.remove(); // its state is unknown
     postgres = await startFaultyPostgres();
   }
@@ -90,12 +90,12 @@ async function play(name: string): Promise<Figure[]> {
     `${passed(figures) ? 'passed' : 'FAILED'} ${name} (${((performance.now() - startedAt) / 1_000).toFixed(1)} s)`,
   );
   for (const note of notes) console.log(`    ${note}`);
-  for (const { what, measured, bound, holds } of figures) {
-    console.log(`  ${holds ? ' ' : '!'} ${what}: ${measured} (${bound})`);
+  for (const { what, measured, bound, isKept } of figures) {
+    console.log(`  ${isKept ? ' ' : '!'} ${what}: ${measured} (${bound})`);
   }
   return figures;
 }
 
 function passed(figures: readonly Figure[]): boolean {
-  return figures.length > 0 && figures.every(({ holds }) => holds);
+  return figures.length > 0 && figures.every(({ isKept }) => isKept);
 }

@@ -6,7 +6,9 @@ import { REPETITION } from './scenarios/repetition.ts';
 import { TRUTH } from './scenarios/truth.ts';
 import type { Scenarios } from './stage.ts';
 
-/** Every scenario by its name. The control puts a wrong cache before a service, and passes when the judge finds that. */
+/**
+ * Every scenario by its name. The control puts a wrong cache before a service, and passes when the judge finds that.
+ */
 export const SCENARIOS: Scenarios = {
   ...TRUTH,
   ...INTERRUPTIONS,

@@ -4,7 +4,9 @@ const full = {
   answerWithinMs: 3_000,
   /** The bound on the first success after a fault. */
   recoveryWithinMs: 1_000,
-  /** During overload: the bound on the 99th percentile of the refusals, and the least share of the capacity to serve. */
+  /**
+   * During overload: the bound on the 99th percentile of the refusals, and the least share of the capacity to serve.
+   */
   refusedWithinMs: 200,
   leastGoodput: 0.9,
   /** How often each fault is repeated. */

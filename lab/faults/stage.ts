@@ -33,7 +33,7 @@ export interface Figure {
   readonly what: string;
   readonly measured: string;
   readonly bound: string;
-  readonly holds: boolean;
+  readonly isKept: boolean;
 }
 
 export type Scenarios = Readonly<Record<string, (world: World) => Promise<Figure[]>>>;
@@ -82,7 +82,7 @@ export class Stage {
     this.history = historyFile === undefined ? undefined : new History(historyFile, name, stock);
   }
 
-  /** Two services, ready, on 100 pets, unless told otherwise. */
+  /** By default, two services, ready, on 100 pets. */
   static async open(world: World, options: StageOptions = {}): Promise<Stage> {
     const { pets = 100, services = 2, proxied = false, settings } = options;
     const database = await createDatabaseOn(world.postgres.url);
@@ -154,12 +154,12 @@ export class Stage {
     const since = performance.now();
     const missing = new Set(this.services.flatMap(({ name }) => [`${name} list`, `${name} update`]));
     const tookMs = await new Promise<number>((resolve) => {
-      const look = (exchange: Exchange) => {
+      const note = (exchange: Exchange) => {
         if (exchange.start < since || !succeeded(exchange)) return;
         missing.delete(`${exchange.target.name} ${exchange.operation.kind}`);
         if (missing.size === 0) resolve(exchange.end - since);
       };
-      for (const load of this.loads) load.onExchange(look);
+      for (const load of this.loads) load.onExchange(note);
       setTimeout(resolve, HOPELESS_AFTER_MS, Infinity).unref();
     });
     this.slowestRecoveryMs = Math.max(this.slowestRecoveryMs, tookMs);
@@ -189,11 +189,11 @@ export class Stage {
 }
 
 export function atMost(what: string, measured: number, bound: number, unit = ''): Figure {
-  return { what, measured: shown(measured, unit), bound: `≤ ${shown(bound, unit)}`, holds: measured <= bound };
+  return { what, measured: shown(measured, unit), bound: `≤ ${shown(bound, unit)}`, isKept: measured <= bound };
 }
 
 export function atLeast(what: string, measured: number, bound: number, unit = ''): Figure {
-  return { what, measured: shown(measured, unit), bound: `≥ ${shown(bound, unit)}`, holds: measured >= bound };
+  return { what, measured: shown(measured, unit), bound: `≥ ${shown(bound, unit)}`, isKept: measured >= bound };
 }
 
 function shown(value: number, unit: string): string {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { LIMITS } from '../../src/lib/http/limits.ts';
+import { LIMITS } from '../../src/lib/http/index.ts';
 import { FIVE } from '../../test/http/raw-requests.ts';
 import { type Answer, ask } from '../../test/support/http-client.ts';
 import { startService } from '../../test/support/service.ts';

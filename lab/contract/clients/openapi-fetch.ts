@@ -1,5 +1,5 @@
 import createClient from 'openapi-fetch';
-import type { paths } from '../../../test/contract/generated/typescript/openapi-typescript.js';
+import type { paths } from '../generated/typescript/openapi-typescript.ts';
 
 const { INVENTORY_URL: baseUrl = '', INVENTORY_KEY: key = '' } = process.env;
 const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${key}` } });

@@ -112,7 +112,7 @@ func judge(history history, limit time.Duration, page string) bool {
 			open++
 			// Such an update begins with the first request that may show it: before that, no response depends on it. Otherwise
 			// Porcupine would try each subset of the updates that did not take place, which takes minutes. A later beginning only
-			// makes the judge stricter. With a key the beginning stays: a repetition tells that the update took place, even after
+			// makes the judge stricter. With a key the beginning stays: a repetition shows that the update took place, even after
 			// another one has replaced it.
 			if line.Key == "" {
 				from, isShown := shown[item{PetId: line.PetId, Quantity: line.Quantity}]
