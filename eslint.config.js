@@ -2,42 +2,48 @@ import { existsSync } from 'node:fs';
 import { defineConfig, globalIgnores } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
-/** What each folder of src/ may import from the others; there is no way back. The programs beside them may import all. */
-const IMPORTS = {
-  errors: [],
-  address: ['errors'],
-  database: ['address', 'errors'],
-  http: ['database', 'errors'],
-  server: ['http', 'errors'],
-  auth: ['http', 'database', 'errors'],
-  openapi: ['auth', 'http', 'errors'],
-  inventory: ['openapi', 'auth', 'http', 'database', 'errors'],
-  history: ['inventory', 'database', 'errors'],
-  migrations: ['history', 'database', 'errors'],
-  operations: ['migrations', 'inventory', 'auth', 'http', 'database', 'errors'],
-  commands: ['migrations', 'history', 'inventory', 'auth', 'http', 'database', 'errors'],
-};
-const FOLDERS = Object.keys(IMPORTS);
-/** The folders that src/settings.ts reads from. All others read it. */
-const READ_BY_SETTINGS = ['address', 'errors'];
+/** Features import only from those behind them; there is no way back. Both libraries stand behind all of them. */
+const ORDER = ['commands', 'operations', 'migrations', 'history', 'inventory', 'keys', 'errors'];
+/** Commands import nothing of operations, and the other way round. */
+const FORBIDDEN = (folder) => [
+  ...ORDER.slice(0, ORDER.indexOf(folder)),
+  ...(folder === 'commands' ? ['operations'] : []),
+];
+const LIBRARIES = ['http', 'postgres'];
 
 const noImportFrom = (folders, message) => ({
   group: folders.flatMap((folder) => [`./${folder}/**`, `../${folder}/**`, `../../${folder}/**`]),
   message,
 });
+const DOORS = {
+  group: LIBRARIES.flatMap((library) => [`**/lib/${library}/**`, `!**/lib/${library}/index.ts`]),
+  message: 'A library is imported by its index.ts only.',
+};
+const FAST = { group: ['**/fast/**'], message: 'Only inventory.module.ts imports the fast service.' };
 const restrict = (...patterns) => ({ 'no-restricted-imports': ['error', { patterns }] });
+
+/** Syntax that Node.js cannot strip: `npm start` runs these files without a build. */
+const STRIPPED = [
+  'src/lib/postgres/**/*.ts',
+  'src/migrations/**/*.ts',
+  'src/history/history-lock.ts',
+  'src/{health-check,postgres,safe-text,setting-values,settings}.ts',
+  'dev/**/*.ts',
+];
+const STRIPPABLE = [
+  'TSParameterProperty',
+  'Decorator',
+  'TSEnumDeclaration',
+  'TSModuleDeclaration[kind="namespace"]',
+].map((selector) => ({
+  selector,
+  message: 'npm start runs this file without a build, and Node.js cannot strip this.',
+}));
 
 export default defineConfig(
   globalIgnores([
-    ...[
-      '**/dist/',
-      'src/generated/',
-      '.data/',
-      '**/node_modules/',
-      'test/contract/clients/',
-      'test/contract/generated/',
-    ],
-    ...(existsSync('bench/node_modules') ? [] : ['bench/']), // it brings its own packages, installed when it is first run
+    ...['**/dist/', 'src/generated/', '.data/', '**/node_modules/', 'lab/contract/clients/', 'lab/contract/generated/'],
+    ...(existsSync('lab/bench/node_modules') ? [] : ['lab/bench/']), // it brings its own packages, installed when it is first run
   ]),
   {
     files: ['**/*.ts'],
@@ -52,32 +58,27 @@ export default defineConfig(
       '@typescript-eslint/switch-exhaustiveness-check': 'error',
     },
   },
-  ...FOLDERS.map((folder) => ({
+  ...ORDER.map((folder) => ({
     files: [`src/${folder}/**/*.ts`],
     ignores: ['src/inventory/inventory.module.ts', '**/*.spec.ts'],
     rules: restrict(
       noImportFrom(
-        FOLDERS.filter((other) => other !== folder && !IMPORTS[folder].includes(other)),
-        `src/${folder} may import from ${IMPORTS[folder].join(', ') || 'no other folder'} only.`,
+        FORBIDDEN(folder),
+        `src/${folder} may import only from the folders behind it, in this order: ${ORDER.join(', ')}, lib.`,
       ),
-      ...(READ_BY_SETTINGS.includes(folder)
-        ? [{ group: ['../settings.*'], message: `The settings import from src/${folder}.` }]
-        : []),
-      { group: ['**/fast/**'], message: 'Only inventory.module.ts imports the fast service.' },
+      DOORS,
+      FAST,
     ),
   })),
+  ...LIBRARIES.map((library) => ({
+    files: [`src/lib/${library}/**/*.ts`],
+    ignores: ['**/*.spec.ts'],
+    rules: restrict({ group: ['../**'], message: `src/lib/${library} imports nothing of this project.` }),
+  })),
+  { files: ['src/*.ts', 'dev/**/*.ts', 'lab/**/*.ts'], ignores: ['**/*.spec.ts'], rules: restrict(DOORS, FAST) },
   {
-    files: ['src/settings.ts'],
-    rules: restrict(
-      noImportFrom(
-        FOLDERS.filter((folder) => !READ_BY_SETTINGS.includes(folder)),
-        `The settings may import from ${READ_BY_SETTINGS.join(', ')} only.`,
-      ),
-    ),
+    files: ['test/**/*.ts', 'src/**/*.spec.ts', 'dev/**/*.spec.ts'],
+    rules: restrict({ group: ['**/lab/**'], message: 'Tests import nothing of lab/.' }),
   },
-  {
-    files: ['src/*.ts'],
-    ignores: ['src/app.ts', 'src/serve.ts', 'src/settings.ts', '**/*.spec.ts'],
-    rules: restrict(noImportFrom(['server'], 'Only app.ts and serve.ts import from src/server.')),
-  },
+  { files: STRIPPED, ignores: ['**/*.spec.ts'], rules: { 'no-restricted-syntax': ['error', ...STRIPPABLE] } },
 );

@@ -1,4 +1,5 @@
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
+import { PATIENCE_MS } from './test/support/patience.ts';
 
 delete process.env['NODE_USE_ENV_PROXY']; // a proxy does not reach the services of the tests
 
@@ -7,9 +8,10 @@ const resultsFile = process.env['TEST_RESULTS'];
 const shared = {
   setupFiles: 'test/support/file-end.ts', // ends what hooks have started
   maxWorkers: 5, // on two cores, for most tests wait most of the time; each worker loads NestJS and Prisma first
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
-  expect: { poll: { timeout: 15_000 } }, // a busy machine needs more than the default, a second
+  // A test may wait for several things: what it waits for ends first, and says what did not come.
+  testTimeout: 3 * PATIENCE_MS,
+  hookTimeout: 3 * PATIENCE_MS,
+  expect: { poll: { timeout: PATIENCE_MS } },
 } as const;
 
 /**
@@ -20,7 +22,7 @@ const all: TestProjectInlineConfiguration = {
   test: {
     ...shared,
     name: 'all',
-    include: ['{src,dev,faults,bench,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'],
+    include: ['{src,dev,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'],
     pool: 'forks',
     isolate: false,
   },
@@ -31,25 +33,26 @@ const COMPILING_MS = 300_000;
 
 /** Projects that take longer, or need more than a clone has: `npm test -- --project <name>`. CONTRIBUTING.md says what. */
 const onDemand: TestProjectInlineConfiguration[] = [
-  { test: { ...shared, name: 'browser', include: ['test/browser/*.trial.ts'] } },
+  { test: { ...shared, name: 'browser', include: ['lab/browser/*.trial.ts'] } },
   {
     test: {
       ...shared,
       name: 'contract',
-      include: ['test/contract/*.contract.ts'],
+      include: ['lab/contract/*.contract.ts'],
       globalSetup: 'lab/contract/install.ts',
       testTimeout: COMPILING_MS,
     },
   },
+  { test: { ...shared, name: 'lab', include: ['lab/**/*.spec.ts'] } },
   { test: { ...shared, name: 'judge', include: ['lab/faults/judge.trial.ts'], testTimeout: COMPILING_MS } },
-  { test: { ...shared, name: 'proxies', include: ['test/proxies/*.trial.ts'] } },
+  { test: { ...shared, name: 'proxies', include: ['lab/proxies/*.trial.ts'] } },
   { test: { ...shared, ...onDocker('containers', 'compose') } }, // CI runs it beside other projects
   { test: { ...shared, ...onDocker('recipes', 'recipes'), fileParallelism: false } },
   { test: { ...shared, ...onDocker('failover', 'failover'), fileParallelism: false } },
 ];
 
 function onDocker(name: string, file: string) {
-  return { name, include: [`test/containers/${file}.trial.ts`], testTimeout: 400_000, hookTimeout: 600_000 };
+  return { name, include: [`lab/containers/${file}.trial.ts`], testTimeout: 400_000, hookTimeout: 600_000 };
 }
 
 const isOnDemand = process.argv.some((argument) => argument.startsWith('--project'));
@@ -61,5 +64,7 @@ export default defineConfig({
     // A green run prints one page. A failed test prints its whole output.
     reporters: resultsFile ? ['dot', ['json', { outputFile: resultsFile }]] : ['dot'],
     silent: isOnDemand ? false : 'passed-only',
+    // A test that fails leaves requests, whose connections then end. Each would print a page, after the one with the cause.
+    onUnhandledError: ({ name }) => name !== 'ConnectionLost' && name !== 'NotConnected',
   },
 });

@@ -8,7 +8,8 @@ export const SEMI_SPACE = '--max-semi-space-size=64';
 export const projectFolder = join(import.meta.dirname, '..');
 
 /**
- * What `npm run build` does, in a tenth of a second when nothing has changed. It tells on stderr, for stdout may be data.
+ * What `npm run build` does, in a tenth of a second when nothing has changed. It prints to stderr, because stdout may
+ * be data.
  *
  * @throws when it fails
  */

@@ -5,8 +5,8 @@ import { constants } from 'node:os';
 export type Child = Awaited<ReturnType<typeof startChild>>;
 
 /**
- * Starts a program that a Ctrl-C in the terminal does not reach, and that does not outlive this process, not even a `kill -9`:
- * a shell waits at the end of a pipe that the kernel then closes.
+ * Starts a program that a Ctrl-C in the terminal does not reach, and that does not outlive this process, not even a
+ * `kill -9`: a shell waits at the end of a pipe that the kernel then closes.
  *
  * @param lastSignal what the program and its children are sent when this process is gone
  * @param throwawayFolder a folder to remove a second after that

@@ -101,8 +101,8 @@ describe('the embedded PostgreSQL', () => {
     const former = readFileSync(data('PG_VERSION'));
     writeFileSync(data('PG_VERSION'), '14\n');
     onTestFinished(() => writeFileSync(data('PG_VERSION'), former));
-    const told = 'The data directory was initialized by PostgreSQL version 14';
-    await expect(start()).rejects.toThrow(new RegExp(`^PostgreSQL did not start in ${folder}:\n[^]*${told}`));
+    const message = 'The data directory was initialized by PostgreSQL version 14';
+    await expect(start()).rejects.toThrow(new RegExp(`^PostgreSQL did not start in ${folder}:\n[^]*${message}`));
   });
 
   it('knows a lock file that a killed server left, whose number another program has now', async () => {

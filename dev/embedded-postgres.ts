@@ -24,7 +24,10 @@ const stopTimeoutMs = 10_000;
 /** How long a server that is on its way out may keep the folder; its owner may have been killed a moment ago. */
 const handoverTimeoutMs = 3_000;
 
-/** The data folder, from inside. On Linux by a name that works even where the server's account may not walk the whole path. */
+/**
+ * The data folder, from inside. On Linux by a name that works even where the server's account may not walk the whole
+ * path.
+ */
 const here = process.platform === 'linux' ? '/proc/self/cwd' : '.';
 
 /** Programs see nothing of the environment that could change the database from one machine to the next. */
@@ -129,10 +132,10 @@ function createCluster(binaries: string, folder: string): void {
   if (version.error) throw spawnFailure(version.error);
   const locale = / 1[56]\./.test(version.stdout) ? [] : builtin;
   const access = ['-U', 'postgres', '-A', 'scram-sha-256', `--pwfile=${here}/../password`];
-  const told = initdb('-D', here, '--no-sync', '-E', 'UTF8', '--locale=C', ...locale, ...access);
-  if (told.status === 0) return;
+  const result = initdb('-D', here, '--no-sync', '-E', 'UTF8', '--locale=C', ...locale, ...access);
+  if (result.status === 0) return;
 
-  throw new Error(`initdb failed:\n${shown(told.stderr, folder)}`);
+  throw new Error(`initdb failed:\n${shown(result.stderr, folder)}`);
 }
 
 /** What PostgreSQL says, without times, with folders by the names that the user knows. */
@@ -198,7 +201,8 @@ function readNote(folder: string): { pid: number; port: number; isReady: boolean
   try {
     lines = readFileSync(file, 'utf8').split('\n');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error; // a new server removes the note of a killed one
+    // A new server removes the note of a killed one.
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
   const [pid, , , port, , , , state = ''] = lines;
   return { pid: Number(pid), port: Number(port), isReady: /^(ready|standby)/.test(state) };

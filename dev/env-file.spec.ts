@@ -32,9 +32,9 @@ describe('.env', () => {
     ...['SECRET', 'SECRET: x', 'A =SECRET', 'A= SECRET', 'A=SECRET x', 'A=SECRET#x', 'A="SECRET', 'A="SECRET" x'],
     ...['A="a\\"SECRET"', 'A=${SECRET}', 'A=SECRET\rB=1', '\ufeffA=SECRET', Buffer.from('A=S\xc9CRET', 'latin1')],
   ])('is refused for the line %j, by its number', (line) => {
-    const told = /^\.env, line 3: write NAME=value, in UTF-8 without a byte order mark, with blanks [^\n]+$/;
+    const message = /^\.env, line 3: write NAME=value, in UTF-8 without a byte order mark, with blanks [^\n]+$/;
     const file = Buffer.concat(['# x\n', 'PORT=1\n', line].map((part) => Buffer.from(part as string)));
-    expect(() => read(file)).toThrow(told);
+    expect(() => read(file)).toThrow(message);
     expect(() => read(file)).not.toThrow('SECRET');
   });
 

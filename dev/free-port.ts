@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Systems give higher ports to connections by themselves: such a port could be taken before a program listens on it. */
+/**
+ * Systems give higher ports to connections by themselves: such a port could be taken before a program listens on it.
+ */
 const FIRST_PORT = 10_000;
 const PORTS = 22_000;
 

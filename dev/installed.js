@@ -1,5 +1,5 @@
-// npm scripts load this first (`node --import`): it says in one line what the installation lacks. It is JavaScript, because an
-// older Node.js would end a TypeScript file with a stack trace.
+// npm scripts load this first (`node --import`): it says in one line what the installation lacks. It is JavaScript,
+// because an older Node.js would end a TypeScript file with a stack trace.
 import { existsSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,5 +1,6 @@
-// Runs on whatever Node.js installs the project. npm before version 11 removes the command `node` of the package for this
-// machine together with those for the others, which share its name; npm scripts would then run on the machine's own.
+// Runs on whatever Node.js installs the project. npm before version 11 removes the command `node` of the package for
+// this machine together with those for the others, which share its name; npm scripts would then run on the machine's
+// own.
 import { existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { isInstalled, isWindows, ownProgram, starts } from './own-node.js';
 

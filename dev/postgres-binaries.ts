@@ -20,8 +20,8 @@ const EARLIER = new Map([
 ]);
 
 /**
- * The folder with PostgreSQL's `bin`: the one of POSTGRES_HOME, such as /usr/lib/postgresql/15; else in `node_modules`, or for
- * root a copy outside of it, because the server's account cannot enter a project in root's home.
+ * The folder with PostgreSQL's `bin`: the one of POSTGRES_HOME, such as /usr/lib/postgresql/15; else in `node_modules`,
+ * or for root a copy outside of it, because the server's account cannot enter a project in root's home.
  *
  * @param wanted such as 15; by default POSTGRES_HOME, else the version of POSTGRES_VERSION, else the project's own
  * @throws when there is none for this machine, or what was downloaded is not what is expected

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { projectFolder } from './build.ts';
 
 /*
- * Prisma's CLI without a download: migrations are plain SQL here, so it needs no engine, but would get one unless told of a
- * file, whichever. With such a file, commands that do need it would do nothing, some with exit code 0. `generate` does nothing
- * when the client is newer than what it is made from.
+ * Prisma's CLI without a download. Migrations are plain SQL here, so it needs no engine, but it downloads one unless
+ * the variable names a file; any file will do. With such a file, commands that do need an engine would do nothing, some
+ * with exit code 0. `generate` does nothing when the client is newer than what it is made from.
  */
 const { PRISMA_SCHEMA_ENGINE_BINARY: engine = '' } = process.env;
 const [command = ''] = process.argv.slice(2);
@@ -23,7 +23,8 @@ const isInstalledForProduction = process.env['npm_lifecycle_event'] === 'postins
 if (isPlainGenerate) {
   const generatedAt = changedAt('src/generated/prisma/client.ts');
   if (isInstalledForProduction || madeFrom.every((path) => changedAt(path) < generatedAt)) process.exit();
-  rmSync(join(projectFolder, 'src/generated'), { recursive: true, force: true }); // Prisma refuses to write over half a client
+  // Prisma refuses to write over half a client.
+  rmSync(join(projectFolder, 'src/generated'), { recursive: true, force: true });
 }
 const { status, stderr } = spawnSync(process.execPath, [prisma, ...process.argv.slice(2)], {
   stdio: isPlainGenerate ? ['ignore', 'ignore', 'pipe'] : 'inherit',

@@ -2,7 +2,8 @@ import { hash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connectionConfig, openConnection } from '../src/lib/postgres/connection-config.ts';
+import { connectionConfig, openConnection } from '../src/lib/postgres/index.ts';
+import { applicationName } from '../src/postgres.ts';
 import { projectFolder } from './build.ts';
 import { isAlive, runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
 
@@ -61,9 +62,9 @@ export function noteAddress(address: string): void {
   writeFileSync(addressFile, `${process.pid} ${address}`);
 }
 
-/** It listens to this machine alone, and speaks no TLS, whatever PGSSLMODE and its like say. */
+/** It listens to this machine alone, and speaks no TLS, whatever the environment says of other databases. */
 function urlWithoutTls(url: string, database = 'inventory'): string {
-  return `${url.replace(/postgres$/, database)}?sslmode=disable&channel_binding=disable&sslnegotiation=postgres`;
+  return `${url.replace(/postgres$/, database)}?sslmode=disable`;
 }
 
 /** As BOOTSTRAP_API_KEY has it. */
@@ -88,7 +89,7 @@ export async function firstPet(url: string): Promise<string | undefined> {
 
 async function query<Row extends object>(url: string, statement: string): Promise<Row[]> {
   const bounds = { connectionTimeoutMillis: 5_000, query_timeout: 10_000 };
-  const client = await openConnection(connectionConfig(url, 'start', bounds));
+  const client = await openConnection(connectionConfig(url, applicationName('start'), bounds));
   try {
     return (await client.query<Row>(statement)).rows;
   } finally {

@@ -3,8 +3,9 @@ import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
 import type { Application } from 'express';
 import { AuthModule } from './keys/auth.module.ts';
 import { DatabaseModule } from './prisma.service.ts';
-import { ErrorFilter } from './error.filter.ts';
-import { exactIntegers } from './lib/http/exact-integers.ts';
+import { ErrorFilter } from './errors/error.filter.ts';
+import { exactIntegers, REQUEST_ID_RULE } from './lib/http/index.ts';
+import { isSafeName } from './safe-text.ts';
 import { InventoryModule } from './inventory/inventory.module.ts';
 import { OperationsModule } from './operations/operations.module.ts';
 import { Settings } from './settings.ts';
@@ -22,8 +23,10 @@ export class AppModule implements OnModuleInit {
     return { module: AppModule, providers: [{ provide: Settings, useValue: settings }] };
   }
 
-  /** For Nest's own adapter: its JSON, too, has all digits of a petId. */
+  /** Express knows them also on Nest's own adapter. */
   onModuleInit(): void {
-    this.host.httpAdapter.getInstance<Application>().set('json replacer', exactIntegers);
+    const app = this.host.httpAdapter.getInstance<Application>();
+    app.set('json replacer', exactIntegers); // JSON has all digits of a petId
+    app.set(REQUEST_ID_RULE, isSafeName);
   }
 }

@@ -5,10 +5,8 @@ import { serveDocs } from './operations/docs.ts';
 import { Log } from './operations/log.ts';
 import { Readiness } from './operations/readiness.ts';
 import { RequestLog } from './operations/request-log.ts';
-import { InventoryExpressAdapter } from './lib/http/express.adapter.ts';
-import { LIMITS, type Limits } from './lib/http/limits.ts';
-import { REFUSED, type Refused } from './lib/http/parser-errors.ts';
-import type { Settings } from './settings.ts';
+import { LIMITS, type Limits, REFUSED, type Refused, StrictExpressAdapter } from './lib/http/index.ts';
+import { LONGEST_DEADLINE_MS, type Settings } from './settings.ts';
 
 /** Pages of an allowed origin may send and read these; our own route answers `OPTIONS`. */
 const CORS = {
@@ -30,8 +28,8 @@ const CORS = {
 /** Nest keeps its lines until our log is there. When the start fails, `serve` prints the only line. */
 const NEST_OPTIONS = { bodyParser: false, bufferLogs: true, autoFlushLogs: false, abortOnError: false };
 
-export async function createApp(settings: Settings, limits: Limits = LIMITS): Promise<NestExpressApplication> {
-  const adapter = new InventoryExpressAdapter(limits);
+export async function createApp(settings: Settings, limits: Partial<Limits> = {}): Promise<NestExpressApplication> {
+  const adapter = new StrictExpressAdapter({ ...LIMITS, requestMs: LONGEST_DEADLINE_MS + 1_000, ...limits });
   const app = await NestFactory.create<NestExpressApplication>(AppModule.with(settings), adapter, NEST_OPTIONS);
   app.useLogger(app.get(Log));
   app.flushLogs();

@@ -10,8 +10,8 @@ process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
 });
 process.stderr.on('error', () => undefined); // nobody has to read it
 
-// A command says at its exit what has become of its work. A signal ends process 1 of a container only if the process listens
-// for it. The exit code is as shells count.
+// A command says at its exit what has become of its work. A signal ends process 1 of a container only if the process
+// listens for it. The exit code is as shells count.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) {
   process.on(signal, () => process.exit(128 + constants.signals[signal]));
 }

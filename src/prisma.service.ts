@@ -2,9 +2,8 @@ import { Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/
 import { PrismaPg } from '@prisma/adapter-pg';
 import { Settings } from './settings.ts';
 import { PrismaClient } from './generated/prisma/client.ts';
-import { schemaForPrisma } from './lib/postgres/connection-config.ts';
-import { ConnectionPool } from './lib/postgres/connection-pool.ts';
-import { statementName } from './lib/postgres/statement-connection.ts';
+import { ConnectionPool, schemaForPrisma } from './lib/postgres/index.ts';
+import { sessionOf, statementName } from './postgres.ts';
 
 @Injectable()
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {
@@ -13,7 +12,7 @@ export class PrismaService extends PrismaClient implements OnApplicationShutdown
   isPrepared = false;
 
   constructor(settings: Settings) {
-    const pool = new ConnectionPool(settings, 'pool', settings.DATABASE_POOL_SIZE);
+    const pool = new ConnectionPool(sessionOf(settings, 'pool'), settings.DATABASE_POOL_SIZE);
     const options = { disposeExternalPool: true, statementNameGenerator: statementName };
     super({ adapter: new PrismaPg(pool, { ...options, schema: schemaForPrisma(settings.DATABASE_URL) }) });
     this.pool = pool;

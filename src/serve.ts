@@ -4,8 +4,8 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from './app.ts';
 import { Log } from './operations/log.ts';
 import { Metrics } from './operations/metrics.ts';
-import type { InventoryExpressAdapter } from './lib/http/express.adapter.ts';
-import { Settings, readSettings } from './settings.ts';
+import type { StrictExpressAdapter } from './lib/http/index.ts';
+import { Settings, drainTimes, readSettings } from './settings.ts';
 
 export type Stop = (reason: string, exitCode: number) => void;
 
@@ -37,12 +37,12 @@ export async function serve(): Promise<Stop> {
 /** Answers the requests under way. A second call changes only the exit code, and only for a crash. */
 async function drain(app: NestExpressApplication, reason: string, exitCode: number): Promise<void> {
   if (exitCode > 0) process.exitCode = exitCode;
-  const { drain: server } = app.getHttpAdapter() as InventoryExpressAdapter;
+  const { drain: server } = app.getHttpAdapter() as StrictExpressAdapter;
   if (server.isDraining) return;
   const log = app.get(Log);
   log.info({ reason }, 'draining');
   const isAnswering = () => app.get(Metrics).activeRequests > 0;
-  const emptied = await server.empty(app.getHttpServer(), app.get<Settings>(Settings), isAnswering);
+  const emptied = await server.empty(app.getHttpServer(), drainTimes(app.get(Settings)), isAnswering);
   const closed = app.close().catch((error: unknown) => log.error({ err: error }, 'closing'));
   await Promise.race([closed, pause(2_000)]);
   log.info(emptied ? 'stopped' : 'stopped with requests unanswered');

@@ -1,9 +1,5 @@
-// `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { isIP } from 'node:net';
-import { postgresUrl } from './lib/postgres/database-url.ts';
-import { PASSWORD_FILE, passwordReader } from './lib/postgres/password-file.ts';
-import { Failure } from './operations/error-text.ts';
-import { beyond, kindOfText, mustBe } from './lib/http/value-kinds.ts';
+import { Failure, PASSWORD_FILE, postgresUrl } from './lib/postgres/index.ts';
+import { bearerToken, integer, listenAddress, oneOf, originList, passwordFile } from './setting-values.ts';
 
 /** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';
@@ -12,59 +8,6 @@ export const API_PREFIX = 'v1';
 export const LONGEST_DEADLINE_MS = 9_000;
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
-
-function refuse(form: string, text: string, verb?: string): never {
-  throw new Error(mustBe(form, kindOfText(text), verb));
-}
-
-function integer(min: number, max: number) {
-  const form = `an integer from ${min} to ${max}`;
-  return (text: string): number => {
-    if (!/^\d+$/.test(text)) refuse(form, text);
-    const value = Number(text);
-    if (value < min || value > max) throw new Error(mustBe(form, beyond(value, value > max)));
-    return value;
-  };
-}
-
-function oneOf<const T extends string>(...choices: readonly T[]) {
-  return (text: string): T => {
-    const choice = choices.find((each) => each === text);
-    return choice ?? refuse(`one of ${choices.join(', ')}`, text);
-  };
-}
-
-/** Others would be looked up as names in vain. Node.js listens on all addresses for an empty one. */
-function listenAddress(text: string): string {
-  if (isIP(text) === 0 && !/^[\p{L}\p{N}._-]*$/u.test(text)) refuse('an IP address or a host name', text);
-  return text;
-}
-
-function passwordFile(file: string): string | undefined {
-  if (file === '') return undefined;
-  passwordReader(file); // throws when there is none
-  return file;
-}
-
-function bearerToken(text: string): string | undefined {
-  if (text === '') return undefined;
-  if (!/^[A-Za-z0-9._~+/-]{32,256}=*$/.test(text) || text.length > 256) {
-    refuse('32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750)', text);
-  }
-  return text;
-}
-
-/** An origin as a browser sends it. */
-function isOrigin(text: string): boolean {
-  return /^https?:\/\/[\w.:[\]-]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
-}
-
-function originList(text: string): string[] {
-  const origins = text.split(',').filter((part) => part !== '');
-  const wrong = origins.find((origin) => !isOrigin(origin));
-  const form = 'origins as a browser sends them, such as https://shop.example, separated by commas';
-  return wrong === undefined ? origins : refuse(form, wrong, 'has');
-}
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -108,7 +51,15 @@ export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETT
 /** The token by which NestJS injects {@link Settings}. */
 export const Settings = class Settings {};
 
-/** The service reads `process.env` nowhere else. @throws Failure with a line for each missing or malformed setting, without its value */
+/** What the server's drain needs to know. */
+export function drainTimes({ DRAIN_DELAY_MS, DRAIN_TIMEOUT_MS }: Settings) {
+  return { delayMs: DRAIN_DELAY_MS, timeoutMs: DRAIN_TIMEOUT_MS };
+}
+
+/**
+ * The service reads `process.env` nowhere else.
+ * @throws Failure with a line for each missing or malformed setting, without its value
+ */
 export function readSettings(source: Environment = process.env): Settings {
   const faults: string[] = [];
   const values: Record<string, unknown> = {};

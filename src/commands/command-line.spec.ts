@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { makeKey } from '../keys/api-key-format.ts';
-import { Failure } from '../operations/error-text.ts';
+import { Failure } from '../lib/postgres/index.ts';
 import { commandLine } from './command-line.ts';
 
 /** The parser of the command in this process, and what it prints. */
@@ -56,8 +56,8 @@ it.each([
   ['keys create --name=x --expires=soon', 'It must be a duration such as'],
   ['keys create --name=x --expires=2001-01-01', 'It must lie in the future.'],
   ['keys create --name=x --expire=1d', 'Did you mean --expires?'],
-])('%s prints: %s', async (line, told) => {
-  await expect(parser().parse(`inventory ${line}`)).rejects.toThrow(told);
+])('%s prints: %s', async (line, message) => {
+  await expect(parser().parse(`inventory ${line}`)).rejects.toThrow(message);
 });
 
 it.each(['keys create', 'history show'])('the example in the help of %s is right use', async (command) => {

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
-import { failureOf } from '../lib/postgres/database-failure.ts';
+import { failureOf } from '../postgres.ts';
 import { hasUnconfirmedCommit } from './connection.ts';
 import { addExport } from './export.ts';
 import { addHistory } from './history.ts';

@@ -3,17 +3,20 @@ import {
   ALL_ROWS,
   connectionConfig,
   cut,
+  Failure,
+  keepFacts,
   openConnection,
   schemaForPrisma,
   UNCONFIRMED_COMMIT,
-} from '../lib/postgres/connection-config.ts';
+} from '../lib/postgres/index.ts';
+import { NOT_NEWEST, applicationName, failureOf } from '../postgres.ts';
 import { pendingMigrations } from '../migrations/migrations.ts';
-import { failureOf, keepFacts, NOT_NEWEST } from '../lib/postgres/database-failure.ts';
-import { Failure } from '../operations/error-text.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { readSettings } from '../settings.ts';
 
-/** The long statements of import, export and history set their own. A client may be slow, so no transaction has a bound. */
+/**
+ * The long statements of import, export and history set their own. A client may be slow, so no transaction has a bound.
+ */
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
 
 /** Whether a commit of this command did not wait for the synchronous standby. */
@@ -26,7 +29,7 @@ const listen = (client: pg.ClientBase) =>
 
 export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const { DATABASE_URL: url } = readSettings();
-  const client = await openConnection(connectionConfig(url, command, bounds, listen, ALL_ROWS));
+  const client = await openConnection(connectionConfig(url, applicationName(command), bounds, listen, ALL_ROWS));
   try {
     return await work(client);
   } finally {
@@ -36,9 +39,9 @@ export async function withConnection<T>(command: string, work: (client: pg.Clien
   }
 }
 
-/** Runs work. When a signal ends the process meanwhile, `tell` says what has become of the work. */
-export async function whileInterruptible<T>(tell: () => void, work: () => Promise<T>): Promise<T> {
-  const listener = (code: number) => code >= 128 && tell(); // as cli.ts ends by a signal
+/** Runs work. When a signal ends the process meanwhile, `onSignal` says what has become of the work. */
+export async function whileInterruptible<T>(onSignal: () => void, work: () => Promise<T>): Promise<T> {
+  const listener = (code: number) => code >= 128 && onSignal(); // as cli.ts ends by a signal
   process.once('exit', listener);
   return work().finally(() => process.off('exit', listener));
 }
@@ -46,7 +49,7 @@ export async function whileInterruptible<T>(tell: () => void, work: () => Promis
 /**
  * Runs what commits.
  *
- * @param unsure what to tell if the database's answer is lost: the commit may have taken place
+ * @param unsure what to print if the database's answer is lost: the commit may have taken place
  */
 export async function whileCommitting<T>(unsure: string, commit: () => Promise<T>): Promise<T> {
   try {
@@ -72,9 +75,11 @@ export async function withPrisma<T>(command: string, work: (prisma: PrismaClient
   const { PrismaClient } = await import('../generated/prisma/client.ts');
   const { PrismaPg } = await import('@prisma/adapter-pg');
   const { DATABASE_URL: url } = readSettings();
-  const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis; // for when PostgreSQL does not answer
+  // For when PostgreSQL does not answer.
+  const query_timeout = bounds.statement_timeout + bounds.connectionTimeoutMillis;
   const prepare = (client: pg.ClientBase) => keepFacts(listen(client) as pg.Client);
-  const config = connectionConfig(url, command, { ...bounds, query_timeout, max: 1 }, prepare, ALL_ROWS);
+  const limits = { ...bounds, query_timeout, max: 1 };
+  const config = connectionConfig(url, applicationName(command), limits, prepare, ALL_ROWS);
   const prisma = new PrismaClient({ adapter: new PrismaPg(config, { schema: schemaForPrisma(url) }) });
   try {
     return await work(prisma);

@@ -1,6 +1,8 @@
 import { ITEM, itemTagOf } from '../inventory/stock/stock-item.ts';
 
-/** The last line of CSV and NDJSON tells that nothing is missing, or that something is. No line of a pet is like these. */
+/**
+ * The last line of CSV and NDJSON says that nothing is missing, or that something is. No line of a pet is like these.
+ */
 export const END_MARK = '# end';
 export const FAILED_MARK = '# failed';
 

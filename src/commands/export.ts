@@ -2,10 +2,10 @@ import { type Command, Option } from 'commander';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import { failureOf } from '../lib/postgres/database-failure.ts';
-import { Failure } from '../operations/error-text.ts';
-import { settled } from '../history/open-writers.ts';
-import { type MomentOption, CHANGED_AT, settledMoment, stockAt } from '../history/stock-moment.ts';
+import { Failure } from '../lib/postgres/index.ts';
+import { failureOf } from '../postgres.ts';
+import { waitForOpenWriters } from '../history/open-writers.ts';
+import { type MomentOption, CHANGED_AT, waitForMoment, stockAt } from '../history/stock-moment.ts';
 import { ITEM_COLUMNS, itemJson } from '../inventory/stock/stock-item.ts';
 import { whileInterruptible, withConnection } from './connection.ts';
 import { END_MARK, EXPORTED, exportedOf, FAILED_MARK } from './export-marks.ts';
@@ -63,34 +63,36 @@ export function addExport(program: Command): void {
 
 /** Marks the output if the export fails or a signal ends it: nobody must take a part of the stock for the whole. */
 async function exportStock(options: ExportOptions): Promise<void> {
-  const tellFailed = () => process.stdout.write(`\n${FAILED_MARK}\n`);
-  const tellInterrupted = () => {
-    tellFailed();
+  const writeFailedMark = () => process.stdout.write(`\n${FAILED_MARK}\n`);
+  const onSignal = () => {
+    writeFailedMark();
     console.error('interrupted: the export is not complete');
   };
   try {
-    await whileInterruptible(tellInterrupted, () => withConnection('export', (client) => writeStock(client, options)));
+    await whileInterruptible(onSignal, () => withConnection('export', (client) => writeStock(client, options)));
   } catch (error) {
-    tellFailed();
+    writeFailedMark();
     throw error;
   }
 }
 
-/** Lock first: COPY takes its snapshot before its own lock, and a TRUNCATE in between would make the stock look empty. */
+/**
+ * Lock first: COPY takes its snapshot before its own lock, and a TRUNCATE in between would make the stock look empty.
+ */
 async function writeStock(client: Client, options: ExportOptions): Promise<void> {
   const { format, endMark, at } = options;
   const mark = endMark && format !== 'json' ? await endMarkOf(client) : undefined;
-  const moment = at !== undefined && (await settledMoment(client, at));
+  const moment = at !== undefined && (await waitForMoment(client, at));
   await client.query(`
     BEGIN ISOLATION LEVEL ${moment ? 'REPEATABLE READ' : 'READ COMMITTED'} READ ONLY;
     SET LOCAL statement_timeout = 0; -- a reader may be slow
     LOCK TABLE inventory_item${moment ? ', stock_change, stock_change_pruned' : ''} IN ACCESS SHARE MODE`);
-  const { stock, told } = moment ? await stockAt(client, moment) : { stock: 'inventory_item' };
+  const { stock, message } = moment ? await stockAt(client, moment) : { stock: 'inventory_item' };
   if (format === 'json') process.stdout.write('[\n');
   await pipeline(client.query(copyTo(copyOf(options, stock))), process.stdout, { end: false });
   if (format === 'json') process.stdout.write(']\n');
   else if (mark) process.stdout.write(`${mark}\n`);
-  if (told) console.error(told);
+  if (message) console.error(message);
 }
 
 /** The end mark, with the newest change up to which an export that begins now has all changes, if that can be known. */
@@ -102,7 +104,7 @@ async function endMarkOf(client: Client): Promise<string> {
     return (await client.query<object>(sql)).rows;
   };
   try {
-    const { newest } = await settled(query);
+    const { newest } = await waitForOpenWriters(query);
     if (newest === 0n) return END_MARK; // nothing has changed yet
     const text = `SELECT ${CHANGED_AT} AS at FROM stock_change WHERE id = $1`;
     const { rows } = await client.query<{ at: string }>(text, [newest]);

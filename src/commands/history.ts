@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { STATE } from '../inventory/stock/stock-item.ts';
 import { isPetId } from '../inventory/stock/stock-limits.ts';
 import { withConnection, withNewestSchema, withPrisma } from './connection.ts';
-import { Failure } from '../operations/error-text.ts';
+import { Failure } from '../lib/postgres/index.ts';
 import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.ts';
 import { type Change, queryOf, readChanges, NOT_IN_FEED } from '../history/history-feed.ts';
-import { settled } from '../history/open-writers.ts';
+import { waitForOpenWriters } from '../history/open-writers.ts';
 import { PAST_FORM, reader, readPast } from './option-values.ts';
 import { printJson, printTable, withoutControls } from './output.ts';
 
@@ -59,7 +59,7 @@ export function addHistory(program: Command): void {
     .command('cursor')
     .description('Prints the id of the newest change, for --after. A later export has all changes up to it.')
     .action(async () => {
-      const { newest } = await withPrisma('history', (prisma) => settled(queryOf(prisma)));
+      const { newest } = await withPrisma('history', (prisma) => waitForOpenWriters(queryOf(prisma)));
       console.log(String(newest));
     });
   history

@@ -6,18 +6,17 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { Client } from 'pg';
-import { Failure } from '../operations/error-text.ts';
+import { Failure } from '../lib/postgres/index.ts';
 import { ITEM, MEMBERS } from '../inventory/stock/stock-item.ts';
-import { SAFE_NAME_RULE, isSafeName } from '../keys/safe-text.ts';
+import { SAFE_NAME_RULE, isSafeName } from '../safe-text.ts';
 import { whileCommitting, whileInterruptible, withNewestSchema } from './connection.ts';
 import { END_MARK, EXPORTED } from './export-marks.ts';
 import { readText } from './import/file-text.ts';
-import { readRows } from './import/formats.ts';
 import { awaitTurn, loadRows, type Outcome, OUTCOMES, planMerge, type Rules } from './import/plan.ts';
 import { ADVICE } from './import/problems.ts';
 import { refusePlanned, refuseProblems } from './import/refusals.ts';
 import { StockFile } from './import/rows.ts';
-import { jsonOf, tellPlanned } from './import/summary.ts';
+import { jsonOf, linesOf } from './import/summary.ts';
 import { writePlanned } from './import/writing.ts';
 import { lineReader, reader } from './option-values.ts';
 import { withoutControls } from './output.ts';
@@ -81,10 +80,10 @@ To make another store a mirror of this one:
 export interface Import {
   /** Counts of pets. */
   readonly summary: Readonly<Record<Outcome | 'unchanged', number>>;
-  /** Some pets of each outcome, in words. */
-  readonly told: Readonly<Partial<Record<Outcome, readonly string[]>>>;
-  /** Whether the file tells when it was made. */
-  readonly tellsTime: boolean;
+  /** Some pets of each outcome, a line each. */
+  readonly lines: Readonly<Partial<Record<Outcome, readonly string[]>>>;
+  /** Whether the file says when it was made. */
+  readonly hasTime: boolean;
   /** With --json: counts and pets. Packed, because they wait in memory for the commit. */
   readonly json: readonly Buffer[];
 }
@@ -101,21 +100,21 @@ const HEADINGS: Readonly<Record<Outcome, string>> = {
 
 async function showImport(name: string, options: ImportOptions): Promise<void> {
   const startedAt = performance.now();
-  const { summary, told, tellsTime, json } = await importStock(name, options);
+  const { summary, lines, hasTime, json } = await importStock(name, options);
   const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
   const listOf = (outcome: Outcome) => {
-    const lines = told[outcome] ?? [];
-    const more = summary[outcome] - lines.length;
-    return [`${HEADINGS[outcome]}:`, ...lines, ...(more > 0 ? [`and ${more} more`] : [])].join('\n  ');
+    const shown = lines[outcome] ?? [];
+    const more = summary[outcome] - shown.length;
+    return [`${HEADINGS[outcome]}:`, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n  ');
   };
   if (!options.quiet) {
     for (const outcome of OUTCOMES) if (summary[outcome] > 0 && outcome !== 'skipped') console.error(listOf(outcome));
-    if (options.missing === 'remove' && !tellsTime && summary.removed > 0)
+    if (options.missing === 'remove' && !hasTime && summary.removed > 0)
       console.error('the file does not tell when it was made: pets that came later are removed, too');
     const always = ['added', 'changed', 'unchanged', 'removed'];
     const counts = Object.entries(summary).filter(([outcome, count]) => count > 0 || always.includes(outcome));
-    const told = counts.map(([outcome, count]) => `${count} ${outcome}`).join(', ');
-    console.error(`${options.dryRun ? 'dry run, nothing was written: ' : ''}${told} in ${seconds} s`);
+    const counted = counts.map(([outcome, count]) => `${count} ${outcome}`).join(', ');
+    console.error(`${options.dryRun ? 'dry run, nothing was written: ' : ''}${counted} in ${seconds} s`);
   }
   if (options.json) await pipeline(Readable.from(json), createGunzip(), process.stdout, { end: false });
   if (summary.skipped > 0) throw new Failure(listOf('skipped'));
@@ -128,6 +127,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const ending = options.missing === 'remove' ? 'mark' : isFile ? 'whole line' : 'line break';
   let interrupted = 'interrupted: nothing was changed';
   async function work(client: Client): Promise<Import> {
+    const { readRows } = await import('./import/formats.ts'); // only now: with lib/http, it takes half a second to load
     const file = new StockFile();
     await loadRows(client, readRows(readText(name), ending, file));
     await refuseProblems(client, file);
@@ -140,9 +140,9 @@ export async function importStock(name: string, options: ImportOptions): Promise
     const { added = 0, changed = 0, removed = 0, skipped = 0, kept = 0, gone = 0 } = counts;
     const unchanged = file.rows - added - changed - skipped - gone;
     const summary = { added, changed, unchanged, removed, skipped, kept, gone };
-    const told: Partial<Record<Outcome, readonly string[]>> = {};
+    const lines: Partial<Record<Outcome, readonly string[]>> = {};
     for (const outcome of OUTCOMES)
-      if (summary[outcome] > 0) told[outcome] = await tellPlanned(client, outcome, file.unit);
+      if (summary[outcome] > 0) lines[outcome] = await linesOf(client, outcome, file.unit);
     const text = options.json ? jsonOf(client, { ...summary, dryRun }, file.unit) : [];
     const json = await pipeline(text, createGzip({ level: 1 }), (packed) => Readable.from(packed).toArray());
     if (!dryRun) {
@@ -150,10 +150,10 @@ export async function importStock(name: string, options: ImportOptions): Promise
       await whileCommitting(UNSURE, () => client.query('COMMIT'));
       interrupted = 'interrupted after the commit: the import is done';
     }
-    return { summary, told, tellsTime: file.newest !== undefined, json: json as Buffer[] };
+    return { summary, lines, hasTime: file.newest !== undefined, json: json as Buffer[] };
   }
-  const tell = () => console.error(interrupted);
-  return whileInterruptible(tell, () => withNewestSchema('import', work));
+  const onSignal = () => console.error(interrupted);
+  return whileInterruptible(onSignal, () => withNewestSchema('import', work));
 }
 
 export function userName(): string {

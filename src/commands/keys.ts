@@ -4,7 +4,7 @@ import { devNull } from 'node:os';
 import { makeKeyId } from '../keys/api-key-format.ts';
 import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../keys/api-key-store.ts';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../keys/scopes.ts';
-import { Failure } from '../operations/error-text.ts';
+import { Failure } from '../lib/postgres/index.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { whileCommitting, whileInterruptible, withPrisma } from './connection.ts';
 import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture } from './option-values.ts';
@@ -90,17 +90,19 @@ function refuseNullDevice(): void {
 
 const mayBeMade = (id: string) => `interrupted during the commit: key ${id} may have been made, but was not shown`;
 
-/** Runs work that commits and prints its outcome. When a signal or a lost connection comes between, `unsure` is printed. */
+/**
+ * Runs work that commits and prints its outcome. When a signal or a lost connection comes between, `unsure` is printed.
+ */
 async function write(unsure: string, work: (prisma: PrismaClient) => Promise<void>): Promise<void> {
-  let told: string | undefined = 'interrupted: nothing was done';
-  const tell = () => told === undefined || console.error(told);
+  let message: string | undefined = 'interrupted: nothing was done';
+  const onSignal = () => message === undefined || console.error(message);
   const run = async (prisma: PrismaClient) => {
     await prisma.$queryRaw`SELECT 1`; // connects: before that, nothing can be lost
-    told = unsure;
+    message = unsure;
     await whileCommitting(unsure, () => work(prisma));
-    told = undefined;
+    message = undefined;
   };
-  await whileInterruptible(tell, () => withPrisma('keys', run));
+  await whileInterruptible(onSignal, () => withPrisma('keys', run));
 }
 
 function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {

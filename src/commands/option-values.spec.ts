@@ -47,15 +47,16 @@ describe('a date or time', () => {
     ['1s', 1, undefined],
     ['2026-11-20T12:00:00.001Z', -1, 'past'],
     ['0s', -1, undefined],
-  ] as const)('%s (%d) must lie in the %s', (text, direction, told) => {
+  ] as const)('%s (%d) must lie in the %s', (text, direction, period) => {
     const read = () => readDateTime(text, direction, now);
-    if (told) expect(read).toThrow(`It must lie in the ${told}.`);
+    if (period) expect(read).toThrow(`It must lie in the ${period}.`);
     else expect(read()).toBeInstanceOf(Date);
   });
 
   it.each([
     ...['', '2027-02-29', '2027-1-1', '2027-01-31T08:00', '2027-01-31T25:00Z', 'Sun 2027-01-31', '1h30m'],
-    ...['0000-01-01', '0000-01-01T00:00+01:00', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'], // in a year that PostgreSQL does not read
+    // In a year that PostgreSQL does not read.
+    ...['0000-01-01', '0000-01-01T00:00+01:00', '0001-01-01T00:00+01:00', '9999-12-31T23:00-02:00'],
   ])('is refused when written as %j', (text) => {
     expect(() => readDateTime(text, -1, now)).toThrow(
       'It must be an age such as 30s, 15m, 12h, 30d or 4w, or an ISO date such as 2026-01-31 or 2026-01-31T12:00:00Z.',

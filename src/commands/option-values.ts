@@ -11,9 +11,9 @@ export const PAST_FORM = `an age such as ${DURATION_FORM}, ${dateForm(2026)}`;
 export const FUTURE_FORM = `a duration such as ${DURATION_FORM}, ${dateForm(new Date().getFullYear() + 1)}`;
 
 /** Makes a reader of an option's value. @param rule what the value must do */
-export function reader<T>(rule: string, holds: (text: string) => boolean, convert: (text: string) => T) {
+export function reader<T>(rule: string, isValid: (text: string) => boolean, convert: (text: string) => T) {
   return (text: string): T => {
-    if (!holds(text)) throw new InvalidArgumentError(`It must ${rule}.`);
+    if (!isValid(text)) throw new InvalidArgumentError(`It must ${rule}.`);
     return convert(text);
   };
 }
@@ -34,7 +34,10 @@ function durationOf(text: string): number {
 export const readPast = (text: string) => readDateTime(text, -1);
 export const readFuture = (text: string) => readDateTime(text, 1);
 
-/** A duration from now, forward or back, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its zone. */
+/**
+ * A duration from now, forward or back, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its
+ * zone.
+ */
 export function readDateTime(text: string, direction: 1 | -1, now = new Date()): Date {
   const moment = momentOf(text);
   if (moment === undefined) throw new InvalidArgumentError(`It must be ${direction === 1 ? FUTURE_FORM : PAST_FORM}.`);

@@ -1,11 +1,12 @@
-import { exactIntegers } from '../lib/http/exact-integers.ts';
-
 /** JSON with every int64 as exact digits; with `indent` 0 on one line. */
 export function printJson(value: unknown, indent = 2): void {
-  console.log(JSON.stringify(value, exactIntegers, indent));
+  const exact = (_: string, each: unknown) => (typeof each === 'bigint' ? JSON.rawJSON(String(each)) : each);
+  console.log(JSON.stringify(value, exact, indent));
 }
 
-/** Options of COPY for lines as they are: no JSON has these two characters. The text format would double each backslash. */
+/**
+ * Options of COPY for lines as they are: no JSON has these two characters. The text format would double each backslash.
+ */
 export const LINES = String.raw`FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'`;
 
 /** A plain table without lines. No text in it can end its line or turn it round. */

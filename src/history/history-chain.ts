@@ -1,36 +1,39 @@
 import type { Client } from 'pg';
 import { HISTORY_LOCK } from './history-lock.ts';
-import { stateList } from '../inventory/stock/stock-item.ts';
+import { columns } from '../inventory/stock/stock-item.ts';
 import { MIN_PET_ID } from '../inventory/stock/stock-limits.ts';
 
-/** Told of a change that does not begin where the one before it ended, and is older. */
+/** The fault of a change that does not begin where the one before it ended, and is older. */
 export const RESTORED_TWICE = 'each change is there twice: the history was restored over an existing one';
 
 const findBrokenChains = `
   WITH link AS (
-    SELECT pet_id, ${stateList('#_after')},
+    SELECT pet_id, ${columns('#_after')},
            lead(id) OVER chain IS NULL AS last,
            lag(id) OVER chain IS NOT NULL
-             AND (${stateList('#_before')}) IS DISTINCT FROM (${stateList('lag(#_after) OVER chain')}) AS unlinked,
+             AND (${columns('#_before')}) IS DISTINCT FROM (${columns('lag(#_after) OVER chain')}) AS unlinked,
            changed_at < lag(changed_at) OVER chain AS earlier
       FROM stock_change WINDOW chain AS (PARTITION BY pet_id ORDER BY id)),
   pet AS (
     SELECT pet_id, true AS recorded, sum(unlinked::int) AS gaps, bool_or(unlinked AND earlier) AS twice,
-           ${stateList('max(#_after) FILTER (WHERE last) AS #')}
+           ${columns('max(#_after) FILTER (WHERE last) AS #')}
       FROM link GROUP BY pet_id),
-  judged AS (
+  checked AS (
     SELECT pet_id, array_remove(ARRAY[
              CASE WHEN recorded IS NULL THEN 'has no history' END,
              CASE WHEN twice THEN '${RESTORED_TWICE}'
                   WHEN gaps > 0 THEN gaps || ' of its changes do not begin where the one before ended' END,
-             CASE WHEN recorded AND (${stateList('pet.#')}) IS DISTINCT FROM (${stateList('item.#')})
+             CASE WHEN recorded AND (${columns('pet.#')}) IS DISTINCT FROM (${columns('item.#')})
                   THEN 'its last change does not end in its present stock' END], NULL) AS faults
       FROM pet FULL JOIN inventory_item item USING (pet_id))
-  SELECT (SELECT count(*)::integer FROM judged) AS pets, (count(pet_id) OVER ())::integer AS broken, pet_id, faults
-    FROM (VALUES (1)) AS always LEFT JOIN judged ON cardinality(faults) > 0
+  SELECT (SELECT count(*)::integer FROM checked) AS pets, (count(pet_id) OVER ())::integer AS broken, pet_id, faults
+    FROM (VALUES (1)) AS always LEFT JOIN checked ON cardinality(faults) > 0
    ORDER BY pet_id LIMIT 1000`;
 
-/** Counts the pets, and tells the faults of up to a thousand. A history may begin with any stock: older rows may be pruned. */
+/**
+ * Counts the pets, and names the faults of up to a thousand. A history may begin with any stock: older rows may be
+ * pruned.
+ */
 export async function verifyHistory(client: Client) {
   await client.query(`SET statement_timeout = '30min'; SET work_mem = '96MB'`);
   const { rows } = await client.query<{ pets: number; broken: number; pet_id: string | null; faults: string[] }>(
@@ -41,8 +44,8 @@ export async function verifyHistory(client: Client) {
 }
 
 /**
- * $1 the time; $2, $3 the row after which to go on. A row with a key answers repetitions of its update for a day. LIMIT and
- * ctid keep a planner without statistics from joining the whole table.
+ * $1 the time; $2, $3 the row after which to go on. A row with a key answers repetitions of its update for a day. LIMIT
+ * and ctid keep a planner without statistics from joining the whole table.
  */
 const pruneSlice = `
   WITH slice AS MATERIALIZED (
@@ -61,8 +64,8 @@ const pruneSlice = `
   SELECT pet_id, id, (SELECT count(*)::integer FROM old) AS deleted FROM slice ORDER BY pet_id DESC, id DESC LIMIT 1`;
 
 /**
- * Deletes history rows older than a time, in short transactions. It takes a pet's rows from the beginning of the chain only,
- * because a later row can have an earlier time. It never takes the newest one. So the rest always links up.
+ * Deletes history rows older than a time, in short transactions. It takes a pet's rows from the beginning of the chain
+ * only, because a later row can have an earlier time. It never takes the newest one. So the rest always links up.
  */
 export async function pruneBefore(client: Client, before: Date): Promise<number> {
   let deleted = 0;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { readChanges } from './history-feed.ts';
-import { settled } from './open-writers.ts';
+import { waitForOpenWriters } from './open-writers.ts';
 
 type Seen = readonly [newest: number, ...writers: string[]];
 
@@ -17,12 +17,12 @@ function database(...views: Seen[]) {
 describe('the newest change', () => {
   it('is the one at first sight, however many come while those who wrote then are waited for', async () => {
     const { query, left } = database([5, '3/1'], [8, '3/1', '3/2'], [9, '3/2', '4/1']);
-    expect((await settled(query)).newest).toBe(5n);
+    expect((await waitForOpenWriters(query)).newest).toBe(5n);
     expect(left()).toBe(0);
   });
 
   it('waits for nobody when no change is behind the last one', async () => {
-    expect((await settled(database([5, '3/1']).query, 5n)).newest).toBe(5n);
+    expect((await waitForOpenWriters(database([5, '3/1']).query, 5n)).newest).toBe(5n);
   });
 
   it.each<[string, Seen[]]>([
@@ -36,7 +36,7 @@ describe('the newest change', () => {
     ],
   ])('waits for what a restart of PostgreSQL renamed: %s', async (_, views) => {
     const { query, left } = database(...views);
-    await settled(query);
+    await waitForOpenWriters(query);
     expect(left()).toBe(0);
   });
 });

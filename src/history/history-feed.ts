@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.ts';
-import { failureOf } from '../lib/postgres/database-failure.ts';
-import { Failure } from '../operations/error-text.ts';
-import { look, type Query, settled } from './open-writers.ts';
+import { Failure } from '../lib/postgres/index.ts';
+import { failureOf } from '../postgres.ts';
+import { readView, type Query, waitForOpenWriters } from './open-writers.ts';
 
 /** Left out of the feed: only the service compares it. */
 export const NOT_IN_FEED = { ifMatchSha256: true } as const;
@@ -20,8 +20,8 @@ export const queryOf =
     prisma.$queryRawUnsafe(sql);
 
 /**
- * Every change of every writer behind `after`, each once, by rising id. It ends with the newest one; with `follow` it goes on
- * and waits while the database is away. Without `after` it begins with about the latest `limit` changes.
+ * Every change of every writer behind `after`, each once, by rising id. It ends with the newest one; with `follow` it
+ * goes on and waits while the database is away. Without `after` it begins with about the latest `limit` changes.
  * docs/decisions/change-feed.md proves that it misses none.
  */
 export async function* readChanges(
@@ -33,7 +33,7 @@ export async function* readChanges(
   let pauseMs = FIRST_PAUSE_MS;
   for (;;) {
     try {
-      const { newest, pruned } = await settled(queryOf(prisma), last);
+      const { newest, pruned } = await waitForOpenWriters(queryOf(prisma), last);
       last ??= newest - BigInt(limit) > pruned ? newest - BigInt(limit) : pruned;
       const upTo = newest - last > WINDOW ? last + WINDOW : newest;
       const changes = newest > last ? await between(prisma, last, upTo) : [];
@@ -57,7 +57,7 @@ export async function* readChanges(
 async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promise<Change[]> {
   const where = { id: { gt: last, lte: upTo } };
   const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' }, omit: NOT_IN_FEED });
-  const { pruned } = await look(queryOf(prisma)); // after them, so that what was pruned before is known
+  const { pruned } = await readView(queryOf(prisma)); // after them, so that what was pruned before is known
   if (pruned <= last) return changes;
   throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; begin anew with "inventory history cursor"`);
 }

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Failure } from '../operations/error-text.ts';
+import { Failure } from '../lib/postgres/index.ts';
 
 /** Runs a statement, each in a transaction of its own, and gives its rows. */
 export type Query = (sql: string) => Promise<unknown>;
@@ -14,16 +14,16 @@ export interface View {
 type Writers = readonly string[];
 
 /**
- * The open transactions that have written history. Each change whose id was given before is visible, or one of these has it:
- * docs/decisions/change-feed.md.
+ * The open transactions that have written history. Each change whose id was given before is visible, or one of these
+ * has it: docs/decisions/change-feed.md.
  */
 const WRITERS = `
     FROM pg_locks
    WHERE relation = 'stock_change'::regclass AND mode = 'RowExclusiveLock' AND granted
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
 
-/** A statement reads pg_locks after it has taken its snapshot. A standby's locks tell nothing of the writers. */
-const LOOK = `
+/** A statement reads pg_locks after it has taken its snapshot. A standby's locks do not show the writers. */
+const VIEW = `
   SELECT coalesce((SELECT max(id) FROM stock_change), 0)::text AS newest, last_id::text AS pruned, ARRAY(SELECT virtualtransaction ${WRITERS}) AS writers
     FROM stock_change_pruned WHERE NOT pg_is_in_recovery()`;
 
@@ -32,10 +32,10 @@ const LOOK = `
  *
  * @param last nothing is waited for if this is the newest change
  */
-export async function settled(query: Query, last = 0n): Promise<View> {
-  const view = await look(query);
+export async function waitForOpenWriters(query: Query, last = 0n): Promise<View> {
+  const view = await readView(query);
   refuseUnknown(last, view);
-  if (view.newest > last) await untilEnded(view.writers, async () => (await look(query)).writers);
+  if (view.newest > last) await untilEnded(view.writers, async () => (await readView(query)).writers);
   return view;
 }
 
@@ -48,8 +48,8 @@ export function refuseUnknown(id: bigint, { newest }: View): void {
 const UNSEEN_MS = 1_000;
 
 /**
- * The transactions that began before an instant, and those whose start we may not see, because they are of another role or
- * prepared (`hidden`). PostgreSQL's own processes, which write no history, have no role.
+ * The transactions that began before an instant, and those whose start we may not see, because they are of another role
+ * or prepared (`hidden`). PostgreSQL's own processes, which write no history, have no role.
  */
 const openBefore = (instant: string) => `
   SELECT greatest(0, extract(epoch FROM ${instant} - clock_timestamp()) * 1000 + ${UNSEEN_MS})::float8 AS "waitMs",
@@ -63,12 +63,13 @@ const openBefore = (instant: string) => `
   HAVING NOT pg_is_in_recovery()`;
 
 /**
- * Waits until nobody can commit a change any more whose `changedAt` is before an instant. `changedAt` is the start of the
- * transaction, or of an import's statement. So it waits for each transaction that was open then, even if that has written nothing.
+ * Waits until nobody can commit a change any more whose `changedAt` is before an instant. `changedAt` is the start of
+ * the transaction, or of an import's statement. So it waits for each transaction that was open then, even if that has
+ * written nothing.
  *
  * @param instant SQL; not in the future
  */
-export async function settledAt(query: Query, instant: string): Promise<void> {
+export async function waitForTransactionsBefore(query: Query, instant: string): Promise<void> {
   const view = () => onPrimary<{ waitMs: number; early: Writers; hidden: Writers }>(query, openBefore(instant));
   await pause((await view()).waitMs);
   let { early, hidden } = await view();
@@ -82,10 +83,10 @@ export async function settledAt(query: Query, instant: string): Promise<void> {
   }
 }
 
-export async function look(query: Query): Promise<View & { readonly writers: Writers }> {
+export async function readView(query: Query): Promise<View & { readonly writers: Writers }> {
   const { newest, pruned, writers } = await onPrimary<{ newest: string; pruned: string; writers: Writers }>(
     query,
-    LOOK,
+    VIEW,
   );
   return { newest: BigInt(newest), pruned: BigInt(pruned), writers };
 }
@@ -96,7 +97,10 @@ async function onPrimary<Row>(query: Query, sql: string): Promise<Row> {
   return row;
 }
 
-/** If PostgreSQL restarts meanwhile, prepared transactions get new names: when a name is gone, each of them may be the one. */
+/**
+ * If PostgreSQL restarts meanwhile, prepared transactions get new names: when a name is gone, each of them may be the
+ * one.
+ */
 async function untilEnded(first: Writers, writers: () => Promise<Writers>): Promise<void> {
   const wasPrepared = (writer: string) => writer.startsWith('-1/');
   let open = first;

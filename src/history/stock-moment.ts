@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
-import { Failure } from '../operations/error-text.ts';
-import { ITEM, stateList } from '../inventory/stock/stock-item.ts';
-import { type Query, refuseUnknown, settled, settledAt } from './open-writers.ts';
+import { Failure } from '../lib/postgres/index.ts';
+import { columns, ITEM } from '../inventory/stock/stock-item.ts';
+import { type Query, refuseUnknown, waitForOpenWriters, waitForTransactionsBefore } from './open-writers.ts';
 
 /** The id of a change, a time, or the milliseconds from a time until now. */
 export type MomentOption = bigint | Date | number;
@@ -20,10 +20,11 @@ export interface Moment {
   readonly earliest: string;
 }
 
-const TOLD_AFTER_MS = 2_000;
 const UNRECORDED = `
 after this moment, changes were made without history, which this file cannot know; "inventory history --verify" names their pets`;
 const WAITING = 'waiting for open transactions, which may still commit changes that count';
+/** A shorter wait is not worth a line. */
+const WAITING_SHOWN_AFTER_MS = 2_000;
 
 /** SQL for a time, as commands show it. */
 export const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
@@ -32,12 +33,12 @@ export const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-
 export const CHANGED_AT = utc(`date_trunc('milliseconds', changed_at)`);
 
 /** Waits until the changes that count are all visible. @throws {Failure} when the moment has not come yet */
-export async function settledMoment(client: Client, at: MomentOption): Promise<Moment> {
+export async function waitForMoment(client: Client, at: MomentOption): Promise<Moment> {
   const query: Query = async (sql) => (await client.query<object>(sql)).rows;
-  const timer = setTimeout(() => console.error(WAITING), TOLD_AFTER_MS);
+  const timer = setTimeout(() => console.error(WAITING), WAITING_SHOWN_AFTER_MS);
   try {
     if (typeof at === 'bigint') {
-      refuseUnknown(at, await settled(query));
+      refuseUnknown(at, await waitForOpenWriters(query));
       return momentOfId(at);
     }
     const clock = 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now';
@@ -48,7 +49,7 @@ export async function settledMoment(client: Client, at: MomentOption): Promise<M
         `${time.toISOString()} lies in the future by the database's clock, which says ${new Date(now).toISOString()}`,
       );
     const moment = momentOfTime(time);
-    await settledAt(query, endOf(time));
+    await waitForTransactionsBefore(query, endOf(time));
     return moment;
   } finally {
     clearTimeout(timer);
@@ -83,14 +84,14 @@ function momentOfTime(time: Date): Moment {
 }
 
 /**
- * The stock at a moment: for each pet, the state before its first change (by id) after the moment, or else its present state.
- * Neither transaction ids nor the order of commits count, so a restored history serves.
+ * The stock at a moment: for each pet, the state before its first change (by id) after the moment, or else its present
+ * state. Neither transaction ids nor the order of commits count, so a restored history serves.
  *
  * @param client in a transaction with one snapshot
  * @returns SQL that takes the place of inventory_item, and the last change that counts, in words
- * @throws {Failure} when the history does not tell it
+ * @throws {Failure} when the history does not reach back to it, or is broken
  */
-export async function stockAt(client: Client, moment: Moment): Promise<{ stock: string; told: string }> {
+export async function stockAt(client: Client, moment: Moment): Promise<{ stock: string; message: string }> {
   const { name, isAfter } = moment;
   const { earliest, first, lastBefore, lacksChanges } = await findFirst(client, moment);
   if (earliest !== null)
@@ -108,15 +109,15 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
     );
   }
   const none = `no change counts${begins === null ? '' : `, because the history begins later, with change ${begins}`}`;
-  const told = last === '0' ? none : `the last change that counts is ${last}, ${changedAt ?? 'pruned'}`;
+  const lastChange = last === '0' ? none : `the last change that counts is ${last}, ${changedAt ?? 'pruned'}`;
   const later = `
-    SELECT DISTINCT ON (pet_id) pet_id, ${stateList('#_before')}
+    SELECT DISTINCT ON (pet_id) pet_id, ${columns('#_before')}
       FROM stock_change WHERE id >= ${first} AND ${isAfter} ORDER BY pet_id, id`;
   const stock = `(
-    SELECT pet_id, ${stateList('CASE WHEN later.pet_id IS NULL THEN item.# ELSE #_before END AS #')}
+    SELECT pet_id, ${columns('CASE WHEN later.pet_id IS NULL THEN item.# ELSE #_before END AS #')}
       FROM inventory_item AS item FULL JOIN (${later}) AS later USING (pet_id)
      WHERE later.pet_id IS NULL OR ${ITEM.quantity.column}_before IS NOT NULL) AS inventory_item`;
-  return { stock, told: `stock at ${name}: ${told}${lacksChanges ? UNRECORDED : ''}` };
+  return { stock, message: `stock at ${name}: ${lastChange}${lacksChanges ? UNRECORDED : ''}` };
 }
 
 interface First {
@@ -154,21 +155,21 @@ interface Chains {
 async function checkChains(client: Client, isAfter: string, first: string, lastBefore: string): Promise<Chains> {
   const { rows } = await client.query<Chains>(`
     WITH change AS (
-      SELECT pet_id, id, ${stateList('#_after')}, bool_or(${isAfter}) OVER chain AS is_after,
-             lead(id) OVER chain IS NULL AS is_last, ${stateList('lead(#_before) OVER chain AS #_next')}
+      SELECT pet_id, id, ${columns('#_after')}, bool_or(${isAfter}) OVER chain AS is_after,
+             lead(id) OVER chain IS NULL AS is_last, ${columns('lead(#_before) OVER chain AS #_next')}
         FROM stock_change WHERE id >= ${first} WINDOW chain AS (PARTITION BY pet_id ORDER BY id)),
-    judged AS (
+    checked AS (
       SELECT change.pet_id, id, is_after,
-             is_after AND (${stateList('#_after')})
-               IS DISTINCT FROM (${stateList('CASE WHEN is_last THEN item.# ELSE #_next END')}) AS is_broken
+             is_after AND (${columns('#_after')})
+               IS DISTINCT FROM (${columns('CASE WHEN is_last THEN item.# ELSE #_next END')}) AS is_broken
         FROM change LEFT JOIN inventory_item AS item ON item.pet_id = change.pet_id AND is_last),
-    told AS (
+    summary AS (
       SELECT (count(DISTINCT pet_id) FILTER (WHERE is_broken))::integer AS broken,
              (array_agg(DISTINCT pet_id ORDER BY pet_id) FILTER (WHERE is_broken))[:20]::text[] AS pets,
              greatest(${lastBefore}, max(id) FILTER (WHERE NOT is_after)) AS last, min(id) AS first
-        FROM judged)
+        FROM checked)
     SELECT broken, pets, last, (SELECT ${utc('changed_at')} FROM stock_change WHERE id = last LIMIT 1) AS "changedAt",
            CASE last WHEN 0 THEN (SELECT id || ', ' || ${CHANGED_AT} FROM stock_change WHERE id = first LIMIT 1) END AS begins
-      FROM told`);
+      FROM summary`);
   return (rows as [Chains])[0];
 }

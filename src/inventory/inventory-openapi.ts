@@ -1,12 +1,10 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiBody, ApiExtension, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import { lacksScope } from '../keys/scopes.ts';
-import { ERRORS } from '../lib/http/error-code.ts';
-import { LONGEST_NAME, SAFE_NAME } from '../keys/safe-text.ts';
-import { kindOfJson, mustBe } from '../lib/http/value-kinds.ts';
-import { ENTITY_TAG_LIST } from '../lib/http/entity-tags.ts';
-import { BODY_TOO_LARGE } from '../lib/http/json-body.ts';
-import { FailsWith, REQUEST_ID, entityTag } from '../lib/http/response-docs.ts';
+import { ERRORS } from '../errors/error-code.ts';
+import { BODY_TOO_LARGE, ENTITY_TAG_LIST, kindOfJson, mustBe } from '../lib/http/index.ts';
+import { LONGEST_NAME, SAFE_NAME } from '../safe-text.ts';
+import { FailsWith, REQUEST_ID, entityTag } from '../errors/response-docs.ts';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA } from './inventory.dto.ts';
 import { IF_MATCH_RULE } from './inventory.pipes.ts';
 import { LIST_MISMATCH } from './list-responses.ts';
@@ -114,11 +112,10 @@ it out: the first reason stays.`,
     ApiBody({ type: InventoryUpdate, description: 'The new stock.' }),
     ApiResponse({
       status: 200,
-      description:
-        'The item as the update made it. The change is committed: every later list shows it or a later change.',
+      description: 'The item after the update. The change is committed: every later list shows it or a later change.',
       headers: {
         ...REQUEST_ID,
-        ...entityTag('The tag of the item as the update made it.', EXAMPLE_TAG),
+        ...entityTag('The tag of the item after the update.', EXAMPLE_TAG),
         'Idempotent-Replayed': {
           description: 'Present if an earlier request with the same `Idempotency-Key` made the update.',
           schema: { type: 'string', enum: ['true'] },

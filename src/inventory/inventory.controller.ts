@@ -2,9 +2,8 @@ import { Controller, Get, Param, Patch, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { RequireScope } from '../keys/auth.guard.ts';
-import { JsonBody } from '../lib/http/json-body.ts';
-import type { GuardedRequest } from '../lib/http/request-context.ts';
-import { RequestHeader } from '../lib/http/request-headers.ts';
+import { JsonBody, RequestHeader } from '../lib/http/index.ts';
+import type { GuardedRequest } from '../keys/access.ts';
 import { API_PREFIX } from '../settings.ts';
 import { type InventoryItem, InventoryUpdate } from './inventory.dto.ts';
 import {
@@ -29,8 +28,8 @@ export class InventoryController {
   ) {}
 
   /**
-   * The guard has read the snapshot with the key: a list may be sent again if nothing was committed since it was
-   * read. It goes out as bytes, by `@Res()`, instead of being serialized for each response.
+   * With the key, the guard read what was committed. A kept list of the same state is sent again. It goes out as bytes,
+   * by `@Res()`, instead of being serialized for each response.
    */
   @Get()
   @RequireScope('inventory:read')
@@ -53,9 +52,9 @@ export class InventoryController {
     @Req() { id: requestId, access, bodyMs = 0 }: GuardedRequest,
     @Res({ passthrough: true }) response: Response,
   ): Promise<InventoryItem> {
-    const { tags = null, mismatchMessage } = ifMatch ?? {};
+    const { tags = null, hasImpossibleTag } = ifMatch ?? {};
     const author = { changedBy: `key:${access.keyId}`, requestId, reason };
-    const update = { petId, quantity, ifMatch: tags, mismatchMessage, idempotencyKey, ...author };
+    const update = { petId, quantity, ifMatch: tags, hasImpossibleTag, idempotencyKey, ...author };
     const deadline = access.deadline + bodyMs; // the client's own time does not count
     const { item, outcome } = await this.inventory.setQuantity(update, deadline);
     response.set({ ETag: `"${itemTag(item)}"`, 'Cache-Control': 'no-store' });

@@ -1,28 +1,30 @@
 import { Module } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
 import { AuthModule } from '../keys/auth.module.ts';
-import { KeyCheck } from '../keys/key-check.ts';
-import { PrismaService } from '../prisma.service.ts';
 import { Settings } from '../settings.ts';
 import { FastInventoryService } from './fast/fast-inventory.service.ts';
 import { InventoryController } from './inventory.controller.ts';
 import { Inventory } from './inventory.ts';
 import { InventoryService } from './inventory.service.ts';
 import { ListResponses } from './list-responses.ts';
+import { InventoryCounts } from './stock/inventory-counts.ts';
+import { AuditPace, ListAudits } from './stock/list-audits.ts';
 
 @Module({
   imports: [AuthModule],
   controllers: [InventoryController],
   providers: [
+    AuditPace,
+    InventoryCounts,
+    ListAudits,
     ListResponses,
     {
       provide: Inventory,
-      inject: [PrismaService, Settings, KeyCheck],
-      useFactory: (prisma: PrismaService, settings: Settings, keyCheck: KeyCheck) =>
-        settings.FAST === 'on'
-          ? new FastInventoryService(prisma, settings, () => keyCheck.nextUpdateArrives())
-          : new InventoryService(prisma, settings),
+      inject: [ModuleRef, Settings],
+      useFactory: (module: ModuleRef, { FAST }: Settings) =>
+        module.create<Inventory>(FAST === 'on' ? FastInventoryService : InventoryService),
     },
   ],
-  exports: [Inventory],
+  exports: [Inventory, InventoryCounts, ListAudits],
 })
 export class InventoryModule {}

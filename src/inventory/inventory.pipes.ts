@@ -1,7 +1,7 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
-import { ApiError } from '../lib/http/api-error.ts';
-import { SAFE_NAME_RULE, isSafeName } from '../keys/safe-text.ts';
-import { entityTags } from '../lib/http/entity-tags.ts';
+import { ApiError } from '../errors/api-error.ts';
+import { SAFE_NAME_RULE, isSafeName } from '../safe-text.ts';
+import { entityTags } from '../lib/http/index.ts';
 import { ITEM_TAG } from './inventory.dto.ts';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock/stock-limits.ts';
 
@@ -22,11 +22,6 @@ export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in dou
 /** The tags of pets have no other characters, and PostgreSQL cannot read all others in every encoding. */
 const PRINTABLE = /^[!-~]*$/;
 
-/** Said instead of "The stock has changed", which may be untrue when a tag is weak or has a suffix. */
-const NO_ITEM_TAG =
-  'If-Match does not hold. A weak tag (W/) or a tag with a suffix never matches: a proxy that compresses changes tags. ' +
-  'Write the tag from status and quantity, such as "available-12".';
-
 /** @throws ApiError `bad_request` if the field is malformed, because a 412 would claim that the stock has changed */
 export function ifMatchTags(field: string): NonNullable<ReturnType<typeof entityTags>> {
   const tags = entityTags(field);
@@ -37,8 +32,8 @@ export function ifMatchTags(field: string): NonNullable<ReturnType<typeof entity
 export interface IfMatch {
   /** The tags of which a pet must have one. */
   readonly tags: readonly string[];
-  /** What a 412 says; undefined for the message of its code. */
-  readonly mismatchMessage: string | undefined;
+  /** Whether the client sent a tag that no pet can have. */
+  readonly hasImpossibleTag: boolean;
 }
 
 /** Null if any state will do, as with `*`. Weak tags never match (RFC 9110 section 13.1.1). */
@@ -50,7 +45,7 @@ export class IfMatchPipe implements PipeTransform<string | undefined, IfMatch | 
     if (tags === '*') return null;
     const comparable = tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
     const areOfItems = comparable.length === tags.length && comparable.every((tag) => ITEM_TAG.test(tag));
-    return { tags: comparable, mismatchMessage: areOfItems ? undefined : NO_ITEM_TAG };
+    return { tags: comparable, hasImpossibleTag: !areOfItems };
   }
 }
 

@@ -3,7 +3,8 @@ import { refused, whole } from '../../test/support/answers.ts';
 import { type TestService, startService } from '../../test/support/service.ts';
 import { withTrigger } from '../../test/support/triggers.ts';
 import { UPDATE, changesOf, setQuantity } from '../../test/support/updates.ts';
-import { NotApplied, failureOf } from '../lib/postgres/database-failure.ts';
+import { NotApplied } from '../lib/postgres/index.ts';
+import { failureOf } from '../postgres.ts';
 import { PrismaService } from '../prisma.service.ts';
 
 /* How the plain service keeps what both services promise: the promises are tested in test/inventory-service/. */
@@ -49,7 +50,7 @@ describe('the transaction of an update', () => {
     expect(await setQuantity(patient, { quantity: 7 })).toMatchObject({ outcome: 'done' });
   });
 
-  it('tells why it was not applied when its session ends before the commit', async () => {
+  it('says why it was not applied when its session ends before the commit', async () => {
     await withTrigger(
       service,
       'BEFORE UPDATE ON inventory_item',
@@ -68,7 +69,7 @@ describe('the transaction of an update', () => {
     ['another quantity before it', 'NEW.quantity_before := 7'],
     ['another status', `NEW.status_before := 'sold'`],
     ['another pet', 'NEW.pet_id := 3'],
-  ])('writes nothing when a trigger makes its history tell of %s', async (_, act) => {
+  ])('writes nothing when a trigger gives its history %s', async (_, act) => {
     await withTrigger(service, 'BEFORE INSERT ON stock_change', `${act}; RETURN NEW;`);
     for (const headers of [[], [['If-Match', '"available-1"']], [['Idempotency-Key', 'k']]] as const)
       expect(whole(await service.update(1, 5, headers))).toEqual(refused.rule);

@@ -15,21 +15,23 @@ import { ITEM_COLUMNS, itemTag } from './stock/stock-item.ts';
 /** The event loop is held while the rows of one statement are read: with larger pages, updates would wait longer. */
 const PETS_PER_PAGE = 1_024;
 
-/** The contract by Prisma alone: the stock is read page by page, and each update is a transaction of its own. */
+/** The contract on Prisma: the stock is read page by page, and each update is a transaction of its own. */
 @Injectable()
 export class InventoryService extends Inventory {
-  readonly counts = new InventoryCounts();
-  readonly audits: ListAudits;
   readonly #readings: StockReadings;
   readonly #updates: UpdateTransactions;
 
-  constructor(prisma: PrismaService, settings: Settings) {
+  constructor(
+    prisma: PrismaService,
+    settings: Settings,
+    private readonly counts: InventoryCounts,
+    private readonly audits: ListAudits,
+  ) {
     super();
-    this.audits = new ListAudits(settings);
-    this.#readings = new StockReadings(settings, prisma, this.counts, async (_requests, onResponse) => {
+    this.#readings = new StockReadings(settings, prisma, counts, async (_requests, onResponse) => {
       return (await this.#readings.readWhole(nextPage, onResponse)).list;
     });
-    this.#updates = new UpdateTransactions(prisma, settings, this.counts, apply);
+    this.#updates = new UpdateTransactions(prisma, settings, counts, apply);
   }
 
   async list(request: ListRequest) {
@@ -53,7 +55,7 @@ async function nextPage(transaction: Prisma.TransactionClient, from: bigint) {
   return pageOf(items, items.length < PETS_PER_PAGE);
 }
 
-/** How Prisma tells that no row was updated. */
+/** How Prisma says that no row was updated. */
 const NO_ROW = 'P2025';
 
 /** All that a history row says of the item: the compiler finds a member that is left out. */
@@ -69,7 +71,8 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
   // No wait for a locked pet, because it would hold a connection: the update is tried again.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
     SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
-  // From here on, the first use of the key may have committed since it was looked for.
+  // From here on, the first use of the key may have committed since it was looked for. Looked for only once, a
+  // repetition got 412 because the first use had changed the pet, or 404 because the pet was removed after it.
   if (item?.petId !== petId) {
     // Read without a lock, a pet that another transaction replaces is there: the old one or the new one.
     const present = await tx.inventoryItem.findUnique({ where: { petId } });
@@ -79,10 +82,11 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
   if (ifMatch && !ifMatch.includes(itemTag(item)))
     return (await firstUse(tx, update)) ?? { outcome: 'precondition_failed', item };
   const { status, quantity: quantityBefore } = item;
-  const asked: InventoryItem = { petId, quantity, status };
+  const requested: InventoryItem = { petId, quantity, status };
   const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
   const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
-  // History first: a trigger of the operator may change the pet again after the update, and that gets a later history row.
+  // History first: a trigger of the operator may change the pet again after the update, and that gets a later history
+  // row.
   const [row] = await tx.stockChange.createManyAndReturn({
     data: { petId, ...change, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
   });
@@ -91,9 +95,9 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
     if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back, or changed the locked row
     throw error;
   });
-  // Does the row have all that was asked? Then spreading that over it changes nothing.
-  const isAsAsked = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, asked);
-  return isAsAsked ? { outcome: 'done', item: asked } : { outcome: 'not_as_asked' };
+  // Does the row have all that was requested? Then spreading that over it changes nothing.
+  const isAsRequested = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, requested);
+  return isAsRequested ? { outcome: 'done', item: requested } : { outcome: 'not_as_asked' };
 }
 
 /** The outcome of the committed update that used the key first. */

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import type { ApiRequest } from '../lib/http/request-context.ts';
+import type { ApiRequest } from '../lib/http/index.ts';
 import { ListResponses } from './list-responses.ts';
 import { PETS_PER_PIECE, Piece, StockList } from './stock/stock-list.ts';
 

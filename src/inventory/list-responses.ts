@@ -1,16 +1,16 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
-import { ApiError } from '../lib/http/api-error.ts';
-import type { ApiRequest } from '../lib/http/request-context.ts';
-import { entityTags } from '../lib/http/entity-tags.ts';
-import { writeHead } from '../lib/http/responses.ts';
+import { ApiError } from '../errors/api-error.ts';
+import { type ApiRequest, entityTags, writeHead } from '../lib/http/index.ts';
 import { ifMatchTags } from './inventory.pipes.ts';
 import { type Body, CODINGS, type Coding, type StockList } from './stock/stock-list.ts';
 
 /** Outdated lists that slow readers keep in memory may have so many bytes in all, or as many as one list. */
 const MOST_OUTDATED_BYTES = 2 ** 25;
 
-/** Pieces compressed at once; one list alone may have more. Lists that change faster than this would gather in memory. */
+/**
+ * Pieces compressed at once; one list alone may have more. Lists that change faster than this would gather in memory.
+ */
 const MOST_DEFLATING = 64;
 
 /** True of every field that does not hold: a proxy may have changed the tag of a list that is the same. */

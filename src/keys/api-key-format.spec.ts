@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { holdsKey } from './safe-text.ts';
+import { holdsKey } from '../safe-text.ts';
 import { makeKey, makeKeyId, sha256OfKey } from './api-key-format.ts';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

@@ -1,6 +1,6 @@
 import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { KEY_PREFIX } from './safe-text.ts';
+import { KEY_PREFIX } from '../safe-text.ts';
 
 const SECRET_LENGTH = 42; // 250 bits: each base62 character carries 5.95
 const CHECKSUM_LENGTH = 6; // 62^6 is more than 2^32

@@ -1,5 +1,5 @@
 import type { ApiKey, PrismaClient } from '../generated/prisma/client.ts';
-import { Failure } from '../operations/error-text.ts';
+import { Failure } from '../lib/postgres/index.ts';
 import { makeKey, makeKeyId, sha256OfKey } from './api-key-format.ts';
 import { SCOPES } from './scopes.ts';
 
@@ -10,8 +10,8 @@ export interface KeyWithState {
 }
 
 /** By the database's clock: by another clock a revocation could lie in the future. */
-export const KEY_STATE = `
-  CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= clock_timestamp() THEN 'expired' ELSE 'live' END`;
+export const KEY_STATE = `CASE WHEN revoked_at IS NOT NULL THEN 'revoked'
+                     WHEN expires_at <= clock_timestamp() THEN 'expired' ELSE 'live' END`;
 
 const RECORD = `
   id, name, scopes, created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt", last_used_at AS "lastUsedAt"`;

@@ -3,8 +3,9 @@ import { Reflector } from '@nestjs/core';
 import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Settings } from '../settings.ts';
-import { ApiError } from '../lib/http/api-error.ts';
-import { type Access, inContext } from '../lib/http/request-context.ts';
+import { ApiError } from '../errors/api-error.ts';
+import type { Access } from './access.ts';
+import { contextOf } from '../lib/http/index.ts';
 import { BearerStrategy, challenge } from './bearer.strategy.ts';
 import { RateLimit } from './rate-limit.ts';
 import { type Scope, lacksScope } from './scopes.ts';
@@ -30,10 +31,10 @@ export class AuthGuard implements CanActivate {
     const needed = this.reflector.get<Scope | typeof PUBLIC | undefined>(ACCESS, context.getHandler());
     if (needed === PUBLIC) return true;
     const http = context.switchToHttp();
-    const request = inContext(http.getRequest<Request>());
+    const request = contextOf<Access>(http.getRequest<Request>());
     const deadline = request.startedAt + this.settings.REQUEST_DEADLINE_MS;
     const { scopes, keyId, failure, snapshot } = await this.bearer.authenticate(request, deadline, needed);
-    const access: Access = { deadline, keyId, failure, snapshot, isLetIn: false };
+    const access: Access = { deadline, keyId, failure, snapshot, isAuthorized: false };
     request.access = access;
     if (failure !== undefined) {
       throw new ApiError('unauthorized', undefined, challenge(failure === 'no_key' ? '' : ', error="invalid_token"'));
@@ -43,7 +44,7 @@ export class AuthGuard implements CanActivate {
     if (!scopes.includes(needed)) {
       throw new ApiError('forbidden', lacksScope(needed), challenge(`${INSUFFICIENT}, scope="${needed}"`));
     }
-    access.isLetIn = true;
+    access.isAuthorized = true;
     return true;
   }
 }

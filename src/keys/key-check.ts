@@ -1,13 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { Batcher } from '../lib/postgres/batcher.ts';
-import { mayReadAgain, readFailure } from '../lib/postgres/database-failure.ts';
+import { arrayLiteral, Batcher, retryUntilDeadline, StatementConnection } from '../lib/postgres/index.ts';
+import { errors, mayReadAgain, readFailure, sessionOf } from '../postgres.ts';
 import { PrismaService } from '../prisma.service.ts';
-import { retryUntilDeadline } from '../lib/postgres/deadline.ts';
 import { SNAPSHOT, type Snapshot } from './snapshot.ts';
-import { StatementConnection, arrayLiteral } from '../lib/postgres/statement-connection.ts';
 import { Settings } from '../settings.ts';
-import type { AuthFailure } from '../lib/http/request-context.ts';
+import type { AuthFailure } from './access.ts';
 import { KEY_STATE } from './api-key-store.ts';
 
 export interface CheckedKey {
@@ -26,12 +24,15 @@ const METRICS_KEY_SERVES_MS = 3_600_000;
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MS = 600_000;
 
-/** Has a row even if no key is known: for the snapshot. */
+export const MOST_KEYS = 1_000;
+
+/** Read it in key-check-and-snapshot.sql. It has a row even if no key is known: for the snapshot. */
 const checkKeys = (snapshot: string) => `
   SELECT ${snapshot},
-         encode(key_sha256, 'hex'), id, array_to_string(scopes, ' '), nullif(${KEY_STATE} || '_key', 'live_key')
+         encode(key_sha256, 'hex') AS sha256, id, array_to_string(scopes, ' ') AS scopes,
+         nullif(${KEY_STATE} || '_key', 'live_key') AS failure
     FROM (VALUES (1)) AS always LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
-export const CHECK_KEYS = checkKeys('NULL, NULL');
+export const CHECK_KEYS = checkKeys('NULL AS life, NULL AS transactions');
 export const CHECK_KEYS_AND_SNAPSHOT = checkKeys(SNAPSHOT);
 
 type KeyRow = readonly [
@@ -54,7 +55,10 @@ interface Call {
   readonly isUpdate: boolean;
 }
 
-/** Every request costs this round trip. Only {@link KeyCheck.checkForMetrics} remembers keys: a revocation takes effect at once. */
+/**
+ * Every request costs this round trip. Only {@link KeyCheck.checkForMetrics} remembers keys: a revocation takes effect
+ * at once.
+ */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
   readonly #connection: StatementConnection;
@@ -66,8 +70,8 @@ export class KeyCheck implements OnApplicationShutdown {
     settings: Settings,
     private readonly prisma: PrismaService,
   ) {
-    this.#connection = new StatementConnection(settings, 'key check');
-    const limits = { maxCalls: 1_000, maxWaiting: settings.MAX_WAITING_REQUESTS };
+    this.#connection = new StatementConnection(sessionOf(settings, 'key check'), errors);
+    const limits = { maxCalls: MOST_KEYS, maxWaiting: settings.MAX_WAITING_REQUESTS };
     this.#batcher = new Batcher((calls) => this.#checkAll(calls), { name: 'key_check', ...limits });
   }
 
@@ -85,12 +89,18 @@ export class KeyCheck implements OnApplicationShutdown {
     );
   }
 
-  /** Settles with the oldest unfinished key check of an update; undefined if there is none. */
+  /**
+   * Settles with the oldest unfinished key check of an update; undefined if there is none. A batch of updates waits for
+   * it: sent at once, it would just miss the updates whose keys are being checked.
+   */
   nextUpdateArrives(): Promise<CheckedKey> | undefined {
     return this.#batcher.first(({ isUpdate }) => isUpdate);
   }
 
-  /** For metrics, which must show an outage: without an answer within 250 ms, a key counts that was good within the last hour. */
+  /**
+   * For metrics, which must show an outage: without an answer within 250 ms, a key counts that was good within the last
+   * hour.
+   */
   checkForMetrics(digest: string, deadline: number): Promise<CheckedKey> {
     const known = this.#metricsKeys.get(digest);
     const checked = this.check(digest, deadline).then((key) => {
@@ -105,7 +115,8 @@ export class KeyCheck implements OnApplicationShutdown {
 
   /** Resolves if the database answers, however many requests wait. */
   async ping(deadline: number): Promise<void> {
-    await this.#batcher.call({ digest: '00'.repeat(32), isUpdate: false }, deadline, true); // no key has this SHA-256
+    const call = { digest: '00'.repeat(32), isUpdate: false }; // no key has this SHA-256
+    await this.#batcher.call(call, deadline, { evenIfFull: true });
   }
 
   async onApplicationShutdown(): Promise<void> {

@@ -6,7 +6,7 @@ import { RateLimit } from './rate-limit.ts';
 
 const START = 1_000_000.25;
 
-/** What the client is told of a request at a time, in milliseconds from the start. */
+/** What the client gets for a request at a time, in milliseconds from the start. */
 function limit(perMinute: number, start = START) {
   const rateLimit = new RateLimit(
     readSettings({ DATABASE_URL: 'postgresql://localhost/stock', RATE_LIMIT_PER_MINUTE: String(perMinute) }),
@@ -30,7 +30,7 @@ it('counts the requests of a minute from the first on, and those of each key by 
   expect([0, 0.5, 59_999.5].map((atMs) => charge(atMs))).toEqual(['"key";r=2;t=60', '"key";r=1;t=60', '"key";r=0;t=1']);
   expect(charge(59_999.5, 'other')).toBe('"key";r=2;t=60');
   expect([60_000, 60_001].map((atMs) => charge(atMs))).toEqual(['"key";r=2;t=60', '"key";r=1;t=60']);
-  const oddStart = 1_000_000.1; // rounding makes this minute a little longer; nobody must be told t=61
+  const oddStart = 1_000_000.1; // rounding makes this minute a little longer; nobody must get t=61
   expect(oddStart + 60_000 - oddStart).toBeGreaterThan(60_000);
   expect(limit(3, oddStart)(0)).toBe('"key";r=2;t=60');
 });
@@ -57,7 +57,7 @@ it('refuses what is beyond the limit, which takes nothing from the next minute',
   expect(charge(60_000)).toBe('"key";r=0;t=60');
 });
 
-it('tells nothing where there is no limit', () => {
+it('says nothing where there is no limit', () => {
   const charge = limit(0);
   for (let n = 0; n < 100; n++) expect(charge(n)).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { Injectable } from '@nestjs/common';
 import { Settings } from '../settings.ts';
-import { ApiError } from '../lib/http/api-error.ts';
+import { ApiError } from '../errors/api-error.ts';
 
 const WINDOW_S = 60;
 
@@ -12,7 +12,7 @@ export class RateLimit {
 
   constructor(private readonly settings: Settings) {}
 
-  /** Counts a request, and tells the client what is left (draft-ietf-httpapi-ratelimit-headers). */
+  /** Counts a request, and sends what is left to the client (draft-ietf-httpapi-ratelimit-headers). */
   charge(keyId: string, response: ServerResponse): void {
     const limit = this.settings.RATE_LIMIT_PER_MINUTE;
     if (limit === 0) return;

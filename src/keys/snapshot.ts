@@ -7,9 +7,8 @@ export interface Snapshot {
 }
 
 /** The columns of a {@link Snapshot}. A setting keeps the life for the session, which does not outlive a crash. */
-export const SNAPSHOT = `
-  CASE WHEN NOT pg_is_in_recovery() THEN
-    nullif(coalesce(nullif(current_setting('inventory.life', true), ''),
-                    set_config('inventory.life', present_server_life(), false)), '')
-  END,
-  pg_current_snapshot()`;
+export const SNAPSHOT = `CASE WHEN NOT pg_is_in_recovery() THEN
+           nullif(coalesce(nullif(current_setting('inventory.life', true), ''),
+                           set_config('inventory.life', present_server_life(), false)), '')
+         END AS life,
+         pg_current_snapshot() AS transactions`;

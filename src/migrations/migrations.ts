@@ -1,12 +1,10 @@
 import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
-// `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { ALL_ROWS, connectionConfig, openConnection } from '../lib/postgres/connection-config.ts';
-import { retryUntilDeadline } from '../lib/postgres/deadline.ts';
-import { Failure } from '../operations/error-text.ts';
-import { mendFunctions, misplacedFunctions } from './function-mending.ts';
-import { LOCK_WITHIN_MS, mendHistory } from './history-mending.ts';
+import { ALL_ROWS, connectionConfig, Failure, openConnection, retryUntilDeadline } from '../lib/postgres/index.ts';
+import { applicationName } from '../postgres.ts';
+import { repairFunctions, misplacedFunctions } from './function-repair.ts';
+import { LOCK_WITHIN_MS, repairHistory } from './history-repair.ts';
 
 // Two levels up from src/migrations and from dist/migrations alike.
 const projectMigrations = new URL('../../prisma/migrations/', import.meta.url);
@@ -36,15 +34,18 @@ const createRegister = `
   )`;
 
 /**
- * Brings a database to the newest schema and mends its history. Processes that call this at the same time wait for each other,
- * at most 60 s. Unknown migrations in the database are left alone: an earlier version must be able to start.
+ * Brings a database to the newest schema and repairs its history. Processes that call this at the same time wait for
+ * each other, at most 60 s. Unknown migrations in the database are left alone: an earlier version must be able to
+ * start.
  *
  * @param connectionString of a role that may change the schema
  * @returns what this call did, a line each
  * @throws {Failure} when a migration fails now, failed earlier or was edited, or the database is older than 1.0.0
  */
 export async function applyMigrations(connectionString: string, folder = projectMigrations): Promise<string[]> {
-  const client = await openConnection(connectionConfig(connectionString, 'migrations', bounds, undefined, ALL_ROWS));
+  const client = await openConnection(
+    connectionConfig(connectionString, applicationName('migrations'), bounds, undefined, ALL_ROWS),
+  );
   try {
     // Prisma's own advisory lock: its CLI and this runner wait for each other.
     await client.query('SELECT pg_advisory_lock(72707369)').catch((error: unknown) => {
@@ -55,15 +56,15 @@ export async function applyMigrations(connectionString: string, folder = project
     const migrations = await readMigrations(folder);
     const pending = await refuseOrList(client, migrations);
     const functions = functionsOf(migrations);
-    const mended = await mendFunctions(functions, client); // first, so that migrations find the tables
+    const repaired = await repairFunctions(functions, client); // first, so that migrations find the tables
     for (const migration of pending) await apply(client, migration);
     const misplaced = await misplacedFunctions(functions, async (sql) => (await client.query<object>(sql)).rows);
     if (misplaced.length > 0)
       throw new Failure(
         `the schema lacks its functions ${misplaced.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`,
       );
-    mended.push(...(await mendHistory(client)));
-    return [...pending.map(({ name }) => `applied ${name}`), ...mended.map((what) => `mended: ${what}`)];
+    repaired.push(...(await repairHistory(client)));
+    return [...pending.map(({ name }) => `applied ${name}`), ...repaired.map((what) => `repaired: ${what}`)];
   } finally {
     await client.end(); // releases the lock
   }
@@ -132,7 +133,10 @@ async function refuseOrList(client: Client, migrations: readonly Migration[]): P
   return migrations.filter(({ name }) => !checksums.has(name));
 }
 
-/** One simple query is one transaction. Updates queue behind it while it waits for a lock, so it waits briefly and tries again. */
+/**
+ * One simple query is one transaction. Updates queue behind it while it waits for a lock, so it waits briefly and tries
+ * again.
+ */
 async function apply(client: Client, { name, sql, checksum }: Migration): Promise<void> {
   const note = `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
     VALUES ('${randomUUID()}', '${checksum}', ${client.escapeLiteral(name)}, clock_timestamp(), 1)`;

@@ -5,9 +5,7 @@ import { dirname, extname } from 'node:path';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { NextFunction, Request, Response } from 'express';
-import { stringify } from 'yaml';
-import { exactIntegers } from '../lib/http/exact-integers.ts';
-import { addCommonHeaders, writeHead } from '../lib/http/responses.ts';
+import { addCommonHeaders, exactIntegers, writeHead } from '../lib/http/index.ts';
 import { describeApi, forReading } from './document.ts';
 import { inventoryPlugin } from './swagger-plugin.ts';
 
@@ -50,16 +48,13 @@ export function serveDocs(app: NestExpressApplication): void {
     });
   }
 
-  router.use(['/docs', '/openapi.json', '/openapi.yaml'], (_: Request, response: Response, next: NextFunction) => {
+  router.use(['/docs', '/openapi.json'], (_: Request, response: Response, next: NextFunction) => {
     addCommonHeaders(response);
     response.set('Content-Security-Policy', PAGE_POLICY);
     next();
   });
   // SwaggerModule's own would fail at bigints, and would be written anew for each request.
   serve('/openapi.json', 'json', () => `${JSON.stringify(document(), exactIntegers, 2)}\n`);
-  serve('/openapi.yaml', 'application/yaml; charset=utf-8', () =>
-    stringify(document(), { aliasDuplicateObjects: false }),
-  );
   // SwaggerModule's static files would be no routes, and would end some time after their last bytes went out.
   for (const file of FILES) serve(`/docs/${file}`, extname(file), () => readFileSync(`${SWAGGER_UI}/${file}`));
   SwaggerModule.setup('docs', app, () => forReading(document()), {

@@ -2,7 +2,7 @@ import type { INestApplication } from '@nestjs/common';
 import { type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import { API_KEY_SCHEME } from '../keys/auth.guard.ts';
 import { API_PREFIX } from '../settings.ts';
-import { COMMON_HEADERS } from '../lib/http/response-docs.ts';
+import { COMMON_HEADERS } from '../errors/response-docs.ts';
 
 const DESCRIPTION = `Stock levels of the animals in a pet store: read them all, set them one by one.
 
@@ -64,8 +64,8 @@ interface OperationPart {
 }
 
 /**
- * The document for Swagger UI. It would round bounds beyond 2^53, send the examples of header fields, and not send what their
- * patterns refuse, so that nobody could try it. For the `If-Match` of a list, it would offer the tag of a pet.
+ * The document for Swagger UI. It would round bounds beyond 2^53, send the examples of header fields, and not send what
+ * their patterns refuse, so that nobody could try it. For the `If-Match` of a list, it would offer the tag of a pet.
  */
 export function forReading(document: OpenAPIObject): OpenAPIObject {
   const json = JSON.stringify(document, (name, value: OperationPart | bigint | null) => {

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type LoggerService } from '@nestjs/common';
-import { type LogFn, pino } from 'pino';
+import { type LogFn, pino, stdTimeFunctions } from 'pino';
 import sonicBoom from 'sonic-boom';
 import { Settings } from '../settings.ts';
-import { describeError } from './error-text.ts';
+import { describeError } from './describe-error.ts';
 import { terminalOptions } from './log-terminal.ts';
 
 /** In bytes. While nobody reads standard output, up to `maxLength` wait in memory. */
@@ -36,7 +36,7 @@ export class Log implements LoggerService {
       {
         level: LOG_LEVEL,
         base: null,
-        timestamp: isoTime,
+        timestamp: stdTimeFunctions.isoTime,
         formatters: { level: (level) => ({ level }) },
         serializers: { err: (error: unknown) => describeError(error) },
       },
@@ -49,25 +49,14 @@ export class Log implements LoggerService {
     this.isEnabled = logger.isLevelEnabled.bind(logger);
   }
 
-  /** Ends the log when all lines so far are written, or after a second: nobody may be reading any more. A later line throws. */
+  /**
+   * Ends the log when all lines so far are written, or after a second: nobody may be reading any more. A later line
+   * throws.
+   */
   async close(): Promise<void> {
     const flushed = () => new Promise((resolve) => this.#output.flush(resolve));
     // The first flush may leave a last part to the second.
     await Promise.race([flushed().then(flushed), pause(1_000)]);
     this.#output.destroy();
   }
-}
-
-let second = 0;
-let upToSecond = '';
-
-/** Formatting a date takes a third of the time of a line, so the lines of a second share it. */
-export function isoTime(): string {
-  const now = Date.now();
-  const presentSecond = Math.floor(now / 1_000);
-  if (presentSecond !== second) {
-    second = presentSecond;
-    upToSecond = `,"time":"${new Date(second * 1_000).toISOString().slice(0, -4)}`;
-  }
-  return `${upToSecond}${String(now - second * 1_000).padStart(3, '0')}Z"`;
 }

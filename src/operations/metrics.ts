@@ -1,12 +1,13 @@
 import { createRequire } from 'node:module';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-import { type BatchEnd, batchEnds } from '../lib/postgres/batcher.ts';
+import { type BatchEnd, batchEnds } from '../lib/postgres/index.ts';
 import { PrismaService } from '../prisma.service.ts';
-import { ERRORS, type ErrorCode } from '../lib/http/error-code.ts';
-import { AUTH_FAILURES, type ApiRequest } from '../lib/http/request-context.ts';
-import { AUDIT_RESULTS, type AuditEnd } from '../inventory/stock/inventory-counts.ts';
-import { Inventory } from '../inventory/inventory.ts';
+import { ERRORS } from '../errors/error-code.ts';
+import { AUTH_FAILURES, type Access } from '../keys/access.ts';
+import type { ApiRequest } from '../lib/http/index.ts';
+import { InventoryCounts } from '../inventory/stock/inventory-counts.ts';
+import { AUDIT_RESULTS, type AuditEnd, ListAudits } from '../inventory/stock/list-audits.ts';
 import { Log } from './log.ts';
 
 /** Seconds; most responses of this service take less than 5 ms. */
@@ -48,7 +49,7 @@ export class Metrics implements OnApplicationShutdown {
 
   readonly #audits = this.#counter('inventory_list_audits_total', 'Audits of lists, by their result.', 'result');
 
-  constructor({ pool }: PrismaService, { counts, audits }: Inventory, log: Log) {
+  constructor({ pool }: PrismaService, counts: InventoryCounts, audits: ListAudits, log: Log) {
     collectDefaultMetrics({ register: this.registry });
     this.#read(Gauge, 'http_server_active_requests', 'Requests under way.', () => this.activeRequests);
     this.#read(Counter, 'inventory_list_readings_total', 'Times the whole stock was read.', () => counts.readings);
@@ -78,7 +79,7 @@ export class Metrics implements OnApplicationShutdown {
     });
   }
 
-  requestEnded(request: ApiRequest, route: string, status: number, seconds: number, code?: ErrorCode): void {
+  requestEnded(request: ApiRequest<Access>, route: string, status: number, seconds: number, code?: string): void {
     const method = METHODS.has(request.method) ? request.method : '_OTHER';
     const methodAndRoute = `${method} ${route}`;
     if (!this.#known.has(methodAndRoute)) {

@@ -2,7 +2,7 @@ import { Controller, Get, Header, Res } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { Public, RequireScope } from '../keys/auth.guard.ts';
-import { ApiError } from '../lib/http/api-error.ts';
+import { ApiError } from '../errors/api-error.ts';
 import { Metrics } from './metrics.ts';
 import { Readiness } from './readiness.ts';
 

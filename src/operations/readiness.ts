@@ -2,17 +2,18 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { bootstrapKey } from '../keys/api-key-store.ts';
 import { KeyCheck } from '../keys/key-check.ts';
-import { failureOf, NOT_NEWEST } from '../lib/postgres/database-failure.ts';
-import { byDeadline } from '../lib/postgres/deadline.ts';
+import { byDeadline, Failure } from '../lib/postgres/index.ts';
+import { failureOf, NOT_NEWEST } from '../postgres.ts';
 import { functionFault, pendingMigrations } from '../migrations/migrations.ts';
 import { PrismaService } from '../prisma.service.ts';
-import { Failure } from './error-text.ts';
 import { Settings } from '../settings.ts';
 import { Log } from './log.ts';
 
 /** No such table: the database may be a new one, without migrations and the bootstrap key. */
 const UNDEFINED_TABLE = '42P01';
-/** A GRANT for each right that lists and updates need and the role lacks; NULL without any. The key check finds its own. */
+/**
+ * A GRANT for each right that lists and updates need and the role lacks; NULL without any. The key check finds its own.
+ */
 const MISSING_RIGHTS = `
   SELECT string_agg(format('GRANT %s ON %s TO %I', privilege, name, current_user), '; ') AS grants
     FROM (VALUES ('inventory_item', 'SELECT'), ('inventory_item', 'UPDATE'), ('stock_change', 'SELECT'), ('stock_change', 'INSERT'))
@@ -69,11 +70,11 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
 
   /** One at a time: probes that come meanwhile share it. */
   #findFailure(): Promise<string | undefined> {
-    this.#check ??= this.#judge().finally(() => (this.#check = undefined));
+    this.#check ??= this.#checkDatabase().finally(() => (this.#check = undefined));
     return this.#check;
   }
 
-  async #judge(): Promise<string | undefined> {
+  async #checkDatabase(): Promise<string | undefined> {
     const deadline = performance.now() + CHECKED_WITHIN_MS;
     let failure: string | undefined;
     try {

@@ -1,8 +1,8 @@
 import type { Server, ServerResponse } from 'node:http';
 import { type Socket, isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
-import type { ApiError } from '../lib/http/api-error.ts';
-import { type ApiRequest, inContext } from '../lib/http/request-context.ts';
+import type { Access } from '../keys/access.ts';
+import { type ApiRequest, contextOf, type HttpError } from '../lib/http/index.ts';
 import { Settings } from '../settings.ts';
 import { type Level, Log } from './log.ts';
 import { Metrics } from './metrics.ts';
@@ -26,17 +26,17 @@ export class RequestLog {
     server.on('connection', (socket: Socket) => socket.remoteAddress);
     server.on('request', (request, response: ServerResponse) => {
       this.metrics.activeRequests++;
-      response.on('close', () => this.#ended(inContext(request), response));
+      response.on('close', () => this.#ended(contextOf<Access>(request), response));
     });
   }
 
   /** For what the parser refused: there is no request. */
-  refused(requestId: string, address: string | undefined, { code, status }: ApiError): void {
+  refused(requestId: string, address: string | undefined, { code, status }: HttpError): void {
     this.metrics.malformed.inc({ code });
     this.log.warn({ requestId, address: plain(address), status, code }, 'malformed request');
   }
 
-  #ended(request: ApiRequest, response: ServerResponse): void {
+  #ended(request: ApiRequest<Access>, response: ServerResponse): void {
     const { method, access, sent } = request;
     const failure = sent?.failure;
     const status = response.headersSent ? response.statusCode : 499; // the connection broke before; nginx writes it so

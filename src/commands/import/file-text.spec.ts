@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, it } from 'vitest';
 import { readText } from './file-text.ts';
+import { HEADER_RULE } from './problems.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'inventory-file-text-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -46,12 +47,12 @@ it.each([
   ['text named as gzip', Buffer.from(TEXT), NO_GZIP, 'stock.csv.gz'],
   ['gzip that is cut', gzipSync(TEXT).subarray(0, -9), NO_GZIP, 'stock.csv.gz'],
 ])('refuses %s without showing any of it', async (_, content, what, name = 'stock.csv') => {
-  const told = `the file has no stock that an import can read: ${what}. Save it as CSV UTF-8 (*.csv); the header must be petId,quantity,status, in any order`;
-  await expect(read(content, name)).rejects.toThrow(new Error(told));
+  const message = `the file has no stock that an import can read: ${what}. Save it as CSV UTF-8 (*.csv); ${HEADER_RULE}`;
+  await expect(read(content, name)).rejects.toThrow(new Error(message));
 });
 
-it.each(['none.csv', 'none.csv.gz'])('tells why a file cannot be read: %s', async (name) => {
+it.each(['none.csv', 'none.csv.gz'])('says why a file cannot be read: %s', async (name) => {
   const path = join(folder, name);
-  const told = `${path} cannot be read: ENOENT: no such file or directory`;
-  await expect(readText(path).next()).rejects.toThrow(told);
+  const message = `${path} cannot be read: ENOENT: no such file or directory`;
+  await expect(readText(path).next()).rejects.toThrow(message);
 });

@@ -1,10 +1,13 @@
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { Failure } from '../../operations/error-text.ts';
+import { Failure } from '../../lib/postgres/index.ts';
 import { notStock } from './problems.ts';
 
-/** The text of a file, or of standard input if the name is `-`; unpacks `*.gz`. @throws Failure when it cannot be read */
+/**
+ * The text of a file, or of standard input if the name is `-`; unpacks `*.gz`.
+ * @throws Failure when it cannot be read
+ */
 export async function* readText(name: string): AsyncGenerator<string> {
   const source = name === '-' ? process.stdin : createReadStream(name);
   const isPacked = name.toLowerCase().endsWith('.gz');

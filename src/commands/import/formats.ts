@@ -1,6 +1,6 @@
-import { Failure } from '../../operations/error-text.ts';
+import { Failure } from '../../lib/postgres/index.ts';
 import { MEMBERS } from '../../inventory/stock/stock-item.ts';
-import { duplicateMember } from '../../lib/http/duplicate-member.ts';
+import { duplicateMember } from '../../lib/http/index.ts';
 import { END_MARK, EXPORTED, FAILED_MARK } from '../export-marks.ts';
 import { quote } from '../output.ts';
 import { HEADER_RULE, notStock, refusal } from './problems.ts';
@@ -20,14 +20,14 @@ const NO_END_MARK =
 const NO_LINE_BREAK = { kind: 'cut', text: 'ends without a line break, so the rest of it may be missing' };
 
 /**
- * What shows that no line is missing at the end. `mark`: the end mark. `line break`: a line break. `whole line`: a line break, or
- * a last line that one more digit would make wrong. An array has its bracket.
+ * What shows that no line is missing at the end. `mark`: the end mark. `line break`: a line break. `whole line`: a line
+ * break, or a last line that one more digit would make wrong. An array has its bracket.
  */
 export type Ending = 'mark' | 'line break' | 'whole line';
 
 /**
- * Gives the sound rows of a text in CSV, each with its place in front, and notes the problems of the others. The first character
- * that is not blank tells the format: `[` a JSON array, `{` JSON in lines, any other one CSV.
+ * Gives the sound rows of a text in CSV, each with its place in front, and notes the problems of the others. The first
+ * character that is not blank decides the format: `[` a JSON array, `{` JSON in lines, any other one CSV.
  *
  * @throws Failure when the text has no stock, or must not be that long
  */
@@ -151,10 +151,13 @@ class Lines {
 const MARK = new RegExp(
   String.raw`^"?(${END_MARK}|${FAILED_MARK})(?: (\d{1,18}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z))?([\s",;]*)$`,
 );
-/** Without a line break, a bare mark may be the beginning of one that names a change. Behind it, empty columns show its end. */
+/**
+ * Without a line break, a bare mark may be the beginning of one that names a change. Behind it, empty columns show its
+ * end.
+ */
 const isWhole = ([, , id, , columns = '']: RegExpExecArray) => id !== undefined || /[\t",;]/.test(columns);
 
-/** How Excel is told of the separator. */
+/** How a file names its separator for Excel. */
 const SEPARATOR = /^[\ufeff"]*sep=([,;\t])[,;\t]*"?\s*$/i;
 const separatorOf = (header: string): Separator =>
   ([',', ';', '\t'] as const).find((each) => header.includes(each)) ?? ',';
@@ -234,7 +237,10 @@ function* readArray(text: string, file: StockFile): Generator<string> {
   }
 }
 
-/** Numbers stay as they are written. @returns an Error if a member is there twice, a SyntaxError if the text is no JSON */
+/**
+ * Numbers stay as they are written.
+ * @returns an Error if a member is there twice, a SyntaxError if the text is no JSON
+ */
 function parseJson(marked: string): unknown {
   const text = marked.replace(/^\ufeff+/, '');
   try {

@@ -2,13 +2,13 @@ import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { pipeline } from 'node:stream/promises';
 import { CHANGED_AT } from '../../history/stock-moment.ts';
-import { itemTagOf, MEMBERS, NOT_UPDATED, STATE, stateList } from '../../inventory/stock/stock-item.ts';
+import { itemTagOf, MEMBERS, KEPT_COLUMNS, STATE, columns } from '../../inventory/stock/stock-item.ts';
 import { refusal } from './problems.ts';
 import { MADE, type StockFile } from './rows.ts';
 
 /**
- * What became of a pet. `removed`, `kept`: not in the file. `skipped`: the row was edited, but the pet has changed since. `gone`:
- * the row was not edited, and the pet is no longer in the store.
+ * What became of a pet. `removed`, `kept`: not in the file. `skipped`: the row was edited, but the pet has changed
+ * since. `gone`: the row was not edited, and the pet is no longer in the store.
  */
 export const OUTCOMES = ['added', 'changed', 'removed', 'skipped', 'kept', 'gone'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
@@ -38,9 +38,9 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
 
 /** A pet keeps what the file leaves out. */
 const AFTER = STATE.map((member) =>
-  NOT_UPDATED.includes(member) ? `coalesce(file.${member.column}, i.${member.column})` : `file.${member.column}`,
+  KEPT_COLUMNS.includes(member) ? `coalesce(file.${member.column}, i.${member.column})` : `file.${member.column}`,
 );
-const DIFFERS = `((${stateList('i.#')}) IS DISTINCT FROM (${AFTER.join()}))`;
+const DIFFERS = `((${columns('i.#')}) IS DISTINCT FROM (${AFTER.join()}))`;
 
 /** Imports take turns. */
 export async function awaitTurn(client: Client): Promise<void> {
@@ -52,8 +52,8 @@ export async function awaitTurn(client: Client): Promise<void> {
 }
 
 /**
- * Decides in a temporary table what becomes of each pet that changes. With `locks`, it locks each of these rows before it reads
- * the state, so that no other writer changes the row before the transaction ends.
+ * Decides in a temporary table what becomes of each pet that changes. With `locks`, it locks each of these rows before
+ * it reads the state, so that no other writer changes the row before the transaction ends.
  */
 export async function planMerge(client: Client, rules: Rules, file: StockFile, locks: boolean): Promise<Counts> {
   const locking = (lock: string) => (locks ? `FOR ${lock} OF i` : '');
@@ -61,15 +61,15 @@ export async function planMerge(client: Client, rules: Rules, file: StockFile, l
   if (file.hasExported) await client.query(`UPDATE incoming SET made = '${MADE.new}' WHERE made IS NULL`);
   await client.query(`
     CREATE TEMP TABLE planned ON COMMIT DROP AS
-    SELECT file.place, i.pet_id, ${stateList('i.# AS #_before')}, ${AFTER.map((sql, at) => `${sql} AS ${STATE[at]?.column}_after`).join()},
+    SELECT file.place, i.pet_id, ${columns('i.# AS #_before')}, ${AFTER.map((sql, at) => `${sql} AS ${STATE[at]?.column}_after`).join()},
            CASE WHEN made <> ${itemTagOf('i')} THEN made END AS made,
            CASE WHEN made IS NULL OR made = ${itemTagOf('i')} THEN 'changed' ELSE '${stale}' END AS outcome
       FROM inventory_item i JOIN incoming file USING (pet_id)
      WHERE made IS DISTINCT FROM '${MADE.unedited}' AND (made IS NOT NULL OR ${DIFFERS})
      ORDER BY i.pet_id ${locking('NO KEY UPDATE')};
     -- A statement of its own: it sees what went while the one before waited for locks.
-    INSERT INTO planned (place, pet_id, ${stateList('#_after')}, made, outcome)
-    SELECT place, pet_id, ${stateList()}, made,
+    INSERT INTO planned (place, pet_id, ${columns('#_after')}, made, outcome)
+    SELECT place, pet_id, ${columns()}, made,
            CASE WHEN made = '${MADE.unedited}' THEN 'gone' WHEN made IS NULL OR made = '${MADE.new}' THEN 'added' ELSE '${stale}' END
       FROM incoming file
      WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) ORDER BY pet_id`);
@@ -84,12 +84,12 @@ export async function planMerge(client: Client, rules: Rules, file: StockFile, l
 /**
  * What came or changed after the change that the file names is kept.
  *
- * @throws Failure when the history does not have this change: later changes cannot be told from earlier ones
+ * @throws Failure when the history does not have this change: nobody knows which changes came after it
  */
 async function planRemoval(client: Client, { newest }: StockFile, locking: string): Promise<void> {
   await client.query(`
-    INSERT INTO planned (pet_id, ${stateList('#_before')}, outcome)
-    SELECT i.pet_id, ${stateList('i.#')}, 'removed' FROM inventory_item i
+    INSERT INTO planned (pet_id, ${columns('#_before')}, outcome)
+    SELECT i.pet_id, ${columns('i.#')}, 'removed' FROM inventory_item i
      WHERE NOT EXISTS (SELECT FROM incoming file WHERE file.pet_id = i.pet_id) ORDER BY i.pet_id ${locking}`);
   if (!newest) return;
   const named = `SELECT FROM stock_change WHERE id = $1 AND ${CHANGED_AT} = $2`;
@@ -117,8 +117,8 @@ async function countPlanned(client: Client): Promise<Counts> {
 }
 
 /**
- * While the import waits for the lock of a pet, its holder may remove the pet and add it again. The first statement then misses
- * the old row, and the second sees the new one. Then an edited row is in no outcome, and the counts differ.
+ * While the import waits for the lock of a pet, its holder may remove the pet and add it again. The first statement
+ * then misses the old row, and the second sees the new one. Then an edited row is in no outcome, and the counts differ.
  *
  * @throws Failure when this happened to the pet of an edited row
  */

@@ -1,4 +1,4 @@
-import { Failure } from '../../operations/error-text.ts';
+import { Failure } from '../../lib/postgres/index.ts';
 import { MEMBERS } from '../../inventory/stock/stock-item.ts';
 import { END_MARK, EXPORTED } from '../export-marks.ts';
 
@@ -14,8 +14,8 @@ const AS_TEXT =
   'Spreadsheets keep 15 digits, and some programs 16: write the id as text, or edit a file of "inventory export --editable"';
 
 /**
- * All that an import tells the operator to do, by the kind of refusal or problem. `test/commands/import-advice.e2e-spec.ts`
- * follows each sentence. A problem of another kind states a rule.
+ * All that an import advises the operator to do, by the kind of refusal or problem.
+ * `test/commands/import-advice.e2e-spec.ts` follows each sentence. A problem of another kind states a rule.
  */
 export const ADVICE = {
   format: `Save it as CSV UTF-8 (*.csv); ${HEADER_RULE}`,
@@ -38,7 +38,7 @@ export const ADVICE = {
 /** A refusal of the whole file in one line: what is wrong, then what to do. */
 export const refusal = (what: string, kind: keyof typeof ADVICE) => new Failure(`${what}. ${ADVICE[kind]}`);
 
-/** For a file that cannot be read at all. No part of it is told: it may be anything. */
+/** For a file that cannot be read at all. No part of it is shown: it may be anything. */
 export const notStock = (what: string) => refusal(`the file has no stock that an import can read: ${what}`, 'format');
 
 export interface Fault {
@@ -68,8 +68,8 @@ export class Problems {
     const byPlace = (one: Problem, other: Problem) => one.place - other.place;
     const kinds = [...this.firsts.values()];
     const others = kinds.flatMap((firsts) => firsts.slice(1)).sort(byPlace);
-    const told = [...kinds.flatMap((firsts) => firsts.slice(0, 1)), ...others].slice(0, SHOWN_PROBLEMS).sort(byPlace);
-    const lines = told.map(({ place, text }) => `${unit} ${place}: ${text}`);
+    const shown = [...kinds.flatMap((firsts) => firsts.slice(0, 1)), ...others].slice(0, SHOWN_PROBLEMS).sort(byPlace);
+    const lines = shown.map(({ place, text }) => `${unit} ${place}: ${text}`);
     const advice = Object.entries(ADVICE).flatMap(([kind, text]) => (this.firsts.has(kind) ? text : []));
     const count = `problems in the file, all together: ${this.total}; nothing was written`;
     throw new Failure([...lines, count, ...advice].join('\n'));

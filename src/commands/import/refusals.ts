@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
-import { Failure } from '../../operations/error-text.ts';
-import { NOT_UPDATED, itemTagOf } from '../../inventory/stock/stock-item.ts';
+import { Failure } from '../../lib/postgres/index.ts';
+import { KEPT_COLUMNS, itemTagOf } from '../../inventory/stock/stock-item.ts';
 import { EXPORTED } from '../export-marks.ts';
 import type { Counts, Rules } from './plan.ts';
 import { type Fault, Problems, refusal, SHOWN_PROBLEMS } from './problems.ts';
@@ -27,7 +27,7 @@ export async function refuseProblems(client: Client, { problems, unit }: StockFi
 }
 
 /** What a new pet cannot do without. */
-const NEVER_NULL = NOT_UPDATED.filter(({ holds }) => !holds(''));
+const NEVER_NULL = KEPT_COLUMNS.filter(({ isValid }) => !isValid(''));
 /** Whether a pet to add lacks one. */
 const IS_INCOMPLETE = NEVER_NULL.map(({ column }) => `${column}_after IS NULL`).join(' OR ');
 const NEEDED = NEVER_NULL.map(({ name }) => name).join(' and ');

@@ -1,4 +1,4 @@
-import { itemTag, ITEM, MEMBERS, NOT_UPDATED } from '../../inventory/stock/stock-item.ts';
+import { itemTag, ITEM, MEMBERS, KEPT_COLUMNS } from '../../inventory/stock/stock-item.ts';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock/stock-limits.ts';
 import { EXPORTED } from '../export-marks.ts';
 import { quote } from '../output.ts';
@@ -11,7 +11,7 @@ export class StockFile {
   /** How many are sound. */
   rows = 0;
   readonly problems = new Problems();
-  /** Whether rows tell what they were made from. */
+  /** Whether rows say what they were made from. */
   hasExported = false;
   /** The newest change that the export had, by the end mark. */
   newest?: { readonly id: string; readonly at: string };
@@ -19,15 +19,19 @@ export class StockFile {
   hasExactId = false;
 }
 
-/** What `exported` makes of a row: it is new, or unedited. Otherwise it was made from the state that an item tag names. */
+/**
+ * What `exported` makes of a row: it is new, or unedited. Otherwise it was made from the state that an item tag names.
+ */
 export const MADE = { new: 'new', unedited: 'same' } as const;
 
 /** If a file leaves them out, a pet of the store keeps its own. */
 export const MAY_BE_LEFT_OUT = new Set(
-  MEMBERS.filter((member) => NOT_UPDATED.includes(member) || member.holds('')).map(({ name }) => name),
+  MEMBERS.filter((member) => KEPT_COLUMNS.includes(member) || member.isValid('')).map(({ name }) => name),
 );
 
-/** A sound row in CSV: the members, {@link MADE}, and between which ids the pets lie that its id may be rounded from. */
+/**
+ * A sound row in CSV: the members, {@link MADE}, and between which ids the pets lie that its id may be rounded from.
+ */
 export type Reading = string | readonly Fault[];
 
 /** As texts, in the order of the members; empty where one is missing. */
@@ -43,7 +47,7 @@ export interface Written {
 /** Reads strictly first, because nearly all rows are sound. */
 export function readRow({ members, isLeftOut, exported, point }: Written, file: StockFile): Reading {
   const isSound = (text: string, at: number) =>
-    MEMBERS[at]?.holds(text) === true || (isLeftOut[at] === true && MAY_BE_LEFT_OUT.has(MEMBERS[at]?.name ?? ''));
+    MEMBERS[at]?.isValid(text) === true || (isLeftOut[at] === true && MAY_BE_LEFT_OUT.has(MEMBERS[at]?.name ?? ''));
   const isPlain = members.every(isSound);
   const bare = isPlain ? members : members.map(trimBlanks);
   const texts = isPlain
@@ -92,7 +96,7 @@ function originOf(exported: string): { petId: string; tag: string } | typeof MAD
   if (text === '') return MADE.new;
   const [, petId = '', tag = ''] = /^([^:]+):([^:]+):$/.exec(text) ?? [];
   const at = tag.lastIndexOf('-');
-  const isTag = ITEM.status.holds(tag.slice(0, Math.max(0, at))) && ITEM.quantity.holds(tag.slice(at + 1));
+  const isTag = ITEM.status.isValid(tag.slice(0, Math.max(0, at))) && ITEM.quantity.isValid(tag.slice(at + 1));
   return isPetId(petId) && isTag ? { petId, tag } : 'broken';
 }
 
@@ -111,13 +115,16 @@ function rangeOf(petId: string, file: StockFile): string {
   return `${lowest < MIN_PET_ID ? MIN_PET_ID : lowest},${highest > MAX_PET_ID ? MAX_PET_ID : highest}`;
 }
 
-/** From the first character to the last that is no blank of any kind, also no invisible one of web pages and word processors. */
+/**
+ * From the first character to the last that is no blank of any kind, also no invisible one of web pages and word
+ * processors.
+ */
 const WITHIN = /[^\s\p{Z}\p{Cf}](?:[^]*[^\s\p{Z}\p{Cf}])?/u;
 export const trimBlanks = (text: string) => WITHIN.exec(text)?.[0] ?? '';
 
 /**
- * A whole number that is written with a fraction of zero or an exponent, in plain digits. Any other text stays as it is; so does
- * `12.000`, which is 12 for some people and 12000 for others.
+ * A whole number that is written with a fraction of zero or an exponent, in plain digits. Any other text stays as it
+ * is; so does `12.000`, which is 12 for some people and 12000 for others.
  */
 function plainDigits(text: string, point: Written['point']): string {
   const [, sign, whole, dot, fraction = '', exponent] =

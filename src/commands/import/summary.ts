@@ -7,8 +7,8 @@ import { type Outcome, OUTCOMES } from './plan.ts';
 import { STATE_TAG, staleWords } from './refusals.ts';
 import { SHOWN_PROBLEMS, type Unit } from './problems.ts';
 
-/** Some pets of an outcome, in words. */
-export async function tellPlanned(client: Client, outcome: Outcome, unit: Unit): Promise<string[]> {
+/** Some pets of an outcome, a line each. */
+export async function linesOf(client: Client, outcome: Outcome, unit: Unit): Promise<string[]> {
   const { rows } = await client.query<Record<string, string | null>>(
     // They are in the order of their ids.
     `SELECT *, ${STATE_TAG} AS tag FROM planned WHERE outcome = $1 LIMIT ${SHOWN_PROBLEMS}`,

@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
-import { NOT_AS_ASKED } from '../../lib/postgres/database-failure.ts';
-import { Failure } from '../../operations/error-text.ts';
-import { STATE, stateList } from '../../inventory/stock/stock-item.ts';
+import { Failure } from '../../lib/postgres/index.ts';
+import { NOT_AS_ASKED } from '../../postgres.ts';
+import { STATE, columns } from '../../inventory/stock/stock-item.ts';
 import type { Counts } from './plan.ts';
 import { SHOWN_PROBLEMS } from './problems.ts';
 
@@ -12,8 +12,8 @@ interface Author {
 }
 
 /**
- * Writes what is planned, with a history row for each pet. Readers never wait; a writer waits only for a pet that changes. Adds
- * pets by id, so that lists find them on disk in that order.
+ * Writes what is planned, with a history row for each pet. Readers never wait; a writer waits only for a pet that
+ * changes. Adds pets by id, so that lists find them on disk in that order.
  *
  * @throws Failure when a trigger changed a row or kept it back
  */
@@ -26,39 +26,39 @@ export async function writePlanned(client: Client, counts: Counts, author: Autho
   ]);
   const [first] = rows;
   if (!first) return;
-  const told = rows.map(({ pet_id }) => `pet ${pet_id}: ${NOT_AS_ASKED}`);
+  const lines = rows.map(({ pet_id }) => `pet ${pet_id}: ${NOT_AS_ASKED}`);
   const count = `pets that a trigger concerns, all together: ${first.total}; nothing was written`;
-  throw new Failure([...told, count].join('\n'));
+  throw new Failure([...lines, count].join('\n'));
 }
 
 /** SQL that writes the pets of an outcome, and returns what the table took. */
 const WRITES = {
   changed: `
-    UPDATE inventory_item i SET ${stateList('# = planned.#_after')} FROM planned
+    UPDATE inventory_item i SET ${columns('# = planned.#_after')} FROM planned
      WHERE planned.outcome = 'changed' AND i.pet_id = planned.pet_id
-    RETURNING i.pet_id, ${stateList('i.#')}`,
+    RETURNING i.pet_id, ${columns('i.#')}`,
   added: `
-    INSERT INTO inventory_item (pet_id, ${stateList()})
-    SELECT pet_id, ${stateList('#_after')} FROM planned WHERE outcome = 'added'
-    RETURNING pet_id, ${stateList()}`,
+    INSERT INTO inventory_item (pet_id, ${columns()})
+    SELECT pet_id, ${columns('#_after')} FROM planned WHERE outcome = 'added'
+    RETURNING pet_id, ${columns()}`,
   removed: `
     DELETE FROM inventory_item i USING planned WHERE planned.outcome = 'removed' AND i.pet_id = planned.pet_id
     RETURNING i.pet_id, ${STATE.map(({ type }) => `NULL::${type}`).join()}`,
 };
 const WRITTEN = Object.keys(WRITES) as (keyof typeof WRITES)[];
 
-const historyOf = (row: string) => `${row}.pet_id, ${stateList(`${row}.#_before, ${row}.#_after`)}`;
+const historyOf = (row: string) => `${row}.pet_id, ${columns(`${row}.#_before, ${row}.#_after`)}`;
 
 /** Each outcome costs a reading of the plan, even if no pet has it. */
 function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
   const isWritten = `outcome IN ('${outcomes.join("', '")}')`;
   return `
-  WITH ${outcomes.map((outcome) => `${outcome} (pet_id, ${stateList()}) AS (${WRITES[outcome]})`).join(', ')},
+  WITH ${outcomes.map((outcome) => `${outcome} (pet_id, ${columns()}) AS (${WRITES[outcome]})`).join(', ')},
   recorded AS (
-    INSERT INTO stock_change (pet_id, ${stateList('#_before')}, ${stateList('#_after')}, changed_at, changed_by, reason)
-    SELECT pet_id, ${stateList('#_before')}, ${stateList('#_after')}, statement_timestamp(), $1, $2
+    INSERT INTO stock_change (pet_id, ${columns('#_before')}, ${columns('#_after')}, changed_at, changed_by, reason)
+    SELECT pet_id, ${columns('#_before')}, ${columns('#_after')}, statement_timestamp(), $1, $2
       FROM planned WHERE ${isWritten}
-    RETURNING pet_id, ${stateList('#_before, #_after')}),
+    RETURNING pet_id, ${columns('#_before, #_after')}),
   written AS (${outcomes.map((outcome) => `TABLE ${outcome}`).join(' UNION ALL ')})
   SELECT pet_id, (count(*) OVER ())::integer AS total
     FROM planned LEFT JOIN (SELECT true AS is_written, * FROM written) AS written USING (pet_id)
@@ -67,7 +67,7 @@ function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
      -- Without a trigger that could have changed them, the rows are not compared.
      AND EXISTS (SELECT FROM pg_trigger WHERE tgenabled <> 'D' AND (tgrelid = 'inventory_item'::regclass AND tgtype & 3 = 3
                                                                    OR tgrelid = 'stock_change'::regclass AND tgtype & 7 = 7))
-     AND (is_written IS NULL OR (${stateList()}) IS DISTINCT FROM (${stateList('planned.#_after')})
+     AND (is_written IS NULL OR (${columns()}) IS DISTINCT FROM (${columns('planned.#_after')})
           OR (${historyOf('recorded')}) IS DISTINCT FROM (${historyOf('planned')}))
    ORDER BY pet_id LIMIT ${SHOWN_PROBLEMS}`;
 }

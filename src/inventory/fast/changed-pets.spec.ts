@@ -40,14 +40,14 @@ function watchStatements() {
 
 describe('the list is patched', () => {
   it('after updates, and not read while nothing changes', async () => {
-    const { readings, patches } = service.inventory.counts;
+    const { readings, patches } = service.counts;
     for (let quantity = 1; quantity <= 5; quantity++) {
       await (quantity % 2 ? service : another).update(quantity, quantity + 10);
       await sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 1450`);
       await expectLists();
       await expectLists();
     }
-    expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 5 });
+    expect(service.counts).toMatchObject({ readings, patches: patches + 5 });
   });
 
   it('after 4,096 changes, and read whole after more, even if all are of one pet', async () => {
@@ -65,10 +65,10 @@ describe('the list is patched', () => {
         'readings',
       ],
     ] as const) {
-      const before = service.inventory.counts[count];
+      const before = service.counts[count];
       await sql(changes);
       await expectLists();
-      expect(service.inventory.counts[count]).toBe(before + 1);
+      expect(service.counts[count]).toBe(before + 1);
       const [statement = '', ...values] = sent.mock.calls.findLast(([text]) => text.includes('recent')) ?? [];
       const { rows } = await owner.query<{ changes: unknown[] }>(statement, values);
       expect(rows[0]?.changes.length).toBeLessThanOrEqual(4_097); // it does not look up the others
@@ -78,13 +78,13 @@ describe('the list is patched', () => {
   it('for an hour, and an older one is read whole', async () => {
     const clock = vi.spyOn(Date, 'now');
     onTestFinished(() => clock.mockRestore());
-    const { readings, patches } = service.inventory.counts;
+    const { readings, patches } = service.counts;
     for (const minutes of [50, 60, 60.001]) {
       clock.mockReturnValue(Date.now() + minutes * 60_000);
       await service.update(1, Math.ceil(minutes) + 10_000);
       await expectLists();
     }
-    expect(service.inventory.counts).toMatchObject({ readings: readings + 1, patches: patches + 2 });
+    expect(service.counts).toMatchObject({ readings: readings + 1, patches: patches + 2 });
     // A list is as old as the beginning of its reading.
     const begun = vi.spyOn(service.app.get(PrismaService), '$transaction');
     onTestFinished(() => begun.mockRestore());
@@ -94,7 +94,7 @@ describe('the list is patched', () => {
       await service.update(1, quantity);
       await expectLists();
     }
-    expect(service.inventory.counts).toMatchObject({ readings: readings + 3, patches: patches + 2 });
+    expect(service.counts).toMatchObject({ readings: readings + 3, patches: patches + 2 });
   });
 
   it.each([
@@ -103,16 +103,16 @@ describe('the list is patched', () => {
     `unrecorded_change VALUES ('${FUTURE}')`,
   ])('after "migrate" when there are rows from a server whose transaction ids lie ahead: %s', async (rows) => {
     await sql(`INSERT INTO ${rows}`);
-    const { readings } = service.inventory.counts;
+    const { readings } = service.counts;
     await service.update(1, 10_001);
     await expectLists();
-    expect(service.inventory.counts.readings).toBeGreaterThan(readings);
+    expect(service.counts.readings).toBeGreaterThan(readings);
     await applyMigrations(postgres.url);
     await expectLists();
-    const { patches } = service.inventory.counts;
+    const { patches } = service.counts;
     await service.update(1, 10_002);
     await expectLists();
-    expect(service.inventory.counts.patches).toBe(patches + 1);
+    expect(service.counts.patches).toBe(patches + 1);
   });
 
   it('by looking up only the changes and their pets, however many there are', async () => {
@@ -140,18 +140,18 @@ it('the list is read whole, and not kept, while a table has another access metho
     await sql(`ALTER TABLE ${table} SET ACCESS METHOD heap2`);
     await expectLists();
     for (let lists = 1; lists <= 2; lists++) {
-      const { readings } = service.inventory.counts;
+      const { readings } = service.counts;
       await expectLists();
-      expect(service.inventory.counts.readings).toBe(readings + 1);
+      expect(service.counts.readings).toBe(readings + 1);
     }
     await sql(`ALTER TABLE ${table} SET ACCESS METHOD heap`);
   }
   await sql('DROP ACCESS METHOD heap2');
   await expectLists();
-  const { readings, patches } = service.inventory.counts;
+  const { readings, patches } = service.counts;
   await service.update(1, 10_003);
   await expectLists();
-  expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 1 });
+  expect(service.counts).toMatchObject({ readings, patches: patches + 1 });
 });
 
 describe.each(['', ...(HAS_POOLER ? [' behind a pooler'] : [])])('services%s that share a database', (pooled) => {
@@ -168,7 +168,7 @@ describe.each(['', ...(HAS_POOLER ? [' behind a pooler'] : [])])('services%s tha
 
   /** Several at once, so that a pooler spreads them over its sessions. */
   const lists = () => Promise.all([...services, ...services, ...services].map(({ list }) => list()));
-  const readings = () => services.map((each) => each.inventory.counts.readings);
+  const readings = () => services.map((each) => each.counts.readings);
 
   it('read the stock whole once after each reset of the statistics under load, and otherwise only changes', async () => {
     await lists();

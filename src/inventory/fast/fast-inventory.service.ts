@@ -1,6 +1,7 @@
-import type { OnApplicationShutdown } from '@nestjs/common';
-import type { PrismaService } from '../../prisma.service.ts';
-import type { Settings } from '../../settings.ts';
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { PrismaService } from '../../prisma.service.ts';
+import { Settings } from '../../settings.ts';
+import { KeyCheck } from '../../keys/key-check.ts';
 import { ListAudits } from '../stock/list-audits.ts';
 import { retryUntilApplied } from '../stock/update-attempts.ts';
 import { Inventory, type ListRequest, type QuantityUpdate, type Updated } from '../inventory.ts';
@@ -10,17 +11,21 @@ import { ListCache } from './list-cache.ts';
 import { QuantityUpdates } from './quantity-updates.ts';
 
 /** The same promises with less work: a list costs what has changed, and updates share round trips. */
+@Injectable()
 export class FastInventoryService extends Inventory implements OnApplicationShutdown {
-  readonly counts = new InventoryCounts();
-  readonly audits: ListAudits;
   readonly #lists: ListCache;
   readonly #updates: QuantityUpdates;
 
-  constructor(prisma: PrismaService, settings: Settings, nextUpdateArrives?: () => Promise<unknown> | undefined) {
+  constructor(
+    prisma: PrismaService,
+    settings: Settings,
+    keyCheck: KeyCheck,
+    private readonly counts: InventoryCounts,
+    private readonly audits: ListAudits,
+  ) {
     super();
-    this.audits = new ListAudits(settings, () => this.#lists.comparison());
-    this.#lists = new ListCache(settings, prisma, this.counts, this.audits);
-    this.#updates = new QuantityUpdates(settings, this.counts, nextUpdateArrives);
+    this.#lists = new ListCache(settings, prisma, counts, audits);
+    this.#updates = new QuantityUpdates(settings, counts, keyCheck);
   }
 
   async list(request: ListRequest): Promise<StockList> {

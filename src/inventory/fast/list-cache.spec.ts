@@ -41,37 +41,37 @@ describe('a kept list', () => {
   it('serves while the snapshot stays the same', async () => {
     const transactions = await presentTransactions();
     const list = await at(life, transactions);
-    const { readings, patches, reuses } = service.inventory.counts;
+    const { readings, patches, reuses } = service.counts;
     expect(await at(life, transactions)).toBe(list);
-    expect(service.inventory.counts).toMatchObject({ readings, patches, reuses: reuses + 1 });
+    expect(service.counts).toMatchObject({ readings, patches, reuses: reuses + 1 });
   });
 
   it('is read whole in another life of the server, even if the snapshot is the same', async () => {
     await at(life, await presentTransactions());
-    const { readings } = service.inventory.counts;
+    const { readings } = service.counts;
     await at('another', await presentTransactions());
-    expect(service.inventory.counts.readings).toBe(readings + 1);
+    expect(service.counts.readings).toBe(readings + 1);
   });
 
   it('is brought up to date once for all who wait', async () => {
     await at(life, '');
     await change();
     const transactions = await presentTransactions();
-    const { readings, patches } = service.inventory.counts;
+    const { readings, patches } = service.counts;
     const lists = await Promise.all(Array.from({ length: 20 }, () => at(life, transactions)));
     expect(new Set(lists).size).toBe(1);
-    expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 1 });
+    expect(service.counts).toMatchObject({ readings, patches: patches + 1 });
   });
 
   it('serves who waits with the snapshot that it has got meanwhile', async () => {
     await at(life, '');
     await change();
     const transactions = await presentTransactions();
-    const { patches } = service.inventory.counts;
+    const { patches } = service.counts;
     const under = at(life, transactions);
     await nextTurn();
     expect(await at(life, transactions)).toBe(await under);
-    expect(service.inventory.counts.patches).toBe(patches + 1);
+    expect(service.counts.patches).toBe(patches + 1);
   });
 
   it.each([0, 1, 2])(
@@ -80,7 +80,7 @@ describe('a kept list', () => {
       await at(life, '');
       await change();
       const transactions = await presentTransactions();
-      const { readings, patches } = service.inventory.counts;
+      const { readings, patches } = service.counts;
       const under = at(life, transactions);
       await nextTurn();
       const calls: [string, string][] = [
@@ -91,7 +91,7 @@ describe('a kept list', () => {
       const lists = await Promise.all(calls.map((call) => at(...call)));
       expect(lists.map((list) => list.plain)).toEqual(lists.map(() => lists[0]?.plain));
       await under;
-      expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 2 });
+      expect(service.counts).toMatchObject({ readings, patches: patches + 2 });
     },
   );
 
@@ -104,7 +104,7 @@ describe('a kept list', () => {
     ['is read whole', 'when the clock was set back', { dateMs: -3_600_000, uptimeMs: 1_000 }],
   ])('%s %s', async (what, _, { dateMs, uptimeMs }) => {
     await at(life, '');
-    const { readings, patches } = service.inventory.counts;
+    const { readings, patches } = service.counts;
     const clocks = [
       vi.spyOn(Date, 'now').mockReturnValue(Date.now() + dateMs),
       vi.spyOn(performance, 'now').mockReturnValue(performance.now() + uptimeMs),
@@ -112,28 +112,28 @@ describe('a kept list', () => {
     onTestFinished(() => clocks.forEach((clock) => clock.mockRestore()));
     await at(life, '');
     const isWhole = what === 'is read whole';
-    expect(service.inventory.counts).toMatchObject(
+    expect(service.counts).toMatchObject(
       isWhole ? { readings: readings + 1, patches } : { readings, patches: patches + 1 },
     );
   });
 
   it('is brought up to date at the next attempt when one has failed', async () => {
     await at(life, '');
-    const { readings, patches } = service.inventory.counts;
+    const { readings, patches } = service.counts;
     watchStatements().mockRejectedValueOnce(new Error('Connection terminated unexpectedly'));
     await at(life, '');
-    expect(service.inventory.counts).toMatchObject({ readings, patches: patches + 1 });
+    expect(service.counts).toMatchObject({ readings, patches: patches + 1 });
   });
 
   it('begins with sessions that began while the database took no writes, once another one has named its life', async () => {
-    const { database, inventory, list } = await startService({ settings: { FAST: 'on' } });
+    const { counts, database, list } = await startService({ settings: { FAST: 'on' } });
     await database.sql('DELETE FROM server_life_token');
     await database.set('default_transaction_read_only', 'on');
     await database.cutSessions();
     await list();
     await database.sql('BEGIN READ WRITE; INSERT INTO server_life_token DEFAULT VALUES; COMMIT');
     for (let again = 0; again < 3; again++) await list();
-    const { reuses, patches } = inventory.counts;
+    const { reuses, patches } = counts;
     expect(reuses + patches).toBeGreaterThan(0);
   });
 });
@@ -143,13 +143,14 @@ describe('a whole reading', () => {
     [6 * 1_024, 1],
     [6 * 1_024 + 1, 2],
   ])('of %i pets takes %i statements', async (pets, statements) => {
-    await service.database.fill(`SELECT ${MAX_PET_ID} - n, 1, 'sold' FROM generate_series(0, ${pets - 2}) n`); // pet 1 is there
+    // Pet 1 is there.
+    await service.database.fill(`SELECT ${MAX_PET_ID} - n, 1, 'sold' FROM generate_series(0, ${pets - 2}) n`);
     const sent = watchStatements();
     await readStock(service);
     expect(sent).toHaveBeenCalledTimes(statements);
   });
 
-  it('ends at its deadline although the database has told in time that the history is locked', async () => {
+  it('ends at its deadline although the database has answered in time that the history is locked', async () => {
     const settings = { FAST: 'on', REQUEST_DEADLINE_MS: '2500' }; // a statement waits 500 ms for a lock
     const { inventory, list, database } = await startService({ databaseUrl: postgres.url, key: service.key, settings });
     await list();
@@ -158,7 +159,7 @@ describe('a whole reading', () => {
     await expect(late).rejects.toThrow('the database did not begin to respond in time');
   });
 
-  it('has no deadline any more once the database has told of too many changes', async () => {
+  it('has no deadline any more once the database has found too many changes', async () => {
     const network = new TcpProxy(postgres.url);
     const settings = { DATABASE_URL: await network.listen(), FAST: 'on' };
     const slow = await startService({ databaseUrl: postgres.url, key: service.key, settings });

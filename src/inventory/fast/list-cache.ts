@@ -1,4 +1,4 @@
-import { failureOf } from '../../lib/postgres/database-failure.ts';
+import { failureOf } from '../../postgres.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Snapshot } from '../../keys/snapshot.ts';
 import type { Settings } from '../../settings.ts';
@@ -33,9 +33,10 @@ const PETS_PER_FETCH = 2 * PETS_PER_PIECE;
 const ITEM_JSON = itemJson('item');
 
 /**
- * Which pets have changed since a snapshot ($1; $2 is the server's life), and what became of them. A scalar subquery looks each
- * one up, because PostgreSQL may plan a join as a scan of the whole table. The text is a constant, sent by what Prisma calls
- * unsafe: a template is put together for every list, and costs a quarter of the round trip's CPU time.
+ * Which pets have changed since a snapshot, and what became of them: read it in changed-pets.sql. A scalar subquery
+ * looks each one up, because PostgreSQL may plan a join as a scan of the whole table. The text is a constant, sent by
+ * what Prisma calls unsafe: a template is put together for every list, and costs a quarter of the round trip's CPU
+ * time.
  */
 export const CHANGES = `
   WITH recent AS MATERIALIZED (
@@ -52,13 +53,18 @@ export const CHANGES = `
          CASE WHEN (SELECT count(*) FROM recent) <= ${MOST_CHANGES} AND NOT EXISTS (SELECT FROM unrecorded)
               THEN stock_witness($2) END AS witness,
          (SELECT coalesce(json_agg(json_build_object('petId', pet_id::text, 'item', item) ORDER BY pet_id), '[]')
-            FROM (SELECT pet_id, (SELECT ${ITEM_JSON} FROM inventory_item AS item WHERE item.pet_id = changed.pet_id) AS item
+            FROM (SELECT pet_id,
+                         (SELECT ${ITEM_JSON}
+                            FROM inventory_item AS item WHERE item.pet_id = changed.pet_id) AS item
                     FROM (SELECT DISTINCT pet_id FROM recent) AS changed) AS changed) AS changes`;
 
-/** The next items of the whole stock, and the pet to go on with. $1 is the server's life, $2 the pet to begin with. */
+/** The next items of the whole stock, and the pet to go on with: read it in next-items.sql. */
 export const NEXT_ITEMS = `
-  SELECT pg_current_snapshot()::text AS transactions, stock_witness($1) AS witness,
-         coalesce(string_agg(',' || ${ITEM_JSON}, '' ORDER BY pet_id), '') AS items,
+  SELECT pg_current_snapshot()::text AS transactions,
+         stock_witness($1) AS witness,
+         coalesce(string_agg(
+           ',' || ${ITEM_JSON},
+           '' ORDER BY pet_id), '') AS items,
          CASE WHEN count(*) = ${PETS_PER_STATEMENT} AND max(pet_id) < ${MAX_PET_ID} THEN max(pet_id) + 1 END AS next
     FROM (SELECT * FROM inventory_item WHERE pet_id >= $2 ORDER BY pet_id LIMIT ${PETS_PER_STATEMENT}) AS item`;
 
@@ -70,8 +76,8 @@ const CONDITIONS = 'SELECT pg_current_snapshot()::text AS transactions, stock_wi
 interface Reading {
   readonly transactions: string;
   /**
-   * The server's life and the state of both tables, such as their triggers, as text; null while the history may miss changes. If two
-   * readings have equal ones, the history has every change between them.
+   * The server's life and the state of both tables, such as their triggers, as text; null while the history may miss
+   * changes. If two readings have equal ones, the history has every change between them.
    */
   readonly witness: string | null;
 }
@@ -91,13 +97,16 @@ interface Kept extends Reading {
   readonly list: StockList;
   /** A time before its snapshot. */
   readonly at: Time;
-  /** The names of the server's life: one, unless an operator resets the statistics. Then older sessions keep the old one. */
+  /**
+   * The names of the server's life: one, unless an operator resets the statistics. Then older sessions keep the old
+   * one.
+   */
   readonly lifeNames: ReadonlySet<string>;
 }
 
 /**
- * Keeps the list as bytes. While the snapshot stays the same, they are the present list. Afterwards, only the pets that PostgreSQL
- * names have changed. `docs/decisions/kept-list.md` has the proof.
+ * Keeps the list as bytes. While the snapshot stays the same, they are the present list. Afterwards, only the pets that
+ * PostgreSQL names have changed. `docs/decisions/kept-list.md` has the proof.
  */
 export class ListCache {
   readonly #readings: StockReadings;
@@ -112,6 +121,7 @@ export class ListCache {
     audits.on('end', ({ result }) => {
       if (result === 'index') this.#kept = undefined; // it was read by this index
     });
+    audits.beginComparison = () => this.#comparison();
     this.#readings = new StockReadings(settings, prisma, counts, (...args) => this.#listFor(...args));
   }
 
@@ -143,7 +153,8 @@ export class ListCache {
       return this.#readWhole(life, onResponse);
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
-      if (failureOf(error).code === LOCK_NOT_AVAILABLE) return []; // the lock may be on the history, which a whole reading does not need
+      // The lock may be on the history, which a whole reading does not need.
+      if (failureOf(error).code === LOCK_NOT_AVAILABLE) return [];
       throw error;
     });
     if (read) onResponse();
@@ -169,7 +180,7 @@ export class ListCache {
   }
 
   /** Compares the list that is kept now, with its changes, with the table past the index. A wrong one is replaced. */
-  comparison(): Comparison {
+  #comparison(): Comparison {
     const kept = this.#kept;
     const at = now();
     return async (query) => {
@@ -189,7 +200,7 @@ export class ListCache {
       if (differences.pets === 0) return { result: 'equal' };
       // Without all pieces, the audit has failed since. The next list is read whole.
       this.#kept = pieces && { ...kept, list: new StockList(pieces), transactions: read.transactions, at };
-      const finding = `the kept list was wrong and is ${pieces ? 'replaced' : 'dropped'}; find the cause (docs/alerts.md#inventorylistwrong); pets: ${differences.pets}, kept → true: ${differences.told.join(', ')}`;
+      const finding = `the kept list was wrong and is ${pieces ? 'replaced' : 'dropped'}; find the cause (docs/alerts.md#inventorylistwrong); pets: ${differences.pets}, kept → true: ${differences.shown.join(', ')}`;
       return { result: 'different', finding };
     };
   }

@@ -1,13 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ITEM_START, type Piece } from '../stock/stock-list.ts';
 
-const MOST_TOLD = 20;
+const MOST_SHOWN = 20;
 
 /** Finds in which pets a kept list differs from the stock. Both are sorted, so it goes through them side by side. */
 export class ListDifferences {
   pets = 0;
   /** The first of them. */
-  readonly told: string[] = [];
+  readonly shown: string[] = [];
 
   /** @returns the pieces of the stock: the kept ones where they are equal, so that they are not in memory twice */
   async between(keptPieces: Iterable<Piece>, stock: AsyncIterable<Piece>): Promise<Piece[]> {
@@ -33,7 +33,7 @@ export class ListDifferences {
 
   #add(kept = 'nothing', item = 'nothing'): void {
     this.pets++;
-    if (this.pets <= MOST_TOLD) this.told.push(`${kept} → ${item}`);
+    if (this.pets <= MOST_SHOWN) this.shown.push(`${kept} → ${item}`);
   }
 }
 

@@ -6,7 +6,7 @@ import { watchBatches } from '../../../test/support/batches.ts';
 import { type TestService, startService } from '../../../test/support/service.ts';
 import { atTestEnd } from '../../../test/support/test-end.ts';
 import { UPDATE, changesOf, setQuantity } from '../../../test/support/updates.ts';
-import { StatementConnection } from '../../lib/postgres/statement-connection.ts';
+import { StatementConnection } from '../../lib/postgres/index.ts';
 import { InventoryService } from '../inventory.service.ts';
 import type { QuantityUpdate } from '../inventory.ts';
 import { FastInventoryService } from './fast-inventory.service.ts';
@@ -107,12 +107,12 @@ describe('a statement', () => {
     const fresh = await startAnother();
     const sent = vi.spyOn(StatementConnection.prototype, 'run');
     onTestFinished(() => sent.mockRestore());
-    const told = await updateAll(
+    const results = await updateAll(
       many.map((pet) => ({ petId: BigInt(pet), quantity: pet === 1 ? 1_001 : 1 })),
       fresh,
       25_000,
     );
-    expect(told.filter(({ outcome }) => outcome === 'done')).toHaveLength(99);
+    expect(results.filter(({ outcome }) => outcome === 'done')).toHaveLength(99);
     expect(sent).toHaveBeenCalledTimes(15); // all of them; halves of 100, 50, 25, 13, 7, 4 and 2
   });
 
@@ -130,7 +130,8 @@ describe('a statement', () => {
   });
 
   it('is no second one for a lone update if the first one waited so long for a lock that another wait would be too much', async () => {
-    const fresh = await startAnother({ REQUEST_DEADLINE_MS: '9000' }); // a lock may take 1,800 ms, and sending needs 2,160
+    // A lock may take 1,800 ms, and sending needs 2,160.
+    const fresh = await startAnother({ REQUEST_DEADLINE_MS: '9000' });
     const first = await service.database.session('LOCK TABLE inventory_item');
     const update = setQuantity(fresh, { petId: 404n }, 3_000);
     await expect.poll(() => service.database.waitingForLocks()).toBe(1);
@@ -145,10 +146,10 @@ describe('a statement', () => {
 
   it.skipIf(inject('postgresMajor') < 17)('may last as long as the service waits for it', async () => {
     await stockOf(1);
-    await service.sql(`CREATE FUNCTION tell_bound() RETURNS trigger LANGUAGE plpgsql AS
+    await service.sql(`CREATE FUNCTION show_bound() RETURNS trigger LANGUAGE plpgsql AS
         $$BEGIN RAISE 'bound: %', current_setting('transaction_timeout'); END$$;
-      CREATE TRIGGER tell_bound BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION tell_bound()`);
-    await atTestEnd(() => service.sql('DROP FUNCTION tell_bound CASCADE'));
+      CREATE TRIGGER show_bound BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION show_bound()`);
+    await atTestEnd(() => service.sql('DROP FUNCTION show_bound CASCADE'));
     const hasty = await startAnother({ REQUEST_DEADLINE_MS: '2500' });
     await expect(hasty.inventory.setQuantity(UPDATE, performance.now() + 9_000)).rejects.toThrow('bound: 2s');
   });
@@ -195,17 +196,17 @@ describe('updates with the keys of others', () => {
     for (let round = 0; round < 60; round++) {
       const name = randomUUID();
       const keyed = (pet: number, key: number) => ({ petId: BigInt(pet), idempotencyKey: `${name}-${key}` });
-      const told = await Promise.all([
+      const results = await Promise.all([
         updateAll(many.slice(0, 50).map((pet) => keyed(pet, pet))),
         updateAll(
           many.slice(50).map((pet) => keyed(pet, 101 - pet)),
           other,
         ),
       ]);
-      expect(told.flat().filter(({ outcome }) => outcome === 'done')).toHaveLength(50);
-      expect(told.flat().filter(({ outcome }) => outcome === 'idempotency_key_reused')).toHaveLength(50);
+      expect(results.flat().filter(({ outcome }) => outcome === 'done')).toHaveLength(50);
+      expect(results.flat().filter(({ outcome }) => outcome === 'idempotency_key_reused')).toHaveLength(50);
     }
-    await pause(1_100); // sessions tell their statistics once a second
+    await pause(1_100); // sessions report their statistics once a second
     expect(await service.database.sql(deadlocks)).toEqual(before); // each update is repeated after a deadlock
   });
 });

@@ -1,18 +1,24 @@
 import type { ClientBase } from 'pg';
-import { Batcher, FailedCall } from '../../lib/postgres/batcher.ts';
-import { NOT_AS_ASKED, RefusedValue, failureOf } from '../../lib/postgres/database-failure.ts';
-import { DeadlinePassed, boundsOfRequest, leastTimeToSend } from '../../lib/postgres/deadline.ts';
-import { StatementConnection } from '../../lib/postgres/statement-connection.ts';
+import {
+  Batcher,
+  boundsOfRequest,
+  DeadlinePassed,
+  FailedCall,
+  leastTimeToSend,
+  RefusedValue,
+  StatementConnection,
+} from '../../lib/postgres/index.ts';
+import { NOT_AS_ASKED, errors, failureOf, sessionOf } from '../../postgres.ts';
+import type { KeyCheck } from '../../keys/key-check.ts';
 import type { Settings } from '../../settings.ts';
 import type { InventoryItem } from '../inventory.dto.ts';
 import { HeldCommits } from '../stock/held-commits.ts';
 import type { InventoryCounts } from '../stock/inventory-counts.ts';
 import type { UpdateOutcome } from '../stock/update-attempts.ts';
 import type { QuantityUpdate } from '../inventory.ts';
-import { NOT_UPDATED } from '../stock/stock-item.ts';
-import { type UpdatedRow, loneStatement, updateStatement } from './update-statement.ts';
+import { type UpdatedRow, loneStatement, readRow, updateStatement } from './update-statement.ts';
 
-const MOST_PER_STATEMENT = 500;
+export const MOST_PER_STATEMENT = 500;
 
 const CLOCK = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now`;
 
@@ -31,25 +37,22 @@ export class QuantityUpdates {
   /** How far the database's clock was ahead of `performance.now()` when the session began. */
   #clockAheadMs = 0;
 
-  /** @param nextUpdateArrives settles when the key of the next update has been checked; undefined if no update is on its way */
-  constructor(
-    settings: Settings,
-    counts: InventoryCounts,
-    nextUpdateArrives: () => Promise<unknown> | undefined = () => undefined,
-  ) {
+  constructor(settings: Settings, counts: InventoryCounts, keyCheck: KeyCheck) {
     this.#heldCommits = new HeldCommits(settings, counts);
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#leastTimeMs = leastTimeToSend(settings.REQUEST_DEADLINE_MS);
-    this.#connection = new StatementConnection(settings, 'updates', (client) => this.#prepare(client));
+    this.#connection = new StatementConnection(sessionOf(settings, 'updates'), errors, (client) =>
+      this.#prepare(client),
+    );
     this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
       name: 'updates',
       maxCalls: MOST_PER_STATEMENT,
       maxWaiting: settings.MAX_WAITING_REQUESTS,
       open: () => this.#connection.open(),
       leastTimeLeftMs: this.#leastTimeMs,
-      arriving: nextUpdateArrives,
-      // The updates of one pet form a chain: in the history, each begins with the quantity of the one before. An update with
-      // If-Match or an Idempotency-Key might not take place, so it has no other update of its pet beside it.
+      arriving: () => keyCheck.nextUpdateArrives(), // the updates whose keys are being checked are about to join
+      // The updates of one pet form a chain: in the history, each begins with the quantity of the one before. An update
+      // with If-Match or an Idempotency-Key might not take place, so it has no other update of its pet beside it.
       order: ({ petId, ifMatch, idempotencyKey }) => ({
         key: petId,
         exclusive: ifMatch !== null || idempotencyKey !== null,
@@ -60,8 +63,8 @@ export class QuantityUpdates {
   /** Resolves after the commit. */
   async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     let result = await this.#apply(update, deadline);
-    // The first use of the key may have committed after the statement's snapshot, and have changed the pet or taken the key: the next
-    // statement sees it.
+    // The first use of the key may have committed after the statement's snapshot, and have changed the pet or taken the
+    // key: the next statement sees it.
     const isKeyed = update.idempotencyKey !== null;
     if (isKeyed && result.outcome === 'precondition_failed') result = await this.#apply(update, deadline);
     if (result.outcome === 'no_history_row') result = await this.#apply(update, deadline);
@@ -74,17 +77,17 @@ export class QuantityUpdates {
   }
 
   async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | NoHistoryRow> {
-    const [, outcome, present, ...texts] = await this.#batcher.call(update, deadline);
+    const { outcome, found } = readRow(await this.#batcher.call(update, deadline));
     if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy' || outcome === 'no_history_row')
       return { outcome };
-    const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
-    const notUpdated = Object.fromEntries(NOT_UPDATED.map(({ name }, at) => [name, texts[at]]));
-    return { outcome, item: { petId: update.petId, quantity, ...notUpdated } as InventoryItem };
+    const { petId } = update;
+    const quantity = outcome === 'precondition_failed' ? found.quantity : update.quantity;
+    return { outcome, item: { petId, ...found, quantity } as InventoryItem };
   }
 
   /** Looks at the database's clock. No session is opened while commits are held. */
   async #prepare(client: ClientBase): Promise<void> {
-    await this.#heldCommits.placesLeft(
+    await this.#heldCommits.requireFreeCommits(
       async (sql, ...values) => (await client.query<{ held: number }>(sql, values)).rows,
     );
     const { rows } = await client.query<{ now: string }>(CLOCK);
@@ -92,8 +95,8 @@ export class QuantityUpdates {
   }
 
   /**
-   * A value that a constraint, a policy or a trigger refuses fails the whole statement, which is then surely rolled back. So the updates
-   * are sent again in halves, until it fails alone.
+   * A value that a constraint, a policy or a trigger refuses fails the whole statement, which is then surely rolled
+   * back. So the updates are sent again in halves, until it fails alone.
    */
   async #run(updates: readonly QuantityUpdate[], deadline: number): Promise<(UpdatedRow | FailedCall)[]> {
     const givenUpAt = Math.min(deadline, performance.now() + this.#queryTimeoutMs);

@@ -3,7 +3,8 @@ import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } f
 import { type Database, createDatabase } from '../../../test/support/database.ts';
 import { atTestEnd } from '../../../test/support/test-end.ts';
 import { UPDATE, UPDATE_KINDS } from '../../../test/support/updates.ts';
-import { ConnectionPool } from '../../lib/postgres/connection-pool.ts';
+import { ConnectionPool } from '../../lib/postgres/index.ts';
+import { sessionOf } from '../../postgres.ts';
 import { readSettings } from '../../settings.ts';
 import type { QuantityUpdate } from '../inventory.ts';
 import { loneStatement, updateStatement } from './update-statement.ts';
@@ -34,7 +35,7 @@ function statementOf(...given: Partial<QuantityUpdate>[]) {
 async function run(updates: Partial<QuantityUpdate>[], by = session) {
   const { sql, values } = statementOf(...updates);
   const { rows } = await by.query<unknown[]>({ text: sql, values, rowMode: 'array' });
-  return rows.map(([, ...row]) => row);
+  return rows.map(([, ...row]) => row.slice(0, 3));
 }
 const rowsOf = async (sql: string, ...values: unknown[]) =>
   (await session.query<Record<string, unknown>>(sql, values)).rows;
@@ -58,7 +59,7 @@ describe.each(STATEMENTS)('the statement of %s', (_, members, others) => {
     await session.query('SET lock_timeout = 500');
     const before = await last();
     const first = (update: Partial<QuantityUpdate>) => ({ ...members(), ...update });
-    const isTriedFirst = members().idempotencyKey === undefined; // by the text that tells neither
+    const isTriedFirst = members().idempotencyKey === undefined; // by the text that shows neither
 
     expect(await run([first({ petId: 1n, quantity: 5 })])).toEqual(isTriedFirst ? [] : [['busy', null, null]]);
     expect(await run([first({ petId: 2n, quantity: 5, requestId: 'alone' })])).toEqual([['done', 2, 'available']]);
@@ -92,7 +93,7 @@ describe.each(STATEMENTS)('the statement of %s', (_, members, others) => {
   });
 
   it('finds pets and keys one by one although it was planned for empty tables', async () => {
-    const pool = new ConnectionPool(readSettings({ DATABASE_URL: database.url }), 'test', 1);
+    const pool = new ConnectionPool(sessionOf(readSettings({ DATABASE_URL: database.url }), 'test'), 1);
     onTestFinished(() => pool.end());
     const client = await pool.connect(); // with the settings of every session for requests
     onTestFinished(() => client.release(true));
@@ -159,19 +160,19 @@ it.each([
   async (before, during, pets) => {
     await database.stock([31, 0], [32, 0]);
     await session.query(
-      `CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      `CREATE FUNCTION show() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
          PERFORM set_config('test.settings', current_setting('synchronous_commit') || ' ' || current_setting('client_min_messages'), false);
          RETURN NULL; END $$;
-       CREATE TRIGGER tell AFTER INSERT ON stock_change EXECUTE FUNCTION tell()`,
+       CREATE TRIGGER show AFTER INSERT ON stock_change EXECUTE FUNCTION show()`,
     );
-    await atTestEnd(() => session.query('DROP FUNCTION tell CASCADE'));
+    await atTestEnd(() => session.query('DROP FUNCTION show CASCADE'));
     await session.query(`SET client_min_messages = error; SET synchronous_commit = ${before}`);
     await run(pets.map((petId) => ({ petId })));
-    const [told] = await rowsOf(
+    const [found] = await rowsOf(
       `SELECT current_setting('test.settings') AS settings, current_setting('synchronous_commit') AS later,
               current_setting('client_min_messages') AS level, current_setting('transaction_timeout', true) AS timeout`,
     );
     const timeout = IS_17 ? '0' : null;
-    expect(told).toEqual({ settings: `${during} warning`, later: before, level: 'error', timeout });
+    expect(found).toEqual({ settings: `${during} warning`, later: before, level: 'error', timeout });
   },
 );

@@ -30,7 +30,7 @@ it('counts the commits of the store that were given up, and lets four wait', asy
   const counts = new InventoryCounts();
   const roomWith = (REQUEST_DEADLINE_MS: string) => {
     const heldCommits = new HeldCommits(readSettings({ DATABASE_URL: primary.url, REQUEST_DEADLINE_MS }), counts);
-    return () => heldCommits.placesLeft((sql, givenUpAfterMs) => primary.sql(sql, [givenUpAfterMs]));
+    return () => heldCommits.requireFreeCommits((sql, givenUpAfterMs) => primary.sql(sql, [givenUpAfterMs]));
   };
   const room = roomWith('1000');
   await hold('psql');

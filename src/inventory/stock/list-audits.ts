@@ -1,24 +1,47 @@
 import { EventEmitter } from 'node:events';
-import { openConnection } from '../../lib/postgres/connection-config.ts';
-import { configOfRequests } from '../../lib/postgres/connection-pool.ts';
-import { failureOf } from '../../lib/postgres/database-failure.ts';
-import { byDeadline } from '../../lib/postgres/deadline.ts';
-import type { Settings } from '../../settings.ts';
-import type { AuditEnd, InventoryAudits } from './inventory-counts.ts';
+import { Injectable } from '@nestjs/common';
+import { byDeadline, configOfRequests, openConnection } from '../../lib/postgres/index.ts';
+import { failureOf, sessionOf } from '../../postgres.ts';
+import { Settings } from '../../settings.ts';
 import { MIN_PET_ID } from './stock-limits.ts';
 import { LONGEST_READING_MS, type Query } from './stock-readings.ts';
+
+/**
+ * `equal` and `different`: the list that a service keeps, and the stock. `index`: it is damaged. `none`: the audit
+ * failed.
+ */
+export const AUDIT_RESULTS = ['equal', 'different', 'index', 'none'] as const;
+
+export interface AuditEnd {
+  readonly result: (typeof AUDIT_RESULTS)[number];
+  /** For the operator. */
+  readonly finding?: string;
+}
+
+/** Tests shorten it. */
+export class AuditPace {
+  /** From the end of an audit to the next one. */
+  everyMs = 3_600_000;
+  /** The same after the start, and after an audit that compared nothing or found the index damaged. */
+  againMs = 300_000;
+}
 
 /** Compares what a service keeps with the stock. Undefined: they cannot be compared. */
 export type Comparison = (query: Query) => Promise<AuditEnd | undefined>;
 
-/** Lock first, as a whole reading does. Nobody waits for an audit's statements, so they may take as long as the audit. */
+/**
+ * Lock first, as a whole reading does. Nobody waits for an audit's statements, so they may take as long as the audit.
+ */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = ${LONGEST_READING_MS};
   SET LOCAL enable_seqscan = off; LOCK TABLE inventory_item, stock_change, unrecorded_change IN ACCESS SHARE MODE`;
 
 /** The table itself: PostgreSQL never uses an index for a sample, and this sample is all of the table. */
 export const PAST_INDEX = 'inventory_item AS item TABLESAMPLE SYSTEM (100)';
 
-/** Whether the index leads to each row of the table (no index has a `ctid`, so it is the row's), and has no more entries than that. */
+/**
+ * Whether the index leads to each row of the table (no index has a `ctid`, so it is the row's), and has no more entries
+ * than that.
+ */
 const INDEX = `
   SELECT count(*) AS pets, (SELECT count(*) FROM inventory_item WHERE pet_id >= ${MIN_PET_ID}) AS entries,
          count(*) FILTER (WHERE (SELECT found.ctid FROM inventory_item AS found WHERE found.pet_id = item.pet_id LIMIT 1)
@@ -26,36 +49,39 @@ const INDEX = `
     FROM ${PAST_INDEX}`;
 
 /**
- * Now and then compares what lists are made of with the table itself, in one snapshot: the index by which pets are found, then what
- * the service keeps. An audit opens a connection of its own, so that no request waits for it.
+ * Now and then compares what lists are made of with the table itself, in one snapshot: the index by which pets are
+ * found, then what the service keeps. An audit opens a connection of its own, so that no request waits for it.
  */
-export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> implements InventoryAudits {
-  everyMs = 3_600_000;
-  againMs = 300_000;
+@Injectable()
+export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
   /** As of the last audit. */
   isIndexDamaged = false;
+  /**
+   * A service that keeps a list sets it. It runs before the audit's snapshot is taken: what is kept then is no newer.
+   */
+  beginComparison: () => Comparison = () => () => Promise.resolve({ result: 'equal' });
   readonly #config: ReturnType<typeof configOfRequests>;
   #isUnderWay = false;
   #endedAt = performance.now();
   #isDueAgain = true;
 
-  /** @param begin runs before the audit's snapshot is taken: what is kept then is no newer */
   constructor(
     settings: Settings,
-    private readonly begin: () => Comparison = () => () => Promise.resolve({ result: 'equal' }),
+    private readonly pace: AuditPace,
   ) {
     super();
-    this.#config = { ...configOfRequests(settings, 'audit'), query_timeout: LONGEST_READING_MS };
+    this.#config = { ...configOfRequests(sessionOf(settings, 'audit')), query_timeout: LONGEST_READING_MS };
   }
 
+  /** Each list calls it; no list waits for an audit. */
   beginIfDue(): void {
-    const pauseMs = this.#isDueAgain ? this.againMs : this.everyMs;
+    const pauseMs = this.#isDueAgain ? this.pace.againMs : this.pace.everyMs;
     if (!this.#isUnderWay && performance.now() - this.#endedAt >= pauseMs) void this.#run();
   }
 
   async #run(): Promise<void> {
     this.#isUnderWay = true;
-    const end = await this.#audit(this.begin()).catch((error: unknown): AuditEnd => {
+    const end = await this.#audit(this.beginComparison()).catch((error: unknown): AuditEnd => {
       return { result: 'none', finding: `the list could not be audited: ${failureOf(error).words}` };
     });
     this.#isUnderWay = false;
@@ -74,7 +100,8 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> implements Inv
         return rows;
       };
       const end = await auditBy(query, compare);
-      // A pooler ends its session with a client that leaves in a transaction. A failure here must not hide what was found.
+      // A pooler ends its session with a client that leaves in a transaction. A failure here must not hide what was
+      // found.
       await query('COMMIT').catch(() => undefined);
       return end;
     } finally {

@@ -19,8 +19,10 @@ interface Member {
   readonly json: Notation;
   /** The rule in words: the member must be … */
   readonly rule: string;
-  /** Whether a text follows the rule. One that may be empty may be left out: a pet keeps its own, a new one has null. */
-  readonly holds: (text: string) => boolean;
+  /**
+   * Whether a text follows the rule. One that may be empty may be left out: a pet keeps its own, a new one has null.
+   */
+  readonly isValid: (text: string) => boolean;
 }
 
 const STATUSES = Object.keys(PetStatus);
@@ -32,21 +34,21 @@ export const ITEM = {
     type: 'bigint',
     json: NUMBER,
     rule: `an integer from ${MIN_PET_ID} to ${MAX_PET_ID}, in plain digits`,
-    holds: isPetId,
+    isValid: isPetId,
   },
   quantity: {
     column: 'quantity',
     type: 'integer',
     json: NUMBER,
     rule: QUANTITY_FORM,
-    holds: (text) => /^(0|[1-9]\d{0,9})$/.test(text) && Number(text) <= MAX_QUANTITY,
+    isValid: (text) => /^(0|[1-9]\d{0,9})$/.test(text) && Number(text) <= MAX_QUANTITY,
   },
   status: {
     column: 'status',
     type: 'pet_status',
     json: WORD,
     rule: `one of ${STATUSES.join(', ')}`,
-    holds: (text) => STATUSES.includes(text),
+    isValid: (text) => STATUSES.includes(text),
   },
 } as const satisfies Readonly<Record<keyof InventoryItem, Member>>;
 
@@ -58,11 +60,11 @@ export const MEMBERS: readonly (Member & { readonly name: string })[] = Object.e
 /** What an item says of its pet: all members but the petId. */
 export const STATE = MEMBERS.filter(({ name }) => name !== 'petId');
 
-/** What an update leaves as it is. Each is a text, or null. */
-export const NOT_UPDATED = STATE.filter(({ name }) => name !== 'quantity');
+/** The columns that an update leaves as they are. Each is a text, or null. */
+export const KEPT_COLUMNS = STATE.filter(({ name }) => name !== 'quantity');
 
-/** A list for SQL: the form once for each member, whose column takes the place of each `#`. */
-export function stateList(form = '#', members = STATE): string {
+/** A list for SQL: the form once for each member, with its column in place of each `#`. */
+export function columns(form = '#', members = STATE): string {
   return members.map(({ column }) => form.replaceAll('#', column)).join(', ');
 }
 

@@ -40,9 +40,9 @@ export const ITEM_START = '{"petId":';
 const deflateAsync = promisify(deflateRaw);
 
 /**
- * Whether a pet begins a piece: one of {@link PETS_PER_PIECE} does, by its id alone. So every process cuts a list alike, and
- * a pet that comes or goes changes one piece, or splits or joins two. All digits count, by the finaliser of murmur3, so that
- * regular ids spread.
+ * Whether a pet begins a piece: one of {@link PETS_PER_PIECE} does, by its id alone. So every process cuts a list
+ * alike, and a pet that comes or goes changes one piece, or splits or joins two. All digits count, by the finaliser of
+ * murmur3, so that regular ids spread.
  */
 export function beginsPiece(petId: string): boolean {
   return ((mixed(Number(petId.slice(-9))) ^ mixed(Number(petId.slice(0, -9)))) & (PETS_PER_PIECE - 1)) === 0;
@@ -90,8 +90,8 @@ export class Piece {
   }
 
   /**
-   * Raw deflate data up to a byte boundary, without a last block. It begins with {@link DEFLATED_COMMA}. Created on first use,
-   * beside the event loop.
+   * Raw deflate data up to a byte boundary, without a last block. It begins with {@link DEFLATED_COMMA}. Created on
+   * first use, beside the event loop.
    */
   deflated(): Promise<Buffer> {
     this.#deflated ??= deflateAsync(this.bytes.subarray(1), deflatePart).then(

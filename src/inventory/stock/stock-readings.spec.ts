@@ -2,7 +2,8 @@ import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { startService, type TestService } from '../../../test/support/service.ts';
 import { readStock } from '../../../test/support/stock-lists.ts';
 import { atTestEnd } from '../../../test/support/test-end.ts';
-import { NotApplied, failureOf } from '../../lib/postgres/database-failure.ts';
+import { NotApplied } from '../../lib/postgres/index.ts';
+import { failureOf } from '../../postgres.ts';
 import { PrismaService } from '../../prisma.service.ts';
 
 let service: TestService;

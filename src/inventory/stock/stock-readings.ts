@@ -1,10 +1,9 @@
-import { Batcher } from '../../lib/postgres/batcher.ts';
-import { failureOf, mayReadAgain, NotApplied, readFailure } from '../../lib/postgres/database-failure.ts';
-import { retryUntilDeadline } from '../../lib/postgres/deadline.ts';
+import { Batcher, NotApplied, retryUntilDeadline } from '../../lib/postgres/index.ts';
+import { failureOf, mayReadAgain, readFailure } from '../../postgres.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
-import { exactIntegers } from '../../lib/http/exact-integers.ts';
+import { exactIntegers } from '../../lib/http/index.ts';
 import type { ListRequest } from '../inventory.ts';
 import type { InventoryCounts } from './inventory-counts.ts';
 import type { InventoryItem } from '../inventory.dto.ts';
@@ -17,12 +16,18 @@ export const LONGEST_READING_MS = 25_000;
 /** Even after a long key check, the database has so long to begin to respond. */
 const LEAST_PATIENCE_MS = 400;
 
-/** The text is cut into pieces when it is longer than this. After a cut, the unfinished last piece is built anew with the next text. */
+/**
+ * The text is cut into pieces when it is longer than this. After a cut, the unfinished last piece is built anew with
+ * the next text.
+ */
 const CUT_AT_LENGTH = 2 ** 18;
 
 const WRONG_OBJECT_TYPE = '42809';
 
-/** Lock first: a snapshot taken before waiting for TRUNCATE or a swap would see an empty table. LOCK itself takes no snapshot. */
+/**
+ * Lock first: a snapshot taken before waiting for TRUNCATE or a swap would see an empty table. LOCK itself takes no
+ * snapshot.
+ */
 const LOCK = 'LOCK TABLE inventory_item IN ACCESS SHARE MODE';
 
 /** The next items of the stock as JSON, each with a comma before it, and the pet to go on with; null at the end. */
@@ -94,8 +99,8 @@ export class StockReadings {
   }
 
   /**
-   * The whole stock of one moment, page by page, and the first page. Pieces that equal those of the list before are shared with it,
-   * so that readers of both do not hold them twice.
+   * The whole stock of one moment, page by page, and the first page. Pieces that equal those of the list before are
+   * shared with it, so that readers of both do not hold them twice.
    */
   async readWhole<Read extends Page>(
     nextPage: NextPage<Read>,

@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from 'vitest';
-import { NotApplied, OutcomeUnknown, TooManyWaiting } from '../../lib/postgres/database-failure.ts';
-import { DeadlinePassed } from '../../lib/postgres/deadline.ts';
+import { itemOf } from '../../../test/support/stock.ts';
+import { DeadlinePassed, NotApplied, OutcomeUnknown, TooManyWaiting } from '../../lib/postgres/index.ts';
 import { type UpdateOutcome, retryUntilApplied } from './update-attempts.ts';
 
-const DONE: UpdateOutcome = { outcome: 'done', item: { petId: 1n, quantity: 1, status: 'sold' } };
+const DONE: UpdateOutcome = { outcome: 'done', item: itemOf(1n, 1, 'sold') };
 const inTime = () => performance.now() + 5_000;
 
 describe('retryUntilApplied', () => {
@@ -25,6 +25,14 @@ describe('retryUntilApplied', () => {
     const attempt = vi.fn<() => Promise<UpdateOutcome>>().mockRejectedValue(failure);
     await expect(retryUntilApplied({}, inTime(), attempt)).rejects.toBeInstanceOf(thrown);
     expect(attempt).toHaveBeenCalledTimes(1);
+  });
+
+  it('says that the outcome is unknown if the deadline ends an attempt that was sent, also after a held pet', async () => {
+    const attempt = vi
+      .fn<() => Promise<UpdateOutcome>>()
+      .mockResolvedValueOnce({ outcome: 'busy' })
+      .mockRejectedValue(new DeadlinePassed({ sent: true }));
+    await expect(retryUntilApplied({}, inTime(), attempt)).rejects.toBeInstanceOf(OutcomeUnknown);
   });
 
   it.each([

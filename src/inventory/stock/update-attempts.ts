@@ -1,13 +1,13 @@
-import { mayWriteAgain, NotApplied, writeFailure } from '../../lib/postgres/database-failure.ts';
-import { retryUntilDeadline } from '../../lib/postgres/deadline.ts';
-import { ApiError } from '../../lib/http/api-error.ts';
+import { NotApplied, retryUntilDeadline } from '../../lib/postgres/index.ts';
+import { mayWriteAgain, writeFailure } from '../../postgres.ts';
+import { ApiError } from '../../errors/api-error.ts';
 import type { QuantityUpdate, Updated } from '../inventory.ts';
 import type { InventoryItem } from '../inventory.dto.ts';
 import { itemTag } from './stock-item.ts';
 
 /**
- * Only `done` has written. The item is the update's result, or the present one where the precondition failed. `busy`: someone
- * else holds the pet's row.
+ * Only `done` has written. The item is the update's result, or the present one where the precondition failed. `busy`:
+ * someone else holds the pet's row.
  */
 export type UpdateOutcome =
   | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }
@@ -15,23 +15,36 @@ export type UpdateOutcome =
   | { readonly outcome: 'absent' }
   | { readonly outcome: 'busy' };
 
-const ROW_IS_HELD = 'someone else holds the row';
+/** The pet was busy: the update is tried again. */
+class PetIsHeld extends NotApplied {
+  override message = 'someone else holds the row';
+}
 const PET_IS_HELD = 'Another transaction holds this pet at the moment; nothing was written.';
 
-/** Repeats an update that was surely not applied, while that may help and its deadline allows. Makes an Error of what refuses it. */
+/** Instead of "The stock has changed", which may be untrue if a tag is weak or has a suffix. */
+const IMPOSSIBLE_TAG =
+  'If-Match does not hold. A weak tag (W/) or a tag with a suffix never matches: a proxy that compresses changes tags. ' +
+  'Write the tag from status and quantity, such as "available-12".';
+
+/**
+ * Repeats an update that was surely not applied, while that may help and its deadline allows. Makes an Error of what
+ * refuses it.
+ */
 export async function retryUntilApplied(
-  { mismatchMessage }: Pick<QuantityUpdate, 'mismatchMessage'>,
+  { hasImpossibleTag }: Pick<QuantityUpdate, 'hasImpossibleTag'>,
   deadline: number,
   attempt: () => Promise<UpdateOutcome>,
 ): Promise<Updated> {
   const unlessBusy = async () => {
     const result = await attempt();
-    if (result.outcome === 'busy') throw new NotApplied(ROW_IS_HELD);
+    if (result.outcome === 'busy') throw new PetIsHeld();
     return result;
   };
   const result = await retryUntilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {
     const failure = writeFailure(error);
-    if ((failure as Error).message !== ROW_IS_HELD) throw failure;
+    const wasHeld = error instanceof PetIsHeld || (error as Error).cause instanceof PetIsHeld;
+    // After a held pet, the deadline may have ended an attempt that was sent: its outcome is unknown.
+    if (!wasHeld || !(failure instanceof NotApplied)) throw failure;
     throw new ApiError('service_unavailable', PET_IS_HELD, {}, failure);
   });
   switch (result.outcome) {
@@ -42,7 +55,9 @@ export async function retryUntilApplied(
       throw new ApiError('idempotency_key_reused');
     case 'absent':
       throw new ApiError('not_found');
-    case 'precondition_failed':
-      throw new ApiError('precondition_failed', mismatchMessage, { ETag: `"${itemTag(result.item)}"` });
+    case 'precondition_failed': {
+      const headers = { ETag: `"${itemTag(result.item)}"` };
+      throw new ApiError('precondition_failed', hasImpossibleTag ? IMPOSSIBLE_TAG : undefined, headers);
+    }
   }
 }

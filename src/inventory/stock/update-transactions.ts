@@ -1,12 +1,15 @@
-import { Batcher, FailedCall } from '../../lib/postgres/batcher.ts';
 import {
-  NOT_AS_ASKED,
+  Batcher,
+  boundsOfRequest,
+  byDeadline,
+  DeadlinePassed,
+  FailedCall,
+  leastTimeToSend,
   NotApplied,
   RefusedValue,
   UnconfirmedCommit,
-  failureOf,
-} from '../../lib/postgres/database-failure.ts';
-import { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend } from '../../lib/postgres/deadline.ts';
+} from '../../lib/postgres/index.ts';
+import { failureOf, NOT_AS_ASKED } from '../../postgres.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
@@ -17,6 +20,25 @@ import { type UpdateOutcome, retryUntilApplied } from './update-attempts.ts';
 
 /** `not_as_asked`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
 export type AttemptOutcome = UpdateOutcome | { readonly outcome: 'not_as_asked' };
+
+/**
+ * What the transaction of an update sets for itself, in both services. With `inventory.recorded_in`, the table's
+ * trigger writes no history row: the update writes it, with key and request. The commit is durable. PostgreSQL warns if
+ * no standby confirms it, which `client_min_messages = error` would hide. PostgreSQL 17 and later end a transaction
+ * that nobody ends.
+ *
+ * @param timeoutMs SQL for a text: how long the transaction may last
+ */
+export const transactionSettings = (
+  timeoutMs: string,
+) => `set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
+           CASE current_setting('client_min_messages')
+                WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
+           CASE current_setting('synchronous_commit')
+                WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+           CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+                THEN set_config('transaction_timeout', ${timeoutMs}, true) END`;
+const SET_FOR_TRANSACTION = `SELECT ${transactionSettings('$1')}`;
 
 /** Runs each update in a transaction of its own, with the bounds of the contract: deadline, waiting, held commits. */
 export class UpdateTransactions {
@@ -79,7 +101,7 @@ export class UpdateTransactions {
     try {
       const query = (sql: string, givenUpAfterMs: number) =>
         this.prisma.$queryRawUnsafe<{ held: number }[]>(sql, givenUpAfterMs);
-      this.#mostInNextBatch = await this.#heldCommits.placesLeft(query);
+      this.#mostInNextBatch = await this.#heldCommits.requireFreeCommits(query);
     } catch (error) {
       throw new NotApplied('no session could be used; nothing was sent', { cause: error });
     }
@@ -90,15 +112,14 @@ export class UpdateTransactions {
     const { pool } = this.prisma;
     const unconfirmedBefore = pool.unconfirmedCommits;
     const leftMs = Math.max(1, deadline - performance.now());
-    let isCommitting = false as boolean;
-    let isGivenUp = false as boolean;
+    const state = { isCommitting: false, isGivenUp: false };
     const transaction = this.prisma.$transaction(
       async (tx) => {
-        await this.#setForTransaction(tx);
+        await tx.$queryRawUnsafe(SET_FOR_TRANSACTION, String(this.#timeoutMs));
         const applied = await this.apply(tx, update);
         if (applied.outcome === 'not_as_asked') throw new RefusedValue(NOT_AS_ASKED);
-        if (isGivenUp) throw new DeadlinePassed({ sent: false }); // rolls it back; nobody waits for it any more
-        isCommitting = true;
+        if (state.isGivenUp) throw new DeadlinePassed({ sent: false }); // rolls it back; nobody waits for it any more
+        state.isCommitting = true;
         return applied;
       },
       { maxWait: leftMs, timeout: leftMs },
@@ -111,24 +132,11 @@ export class UpdateTransactions {
       if (pool.unconfirmedCommits > unconfirmedBefore) throw new UnconfirmedCommit();
       return outcome;
     } catch (error) {
-      isGivenUp = true;
-      if (isCommitting || failureOf(error).outcome !== 'unknown') throw error;
+      state.isGivenUp = true;
+      if (state.isCommitting || failureOf(error).outcome !== 'unknown') throw error;
       // Without its commit, nothing of the transaction stays.
       if (error instanceof DeadlinePassed) throw new DeadlinePassed({ sent: false });
       throw new NotApplied('the transaction ended before its commit', { cause: error });
     }
-  }
-
-  /**
-   * The settings of the transaction. With `inventory.recorded_in`, the table's trigger writes no history row: `apply` writes it with key and
-   * request. The commit is durable, PostgreSQL warns if no standby confirms it, and a transaction that nobody ends does not last.
-   */
-  async #setForTransaction(tx: Prisma.TransactionClient): Promise<void> {
-    await tx.$queryRaw`
-      SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
-             CASE current_setting('client_min_messages') WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
-             CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
-             CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
-                  THEN set_config('transaction_timeout', ${String(this.#timeoutMs)}, true) END`;
   }
 }

@@ -10,15 +10,16 @@ export interface Connection extends Socket {
   /** The request that came last, until its body has come and its response has gone. */
   lastRequest?: ApiRequest | undefined;
   /** Until when it keeps its place among the open connections, on the clock of `performance.now()`. */
-  hasKeyUntil?: number;
+  isAuthorizedUntil?: number;
   parser?: { onIncoming: () => number; getCurrentBuffer(): Buffer | undefined } | null;
 }
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Serves one request of a connection at a time, so that a list shows the update before it (RFC 9112 section 9.3.2). A request
- * that comes before the handler of the previous one has ended its response is not served, and the connection closes.
+ * Serves one request of a connection at a time, so that a list shows the update before it (RFC 9112 section 9.3.2). A
+ * request that comes before the handler of the previous one has ended its response is not served, and the connection
+ * closes.
  */
 export function oneAtATime(serve: Serve, responded: (request: ApiRequest) => void): Serve {
   function ended(this: ServerResponse) {
@@ -42,7 +43,8 @@ export function oneAtATime(serve: Serve, responded: (request: ApiRequest) => voi
     if (request.headers.upgrade !== undefined) own.received = { endsAt: endOf(request) };
     response.on('close', ended);
     if (response.socket) serve(request, response);
-    else response.once('socket', () => process.nextTick(serve, request, response)); // behind the bytes of the previous one
+    // Behind the bytes of the previous one.
+    else response.once('socket', () => process.nextTick(serve, request, response));
   };
 }
 
@@ -72,7 +74,10 @@ function takeNoMore({ parser }: Connection): void {
   if (parser) parser.onIncoming = () => 2; // its code for "another protocol follows"
 }
 
-/** Where a request with `Upgrade` ends, in bytes of its connection, or where its head ends, if chunks follow. NaN: the head came in pieces. */
+/**
+ * Where a request with `Upgrade` ends, in bytes of its connection, or where its head ends, if chunks follow. NaN: the
+ * head came in pieces.
+ */
 function endOf({ socket, headers }: IncomingMessage): number {
   const read = (socket as Connection).parser?.getCurrentBuffer() ?? Buffer.alloc(0);
   const bodyAt = read.indexOf('\r\n\r\n') + 4;

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { Drain } from './drain.ts';
 
-const SIX_SECONDS = { DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 6_000 };
+const SIX_SECONDS = { delayMs: 0, timeoutMs: 6_000 };
 
 function setClock(): { now: number } {
   const clock = { now: 0 };
@@ -56,21 +56,19 @@ it('lets a client that has sent half a head send the rest after that second', as
   expect([String(await answered), await isEmpty]).toEqual([expect.stringContaining('served'), true]);
 });
 
-it('stops listening after a second even if connections keep coming', async () => {
+it('stops listening when as many connections have come as can have waited, even if more keep coming', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const clock = setClock();
   setImmediate(function comeOn() {
     if (!server.listening) return;
-    if (server.listenerCount('connection') > 1) clock.now += 10; // only while it lets connections in
+    if (server.listenerCount('connection') > 1) clock.now++; // only while it lets connections in
     server.emit('connection', new Socket());
     setImmediate(comeOn);
   });
-  // DRAIN_TIMEOUT_MS begins after that second.
   const drain = new Drain();
-  const settings = { DRAIN_DELAY_MS: 0, DRAIN_TIMEOUT_MS: 500 };
-  expect(await drain.empty(server, settings, () => false)).toBe(true);
-  expect(clock.now).toBeGreaterThan(900);
-  expect(clock.now).toBeLessThan(1_500);
+  const settings = { delayMs: 0, timeoutMs: 500 };
+  expect(await drain.empty(server, settings, () => false)).toBe(true); // the time-out begins after that
+  expect(clock.now).toBe(512); // the bound of Node.js and one, as Linux has it
   expect(await drain.empty(server, settings, () => false)).toBe(true); // nobody comes, and the clock stands still
 });

@@ -2,15 +2,18 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { expect, it, onTestFinished } from 'vitest';
-import { InventoryExpressAdapter } from './express.adapter.ts';
+import { StrictExpressAdapter } from './express.adapter.ts';
 import { LIMITS } from './limits.ts';
+import { REQUEST_ID_RULE } from './request-context.ts';
 
 it.each([
   ['a text', 'x', 'x'],
-  ['an object', { petId: 2n ** 63n - 1n }, '{"petId":9223372036854775807}'],
+  ['an object', { id: 2n ** 63n - 1n }, '{"id":9223372036854775807}'],
 ])('what a handler returns gets the id of its request and the security headers: %s', async (_, returned, text) => {
-  const adapter = new InventoryExpressAdapter(LIMITS);
-  const app = express().get('/', (_request, response) => adapter.reply(response, returned, 201));
+  const adapter = new StrictExpressAdapter(LIMITS);
+  const app = express()
+    .set(REQUEST_ID_RULE, () => true)
+    .get('/', (_request, response) => adapter.reply(response, returned, 201));
   const server = app.listen(0);
   onTestFinished(() => void server.close());
   await once(server, 'listening');

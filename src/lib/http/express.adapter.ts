@@ -2,18 +2,20 @@ import { IncomingMessage, ServerResponse, createServer } from 'node:http';
 import type { Socket } from 'node:net';
 import { StreamableFile } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Application, type Express, type Request, type Response } from 'express';
-import { ApiError } from './api-error.ts';
-import { inContext } from './request-context.ts';
+import express, { type Express, type Request, type Response } from 'express';
+import { httpError } from './http-error.ts';
+import { contextOf } from './request-context.ts';
 import { addCommonHeaders, sendError, sendJson, writeHead } from './responses.ts';
 import { closeGently, oneAtATime } from './connection.ts';
 import { Drain } from './drain.ts';
 import type { Limits } from './limits.ts';
+import { methodsAt } from './methods.ts';
 import { OpenConnections } from './open-connections.ts';
 import { answerExpectations, answerParserErrors } from './parser-errors.ts';
 import { validateHead } from './request-head.ts';
 
-export class InventoryExpressAdapter extends ExpressAdapter {
+/** Nest on Express, with strict paths, one request of a connection at a time, and an Error for each refusal. */
+export class StrictExpressAdapter extends ExpressAdapter {
   readonly drain = new Drain();
   /** Express tries routes in order: rarely used ones come last. */
   addLastRoutes?: () => void;
@@ -55,7 +57,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
       oneAtATime((request, response) => {
         if (request.method === 'CONNECT' || this.drain.isDraining) response.shouldKeepAlive = false;
         // In front of Express, which answers some request targets with a page of its own before any middleware.
-        const fault = validateHead(inContext(request));
+        const fault = validateHead(contextOf(request));
         if (fault) sendError(response, fault);
         else app(request, response);
       }, connections.responded.bind(connections)),
@@ -93,24 +95,7 @@ export class InventoryExpressAdapter extends ExpressAdapter {
 function notFound(request: Request, response: Response): void {
   const methods = methodsAt(request.app, request.path);
   const allow = { Allow: methods.join(', ') };
-  if (methods.length === 0) sendError(response, new ApiError('not_found', 'There is nothing at this path.'));
+  if (methods.length === 0) sendError(response, httpError('not_found'));
   else if (request.method === 'OPTIONS') writeHead(response, 204, allow).end();
-  else sendError(response, new ApiError('method_not_allowed', `This path takes ${allow.Allow} only.`, allow));
-}
-
-interface Layer {
-  readonly route?: { readonly methods: Readonly<Record<string, boolean>> };
-  match(path: string): boolean;
-}
-
-/** The methods of the routes at this path, or of all routes for `*`, with `HEAD` and `OPTIONS`. Empty if there is no route. */
-function methodsAt(app: Application, path: string): string[] {
-  const methods = new Set<string>();
-  for (const layer of (app.router as unknown as { stack: readonly Layer[] }).stack) {
-    if (!layer.route || !(path === '*' || layer.match(path))) continue;
-    for (const method of Object.keys(layer.route.methods)) methods.add(method.toUpperCase());
-  }
-  if (methods.has('GET')) methods.add('HEAD');
-  if (methods.size > 0) methods.add('OPTIONS');
-  return [...methods].sort();
+  else sendError(response, httpError('method_not_allowed', `This path takes ${allow.Allow} only.`, allow));
 }

@@ -1,14 +1,14 @@
 import { type ExecutionContext, createParamDecorator } from '@nestjs/common';
 import type { Response } from 'express';
-import { ApiError } from './api-error.ts';
 import { duplicateMember } from './duplicate-member.ts';
-import { type ApiRequest, inContext } from './request-context.ts';
+import { httpError } from './http-error.ts';
+import { type ApiRequest, contextOf } from './request-context.ts';
 import { headerValues } from './request-headers.ts';
 import { bodyValidation, safeName } from './validation.pipe.ts';
 
 const ReadBody = createParamDecorator((_: unknown, context: ExecutionContext): Promise<unknown> => {
   const http = context.switchToHttp();
-  return readJson(inContext(http.getRequest<ApiRequest>()), http.getResponse<Response>());
+  return readJson(contextOf(http.getRequest<ApiRequest>()), http.getResponse<Response>());
 });
 
 /** The JSON body as an instance of the parameter's class; the service reads it after the guard. */
@@ -26,10 +26,10 @@ const NOT_JSON = 'The body is not JSON.';
 const MISQUOTED =
   'The body is not JSON: a shell may have removed or changed its double quotes. Send the JSON from a file.';
 
-const badRequest = (message: string) => new ApiError('bad_request', message);
-const unsupported = (message?: string) => new ApiError('unsupported_media_type', message);
+const badRequest = (message: string) => httpError('bad_request', message);
+const unsupported = (message?: string) => httpError('unsupported_media_type', message);
 const missing = () => badRequest('A JSON body is required.');
-const tooLarge = () => new ApiError('payload_too_large', BODY_TOO_LARGE);
+const tooLarge = () => httpError('payload_too_large', BODY_TOO_LARGE);
 
 /** @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` where it is not JSON */
 export async function readJson(request: ApiRequest, response: Response): Promise<unknown> {
@@ -95,13 +95,17 @@ function parse(bytes: Buffer): unknown {
 
 function decode(bytes: Buffer): string {
   try {
-    if (!bytes.includes(0)) return decoder.decode(bytes); // no JSON has a NUL; ASCII in UTF-16 has one in each character
+    // No JSON has a NUL; ASCII in UTF-16 has one in each character.
+    if (!bytes.includes(0)) return decoder.decode(bytes);
   } catch {}
   throw badRequest('The body is not UTF-8.');
 }
 
 const STRING = /"(?:[^"\\]|\\.)*"/g;
-/** Outside of strings: another quotation mark, a backslash, a caret, a doubled quote, or a name. `a=1` is what a form would send. */
+/**
+ * Outside of strings: another quotation mark, a backslash, a caret, a doubled quote, or a name. `a=1` is what a form
+ * would send.
+ */
 const MISQUOTES =
   /['`\\^\u00b4\u2032\u2033\u2018-\u201f\u00ab\u00bb\uff02\uff07]|"{4}|(?:^|[{,"])\s*[a-z_$][\w$]*\s*[:"]|^\s*[a-z_]\w*=./i;
 

@@ -3,13 +3,13 @@ import type { Connection } from './connection.ts';
 import type { Limits } from './limits.ts';
 
 /**
- * Bounds the number of connections. At the bound, each new one closes one without a good key: the one that came, or got its last
- * response, longest ago. The client's bytes do not count, because a slow client would keep its place with them. A connection has
- * a good key from the moment the guard lets a request in until the end of its response, and then for as long as an idle
- * connection may live. If all have one, the new connection closes.
+ * Bounds the number of connections. At the bound, each new one closes an unauthorized one: the one that came, or got
+ * its last response, longest ago. The client's bytes do not count, because a slow client would keep its place with
+ * them. A connection is authorized from the moment the guard lets a request in until the end of its response, and then
+ * for as long as an idle connection may live. If all are, the new connection closes.
  */
 export class OpenConnections {
-  /** In the order in which those without a good key yield. */
+  /** In the order in which the unauthorized ones yield. */
   readonly #open = new Set<Connection>();
 
   constructor(private readonly limits: Limits) {}
@@ -18,21 +18,21 @@ export class OpenConnections {
     this.#open.add(socket);
     socket.once('close', () => this.#open.delete(socket));
     if (this.#open.size <= this.limits.connections) return;
-    const yielding = this.#longestWithoutKey() ?? socket;
+    const yielding = this.#longestUnauthorized() ?? socket;
     this.#open.delete(yielding);
     yielding.destroy();
   }
 
-  /** A request with a good key moves nothing. */
+  /** An authorized request moves nothing. */
   responded({ socket, access }: ApiRequest): void {
-    if (access?.isLetIn) (socket as Connection).hasKeyUntil = performance.now() + this.limits.idleMs;
+    if (access?.isAuthorized) (socket as Connection).isAuthorizedUntil = performance.now() + this.limits.idleMs;
     else if (this.#open.delete(socket)) this.#open.add(socket);
   }
 
-  #longestWithoutKey(): Connection | undefined {
+  #longestUnauthorized(): Connection | undefined {
     const now = performance.now();
     for (const socket of this.#open) {
-      if (!socket.lastRequest?.access?.isLetIn && (socket.hasKeyUntil ?? 0) <= now) return socket;
+      if (!socket.lastRequest?.access?.isAuthorized && (socket.isAuthorizedUntil ?? 0) <= now) return socket;
     }
     return undefined;
   }

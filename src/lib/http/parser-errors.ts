@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
-import { ApiError } from './api-error.ts';
+import { type HttpError, httpError } from './http-error.ts';
 import { BODY_TOO_LARGE } from './json-body.ts';
 import type { ApiRequest } from './request-context.ts';
 import { errorHeaders, SECURITY_HEADERS } from './responses.ts';
@@ -12,7 +12,7 @@ export const REFUSED = 'refused';
 export interface Refused {
   readonly id: string;
   readonly address: string | undefined;
-  readonly error: ApiError;
+  readonly error: HttpError;
 }
 
 interface ParserError extends Error {
@@ -68,19 +68,19 @@ const WORDS: Readonly<Record<string, string>> = {
   'Content-Length overflow': 'The Content-Length is beyond all bounds.',
 };
 
-function readParserError({ code, reason, rawPacket }: ParserError): ApiError {
+function readParserError({ code, reason, rawPacket }: ParserError): HttpError {
   if (code === 'HPE_HEADER_OVERFLOW') {
     const [, target = ''] = /^[A-Z]+ (\S*)/.exec(rawPacket?.toString('latin1') ?? '') ?? [];
-    return target.length > MAX_TARGET_LENGTH ? targetTooLong() : new ApiError('header_fields_too_large');
+    return target.length > MAX_TARGET_LENGTH ? targetTooLong() : httpError('header_fields_too_large');
   }
   const chunks = 'The chunk extensions are too large.';
-  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return new ApiError('payload_too_large', chunks);
-  if (reason === 'Chunk size overflow') return new ApiError('payload_too_large', BODY_TOO_LARGE);
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new ApiError('request_timeout');
-  return new ApiError('bad_request', WORDS[code ?? ''] ?? WORDS[reason ?? '']);
+  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return httpError('payload_too_large', chunks);
+  if (reason === 'Chunk size overflow') return httpError('payload_too_large', BODY_TOO_LARGE);
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return httpError('request_timeout');
+  return httpError('bad_request', WORDS[code ?? ''] ?? WORDS[reason ?? '']);
 }
 
-function refuse(server: Server, socket: Connection, error: ApiError): void {
+function refuse(server: Server, socket: Connection, error: HttpError): void {
   if (!socket.writable) return;
   const id = randomUUID();
   server.emit(REFUSED, { id, address: socket.remoteAddress, error } satisfies Refused);

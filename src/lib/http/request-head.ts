@@ -1,4 +1,5 @@
-import { ApiError } from './api-error.ts';
+import { type HttpError, httpError } from './http-error.ts';
+import { methodsAt } from './methods.ts';
 import type { ApiRequest } from './request-context.ts';
 import { headerValues } from './request-headers.ts';
 
@@ -10,19 +11,20 @@ export const HTTP_VERSIONS = 'Only HTTP/1.1 and HTTP/1.0 are spoken here.';
 const HOST = /^[\w\-.~%!$&'()*+,;=:[\]]*$/;
 /** The part of `http://host/path` up to the slash, which may be missing. */
 const ORIGIN = /^https?:\/\/[^/?]+(?:\/|(?=\?)|$)/i;
-const ALLOW = { Allow: 'GET, HEAD, OPTIONS, PATCH' };
 
 export const TARGET_MALFORMED = 'The request target is malformed.';
 
-const badRequest = (message: string) => new ApiError('bad_request', message);
+const badRequest = (message: string) => httpError('bad_request', message);
 export const targetTooLong = () =>
-  new ApiError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
+  httpError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
 
-/** Refuses what Node.js lets pass: a missing or malformed Host (RFC 9112 section 3.2), unknown transfer codings (6.1). */
-export function validateHead(request: ApiRequest): ApiError | undefined {
+/**
+ * Refuses what Node.js lets pass: a missing or malformed Host (RFC 9112 section 3.2), unknown transfer codings (6.1).
+ */
+export function validateHead(request: ApiRequest): HttpError | undefined {
   const { rawHeaders, httpVersionMajor, httpVersionMinor } = request;
   if (rawHeaders.length > 2 * MAX_HEADERS) {
-    return new ApiError('header_fields_too_large', `More than ${MAX_HEADERS} headers.`);
+    return httpError('header_fields_too_large', `More than ${MAX_HEADERS} headers.`);
   }
   if (request.url.length > MAX_TARGET_LENGTH) return targetTooLong();
   if (httpVersionMajor !== 1) return badRequest(HTTP_VERSIONS);
@@ -40,9 +42,12 @@ export function validateHead(request: ApiRequest): ApiError | undefined {
 }
 
 /** Leaves the path in `request.url`. Express decodes it: encoding each `%` once more keeps the text as it was sent. */
-function validateTarget(request: ApiRequest): ApiError | undefined {
+function validateTarget(request: ApiRequest): HttpError | undefined {
   const { method, url } = request;
-  if (method === 'CONNECT') return new ApiError('method_not_allowed', 'This service is no proxy.', ALLOW);
+  if (method === 'CONNECT') {
+    const allow = { Allow: methodsAt(request.app, '*').join(', ') };
+    return httpError('method_not_allowed', 'This service is no proxy.', allow);
+  }
   const target = url.replace(ORIGIN, '/');
   const isSound = target.startsWith('/') || (target === '*' && method === 'OPTIONS');
   if (!isSound || target.includes('#')) return badRequest(TARGET_MALFORMED);

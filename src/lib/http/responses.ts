@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { ApiError } from './api-error.ts';
+import type { HttpError } from './http-error.ts';
 import { exactIntegers } from './exact-integers.ts';
-import { inContext } from './request-context.ts';
+import { contextOf } from './request-context.ts';
 
 /** Headers of every response. */
 export const SECURITY_HEADERS = {
@@ -18,10 +18,10 @@ export function writeHead(
   response: ServerResponse,
   status: number,
   own: OutgoingHttpHeaders,
-  failure?: ApiError,
+  failure?: HttpError,
 ): ServerResponse {
   closeBehindBody(response);
-  const request = inContext(response.req);
+  const request = contextOf(response.req);
   request.sent = { length: own['Content-Length'], failure };
   const headers: OutgoingHttpHeaders = { 'X-Request-Id': request.id, ...SECURITY_HEADERS, ...own };
   const vary = response.getHeader('Vary'); // of CORS
@@ -32,7 +32,7 @@ export function writeHead(
 /** Adds what {@link writeHead} writes to a response whose head Express writes. */
 export function addCommonHeaders(response: ServerResponse): void {
   closeBehindBody(response);
-  const headers = { 'X-Request-Id': inContext(response.req).id, ...SECURITY_HEADERS };
+  const headers = { 'X-Request-Id': contextOf(response.req).id, ...SECURITY_HEADERS };
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
 }
 
@@ -43,7 +43,7 @@ export function sendJson(response: ServerResponse, status: number, value: unknow
   response.end(text, length === text.length ? 'latin1' : 'utf8');
 }
 
-export function errorHeaders(error: ApiError, body: string): Record<string, string | number> {
+export function errorHeaders(error: HttpError, body: string): Record<string, string | number> {
   return {
     'Content-Type': 'application/json; charset=utf-8',
     'Content-Length': Buffer.byteLength(body),
@@ -52,20 +52,20 @@ export function errorHeaders(error: ApiError, body: string): Record<string, stri
   };
 }
 
-export function sendError(response: ServerResponse, error: ApiError): void {
+export function sendError(response: ServerResponse, error: HttpError): void {
   const body = error.body();
   if (!response.headersSent) {
     writeHead(response, error.status, errorHeaders(error, body), error).end(body);
     return;
   }
-  const request = inContext(response.req);
+  const request = contextOf(response.req);
   request.sent = { length: request.sent?.length, failure: error };
   response.destroy();
 }
 
 /** Closes the connection after this response if a large body may follow, or bytes that Node.js has lost. */
 function closeBehindBody(response: ServerResponse): void {
-  const request = inContext(response.req);
+  const request = contextOf(response.req);
   const endsAt = request.received?.endsAt;
   if (endsAt !== undefined) response.shouldKeepAlive &&= request.socket.bytesRead === endsAt;
   if (request.complete) return;

@@ -1,23 +1,20 @@
 import { type ArgumentMetadata, ValidationPipe } from '@nestjs/common';
 import { type ValidationError, getMetadataStorage } from 'class-validator';
-import { ApiError } from './api-error.ts';
+import { type HttpError, httpError } from './http-error.ts';
 import { kindOfJson, mustBe } from './value-kinds.ts';
 
 /** @param type the class of the body */
-function notAMember(name: string, type: NonNullable<ArgumentMetadata['metatype']>): ApiError {
+function notAMember(name: string, type: NonNullable<ArgumentMetadata['metatype']>): HttpError {
   const rules = getMetadataStorage().getTargetValidationMetadatas(type, '', false, false);
   const members = new Set(rules.map(({ propertyName }) => propertyName));
-  return new ApiError(
-    'validation_failed',
-    `${safeName(name)} is unknown: the body has only ${[...members].join(', ')}.`,
-  );
+  return httpError('validation_failed', `${safeName(name)} is unknown: the body has only ${[...members].join(', ')}.`);
 }
 
 class BodyValidationPipe extends ValidationPipe {
-  /** @throws ApiError `validation_failed` */
+  /** @throws HttpError `validation_failed` */
   override async transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw new ApiError('validation_failed', `The body ${mustBe('a JSON object', kindOfJson(value))}.`);
+      throw httpError('validation_failed', `The body ${mustBe('a JSON object', kindOfJson(value))}.`);
     }
     // Nest's pipe silently drops members whose names every object inherits.
     const inherited = Object.keys(value).find((name) => name === 'prototype' || name in Object.prototype);
@@ -39,7 +36,7 @@ export const bodyValidation = new BodyValidationPipe({
     const { constraints = {} } = fault;
     const [form = ''] = Object.values(constraints); // the message of each rule of a member is the form
     const found = kindOfJson(fault.value, 'max' in constraints);
-    return new ApiError('validation_failed', `${fault.property} ${mustBe(form, found)}.`);
+    return httpError('validation_failed', `${fault.property} ${mustBe(form, found)}.`);
   },
 });
 

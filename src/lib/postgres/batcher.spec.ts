@@ -2,13 +2,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type BatchEnd, Batcher, batchEnds } from './batcher.ts';
-import { TooManyWaiting } from './database-failure.ts';
+import { TooManyWaiting } from './outcomes.ts';
 import { DeadlinePassed } from './deadline.ts';
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** Waits some turns of the event loop: the results of a batch are passed on, and the next batch is sent. */
-async function settled(): Promise<void> {
+/** Waits some turns: the results of a batch are passed on, and the next batch is sent. */
+async function eventLoopTurns(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
 }
 
@@ -40,7 +40,7 @@ class Stage {
 
   async end(fails = false): Promise<void> {
     this.#end?.(fails);
-    await settled();
+    await eventLoopTurns();
   }
 }
 
@@ -59,7 +59,7 @@ describe('Batcher', () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const batchesAtResult = batcher.call(1, NEVER).then(() => stage.batches.length);
-    await settled();
+    await eventLoopTurns();
     void batcher.call(2, NEVER);
     await stage.end();
     expect(await batchesAtResult).toBe(2);
@@ -75,11 +75,11 @@ describe('Batcher', () => {
     });
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, arriving });
     void batcher.call(1, NEVER);
-    for (let turn = 0; turn < 5; turn++) await settled();
+    for (let turn = 0; turn < 5; turn++) await eventLoopTurns();
     expect(stage.batches).toEqual([]);
     void arrivals[0]?.promise.then(() => batcher.call(2, NEVER));
     arrivals[0]?.resolve(undefined);
-    await settled();
+    await eventLoopTurns();
     expect(stage.batches).toEqual([[1, 2]]);
     expect(arriving).toHaveBeenCalledTimes(1);
   });
@@ -91,13 +91,13 @@ describe('Batcher', () => {
     const arriving = () => (how === 'fails' ? Promise.reject(new Error()) : new Promise<void>(() => undefined));
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, arriving });
     void batcher.call(1, NEVER);
-    await settled();
+    await eventLoopTurns();
     if (how === 'hangs') {
       vi.advanceTimersByTime(49);
-      await settled();
+      await eventLoopTurns();
       expect(stage.batches).toEqual([]);
       vi.advanceTimersByTime(1);
-      await settled();
+      await eventLoopTurns();
     }
     expect(stage.batches).toEqual([[1]]);
   });
@@ -118,11 +118,11 @@ describe('Batcher', () => {
     expect(stage.batches).toEqual([[1], [2, 3]]);
   });
 
-  it('tells the first call under way or waiting that is meant, until it has its result', async () => {
+  it('finds the first call of a kind that is under way or waits, until it has its result', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 1, maxWaiting: 10 });
     for (const call of [1, 2, 4]) void batcher.call(call, NEVER);
-    await settled();
+    await eventLoopTurns();
     const isEven = (call: number) => call % 2 === 0;
     const [underWay, waiting] = [batcher.first(() => true), batcher.first(isEven)];
     expect(batcher.first((call) => call > 9)).toBeUndefined();
@@ -160,11 +160,11 @@ describe('Batcher', () => {
             const outcome = batcher.call(call, NEVER).catch((error: unknown) => (error as Error).message);
             calls.push({ call, batchesBefore, outcome });
           } else {
-            await settled();
+            await eventLoopTurns();
             await stage.end(each);
           }
         }
-        await settled();
+        await eventLoopTurns();
         while (stage.isBusy) await stage.end();
 
         const sent = stage.batches.flat();
@@ -195,10 +195,10 @@ describe('Batcher', () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 2 });
     const first = batcher.call(1, NEVER);
-    await settled();
+    await eventLoopTurns();
     const waiting = [batcher.call(2, NEVER), batcher.call(3, NEVER)];
     await expect(batcher.call(4, NEVER)).rejects.toBeInstanceOf(TooManyWaiting);
-    waiting.push(batcher.call(5, NEVER, true));
+    waiting.push(batcher.call(5, NEVER, { evenIfFull: true }));
     await stage.end();
     await stage.end();
     expect(await Promise.all([first, ...waiting])).toEqual(['1@0', '2@1', '3@1', '5@1']);
@@ -213,7 +213,7 @@ describe('Batcher', () => {
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const deadline = performance.now() + 60;
     const calls = [batcher.call(1, deadline)];
-    await settled();
+    await eventLoopTurns();
     void batcher.call(4, NEVER);
     calls.push(batcher.call(2, deadline));
     const outcomes = Promise.allSettled(calls);
@@ -228,7 +228,7 @@ describe('Batcher', () => {
     vi.advanceTimersByTime(50);
     expect(vi.getTimerCount()).toBe(0); // it looks at deadlines only while there are calls
     const late = expect(batcher.call(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed({ sent: true }));
-    await settled();
+    await eventLoopTurns();
     vi.advanceTimersByTime(100);
     await late;
   });
@@ -239,7 +239,7 @@ describe('Batcher', () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 1, maxWaiting: 10, endsByDeadline: true });
     const result = batcher.call(1, performance.now() + 100);
-    await settled();
+    await eventLoopTurns();
     vi.advanceTimersByTime(200);
     await stage.end();
     expect(await result).toBe('1@0');
@@ -270,7 +270,7 @@ describe('Batcher', () => {
   });
 
   it('fails all that wait when it cannot connect', async () => {
-    const open = vi.fn(() => settled().then(() => Promise.reject(new Error('refused'))));
+    const open = vi.fn(() => eventLoopTurns().then(() => Promise.reject(new Error('refused'))));
     const batcher = new Batcher(new Stage().run, { maxCalls: 1, maxWaiting: 10, open });
     const failures = await Promise.allSettled([batcher.call(1, NEVER), batcher.call(2, NEVER)]);
     expect(failures).toMatchObject([{ reason: { message: 'refused' } }, { reason: { message: 'refused' } }]);
@@ -282,7 +282,7 @@ describe('Batcher', () => {
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, leastTimeLeftMs: 30_000 });
     await expect(batcher.call(1, performance.now() + 25_000)).rejects.toEqual(new DeadlinePassed({ sent: false }));
     void batcher.call(2, NEVER);
-    await settled();
+    await eventLoopTurns();
     expect(stage.batches).toEqual([[2]]);
   });
 

@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
-import { TooManyWaiting } from './database-failure.ts';
+import { TooManyWaiting } from './outcomes.ts';
 import { DeadlinePassed } from './deadline.ts';
 
 export interface BatchEnd {
@@ -8,7 +8,7 @@ export interface BatchEnd {
   readonly durationMs: number;
   readonly failed: boolean;
 }
-export const batchEnds = channel('inventory:batch-end');
+export const batchEnds = channel('postgres:batch-end');
 
 interface Pending<Call, Result> {
   readonly call: Call;
@@ -18,21 +18,51 @@ interface Pending<Call, Result> {
   readonly reject: (reason: unknown) => void;
 }
 
+type Run<Call, Result> = (calls: readonly Call[], deadline: number) => Promise<readonly (Result | FailedCall)[]>;
+
+interface BatcherOptions<Call> {
+  /** In {@link BatchEnd}. */
+  readonly name?: string;
+  readonly maxCalls: number;
+  readonly maxWaiting: number;
+  /** Connects if needed, before any call counts as sent. */
+  readonly open?: () => Promise<unknown> | undefined;
+  /** A call with less time left is not sent, because its outcome could become unknown. */
+  readonly leastTimeLeftMs?: number;
+  /** `run` ends by the deadline and says what became of each call; else the batcher fails what is under way. */
+  readonly endsByDeadline?: boolean;
+  /**
+   * Settles when a call that is about to come may have arrived; undefined if none is. For calls that need another
+   * batcher first: sent at once, a batch would just miss them, and each of two half batches costs a whole statement. A
+   * batch waits once, until the next sweep at most, because such a call may fail or hang.
+   */
+  readonly arriving?: () => Promise<unknown> | undefined;
+  /** Calls with the same key keep their order; an exclusive one is the only one of its key in its batch. */
+  readonly order?: (call: Call) => { readonly key: unknown; readonly exclusive: boolean };
+}
+
 const nextTurn = () => new Promise(setImmediate);
 
 /** Stands for the result of one failed call in a batch that otherwise succeeded. */
 export class FailedCall {
-  constructor(readonly reason: unknown) {}
+  readonly reason: unknown;
+
+  constructor(reason: unknown) {
+    this.reason = reason;
+  }
 }
 
 /** A deadline is kept to within this. No batch waits longer for calls that are about to join. */
 const SWEEP_INTERVAL_MS = 50;
 
 /**
- * Lets calls that arrive during a database round trip share the next one. If no batch is under way, the calls of this turn of the
- * event loop are sent together when the turn ends. Shared reads stay linearizable: each result is of a statement sent after the call.
+ * Lets calls that arrive during a database round trip share the next one. If no batch is under way, the calls of this
+ * turn of the event loop are sent together when the turn ends. Shared reads stay linearizable: each result is of a
+ * statement sent after the call.
  */
 export class Batcher<Call, Result> {
+  readonly #run: Run<Call, Result>;
+  readonly #options: BatcherOptions<Call>;
   #pending: Pending<Call, Result>[] = [];
   #inFlight: readonly Pending<Call, Result>[] = [];
   /** Whether a batch is under way, or leaves at the end of this turn. */
@@ -42,31 +72,18 @@ export class Batcher<Call, Result> {
   #sweeper: NodeJS.Timeout | undefined;
 
   /**
-   * @param run sends one statement for all calls, until the first of their deadlines; resolves to the results in their order, or a {@link FailedCall} in the place of one
-   * @param options.open connects if needed, before any call counts as sent
-   * @param options.leastTimeLeftMs a call with less time left is not sent, because its outcome could become unknown
-   * @param options.endsByDeadline `run` ends by the deadline and says what became of each call; else the batcher fails what is under way
-   * @param options.arriving settles when a call that is about to come may have arrived; undefined if none is. A batch waits for it once,
-   *   until the next sweep at most
-   * @param options.order calls with the same key keep their order; an exclusive one is the only one of its key in its batch
+   * @param run sends one statement for all calls, until the first of their deadlines; resolves to the results in their
+   *   order, or a {@link FailedCall} in the place of one
    */
-  constructor(
-    private readonly run: (calls: readonly Call[], deadline: number) => Promise<readonly (Result | FailedCall)[]>,
-    private readonly options: {
-      readonly maxCalls: number;
-      readonly maxWaiting: number;
-      readonly open?: () => Promise<unknown> | undefined;
-      readonly leastTimeLeftMs?: number;
-      readonly endsByDeadline?: boolean;
-      readonly arriving?: () => Promise<unknown> | undefined;
-      readonly order?: (call: Call) => { readonly key: unknown; readonly exclusive: boolean };
-      readonly name?: string;
-    },
-  ) {}
+  constructor(run: Run<Call, Result>, options: BatcherOptions<Call>) {
+    this.#run = run;
+    this.#options = options;
+  }
 
-  /** @throws TooManyWaiting unless `always`; DeadlinePassed, or the failure of the batch */
-  call(call: Call, deadline: number, always = false): Promise<Result> {
-    if (this.#pending.length >= this.options.maxWaiting && !always) return Promise.reject(new TooManyWaiting());
+  /** @throws TooManyWaiting unless `evenIfFull`; DeadlinePassed, or the failure of the batch */
+  call(call: Call, deadline: number, how?: { readonly evenIfFull: boolean }): Promise<Result> {
+    if (this.#pending.length >= this.#options.maxWaiting && !how?.evenIfFull)
+      return Promise.reject(new TooManyWaiting());
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     this.#pending.push({ call, deadline, promise, resolve, reject });
     if (!this.#isBusy) {
@@ -86,20 +103,20 @@ export class Batcher<Call, Result> {
     this.#isBusy = this.#pending.length > 0;
     if (!this.#isBusy) return;
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
-    const arriving = this.options.arriving?.();
+    const arriving = this.#options.arriving?.();
     if (arriving) await this.#untilArrived(arriving);
     const beganAt = performance.now();
     let batch: readonly Pending<Call, Result>[] | undefined;
     let results: readonly (Result | FailedCall)[] | undefined;
     let failure: unknown;
     try {
-      const opening = this.options.open?.();
+      const opening = this.#options.open?.();
       if (opening) await opening;
-      this.#expire(performance.now() + (this.options.leastTimeLeftMs ?? 0));
+      this.#expire(performance.now() + (this.#options.leastTimeLeftMs ?? 0));
       batch = this.#inFlight = this.#take();
       const calls = batch.map(({ call }) => call);
       const earliest = Math.min(...batch.map(({ deadline }) => deadline));
-      results = calls.length === 0 ? [] : await this.run(calls, earliest);
+      results = calls.length === 0 ? [] : await this.#run(calls, earliest);
     } catch (reason) {
       failure = reason;
       batch ??= this.#pending.splice(0);
@@ -108,11 +125,12 @@ export class Batcher<Call, Result> {
     if (batch.length > 0 && batchEnds.hasSubscribers) {
       const durationMs = performance.now() - beganAt;
       const failed = results?.every((result) => result instanceof FailedCall) ?? true;
-      const end: BatchEnd = { name: this.options.name, calls: batch.length, durationMs, failed };
+      const end: BatchEnd = { name: this.#options.name, calls: batch.length, durationMs, failed };
       batchEnds.publish(end);
     }
-    // With `arriving`, the next batch waits two turns: clients answer these results with new requests, and those are read first.
-    if (this.options.arriving)
+    // With `arriving`, the next batch waits two turns: clients answer these results with new requests, and those are
+    // read first.
+    if (this.#options.arriving)
       void nextTurn()
         .then(nextTurn)
         .then(() => this.#flush());
@@ -131,7 +149,7 @@ export class Batcher<Call, Result> {
   }
 
   #take(): Pending<Call, Result>[] {
-    const { order, maxCalls } = this.options;
+    const { order, maxCalls } = this.#options;
     if (!order) return this.#pending.splice(0, maxCalls);
     const taken: Pending<Call, Result>[] = [];
     const left: Pending<Call, Result>[] = [];
@@ -156,7 +174,7 @@ export class Batcher<Call, Result> {
     }
     this.#endWait();
     const now = performance.now();
-    if (!this.options.endsByDeadline)
+    if (!this.#options.endsByDeadline)
       for (const each of this.#inFlight) if (each.deadline <= now) each.reject(new DeadlinePassed({ sent: true }));
     this.#expire(now);
   }

@@ -1,9 +1,9 @@
+import { userInfo } from 'node:os';
 import pg from 'pg';
-// `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
 import { PASSWORD_FILE, passwordReader } from './password-file.ts';
-import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
-import { Failure } from '../../operations/error-text.ts';
-import { begin } from './postgres-version.ts';
+import { filled, hostOf, tlsOptions } from './tls.ts';
+import { Failure } from './failure.ts';
+import { startSession } from './postgres-version.ts';
 
 /** The statements rely on these. docs/decisions/session-settings.md says why, and what holds behind a pooler. */
 const SESSION_SETTINGS = {
@@ -22,7 +22,7 @@ const SESSION_SETTINGS = {
   tcp_keepalives_count: '3',
 };
 
-/** For commands: PostgreSQL raises an error where row security would hide a part of the stock or of its history. */
+/** PostgreSQL raises an error where row security would hide rows. */
 export const ALL_ROWS = { row_security: 'off' };
 
 /** PostgreSQL 15 and 16 do not know the first; the second may be stricter than `on`. */
@@ -32,7 +32,9 @@ const CONDITIONAL_SETTINGS = `
          CASE current_setting('synchronous_commit') WHEN 'off'
               THEN set_config('synchronous_commit', 'on', false) END`;
 
-/** The routine of PostgreSQL's notice about a commit that no synchronous standby confirmed; its words may be translated. */
+/**
+ * The routine of PostgreSQL's notice about a commit that no synchronous standby confirmed; its words may be translated.
+ */
 export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
 /** Makes a new connection ready before its first use. */
@@ -42,7 +44,6 @@ const WITHOUT_BINDING =
   'the database did not use SCRAM-SHA-256-PLUS, which channel_binding=require demands; let pg_hba.conf and the role use scram-sha-256, connect without a pooler, or remove channel_binding';
 
 interface OwnConfig extends pg.ClientConfig {
-  readonly passwordFrom?: (() => string) | undefined;
   readonly isBound?: boolean;
 }
 
@@ -54,8 +55,11 @@ class Client extends pg.Client {
     super(config);
     const { connection } = this;
     connection.once('error', () => cut(this)); // the driver leaves a connection open after an error of its own
-    const { passwordFrom, isBound: mustBeBound } = (config ?? {}) as OwnConfig;
-    if (passwordFrom) (this as unknown as { password: unknown }).password = passwordFrom;
+    const { options, isBound: mustBeBound } = (config ?? {}) as OwnConfig;
+    // The driver may have read these from the environment. Given a value, it would send them, and a pooler refuses
+    // them.
+    const { connectionParameters } = this as unknown as { connectionParameters: object };
+    Object.assign(connectionParameters, { options, replication: undefined });
     // We listen first (the driver adds its listeners in `connect`), so a server that is refused gets no password.
     let isOffered = false;
     const refuse = () => mustBeBound && connection.emit('error', new Failure(WITHOUT_BINDING));
@@ -75,33 +79,23 @@ type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: p
 /** How every program of this project connects to PostgreSQL. The settings override {@link SESSION_SETTINGS}. */
 export function connectionConfig(
   databaseUrl: string,
-  name: string,
+  applicationName: string,
   bounds: pg.PoolConfig,
   prepare?: Prepare,
   settings: Readonly<Record<string, string>> = {},
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
   const parameters = new Map(url.searchParams); // of several, the last counts, as with libpq
-  // Without values for these two, the driver would read the environment.
   const ssl = tlsOptions(databaseUrl);
   const sslnegotiation =
     ssl && parameters.get('sslnegotiation') === 'direct' ? ('direct' as const) : ('postgres' as const);
   // The driver would send these two as startup parameters, which a pooler refuses.
   const { statement_timeout, lock_timeout, ...boundsOfDriver } = bounds;
-  const identity = { application_name: `inventory ${name}`, ssl, sslnegotiation };
-  const file = parameters.get(PASSWORD_FILE);
+  const identity = { application_name: applicationName, ssl, sslnegotiation };
   const binding = parameters.get('channel_binding');
   const authentication = {
-    ...(file !== undefined && { passwordFrom: passwordReader(file) }),
     ...(ssl !== false && { enableChannelBinding: binding === 'require' || binding === 'prefer' }),
     ...(binding === 'require' && { isBound: true }),
-  };
-  const own = {
-    ...identity,
-    ...authentication,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    ...boundsOfDriver,
   };
   const all = {
     statement_timeout: String(Number(statement_timeout ?? 0)), // first, because the role's own holds until then
@@ -110,23 +104,43 @@ export function connectionConfig(
     search_path: schemaOf(databaseUrl),
     ...settings,
   };
-  // The driver prefers what it finds in the URL.
-  for (const option of [...Object.keys(own), 'statement_timeout', 'lock_timeout', PASSWORD_FILE, ...TLS_PARAMETERS]) {
-    url.searchParams.delete(option);
-  }
   const sets = Object.entries(all).map(([setting, value]) => `SET ${setting} = ${pg.escapeLiteral(value)}`);
   const firstStatement = [...sets, CONDITIONAL_SETTINGS].join(';');
   const onConnect = async (client: pg.ClientBase): Promise<void> => {
     try {
       if (binding === 'require' && !(client as Client).isBound) throw new Failure(WITHOUT_BINDING);
-      await begin(client, firstStatement);
+      await startSession(client, firstStatement);
       await prepare?.(client);
     } catch (error) {
       cut(client); // an orderly end could wait for ever
       throw error;
     }
   };
-  return { Client, connectionString: url.href, ...own, onConnect };
+  const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
+  return { Client, ...serverOf(url), ...identity, ...authentication, ...keepAlive, ...boundsOfDriver, onConnect };
+}
+
+/** The driver reads from the environment what is missing or empty here. We want that only for the password. */
+function serverOf(url: URL): pg.ClientConfig {
+  const { user: name, password, port, options, [PASSWORD_FILE]: file } = Object.fromEntries(url.searchParams);
+  const user = filled(name, decodeURIComponent(url.username)) || accountName();
+  return {
+    user,
+    password: file === undefined ? filled(password, decodeURIComponent(url.password)) : passwordReader(file),
+    host: hostOf(url),
+    port: Number(filled(port, url.port, '5432')),
+    database: decodeURIComponent(url.pathname.slice(1)) || user,
+    options,
+  };
+}
+
+/** The default user, as with libpq. */
+function accountName(): string {
+  try {
+    return userInfo().username;
+  } catch (cause) {
+    throw new Failure('DATABASE_URL must name a user, because the account of this process has no name', { cause });
+  }
 }
 
 export function schemaOf(databaseUrl: string): string {

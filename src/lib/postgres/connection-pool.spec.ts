@@ -1,11 +1,12 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { createDatabase } from '../../../test/support/database.ts';
-import { readSettings } from '../../settings.ts';
 import { ConnectionPool } from './connection-pool.ts';
 
+const SESSION = { program: 'test', purpose: 'pool', deadlineMs: 2_500 };
+
 it('ends a session that comes back with an open transaction', async () => {
-  const database = await createDatabase();
-  const pool = new ConnectionPool(readSettings({ DATABASE_URL: database.url }), 'test', 1);
+  const database = await createDatabase({ migrated: false });
+  const pool = new ConnectionPool({ ...SESSION, databaseUrl: database.url }, 1);
   onTestFinished(() => pool.end());
   const session = await pool.connect();
   await session.query('BEGIN');
@@ -17,16 +18,17 @@ it('ends a session that comes back with an open transaction', async () => {
 });
 
 it('ends a session whose kept plan no longer fits the tables', async () => {
-  const database = await createDatabase();
-  const pool = new ConnectionPool(readSettings({ DATABASE_URL: database.url }), 'test', 1);
+  const database = await createDatabase({ migrated: false });
+  await database.sql('CREATE TABLE thing (id int)');
+  const pool = new ConnectionPool({ ...SESSION, databaseUrl: database.url }, 1);
   onTestFinished(() => pool.end());
   /** As Prisma does, it gives the session back without its error. */
   async function list() {
     const session = await pool.connect();
-    return session.query({ name: 'list', text: 'SELECT * FROM inventory_item' }).finally(() => session.release());
+    return session.query({ name: 'list', text: 'SELECT * FROM thing' }).finally(() => session.release());
   }
   await list();
-  await database.sql('ALTER TABLE inventory_item ADD note text');
+  await database.sql('ALTER TABLE thing ADD note text');
   await expect(list()).rejects.toMatchObject({ code: '0A000' });
   expect((await list()).rows).toEqual([]);
 });

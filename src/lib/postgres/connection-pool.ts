@@ -1,11 +1,11 @@
 import pg from 'pg';
-import type { Settings } from '../../settings.ts';
 import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection-config.ts';
 import { keepFacts } from './database-failure.ts';
 import { boundsOfRequest } from './deadline.ts';
 
-const SESSION_SETTINGS = {
-  // Statements find rows by their keys, and plans are kept: one made for a small table must not scan it when it is large.
+const REQUEST_SETTINGS = {
+  // Statements find rows by their keys, and plans are kept: one made for a small table must not scan it when it is
+  // large.
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
   // Until PostgreSQL 17, a plan that needs a sequential scan after all then costs 10^10, and would be compiled.
@@ -15,13 +15,27 @@ const SESSION_SETTINGS = {
 /** A renewed certificate or password counts after so long. */
 export const MAX_LIFETIME_SECONDS = 1_800;
 
-/** The session has kept a plan that no longer fits the tables, or its statements are not those that the driver has prepared. */
+/**
+ * The session has kept a plan that no longer fits the tables, or its statements are not those that the driver has
+ * prepared.
+ */
 export const STALE_STATEMENT = /^(0A000|26000|42P05)$/;
 
+/** What the sessions for requests need to know of the program that has them. */
+export interface RequestSession {
+  readonly databaseUrl: string;
+  /** The `application_name` begins with it, and so do the names of statements. */
+  readonly program: string;
+  /** The rest of the `application_name`. */
+  readonly purpose: string;
+  /** How long a request may wait for the database; all bounds of a session are shares of it. */
+  readonly deadlineMs: number;
+}
+
 /** @param prepare runs on each new connection before it is used */
-export function configOfRequests(settings: Settings, name: string, prepare?: Prepare) {
-  const bounds = boundsOfRequest(settings.REQUEST_DEADLINE_MS);
-  return connectionConfig(settings.DATABASE_URL, name, bounds, prepare, SESSION_SETTINGS);
+export function configOfRequests(session: RequestSession, prepare?: Prepare) {
+  const { databaseUrl, program, purpose, deadlineMs } = session;
+  return connectionConfig(databaseUrl, `${program} ${purpose}`, boundsOfRequest(deadlineMs), prepare, REQUEST_SETTINGS);
 }
 
 /** Connections for requests. Idle connections stay open: other clients could use up all free ones. */
@@ -31,9 +45,9 @@ export class ConnectionPool extends pg.Pool {
   /** Their statements would fail again. */
   readonly #stale = new WeakSet<pg.ClientBase>();
 
-  constructor(settings: Settings, name: string, max: number) {
+  constructor(session: RequestSession, max: number) {
     super({
-      ...configOfRequests(settings, name),
+      ...configOfRequests(session),
       max,
       idleTimeoutMillis: 0,
       maxLifetimeSeconds: MAX_LIFETIME_SECONDS,

@@ -1,27 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Client, DatabaseError } from 'pg';
-import { Failure } from '../../operations/error-text.ts';
-import { withoutSecrets } from '../../keys/safe-text.ts';
 import { DeadlinePassed } from './deadline.ts';
-
-/** A failure that surely left no trace in the database. */
-export class NotApplied extends Error {}
-
-/** More calls wait than the service is willing to keep; trying again at once makes it worse. */
-export class TooManyWaiting extends NotApplied {
-  override message = 'too many calls wait for the database';
-}
-
-/** A rule or a trigger that somebody added to the database refuses the value, or changes it. Nothing was written. */
-export class RefusedValue extends Error {}
-
-/** A write that may or may not have taken place. */
-export class OutcomeUnknown extends Error {}
-
-/** A failover may still lose the commit. */
-export class UnconfirmedCommit extends OutcomeUnknown {
-  override message = 'the commit is not confirmed by the synchronous standby';
-}
+import { Failure } from './failure.ts';
+import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from './outcomes.ts';
 
 /** `refused`: something that the operator added refuses the value. `program_fault`: a mistake of this program. */
 export type Outcome = 'not_applied' | 'unknown' | 'refused' | 'program_fault';
@@ -37,66 +18,36 @@ export interface DatabaseFailure {
   readonly code: string;
 }
 
-export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
-
-/** Why an update or an import is refused if a trigger changed its rows. */
-export const NOT_AS_ASKED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
-
-const IN_THE_WAY =
-  'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
-
-/** What the migrations make. Any other function or unique rule is the operator's own. */
-export const OWN = {
-  functions: [
-    ...['server_life', 'present_server_life', 'stock_changed_by', 'stock_change_reason', 'record_stock_change'],
-    ...['record_truncated_stock', 'mark_unrecorded_change', 'refuse_stock_change_edit', 'note_pruned_stock_change'],
-    'stock_witness',
-  ],
-  uniqueIndexes: [
-    ...['inventory_item_pkey', 'api_key_pkey', 'api_key_key_sha256_key', 'stock_change_pkey'],
-    ...['stock_change_idempotency_key', 'server_life_token_pkey'],
-  ],
-};
-
 /** Of PostgreSQL or a pooler; Prisma's own codes look alike. Those of Node.js have no digit. */
 const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 /**
- * A line of an error's context that names a function: "PL/pgSQL-Funktion veto() Zeile 1 bei RAISE", `SQL関数"most"の行番号 1`.
- * A statement of our own functions looks like the latter, but begins with a word of SQL: `SQL-Anweisung »INSERT INTO …«`. An
- * expression of theirs has brackets or operators: `SQL expression "present || (SELECT …"`.
+ * A line of an error's context that names a function: "PL/pgSQL-Funktion veto() Zeile 1 bei RAISE",
+ * `SQL関数"most"の行番号 1`. A statement of our own functions looks like the latter, but begins with a word of SQL:
+ * `SQL-Anweisung »INSERT INTO …«`. An expression of theirs has brackets or operators:
+ * `SQL expression "present || (SELECT …"`.
  */
 const A_FUNCTION = /\bPL\/|^(?=.*\bSQL\b)[^\p{QMark}]*\p{QMark}(?!\s?[A-Z]+\s)[^(|\p{QMark}]*\p{QMark}/u;
-const OWN_FUNCTION = new RegExp(`(?<!\\w)(?:${OWN.functions.join('|')})(?!\\w)`);
 /** What an operator's function can say by its SQLSTATE: try again. Or PostgreSQL itself ended it. */
 const TRY_AGAIN = /^(?:40|53|55|57|25P0[34])/;
 
-type Kind = readonly [pattern: RegExp, outcome: Outcome, words?: string | undefined, mayRetry?: false];
+export type Kind = readonly [pattern: RegExp, outcome: Outcome, words?: string | undefined, mayRetry?: false];
 
 /**
- * The first pattern that matches decides. PostgreSQL's messages have any language: of an error with a SQLSTATE, patterns see only
- * the SQLSTATE, the routine and the constraint or index. Of other errors, they see the code and, on the next lines, the message;
- * the driver's and Node.js's are English. In the words, `$1` is what the pattern captures, otherwise the message.
+ * The first pattern that matches decides. PostgreSQL's messages have any language: of an error with a SQLSTATE,
+ * patterns see only the SQLSTATE, the routine and the constraint or index. Of other errors, they see the code and, on
+ * the next lines, the message; the driver's and Node.js's are English. In the words, `$1` is what the pattern captures,
+ * otherwise the message.
  *
- * An error that ends the transaction is `not_applied` if it can pass, or if an operator can mend it. One that can follow the
- * commit is `unknown`.
+ * An error that ends the transaction is `not_applied` if it can pass, or if an operator can repair it. One that can
+ * follow the commit is `unknown`.
  */
 const KINDS: readonly Kind[] = [
-  // Only imports add rows: a trigger brought two to one id, or an import and somebody else added the same.
-  [
-    /^23505 (?:\S+ )?inventory_item_pkey$/,
-    'refused',
-    'another transaction, or a trigger, gave two rows the same id; nothing was written, try again',
-  ],
-  // The ids of the history may lag behind replicated rows: each attempt takes the next one, and "inventory migrate" mends them.
-  // Or another process has just stored the same key.
-  [new RegExp(`^23505 (?:\\S+ )?(?:${OWN.uniqueIndexes.join('|')})$`), 'not_applied', IN_THE_WAY],
   // Wrong data, a constraint, a trigger, a view's check option, a function.
   [/^(?:22|23|27|44|P0)/, 'refused'],
   // An old plan. Any other 0A000 says that PostgreSQL cannot plan the statement because of a rule (CREATE RULE).
   [/^0A000 RevalidateCachedQuery/, 'not_applied'],
   [/^(?:0A000|42P17|XX000 ReplaceVars?FromTargetList)/, 'not_applied', undefined, false],
-  // A table, column, type or function is not there (yet).
-  [/^(?:42P01|42703|42704|42883)/, 'not_applied', NOT_NEWEST],
+  [/^(?:42P01|42703|42704|42883)/, 'not_applied'], // a table, column, type or function is not there (yet)
   [
     /^3F000/,
     'not_applied',
@@ -109,29 +60,20 @@ const KINDS: readonly Kind[] = [
     'row security hides rows from the role of DATABASE_URL ($1); use a role with BYPASSRLS, or the owner of the table if that sees all rows',
     false,
   ],
-  [
-    /^42501/,
-    'not_applied',
-    'the role of DATABASE_URL lacks a right ($1); if the tables belong to another role, restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"',
-    false,
-  ],
+  [/^42501/, 'not_applied', undefined, false],
   [/^25006/, 'not_applied', 'the database takes no writes: it is a standby, or default_transaction_read_only is on'],
   [
     /^55P03/,
     'not_applied',
     'another transaction holds what this needs and did not let go in time; nothing was written, try again',
   ],
-  [/^40P01/, 'not_applied', IN_THE_WAY],
   [/^57014/, 'not_applied', 'the database cut the statement off: it took too long, or somebody cancelled it'],
-  [
-    /^(?:26|42P05)/,
-    'not_applied',
-    'a pooler does not keep the named statements of its clients ($1); use PgBouncer 1.21 or later with max_prepared_statements above 0, or session mode (docs/deployment.md)',
-  ],
-  // No such database or schema; serialization failure, deadlock; no disk, memory or connection left; a lock that is held, an
-  // object in use.
+  [/^(?:26|42P05)/, 'not_applied'], // a pooler does not keep the named statements of its clients
+  // No such database or schema; serialization failure, deadlock; no disk, memory or connection left; a lock that is
+  // held, an object in use.
   [/^(?:0A|3D|3F|40(?!003)|53|55)/, 'not_applied'],
-  // Sessions that ended before their commit; could not connect; starting up; the database was dropped, or the session was idle.
+  // Sessions that ended before their commit; could not connect; starting up; the database was dropped, or the session
+  // was idle.
   [/^(?:25P03|25P04|08001|08004|57P03|57P04|57P05)/, 'not_applied'],
   [/^(?:00|01|02|03|09|0B|0F|0L|0P|0Z|10|20|21|24|25|2B|2D|2F|34|38|39|3B|42|54)/, 'program_fault'],
   [
@@ -145,8 +87,9 @@ const KINDS: readonly Kind[] = [
     'the database refuses this connection: $1; check role, database, sslmode and sslcert of DATABASE_URL, and pg_hba.conf',
   ],
   [/^28/, 'not_applied'], // a wrong password
-  // From here on, errors of the connection. On an open session they do not tell what became of the statement. Neither do the
-  // other classes: shutdowns, I/O errors (which poolers also use for theirs), internal errors, another server's part of a commit.
+  // From here on, errors of the connection. On an open session they do not show what became of the statement. Neither
+  // do the other classes: shutdowns, I/O errors (which poolers also use for theirs), internal errors, another server's
+  // part of a commit.
   [
     /client password must be/,
     'unknown',
@@ -170,27 +113,77 @@ const KINDS: readonly Kind[] = [
   [/^E(?:AI_)?[A-Z]+\n/, 'unknown', 'the database cannot be reached: $1; check DATABASE_URL'],
 ];
 
-/** Reads an error of any layer: the round trip, the session, the driver, Prisma. */
-export function failureOf(error: unknown): DatabaseFailure {
-  const root = rootOf(error instanceof Error ? error : new Error(String(error)));
-  const { code = '', message, routine, constraint, where } = root;
-  const text = SQLSTATE.test(code) ? [code, routine, constraint].filter(Boolean).join(' ') : `${code}\n${message}`;
-  const ofOperator: Kind | false = isOfOperator(where) && [/^/, TRY_AGAIN.test(code) ? 'not_applied' : 'refused'];
-  const kind: Kind = ofOperator || (KINDS.find(([pattern]) => pattern.test(text)) ?? [/^/, 'unknown']);
-  const plain = message.includes(NOT_AS_ASKED) ? NOT_AS_ASKED : `$1${code && ` (${code})`}`;
-  const [pattern, outcome, words = plain, mayRetry] = kind;
-  const told = pattern.exec(text)?.[1] ?? withoutSecrets(message.trim().split('\n', 1)[0] ?? '');
-  return {
-    outcome,
-    mayRetry: mayRetry ?? (outcome === 'not_applied' || outcome === 'unknown'),
-    ...knownOutcome(error),
-    words: error instanceof Failure ? error.message : words.replace('$1', () => told),
-    code,
-  };
+/** What a program knows of its own database. */
+export interface OwnErrors {
+  /** The functions that its migrations make. An error in any other function is a refusal of the operator. */
+  readonly functions: readonly string[];
+  /** Looked at before all other kinds. */
+  readonly kinds: readonly Kind[];
+  /** A text by which the program's own statements refuse a value: PostgreSQL repeats it in its message. */
+  readonly refusal?: string;
+  readonly withoutSecrets: (text: string) => string;
 }
 
-function isOfOperator(where = ''): boolean {
-  return where.split('\n').some((line) => A_FUNCTION.test(line) && !OWN_FUNCTION.test(line));
+/** Says what an error means. The functions may be called alone. */
+export interface ErrorReader {
+  /** Reads an error of any layer: the round trip, the session, the driver, Prisma. */
+  readonly failureOf: (error: unknown) => DatabaseFailure;
+  /** Whether another attempt at a write may help, and does no harm. */
+  readonly mayWriteAgain: (error: unknown) => boolean;
+  /** Whether what only reads may be tried again. */
+  readonly mayReadAgain: (error: unknown) => boolean;
+  /** @returns RefusedValue, NotApplied or OutcomeUnknown in the operator's words; a fault of this program as it is */
+  readonly writeFailure: (error: unknown) => unknown;
+  /** The same for reading, whose outcome is never unknown. */
+  readonly readFailure: (error: unknown) => unknown;
+}
+
+export function errorReader({ functions, kinds: ownKinds, refusal, withoutSecrets }: OwnErrors): ErrorReader {
+  const kinds = [...ownKinds, ...KINDS];
+  const ownFunction = new RegExp(`(?<!\\w)(?:${functions.join('|') || '(?!)'})(?!\\w)`);
+  // By its SQLSTATE alone, 42P01 from a trigger whose author dropped a table means that our tables are missing, and
+  // 42601 that this program is wrong: then one refused update would fail its whole batch, at each attempt.
+  const isOfOperator = (where = '') =>
+    where.split('\n').some((line) => A_FUNCTION.test(line) && !ownFunction.test(line));
+
+  function failureOf(error: unknown): DatabaseFailure {
+    const root = rootOf(error instanceof Error ? error : new Error(String(error)));
+    const { code = '', message, routine, constraint, where } = root;
+    const text = SQLSTATE.test(code) ? [code, routine, constraint].filter(Boolean).join(' ') : `${code}\n${message}`;
+    const ofOperator: Kind | false = isOfOperator(where) && [/^/, TRY_AGAIN.test(code) ? 'not_applied' : 'refused'];
+    const kind: Kind = ofOperator || (kinds.find(([pattern]) => pattern.test(text)) ?? [/^/, 'unknown']);
+    const isOwnRefusal = refusal !== undefined && message.includes(refusal);
+    const plain = isOwnRefusal ? refusal : `$1${code && ` (${code})`}`;
+    const [pattern, outcome, words = plain, mayRetry] = kind;
+    const said = pattern.exec(text)?.[1] ?? withoutSecrets(message.trim().split('\n', 1)[0] ?? '');
+    return {
+      outcome,
+      mayRetry: mayRetry ?? (outcome === 'not_applied' || outcome === 'unknown'),
+      ...knownOutcome(error),
+      words: error instanceof Failure ? error.message : words.replace('$1', () => said),
+      code,
+    };
+  }
+
+  function mayWriteAgain(error: unknown): boolean {
+    const { outcome, mayRetry } = failureOf(error);
+    return mayRetry && outcome === 'not_applied';
+  }
+
+  function readFailure(error: unknown): unknown {
+    const { outcome, words } = failureOf(error);
+    const isInWords = error instanceof NotApplied && error.cause === undefined;
+    if (isInWords || outcome === 'program_fault' || outcome === 'refused') return error;
+    return new NotApplied(words, { cause: error });
+  }
+
+  function writeFailure(error: unknown): unknown {
+    const { outcome, words } = failureOf(error);
+    if (outcome === 'refused' && !(error instanceof RefusedValue)) return new RefusedValue(words, { cause: error });
+    return outcome === 'unknown' ? new OutcomeUnknown(words, { cause: error }) : readFailure(error);
+  }
+
+  return { failureOf, mayWriteAgain, mayReadAgain: (error) => failureOf(error).mayRetry, writeFailure, readFailure };
 }
 
 /** What this program itself found, whatever the error's cause says. */
@@ -202,7 +195,10 @@ function knownOutcome(error: unknown): Pick<DatabaseFailure, 'outcome' | 'mayRet
   return undefined;
 }
 
-/** Errors of JavaScript itself, or of Prisma about its arguments, come from a mistake in a program, which no other attempt mends. */
+/**
+ * Errors of JavaScript itself, or of Prisma about its arguments, come from a mistake in a program, which another
+ * attempt cannot repair.
+ */
 export function isProgramFault(error: unknown): boolean {
   const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError];
   if (!(error instanceof Error) || mistakes.some((kind) => error instanceof kind)) return true;
@@ -229,7 +225,10 @@ interface ErrorFacts extends Facts {
 /** Nobody else can write it: a message may have any text, and an error of the login has no facts. */
 const FACTS = `\nFACTS ${randomUUID()}: `;
 
-/** Lets the errors of a connection keep their facts. Prisma's adapter keeps code and message alone, so the message gets them. */
+/**
+ * Lets the errors of a connection keep their facts. Prisma's adapter keeps code and message alone, so the message gets
+ * them.
+ */
 export function keepFacts({ connection }: Pick<Client, 'connection'>): void {
   connection.on('errorMessage', (error: DatabaseError) => {
     const { routine, constraint, where }: Facts = error;
@@ -246,33 +245,7 @@ function rootOf(error: ErrorFacts): ErrorFacts {
   if (inner instanceof Error) return rootOf(inner);
   if (typeof inner !== 'object' || inner === null) return error;
   const { originalCode, kind, originalMessage, reason, host, port } = inner as Record<string, string | undefined>;
-  const told = originalMessage ?? reason ?? (host === undefined ? message : [host, port].filter(Boolean).join(':'));
-  const [text = '', ...facts] = told.split(FACTS);
+  const whole = originalMessage ?? reason ?? (host === undefined ? message : [host, port].filter(Boolean).join(':'));
+  const [text = '', ...facts] = whole.split(FACTS);
   return { code: originalCode ?? kind, message: text, ...(JSON.parse(facts.at(-1) ?? '{}') as Facts) };
-}
-
-/** Whether another attempt at a write may help, and does no harm. */
-export function mayWriteAgain(error: unknown): boolean {
-  const { outcome, mayRetry } = failureOf(error);
-  return mayRetry && outcome === 'not_applied';
-}
-
-/** Whether what only reads may be tried again. */
-export function mayReadAgain(error: unknown): boolean {
-  return failureOf(error).mayRetry;
-}
-
-/** @returns RefusedValue, NotApplied or OutcomeUnknown in the operator's words; a fault of this program as it is */
-export function writeFailure(error: unknown): unknown {
-  const { outcome, words } = failureOf(error);
-  if (outcome === 'refused' && !(error instanceof RefusedValue)) return new RefusedValue(words, { cause: error });
-  return outcome === 'unknown' ? new OutcomeUnknown(words, { cause: error }) : readFailure(error);
-}
-
-/** The same for reading, whose outcome is never unknown. */
-export function readFailure(error: unknown): unknown {
-  const { outcome, words } = failureOf(error);
-  const isTold = error instanceof NotApplied && error.cause === undefined;
-  if (isTold || outcome === 'program_fault' || outcome === 'refused') return error;
-  return new NotApplied(words, { cause: error });
 }

@@ -1,6 +1,4 @@
-// `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { kindOfText, mustBe } from '../http/value-kinds.ts';
-import { TLS_FILES, TLS_PARAMETERS, tlsOptions } from './tls.ts';
+import { TLS_PARAMETERS, tlsOptions } from './tls.ts';
 
 /** User and password, up to the last @; host; port; database; parameters. */
 const ADDRESS = /^postgres(?:ql)?:\/\/(?:(.*)@)?(\[[^\]]*\]|[^:/?]*)(?::([^/?]*))?(?:\/([^?]*))?(?:\?(.*))?$/is;
@@ -29,37 +27,12 @@ const HARMLESS = [
 ];
 const isHarmless = (name: string, value: string) => HARMLESS.includes(name) || HARMLESS.includes(`${name}=${value}`);
 
-/** Variables of libpq, each with its parameter. PGREQUIRESSL=1 is sslmode=require. */
-const VARIABLES = {
-  PGHOST: 'host',
-  PGPORT: 'port',
-  PGSSLMODE: 'sslmode',
-  PGREQUIRESSL: 'sslmode',
-  PGCHANNELBINDING: 'channel_binding',
-  PGSSLNEGOTIATION: 'sslnegotiation',
-  PGSSLROOTCERT: 'sslrootcert',
-  PGSSLCERT: 'sslcert',
-  PGSSLKEY: 'sslkey',
-};
-/** They demand what this service cannot keep. */
-const UNSUPPORTED_VARIABLES = {
-  PGGSSENCMODE: 'gssencmode',
-  PGHOSTADDR: 'hostaddr',
-  PGMINPROTOCOLVERSION: 'min_protocol_version',
-  PGREQUIREAUTH: 'require_auth',
-  PGREQUIREPEER: 'requirepeer',
-  PGSERVICE: 'service',
-  PGSSLCERTMODE: 'sslcertmode',
-  PGSSLCRL: 'sslcrl',
-  PGSSLCRLDIR: 'sslcrldir',
-  PGSSLMAXPROTOCOLVERSION: 'ssl_max_protocol_version',
-  PGSSLMINPROTOCOLVERSION: 'ssl_min_protocol_version',
-  PGSSLSNI: 'sslsni',
-};
+/** Variables by which libpq would connect more safely, or to another server. The service does not read them. */
+const DEMANDING = /^PG(SSL|REQUIRE|CHANNELBINDING|GSSENC|HOSTADDR|SERVICE)/;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 function unreadable(part: string): never {
-  throw new Error(mustBe(FORM, 'not readable', `its ${part} is`));
+  throw new Error(`must be ${FORM}, but its ${part} is not readable`);
 }
 
 function mustEncode(part: string): never {
@@ -68,28 +41,28 @@ function mustEncode(part: string): never {
 }
 
 /**
- * As with libpq, a variable of the environment counts where the address has no such parameter, and an empty one counts as none.
- *
- * @returns the address with what the environment says, as `new URL` and the driver can read it
- * @throws saying what is wrong, in words that follow the setting's name and have nothing of the value but a parameter's name
+ * @returns the address, as `new URL` can read it. An address with an sslmode says all that counts, whatever the
+ *   environment says.
+ * @throws saying what is wrong, in words that follow the setting's name and have nothing of the value but a parameter's
+ *   name
  */
 export function postgresUrl(text: string, environment: Environment = {}): string {
   const address = readAddress(text.trimEnd()); // a secret store or a file may have added a line break
-  const { variables, given } = fromEnvironment(new URL(address), environment);
-  const url = variables.length === 0 ? address : `${address}${address.includes('?') ? '&' : '?'}${given.toString()}`;
-  try {
-    checkParameters(new URL(url));
-    tlsOptions(url);
-  } catch (error) {
-    if (variables.length === 0) throw error;
-    const { message, cause } = error as Error;
-    throw new Error(`with ${new Intl.ListFormat('en').format(variables)} ${message}`, { cause });
+  const { searchParams } = new URL(address);
+  checkParameters(searchParams);
+  const variables = Object.keys(environment).filter((name) => DEMANDING.test(name) && environment[name]);
+  if (variables.length > 0 && !searchParams.has('sslmode')) {
+    const names = new Intl.ListFormat('en').format(variables);
+    throw new Error(
+      `must say how to connect, because the service does not read ${names}; write it into DATABASE_URL, with an sslmode`,
+    );
   }
-  return url;
+  tlsOptions(address);
+  return address;
 }
 
 function readAddress(text: string): string {
-  if (text === '') throw new Error(mustBe(FORM, kindOfText(text)));
+  if (text === '') throw new Error(`must be ${FORM}, but is empty`);
   const [, identity, host = '', port = '', database = '', parameter = ''] =
     ADDRESS.exec(text) ?? unreadable('beginning');
   const [user = '', ...others] = (identity ?? '').split(':');
@@ -114,31 +87,7 @@ function readAddress(text: string): string {
   return url.href;
 }
 
-function fromEnvironment({ hostname, port, searchParams }: URL, environment: Environment) {
-  const all = [...Object.entries({ host: hostname, port }), ...searchParams]; // of several, the last counts, as with libpq
-  const parameters = new Map(all.filter(([name, value]) => value !== '' || !['host', 'port'].includes(name)));
-  for (const [name, parameter] of Object.entries(UNSUPPORTED_VARIABLES)) {
-    const value = environment[name];
-    if (value && !parameters.has(parameter) && !isHarmless(parameter, value))
-      throw new Error(`must not be used with ${name}, which this service does not support; unset it`);
-  }
-  const variables: string[] = [];
-  const given = new URLSearchParams();
-  for (const [name, parameter] of Object.entries(VARIABLES)) {
-    let value = environment[name];
-    if (name === 'PGREQUIRESSL') value = value?.startsWith('1') ? 'require' : '';
-    if (!value || parameters.has(parameter)) continue;
-    // Without an sslmode, libpq reads a file only if it is told to verify by it.
-    const isWithoutTls = ['disable', undefined].includes(parameters.get('sslmode'));
-    if (TLS_FILES.includes(parameter) && isWithoutTls && value !== 'system') continue;
-    parameters.set(parameter, value);
-    given.set(parameter, value);
-    variables.push(name);
-  }
-  return { variables, given };
-}
-
-function checkParameters({ searchParams }: URL): void {
+function checkParameters(searchParams: URLSearchParams): void {
   for (const [name, value] of searchParams) {
     if (HONOURED.includes(name) || isHarmless(name, value)) continue;
     if (searchParams.has('password')) mustEncode('parameter'); // the name may be a part of it

@@ -40,7 +40,7 @@ describe('retryUntilDeadline', () => {
     expect(attempts).toBeGreaterThan(1);
   });
 
-  it('tells what kept the attempts before the one that the deadline ended', async () => {
+  it('keeps the failure before the attempt that the deadline ended, as its cause', async () => {
     const failures = [new Error('first'), new Error('second'), new DeadlinePassed({ sent: false })];
     const attempt = () => Promise.reject(failures.shift() ?? new Error('one too many'));
     const again = (failure: unknown) => !(failure instanceof DeadlinePassed);

@@ -15,12 +15,15 @@ export function boundsOfRequest(deadlineMs: number) {
   } satisfies pg.PoolConfig;
 }
 
-/** Sent later, an update could still be under way at its deadline: it may wait for its table's lock and a busy database. */
+/**
+ * With less time than this, an update is not sent: it might still run at its deadline, after a wait for its table's
+ * lock.
+ */
 export function leastTimeToSend(deadlineMs: number): number {
   return boundsOfRequest(deadlineMs).lock_timeout + 0.04 * deadlineMs;
 }
 
-/** A call reached its deadline. `sent` tells whether what was sent for it may still take effect. */
+/** A call reached its deadline. `sent`: what was sent for it may still take effect. */
 export class DeadlinePassed extends Error {
   readonly sent: boolean;
 

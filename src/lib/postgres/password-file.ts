@@ -3,7 +3,10 @@ import { lastText, readText } from './tls.ts';
 /** The parameter by which `readSettings` passes on DATABASE_PASSWORD_FILE. */
 export const PASSWORD_FILE = 'DATABASE_PASSWORD_FILE';
 
-/** @returns a function that reads the file, for each connection again. Editors and secret stores add a mark or a line break. */
+/**
+ * @returns a function that reads the file, for each connection again. Editors and secret stores add a mark or a line
+ *   break.
+ */
 export function passwordReader(file: string): () => string {
   return lastText(() => {
     const password = readText(file, 'names a file that cannot be read').replace(/^\uFEFF|[\r\n]+$/g, '');

@@ -1,6 +1,5 @@
 import pg from 'pg';
-// `.ts` and not `.js`: the programs of dev/ run this file from its source, where there is no `.js`.
-import { Failure } from '../../operations/error-text.ts';
+import { Failure } from './failure.ts';
 
 const OLDEST = 15;
 /** YugabyteDB, Aurora DSQL, CedarDB, Doltgres, XTDB, GreptimeDB and YDB call themselves PostgreSQL 15 or newer. */
@@ -10,12 +9,12 @@ const WHICH = 'docs/deployment.md#which-postgresql';
 const VERSION = 'SELECT version() AS version';
 
 /**
- * Runs the first statement of a connection. The version comes first: settings differ between engines. Both are one round trip,
- * because a session that waits for its client could be ended as idle.
+ * Runs the first statement of a connection. The version comes first: settings differ between engines. Both are one
+ * round trip, because a session that waits for its client could be ended as idle.
  *
  * @throws Failure for another engine or an old PostgreSQL
  */
-export async function begin(client: Pick<pg.ClientBase, 'query'>, firstStatement: string): Promise<void> {
+export async function startSession(client: Pick<pg.ClientBase, 'query'>, firstStatement: string): Promise<void> {
   try {
     const results = (await client.query(`${VERSION};${firstStatement}`)) as unknown as pg.QueryResult<Version>[];
     refuseOtherEngine(results[0]);

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import type { Client, Connection, DatabaseError, Submittable } from 'pg';
-import type { Settings } from '../../settings.ts';
 import { type Prepare, UNCONFIRMED_COMMIT, openConnection } from './connection-config.ts';
-import { MAX_LIFETIME_SECONDS, STALE_STATEMENT, configOfRequests } from './connection-pool.ts';
-import { NotApplied, UnconfirmedCommit, failureOf, isProgramFault } from './database-failure.ts';
+import { MAX_LIFETIME_SECONDS, type RequestSession, STALE_STATEMENT, configOfRequests } from './connection-pool.ts';
+import { type ErrorReader, isProgramFault } from './database-failure.ts';
+import { NotApplied, UnconfirmedCommit } from './outcomes.ts';
 import { boundsOfRequest } from './deadline.ts';
 
 /** A row's columns as PostgreSQL wrote them. */
@@ -13,22 +13,28 @@ export interface Statement {
   readonly sql: string;
   /** As PostgreSQL reads them, arrays as {@link arrayLiteral} writes them. */
   readonly values: (string | null)[];
-  /** True if no row is a normal result. If false, no row means that PostgreSQL read it after its deadline and did nothing. */
+  /**
+   * True if no row is a normal result. If false, no row means that PostgreSQL read it after its deadline and did
+   * nothing.
+   */
   readonly mayBeEmpty?: boolean;
 }
 
-const names = new Map<string, string>();
-
-/** By the text alone, because a pooler may share a session between processes. */
-export function statementName({ sql }: Pick<Statement, 'sql'>): string {
-  let name = names.get(sql);
-  if (name === undefined) names.set(sql, (name = `inventory_${hash('sha256', sql).slice(0, 32)}`));
-  return name;
+/** Names statements by the program and the text alone, because a pooler may share a session between processes. */
+export function statementNames(program: string): (statement: Pick<Statement, 'sql'>) => string {
+  const names = new Map<string, string>();
+  return ({ sql }) => {
+    let name = names.get(sql);
+    if (name === undefined) names.set(sql, (name = `${program}_${hash('sha256', sql).slice(0, 32)}`));
+    return name;
+  };
 }
 
 const prepared = new WeakMap<Connection, Set<string>>();
 
-/** A named statement whose rows are text. The driver's own query describes and parses every result, which costs more. */
+/**
+ * A named statement whose rows are text. The driver's own query describes and parses every result, which costs more.
+ */
 class StatementRun<Row extends TextRow> implements Submittable {
   readonly beganAt = performance.now();
   readonly rows: Row[] = [];
@@ -38,16 +44,22 @@ class StatementRun<Row extends TextRow> implements Submittable {
   /** The driver sets it. */
   declare callback: (error: Error | null, run?: unknown) => void;
 
-  constructor(private readonly statement: Statement) {}
+  readonly #statement: Statement;
+  readonly #name: string;
+
+  constructor(statement: Statement, name: string) {
+    this.#statement = statement;
+    this.#name = name;
+  }
 
   submit(connection: Connection): Error | null {
     const names = prepared.get(connection) ?? new Set();
     prepared.set(connection, names);
-    const name = statementName(this.statement);
+    const name = this.#name;
     connection.stream.cork();
-    if (!names.has(name)) connection.parse({ name, text: this.statement.sql, types: [] }, true);
+    if (!names.has(name)) connection.parse({ name, text: this.#statement.sql, types: [] }, true);
     names.add(name);
-    connection.bind({ statement: name, values: this.statement.values }, true);
+    connection.bind({ statement: name, values: this.#statement.values }, true);
     connection.execute({}, true);
     connection.sync();
     this.isSent = true;
@@ -81,11 +93,13 @@ function setNoTimers(client: Client): void {
 }
 
 /**
- * One session for one hot statement at a time: a Batcher runs no two at once. It is opened when first used, and anew after a
- * failure and half an hour.
+ * One session for one hot statement at a time: a Batcher runs no two at once. It is opened when first used, and anew
+ * after a failure and half an hour.
  */
 export class StatementConnection {
   readonly #config: ReturnType<typeof configOfRequests>;
+  readonly #errors: Pick<ErrorReader, 'failureOf'>;
+  readonly #nameOf: ReturnType<typeof statementNames>;
   readonly #queryTimeoutMs: number;
   #session: Client | undefined;
   #renewAt = 0;
@@ -94,9 +108,12 @@ export class StatementConnection {
   #sweeper: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  constructor(settings: Settings, name: string, prepare?: Prepare) {
-    this.#config = configOfRequests(settings, name, prepare);
-    this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
+  /** @param errors says whether an error leaves the session sound: one that refuses a value does */
+  constructor(session: RequestSession, errors: Pick<ErrorReader, 'failureOf'>, prepare?: Prepare) {
+    this.#config = configOfRequests(session, prepare);
+    this.#errors = errors;
+    this.#nameOf = statementNames(session.program);
+    this.#queryTimeoutMs = boundsOfRequest(session.deadlineMs).query_timeout;
   }
 
   /** Connects if needed, so that the next statement is sent at once. */
@@ -107,7 +124,7 @@ export class StatementConnection {
   /** @throws NotApplied when it was not sent or read too late, else what the driver failed with */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = this.#live() ?? (await this.#connect());
-    const run = (this.#underWay = new StatementRun<Row>(statement));
+    const run = (this.#underWay = new StatementRun<Row>(statement, this.#nameOf(statement)));
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
     try {
       await (this.#lastRun = new Promise<void>((resolve, reject) => {
@@ -116,7 +133,7 @@ export class StatementConnection {
       }));
     } catch (error) {
       const isStale = STALE_STATEMENT.test((error as DatabaseError).code ?? '');
-      if (isStale || failureOf(error).outcome !== 'refused') this.#end(client);
+      if (isStale || this.#errors.failureOf(error).outcome !== 'refused') this.#end(client);
       throw run.isSent ? error : notSent(error);
     } finally {
       this.#underWay = undefined;

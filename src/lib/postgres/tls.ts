@@ -5,27 +5,25 @@ import { type ConnectionOptions, createSecureContext } from 'node:tls';
 const MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
 const FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
 
-export const TLS_FILES: readonly string[] = Object.keys(FILES);
-
 /** The parameters of a connection string that {@link tlsOptions} reads. */
-export const TLS_PARAMETERS: readonly string[] = ['sslmode', ...TLS_FILES, 'sslnegotiation', 'channel_binding'];
+export const TLS_PARAMETERS = ['sslmode', ...Object.keys(FILES), 'sslnegotiation', 'channel_binding'];
 
 const RULE =
   'must combine its TLS parameters as libpq does: an sslmode beside files, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
 
 /**
- * Reads the TLS parameters of a connection string as libpq (psql, pg_dump) does, because the driver reads them differently.
+ * Reads the TLS parameters of a connection string as libpq (psql, pg_dump) does, because the driver reads them
+ * differently.
  *
  * @returns options that read the files anew for each connection; `false` for a socket or without TLS
  * @throws naming the broken rule, in words that follow the setting's name
  */
 export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
-  const { hostname, searchParams } = new URL(databaseUrl);
-  const parameters = new Map(searchParams);
+  const url = new URL(databaseUrl);
+  const parameters = new Map(url.searchParams);
   const mode = parameters.get('sslmode');
   const root = parameters.get('sslrootcert');
-  const host = [parameters.get('host'), decodeURIComponent(hostname)].find(Boolean) ?? '';
-  const isSocket = host.startsWith('/'); // without TLS, so libpq also takes the modes that may do without it
+  const isSocket = hostOf(url).startsWith('/'); // without TLS, so libpq also takes the modes that may do without it
   if (mode !== undefined && ![...MODES, ...(isSocket ? ['allow', 'prefer'] : [])].includes(mode))
     throw new Error(`must have one of these as sslmode: ${MODES.join(', ')}`);
   const binding = parameters.get('channel_binding') ?? 'prefer';
@@ -68,6 +66,15 @@ export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
   return options;
 }
 
+/** @returns the folder of a socket, a name, or an IP address */
+export function hostOf({ hostname, searchParams }: URL): string {
+  const { host } = Object.fromEntries(searchParams);
+  return filled(host, decodeURIComponent(hostname).replace(/^\[|\]$/g, ''), 'localhost');
+}
+
+/** @returns the first that is not empty: an empty parameter counts as none */
+export const filled = (...texts: (string | undefined)[]): string => texts.find(Boolean) ?? '';
+
 /** A renewed file counts for the next connection. */
 function readAnew(options: ConnectionOptions, option: 'ca' | 'cert' | 'key', path: string, name: string): void {
   const get = lastText(() => readText(path, `has an ${name} that cannot be read`));
@@ -90,7 +97,8 @@ export function readText(path: string, failure: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (cause) {
-    const [, why] = /^[A-Z]+: ([^,]+)/.exec((cause as Error).message) ?? []; // ENOENT: no such file or directory, open '…'
+    // ENOENT: no such file or directory, open '…'.
+    const [, why] = /^[A-Z]+: ([^,]+)/.exec((cause as Error).message) ?? [];
     throw new Error(`${failure}: ${why}`, { cause });
   }
 }

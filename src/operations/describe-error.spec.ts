@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError } from '../lib/http/api-error.ts';
-import { describeError } from './error-text.ts';
+import { ApiError } from '../errors/api-error.ts';
+import { describeError } from './describe-error.ts';
 
 const failure = (message: string, code?: string, cause?: unknown) =>
   Object.assign(new Error(message, { cause }), code === undefined ? {} : { code });
@@ -22,7 +22,7 @@ describe('describeError', () => {
     expect(JSON.stringify([described, describeError({ message })])).not.toMatch(/psk_|secret/);
   });
 
-  it('tells what is no error in one line', () => {
+  it('shows what is no error in one line', () => {
     const words = 'x'.repeat(150);
     expect(describeError({ kind: 'x', words })).toEqual({
       type: 'object',
@@ -35,7 +35,7 @@ describe('describeError', () => {
     expect(described).toEqual({ type: 'Error', message: 'x' });
   });
 
-  it('tells the first of several errors', () => {
+  it('shows the first of several errors', () => {
     expect(describeError(new AggregateError([failure('first'), failure('second')]))).toMatchObject({
       type: 'AggregateError',
       cause: { message: 'first' },
@@ -45,7 +45,7 @@ describe('describeError', () => {
     expect(refusal).not.toHaveProperty('stack');
   });
 
-  it('tells five causes at most', () => {
+  it('shows five causes at most', () => {
     const endless = failure('again');
     endless.cause = endless;
     expect(JSON.stringify(describeError(endless)).match(/"message":"again"/g)).toHaveLength(1 + 5);

@@ -24,8 +24,8 @@ const PATHS = `
   SELECT format('ALTER FUNCTION %s SET search_path = %s, pg_temp', oid::regprocedure, ${SCHEMA}) AS sql
     FROM pg_proc WHERE pronamespace = ${SCHEMA} AND proname = ANY ($1) AND ${KEEPS_ANOTHER_PATH}`;
 
-/** After a schema was renamed, copied or restored. @returns what holds again, in a line */
-export async function mendFunctions(names: readonly string[], client: Client): Promise<string[]> {
+/** After a schema was renamed, copied or restored. @returns what was repaired, in a line */
+export async function repairFunctions(names: readonly string[], client: Client): Promise<string[]> {
   const { rows } = await client.query<{ sql: string }>(PATHS, [names]);
   if (rows.length === 0) return [];
   await client.query(rows.map(({ sql }) => sql).join(';'));

@@ -1,8 +1,9 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiResponse, type ApiResponseOptions } from '@nestjs/swagger';
 import { ErrorBody } from './error.dto.ts';
-import { ERRORS, type ErrorCode, type ErrorKind } from './error-code.ts';
-import { SAFE_NAME } from '../../keys/safe-text.ts';
+import { ERRORS, type ErrorCode } from './error-code.ts';
+import type { ErrorKind } from '../lib/http/index.ts';
+import { SAFE_NAME } from '../safe-text.ts';
 
 type HeaderDocs = NonNullable<ApiResponseOptions['headers']>;
 

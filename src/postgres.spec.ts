@@ -4,25 +4,27 @@ import { join } from 'node:path';
 import { DriverAdapterError } from '@prisma/driver-adapter-utils';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
-import { postgresBinaries } from '../../../dev/postgres-binaries.ts';
-import { Failure } from '../../operations/error-text.ts';
-import { Prisma } from '../../generated/prisma/client.ts';
+import { postgresBinaries } from '../dev/postgres-binaries.ts';
+import { Prisma } from './generated/prisma/client.ts';
 import {
-  NOT_AS_ASKED,
-  NOT_NEWEST,
+  DeadlinePassed,
+  Failure,
+  keepFacts,
   NotApplied,
   OutcomeUnknown,
   RefusedValue,
   TooManyWaiting,
   UnconfirmedCommit,
+} from './lib/postgres/index.ts';
+import {
+  NOT_AS_ASKED,
+  NOT_NEWEST,
   failureOf,
-  keepFacts,
   mayReadAgain,
   mayWriteAgain,
   readFailure,
   writeFailure,
-} from './database-failure.ts';
-import { DeadlinePassed } from './deadline.ts';
+} from './postgres.ts';
 
 const databaseError = (
   code: string,
@@ -30,8 +32,8 @@ const databaseError = (
   facts: { routine?: string; constraint?: string; where?: string } = {},
 ) => Object.assign(new pg.DatabaseError(message, message.length, 'error'), { code, ...facts });
 /** What Prisma's adapter makes of an error that has kept its facts. */
-const adapter = (...told: Parameters<typeof databaseError>) => {
-  const error = databaseError(...told);
+const adapter = (...args: Parameters<typeof databaseError>) => {
+  const error = databaseError(...args);
   const connection = new EventEmitter();
   keepFacts({ connection } as never);
   connection.emit('errorMessage', error);
@@ -44,7 +46,7 @@ const ofPrisma = (driverAdapterError: object) =>
     clientVersion: '7',
     meta: { driverAdapterError },
   });
-const prisma = (...told: Parameters<typeof databaseError>) => ofPrisma(adapter(...told));
+const prisma = (...args: Parameters<typeof databaseError>) => ofPrisma(adapter(...args));
 const failure = (message: string, code?: string, cause?: unknown) =>
   Object.assign(new Error(message, { cause }), code === undefined ? {} : { code });
 
@@ -67,7 +69,7 @@ const RECORDED = { where: 'PL/pgSQL function shop.record_stock_change() line 7 a
 const errcodes = readFileSync(join(postgresBinaries('18'), 'share', 'postgresql', 'errcodes.txt'), 'utf8');
 const sqlstates = [...new Set([...errcodes.matchAll(/^([0-9A-Z]{5}) /gm)].map(([, code = '']) => code))];
 
-describe('failureOf tells outcome and words of', () => {
+describe('failureOf gives outcome and words of', () => {
   it.each<[string, unknown, string, string]>([
     ['too many waiting', new TooManyWaiting(), 'not_applied', 'too many calls wait for the database'],
     [
@@ -370,7 +372,7 @@ describe('a failure', () => {
   });
 
   it('is returned unchanged when it is complete or a bug', () => {
-    for (const told of [new TooManyWaiting(), new RefusedValue('no'), new TypeError(), databaseError('42P02')])
-      expect([readFailure(told), writeFailure(told)]).toEqual([told, told]);
+    for (const error of [new TooManyWaiting(), new RefusedValue('no'), new TypeError(), databaseError('42P02')])
+      expect([readFailure(error), writeFailure(error)]).toEqual([error, error]);
   });
 });

@@ -17,8 +17,8 @@ const FAULTS = `
          EXISTS (SELECT FROM stock_change WHERE ${IS_AHEAD})
          OR EXISTS (SELECT FROM unrecorded_change WHERE ${IS_AHEAD}) AS ahead`;
 
-/** By fault, in this order: what is told of it, and one simple query, hence one transaction. */
-const MENDINGS: Readonly<Record<string, readonly [string, string]>> = {
+/** By fault, in this order: what the command prints, and one simple query, hence one transaction. */
+const REPAIRS: Readonly<Record<string, readonly [string, string]>> = {
   // Before PostgreSQL 19 logical replication copies no sequence: new ids would begin at 1 again.
   lags: [
     'ids of new changes follow the newest one',
@@ -52,12 +52,12 @@ const MENDINGS: Readonly<Record<string, readonly [string, string]>> = {
 /**
  * Makes a replicated or restored history ready for updates.
  *
- * @returns what holds again, a line each
+ * @returns what was repaired, a line each
  * @throws 55P03 while another transaction keeps it locked
  */
-export async function mendHistory(client: Client): Promise<string[]> {
+export async function repairHistory(client: Client): Promise<string[]> {
   const { rows } = await client.query<Record<string, boolean | null>>(FAULTS);
-  const mendings = Object.entries(MENDINGS).flatMap(([fault, mending]) => (rows[0]?.[fault] ? [mending] : []));
-  for (const [, sql] of mendings) await client.query(sql);
-  return mendings.map(([what]) => what);
+  const repairs = Object.entries(REPAIRS).flatMap(([fault, repair]) => (rows[0]?.[fault] ? [repair] : []));
+  for (const [, sql] of repairs) await client.query(sql);
+  return repairs.map(([what]) => what);
 }

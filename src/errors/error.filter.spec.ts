@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from './lib/postgres/database-failure.ts';
-import { ERRORS } from './lib/http/error-code.ts';
+import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from '../lib/postgres/index.ts';
+import { ERRORS } from './error-code.ts';
 import { asApiError } from './error.filter.ts';
 
 describe("a database's failure", () => {

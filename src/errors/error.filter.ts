@@ -1,9 +1,9 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter } from '@nestjs/common';
 import type { Response } from 'express';
-import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from './lib/postgres/database-failure.ts';
-import { ApiError } from './lib/http/api-error.ts';
-import { sendError } from './lib/http/responses.ts';
-import { ERRORS, type ErrorCode } from './lib/http/error-code.ts';
+import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from '../lib/postgres/index.ts';
+import { ApiError } from './api-error.ts';
+import { HttpError, sendError } from '../lib/http/index.ts';
+import { ERRORS, type ErrorCode } from './error-code.ts';
 
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
@@ -15,9 +15,9 @@ export class ErrorFilter implements ExceptionFilter {
 const CROWDED = 'The service is handling as many requests as it can; nothing was written.';
 const REFUSED_VALUE = 'A rule of the database refuses this update: nothing was written.';
 
-/** The client learns only the status of an error that is neither an ApiError nor an outcome of the database. */
-export function asApiError(thrown: unknown): ApiError {
-  if (thrown instanceof ApiError) return thrown;
+/** The client learns only the status of an error that is neither an HttpError nor an outcome of the database. */
+export function asApiError(thrown: unknown): HttpError {
+  if (thrown instanceof HttpError) return thrown;
   const message = thrown instanceof TooManyWaiting ? CROWDED : undefined;
   if (thrown instanceof NotApplied) return new ApiError('service_unavailable', message, {}, thrown);
   if (thrown instanceof RefusedValue) return new ApiError('validation_failed', REFUSED_VALUE, {}, thrown);

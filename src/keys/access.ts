@@ -1,0 +1,21 @@
+import type { Access as Authorization, ApiRequest } from '../lib/http/index.ts';
+import type { Snapshot } from './snapshot.ts';
+
+/** Why a request was not let in, for the log alone: the client must not learn it. */
+export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
+export type AuthFailure = (typeof AUTH_FAILURES)[number];
+
+/** What the guard found. */
+export interface Access extends Authorization {
+  /** Until when the request may wait for the database, on the clock of `performance.now()`. */
+  readonly deadline: number;
+  readonly keyId: string | undefined;
+  readonly failure: AuthFailure | undefined;
+  /** What had been committed when the key was checked. */
+  readonly snapshot: Snapshot;
+}
+
+/** A request that the guard has let in. */
+export interface GuardedRequest extends ApiRequest<Access> {
+  access: Access;
+}

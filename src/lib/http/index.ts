@@ -1,0 +1,15 @@
+/** The door of the library: nothing else of it is imported from outside. */
+export { type Connection } from './connection.ts';
+export { Drain } from './drain.ts';
+export { duplicateMember } from './duplicate-member.ts';
+export { ENTITY_TAG_LIST, entityTags } from './entity-tags.ts';
+export { exactIntegers } from './exact-integers.ts';
+export { StrictExpressAdapter } from './express.adapter.ts';
+export { type ErrorKind, HTTP_ERRORS, HttpError } from './http-error.ts';
+export { BODY_TOO_LARGE, JsonBody } from './json-body.ts';
+export { LIMITS, type Limits } from './limits.ts';
+export { REFUSED, type Refused } from './parser-errors.ts';
+export { type Access, type ApiRequest, REQUEST_ID_RULE, contextOf } from './request-context.ts';
+export { RequestHeader, headerValues } from './request-headers.ts';
+export { addCommonHeaders, sendError, sendJson, writeHead } from './responses.ts';
+export { kindOfJson, mustBe } from './value-kinds.ts';

@@ -1,0 +1,26 @@
+/** The door of the library: nothing else of it is imported from outside. Node.js runs all of it without a build. */
+export { type BatchEnd, Batcher, FailedCall, batchEnds } from './batcher.ts';
+export {
+  ALL_ROWS,
+  type Prepare,
+  UNCONFIRMED_COMMIT,
+  connectionConfig,
+  cut,
+  openConnection,
+} from './connection-config.ts';
+export { schemaForPrisma } from './connection-config.ts';
+export { ConnectionPool, type RequestSession, configOfRequests } from './connection-pool.ts';
+export {
+  type DatabaseFailure,
+  type ErrorReader,
+  type Kind,
+  type Outcome,
+  errorReader,
+  keepFacts,
+} from './database-failure.ts';
+export { postgresUrl } from './database-url.ts';
+export { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend, retryUntilDeadline } from './deadline.ts';
+export { Failure } from './failure.ts';
+export { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting, UnconfirmedCommit } from './outcomes.ts';
+export { PASSWORD_FILE, passwordReader } from './password-file.ts';
+export { type Statement, StatementConnection, arrayLiteral, statementNames } from './statement-connection.ts';

@@ -1,0 +1,18 @@
+/** A failure that surely left no trace in the database. */
+export class NotApplied extends Error {}
+
+/** More calls wait than the service is willing to keep; trying again at once makes it worse. */
+export class TooManyWaiting extends NotApplied {
+  override message = 'too many calls wait for the database';
+}
+
+/** A rule or a trigger that somebody added to the database refuses the value, or changes it. Nothing was written. */
+export class RefusedValue extends Error {}
+
+/** A write that may or may not have taken place. */
+export class OutcomeUnknown extends Error {}
+
+/** A failover may still lose the commit. */
+export class UnconfirmedCommit extends OutcomeUnknown {
+  override message = 'the commit is not confirmed by the synchronous standby';
+}

@@ -1,0 +1,66 @@
+import { errorReader, type Kind, type RequestSession, statementNames } from './lib/postgres/index.ts';
+import { withoutSecrets } from './safe-text.ts';
+import type { Settings } from './settings.ts';
+
+/** Sessions and statements of this program bear its name in PostgreSQL. */
+const PROGRAM = 'inventory';
+export const applicationName = (purpose: string) => `${PROGRAM} ${purpose}`;
+export const statementName = statementNames(PROGRAM);
+
+/** A session for requests. */
+export function sessionOf(settings: Settings, purpose: string): RequestSession {
+  const { DATABASE_URL: databaseUrl, REQUEST_DEADLINE_MS: deadlineMs } = settings;
+  return { databaseUrl, program: PROGRAM, purpose, deadlineMs };
+}
+
+/** What the migrations make. Any other function or unique rule is the operator's own. */
+export const OWN = {
+  functions: [
+    ...['server_life', 'present_server_life', 'stock_changed_by', 'stock_change_reason', 'record_stock_change'],
+    ...['record_truncated_stock', 'mark_unrecorded_change', 'refuse_stock_change_edit', 'note_pruned_stock_change'],
+    'stock_witness',
+  ],
+  uniqueIndexes: [
+    ...['inventory_item_pkey', 'api_key_pkey', 'api_key_key_sha256_key', 'stock_change_pkey'],
+    ...['stock_change_idempotency_key', 'server_life_token_pkey'],
+  ],
+};
+
+export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
+
+/** Why an update or an import is refused if a trigger changed its rows. */
+export const NOT_AS_ASKED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
+
+const IN_THE_WAY =
+  'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
+
+/** Before the library's own. */
+const KINDS: readonly Kind[] = [
+  // Only imports add rows: a trigger brought two to one id, or an import and somebody else added the same.
+  [
+    /^23505 (?:\S+ )?inventory_item_pkey$/,
+    'refused',
+    'another transaction, or a trigger, gave two rows the same id; nothing was written, try again',
+  ],
+  // The ids of the history may lag behind replicated rows: each attempt takes the next one, and "inventory migrate"
+  // repairs them. Or another process has just stored the same key.
+  [new RegExp(`^23505 (?:\\S+ )?(?:${OWN.uniqueIndexes.join('|')})$`), 'not_applied', IN_THE_WAY],
+  // A table, column, type or function is not there (yet).
+  [/^(?:42P01|42703|42704|42883)/, 'not_applied', NOT_NEWEST],
+  [
+    /^42501(?! (?:ExecWithCheckOptions|check_enable_rls))/, // those are of row security
+    'not_applied',
+    'the role of DATABASE_URL lacks a right ($1); if the tables belong to another role, restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"',
+    false,
+  ],
+  [
+    /^(?:26|42P05)/,
+    'not_applied',
+    'a pooler does not keep the named statements of its clients ($1); use PgBouncer 1.21 or later with max_prepared_statements above 0, or session mode (docs/deployment.md)',
+  ],
+  [/^40P01/, 'not_applied', IN_THE_WAY],
+];
+
+/** What an error of the database means for this service: sessions and services read errors by these alone. */
+export const errors = errorReader({ functions: OWN.functions, kinds: KINDS, refusal: NOT_AS_ASKED, withoutSecrets });
+export const { failureOf, mayReadAgain, mayWriteAgain, readFailure, writeFailure } = errors;
