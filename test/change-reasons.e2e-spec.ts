@@ -29,7 +29,7 @@ describe('a change by SQL', () => {
   });
 
   it.each(CHANGES)(
-    'is refused when its reason has another form, and the error does not tell it: %s',
+    'is refused when its reason has another form, and the error does not show it: %s',
     async (_, change) => {
       for (const reason of ['two words', 'x'.repeat(65), makeKey()]) {
         await session.query(`SET inventory.reason = '${reason}'`);

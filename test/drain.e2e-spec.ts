@@ -6,8 +6,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { PrismaService } from '../src/prisma.service.ts';
 import { Metrics } from '../src/operations/metrics.ts';
-import type { InventoryExpressAdapter } from '../src/lib/http/express.adapter.ts';
-import { SETTINGS, Settings } from '../src/settings.ts';
+import type { StrictExpressAdapter } from '../src/lib/http/index.ts';
+import { SETTINGS, Settings, drainTimes } from '../src/settings.ts';
 import { listBytes } from './http/raw-requests.ts';
 import { createDatabase } from './support/database.ts';
 import { Connection, ask } from './support/http-client.ts';
@@ -15,8 +15,12 @@ import { ServiceProcess } from './support/service-process.ts';
 import { type TestService, startService } from './support/service.ts';
 
 function drain({ app, server }: TestService): Promise<boolean> {
-  const adapter = app.getHttpAdapter() as InventoryExpressAdapter;
-  return adapter.drain.empty(server, app.get<Settings>(Settings), () => app.get(Metrics).activeRequests > 0);
+  const adapter = app.getHttpAdapter() as StrictExpressAdapter;
+  return adapter.drain.empty(
+    server,
+    drainTimes(app.get<Settings>(Settings)),
+    () => app.get(Metrics).activeRequests > 0,
+  );
 }
 
 describe('the drain', () => {
@@ -24,22 +28,23 @@ describe('the drain', () => {
     const database = await createDatabase();
     await database.fill(`SELECT n, 1, 'available' FROM generate_series(1, 300000) n`);
     await database.addKey('slow-reader');
-    const service = await ServiceProcess.running({ DATABASE_URL: database.url });
+    const service = await ServiceProcess.running({ DATABASE_URL: database.url, REQUEST_DEADLINE_MS: '9000' });
     const socket = connect(service.port, '127.0.0.1');
     socket.write(listBytes('slow-reader'));
     await once(socket, 'readable');
     const ended = service.terminate();
     await pause(1_500); // longer than idle connections stay open
     const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
+    expect(head).toMatch(/^HTTP\/1.1 200 OK\r\n/);
     expect(body.length).toBe(Number(/content-length: (\d+)/i.exec(head)?.[1]));
     expect(await ended).toBe(0);
   });
 
   it('answers connections that were opened before it and are not accepted yet', async () => {
     const service = await startService();
-    const asked = Array.from({ length: 50 }, () => ask(service.port, { target: '/health/live' }));
-    expect(await drain(service)).toBe(true);
-    expect((await Promise.all(asked)).map(({ status }) => status)).toEqual(Array(50).fill(200));
+    const asked = Promise.all(Array.from({ length: 50 }, () => ask(service.port, { target: '/health/live' })));
+    const [isEmpty, answers] = await Promise.all([drain(service), asked]);
+    expect([isEmpty, ...answers.map(({ status }) => status)]).toEqual([true, ...Array<number>(50).fill(200)]);
   });
 
   it('is not needed while the service starts: it hears a signal before it loads a package, and ends at once', async () => {
@@ -61,7 +66,7 @@ describe('the drain', () => {
   });
 
   it('does not wait for a request that never arrives completely', async () => {
-    const settings = { DRAIN_TIMEOUT_MS: '5000' };
+    const settings = { DRAIN_TIMEOUT_MS: '15000' };
     const service = await startService({ settings, limits: { headMs: 300, requestMs: 20_000 } });
     const connection = await Connection.open(service.port);
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
@@ -75,7 +80,7 @@ describe('the drain', () => {
     const list = service.list();
     await expect.poll(() => service.database.waitingForLocks()).toBe(1);
     const closed = service.app.close();
-    await pause(100);
+    await expect.poll(() => service.server.listening).toBe(false);
     await holder.end();
     expect((await list).status).toBe(200);
     await closed;
@@ -89,18 +94,19 @@ describe('the drain', () => {
     connection.send('GET /v1/inventory HTTP/1.1\r\nHost: half\r\nAuth');
     expect(await service.terminate()).toBe(1);
     const graceS = Number(/stop_grace_period: (\d+)s/.exec(readFileSync('docker-compose.yml', 'utf8'))?.[1]);
-    // Besides, it waits a second for connections that keep coming, two for its sessions, and one for the log.
+    // Besides, it takes up to a second for connections that keep coming, two for its sessions, and one for the log.
     expect(Number(SETTINGS.DRAIN_TIMEOUT_MS.default) + 4_000).toBeLessThan(graceS * 1_000);
     expect(service.lines().findLast(({ msg }) => msg)).toMatchObject({ msg: 'stopped with requests unanswered' });
     expect(await connection.closed()).toBe('');
   });
 
   it('gives requests DRAIN_TIMEOUT_MS after the delay, not from the signal on', async () => {
-    const service = await startService({ settings: { DRAIN_DELAY_MS: '2000', DRAIN_TIMEOUT_MS: '2000' } });
+    const service = await startService({ settings: { DRAIN_DELAY_MS: '3000', DRAIN_TIMEOUT_MS: '3000' } });
     await service.stock([1, 1]);
     const unlock = await service.database.lockRow(1);
     const drained = drain(service);
     service.app.get(PrismaService).isPrepared = false; // as before the database was found
+    const updated = service.update(1, 2);
     const probes = ['ready', 'live'].map((name) => fetch(`${service.url}/health/${name}`));
     const answers = await Promise.all(probes);
     expect(answers.map(({ status, headers }) => `${status} ${headers.get('connection')}`)).toEqual([
@@ -108,9 +114,7 @@ describe('the drain', () => {
       '200 close',
     ]);
     expect(await answers[0]?.json()).toMatchObject({ message: 'The service is shutting down.' });
-    await pause(1_000);
-    const updated = service.update(1, 2);
-    await pause(1_800); // the bound would be over if it had begun with the delay
+    await expect.poll(() => service.server.listening).toBe(false); // the bound would be over if it had begun with the delay
     await unlock();
     expect((await updated).status).toBe(200);
     expect(await drained).toBe(true);

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type BatchEnd, batchEnds } from '../src/lib/postgres/batcher.ts';
+import { type BatchEnd, batchEnds } from '../src/lib/postgres/index.ts';
 import { PrismaService } from '../src/prisma.service.ts';
 import { Metrics } from '../src/operations/metrics.ts';
 import { createDatabase } from './support/database.ts';

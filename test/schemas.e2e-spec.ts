@@ -5,14 +5,14 @@ import { failed, IMPORT_CSV, inventory } from './commands/inventory-command.ts';
 import { createDatabase, type Database } from './support/database.ts';
 import { ServiceProcess } from './support/service-process.ts';
 import { startService } from './support/service.ts';
-import { listText, type Pet } from './support/stock.ts';
+import { CSV_HEADER, listText, type Pet } from './support/stock.ts';
 
 /** Needs quotes. */
 const SHOP = '"Pet shop, 2"';
 const urlOf = (database: Database, schema: string) =>
   `${database.url}?schema=${encodeURIComponent(schema.replaceAll('"', ''))}`;
 const TABLES = `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`;
-const IMPORTED = 'petId,quantity,status\n1,7,available\n';
+const IMPORTED = `${CSV_HEADER}1,7,available\n`;
 
 /** Runs SQL for each table of the schema `public`; `%1$I` is its name. */
 const forEachTable = (sql: string) =>
@@ -101,7 +101,7 @@ async function createStore() {
   const withPath = names.filter((name) => functions.get(name)?.includes('search_path'));
 
   /** The functions are those of `public`, with their own search path. */
-  async function expectMended(): Promise<void> {
+  async function expectRepaired(): Promise<void> {
     const there = await functionsOf(database, SHOP);
     const renamed = names.map((name) => [name, functions.get(name)?.replace('=public,', `=${SHOP},`)] as const);
     expect([...there]).toEqual(renamed);
@@ -113,32 +113,32 @@ async function createStore() {
     await database.sql(`INSERT INTO inventory_item VALUES (4, 4, 'sold'); DELETE FROM inventory_item`);
     await database.stock([1, 1], [2, 2], [3, 3]);
   }
-  return { database, key, names, withPath, expectMended, createAnother };
+  return { database, key, names, withPath, expectRepaired, createAnother };
 }
 
 async function expectNotReady(databaseUrl: string, functions: readonly string[]): Promise<void> {
   const service = await ServiceProcess.onFreePort({ DATABASE_URL: databaseUrl });
   service.start();
-  const told = `not ready: the schema was renamed or copied: ${functions.join(', ')} belong to another schema; run "inventory migrate"`;
-  await service.line(({ msg }) => msg === told);
+  const message = `not ready: the schema was renamed or copied: ${functions.join(', ')} belong to another schema; run "inventory migrate"`;
+  await service.line(({ msg }) => msg === message);
   await service.kill();
 }
 
-describe('a store', { timeout: 120_000 }, () => {
+describe('a store', () => {
   it('whose schema was renamed is right before and after "migrate"', async () => {
-    const { database, key, withPath, expectMended } = await createStore();
+    const { database, key, withPath, expectRepaired } = await createStore();
     await database.sql(`ALTER SCHEMA public RENAME TO ${SHOP}`);
     const shop = await openSchema(database, SHOP, key);
     await expectNotReady(shop.url, withPath);
     await shop.expectRight();
-    expect(await shop.migrate()).toEqual(['mended: the functions find the tables of their schema']);
-    await expectMended();
+    expect(await shop.migrate()).toEqual(['repaired: the functions find the tables of their schema']);
+    await expectRepaired();
     await shop.expectRight();
     expect(await shop.migrate()).toEqual([]);
   });
 
   it('whose schema was copied is right before and after "migrate", and so is the other', async () => {
-    const { database, key, withPath, expectMended, createAnother } = await createStore();
+    const { database, key, withPath, expectRepaired, createAnother } = await createStore();
     await database.sql(`ALTER SCHEMA public RENAME TO ${SHOP}; CREATE SCHEMA public`); // dump, rename and restore
     await createAnother();
     const shop = await openSchema(database, SHOP, key);
@@ -146,7 +146,7 @@ describe('a store', { timeout: 120_000 }, () => {
     await expectNotReady(shop.url, withPath);
     for (const store of [shop, other]) await store.expectRight();
     for (const store of [shop, other]) await store.migrate();
-    await expectMended();
+    await expectRepaired();
     for (const store of [shop, other]) await store.expectRight();
     await database.sql('DROP SCHEMA public CASCADE');
     await shop.expectRight();

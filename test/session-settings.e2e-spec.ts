@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { connectionConfig, openConnection } from '../src/lib/postgres/connection-config.ts';
+import { connectionConfig, openConnection } from '../src/lib/postgres/index.ts';
 import { openStore, type Store } from './commands/store.ts';
 import { HOSTILE } from './support/hostile-settings.ts';
 import { atTestEnd } from './support/test-end.ts';
+import { CSV_HEADER, exportedCsv } from './support/stock.ts';
 
 describe('with foreign settings on the database', () => {
   let store: Store;
@@ -30,13 +31,13 @@ describe('with foreign settings on the database', () => {
       CREATE TRIGGER take_longer AFTER INSERT ON inventory_item EXECUTE FUNCTION take_longer();
       CREATE TRIGGER take_longer AFTER INSERT ON api_key EXECUTE FUNCTION take_longer()`);
     await atTestEnd(() => store.sql('DROP FUNCTION take_longer CASCADE'));
-    const csv = 'petId,quantity,status\n7,8,sold\n';
-    const imported = await store.inventoryReading(csv, 'import', '-');
+    const pet = '7,8,sold\n';
+    const imported = await store.inventoryReading(CSV_HEADER + pet, 'import', '-');
     const create = ['keys', 'create', '--name', 'Kässe 3', '--expires', '2d'];
     const others = [['migrate'], ['export'], create, ['history', '7']];
     const [migrated, exported, created, history] = await Promise.all(others.map((args) => store.inventory(...args)));
     for (const run of [imported, migrated, exported, created, history]) expect(run?.code, run?.stderr).toBe(0);
-    expect([exported?.stdout, history?.stdout]).toEqual([csv, expect.stringContaining('8 sold')]);
+    expect([exported?.stdout, history?.stdout]).toEqual([exportedCsv(pet), expect.stringContaining('8 sold')]);
     const { stdout } = await store.inventory('keys', 'list', '--json');
     const [key] = JSON.parse(stdout) as { name: string; state: string; createdAt: string }[];
     expect(key).toMatchObject({ name: 'Kässe 3', state: 'live' });
@@ -48,25 +49,25 @@ describe('with foreign settings on the database', () => {
 
 it('an import waits for its file, and an export for its reader, without a bound, and an import for others a minute', async () => {
   const store = await openStore();
-  const tell = (returns: string, ...settings: string[]) =>
+  const raising = (returns: string, ...settings: string[]) =>
     `RETURNS ${returns} LANGUAGE plpgsql AS $$BEGIN
        RAISE 'bound: %', concat_ws(', ', ${settings.map((name) => `current_setting('${name}')`).join()}); END$$`;
   await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold');
-    CREATE FUNCTION tell_reader() ${tell('boolean', 'statement_timeout', 'transaction_isolation', 'transaction_read_only')};
+    CREATE FUNCTION show_reader() ${raising('boolean', 'statement_timeout', 'transaction_isolation', 'transaction_read_only')};
     ALTER TABLE inventory_item RENAME TO stock;
-    CREATE VIEW inventory_item AS SELECT * FROM stock WHERE tell_reader();
-    CREATE FUNCTION tell_writer() ${tell('event_trigger', 'statement_timeout')};
-    CREATE EVENT TRIGGER tell ON ddl_command_end EXECUTE FUNCTION tell_writer()`);
+    CREATE VIEW inventory_item AS SELECT * FROM stock WHERE show_reader();
+    CREATE FUNCTION show_writer() ${raising('event_trigger', 'statement_timeout')};
+    CREATE EVENT TRIGGER show_bound ON ddl_command_end EXECUTE FUNCTION show_writer()`);
   expect((await store.inventory('export')).stderr).toBe('error: bound: 0, read committed, on (P0001)\n');
-  const imported = () => store.inventoryReading('petId,quantity,status\n', 'import', '-');
+  const imported = () => store.inventoryReading(CSV_HEADER, 'import', '-');
   expect((await imported()).stderr).toBe('error: bound: 0 (P0001)\n');
-  await store.sql('DROP EVENT TRIGGER tell');
+  await store.sql('DROP EVENT TRIGGER show_bound');
   for (const [bound, longest] of [
     ['statement_timeout', '30min'],
     ['lock_timeout', '1min'],
   ] as const) {
     // PostgreSQL prefers it, for the types fit better, as the import asks for its turn.
-    await store.sql(`CREATE OR REPLACE FUNCTION hashtextextended(text, integer) ${tell('bigint', bound)}`);
+    await store.sql(`CREATE OR REPLACE FUNCTION hashtextextended(text, integer) ${raising('bigint', bound)}`);
     expect((await imported()).stderr).toBe(`error: bound: ${longest} (P0001)\n`);
   }
 });

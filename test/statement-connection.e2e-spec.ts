@@ -3,16 +3,15 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Client, ClientBase } from 'pg';
 import { type MockInstance, expect, it, onTestFinished, vi } from 'vitest';
-import { type Prepare, cut } from '../src/lib/postgres/connection-config.ts';
-import { NotApplied } from '../src/lib/postgres/database-failure.ts';
-import { StatementConnection } from '../src/lib/postgres/statement-connection.ts';
+import { cut, NotApplied, type Prepare, StatementConnection } from '../src/lib/postgres/index.ts';
+import { errors, sessionOf } from '../src/postgres.ts';
 import { readSettings } from '../src/settings.ts';
 import { Database, createDatabase } from './support/database.ts';
 
 async function openTo(prepare?: Prepare, database?: Database): Promise<StatementConnection> {
   const { url } = database ?? (await createDatabase());
   const settings = readSettings({ DATABASE_URL: url, REQUEST_DEADLINE_MS: '9000' }); // for a busy machine
-  const connection = new StatementConnection(settings, 'test', prepare);
+  const connection = new StatementConnection(sessionOf(settings, 'test'), errors, prepare);
   onTestFinished(() => connection.close());
   return connection;
 }
@@ -57,7 +56,7 @@ it('a session is replaced between two statements after half an hour', async () =
 it('a statement without an answer is given up, with its session, by one interval for all statements', async () => {
   const { url } = await createDatabase();
   const settings = readSettings({ DATABASE_URL: url, REQUEST_DEADLINE_MS: '2000' });
-  const connection = new StatementConnection(settings, 'test');
+  const connection = new StatementConnection(sessionOf(settings, 'test'), errors);
   onTestFinished(() => connection.close());
   const [[session] = []] = await run(
     connection,

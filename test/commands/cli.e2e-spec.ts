@@ -49,11 +49,11 @@ describe('inventory', () => {
 
   it('ends at once on a Node.js without JSON.rawJSON, which would round ids, as the service does', () => {
     const older = ['--import', 'data:text/javascript,delete JSON.rawJSON'];
-    const told = `inventory: needs Node.js 24 or newer, and this is ${process.version}\n`;
+    const message = `inventory: needs Node.js 24 or newer, and this is ${process.version}\n`;
     for (const program of ['dist/cli.js', 'dist/main.js']) {
       const args = [...older, program];
       const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 10_000 });
-      expect({ status, stderr }).toEqual({ status: 1, stderr: told });
+      expect({ status, stderr }).toEqual({ status: 1, stderr: message });
     }
   });
 
@@ -117,7 +117,7 @@ describe('inventory', () => {
     ] as const) {
       const outcomes = await Promise.all(cases.map(([url]) => run(`inventory ${line}`, url)));
       const stderr = cases.map(([, message]) => expect.stringMatching(message) as string);
-      expect(outcomes).toEqual(stderr.map((told) => ({ code: 1, stdout, stderr: told })));
+      expect(outcomes).toEqual(stderr.map((message) => ({ code: 1, stdout, stderr: message })));
       expect(JSON.stringify(outcomes)).not.toContain('hunter2');
     }
   });

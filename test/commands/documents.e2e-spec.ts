@@ -3,6 +3,7 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
+import { exportedCsv, CSV_HEADER } from '../support/stock.ts';
 import { SHELL_COMMAND } from './inventory-command.ts';
 import { openStore } from './store.ts';
 
@@ -37,10 +38,11 @@ async function runExamples(pages: readonly string[], newestChange: number) {
 
 it('each line of README.md that runs the command does so, on the first day too', async () => {
   const { folder } = await runExamples(['README.md'], 0);
-  expect(readFileSync(`${folder}/then.csv`, 'utf8')).toBe(readFileSync('prisma/demo-stock.csv', 'utf8'));
+  const demo = readFileSync('prisma/demo-stock.csv', 'utf8');
+  expect(readFileSync(`${folder}/then.csv`, 'utf8')).toBe(exportedCsv(demo.slice(CSV_HEADER.length)));
 });
 
-it('each line of docs/ that runs the command does so', { timeout: 120_000 }, async () => {
+it('each line of docs/ that runs the command does so', async () => {
   const { store } = await runExamples(globSync('docs/*.md').sort(), 4710);
   expect(await store.stock()).toContain('\n2,1,');
 });

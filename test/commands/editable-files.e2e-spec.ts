@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ADVICE } from '../../src/commands/import/problems.ts';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
+import { exportedCsv, itemText } from '../support/stock.ts';
 import { BIG, csv, edited, folder, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
 import { IMPORT_CSV, inventory, SHELL_COMMAND } from './inventory-command.ts';
 
@@ -12,18 +13,15 @@ useImportStore(SHEET, 'recorded');
 describe('a file of export --editable', () => {
   it('leaves rows alone that were not edited, and writes the edited ones', async () => {
     const { stdout } = await store.inventory('export', '--editable');
-    const rows = [
-      '1,12,available,1:available-12:',
-      '2,7,available,2:available-7:',
-      `${BIG},7,available,${BIG}:available-7:`,
-    ];
-    expect(stdout).toBe(edited(...rows));
+    const exported = ['exported', '1:available-12:', '2:available-7:', `${BIG}:available-7:`];
+    const rows = exportedCsv(SHEET).trimEnd().split('\n');
+    expect(stdout).toBe(rows.map((line, at) => `${line},${exported[at]}\n`).join(''));
     await store.sql(
       `UPDATE inventory_item SET quantity = 5 WHERE pet_id = 2; DELETE FROM inventory_item WHERE pet_id = ${BIG}`,
     );
-    const { summary, told } = await importText(stdout.replace('\n1,12,', '\n1,13,'));
+    const { summary, lines } = await importText(stdout.replace('\n1,12,', '\n1,13,'));
     expect(summary).toMatchObject({ added: 0, changed: 1, unchanged: 1, gone: 1 });
-    expect(told).toEqual({ changed: ['pet 1: 12 → 13'], gone: [`pet ${BIG} (line 4)`] });
+    expect(lines).toEqual({ changed: ['pet 1: 12 → 13'], gone: [`pet ${BIG} (line 4)`] });
     expect(await store.stock()).toBe('1,13,available\n2,5,available\n');
   });
 
@@ -42,7 +40,7 @@ describe('a file of export --editable', () => {
     ] as const;
     const refusal = await importText(text).catch((error: unknown) => (error as Error).message.split('\n'));
     expect(refusal).toEqual([
-      ...stale.map(([line, pet, told]) => `${line}: ${pet} ${told}`),
+      ...stale.map(([line, pet, problem]) => `${line}: ${pet} ${problem}`),
       'problems in the file, all together: 2; nothing was written',
       ADVICE.stale,
     ]);
@@ -52,7 +50,7 @@ describe('a file of export --editable', () => {
     expect(stderr).toMatch(
       /^changed:\n {2}pet 1: 12 → 13, available → sold\n0 added, 1 changed, 0 unchanged, 0 removed, 2 skipped in /,
     );
-    const skipped = stale.map(([line, pet, told]) => `${pet} (${line}): ${told}`);
+    const skipped = stale.map(([line, pet, problem]) => `${pet} (${line}): ${problem}`);
     expect(stderr).toContain(
       ['\nerror: skipped, because the pets have changed since the file was made:', ...skipped].join('\n  '),
     );
@@ -72,15 +70,15 @@ describe('a file of export --editable', () => {
   it('is refused a second time, also where it added a pet, or skips those rows', async () => {
     const text = edited('2,9,available,2:available-7:', '77,1,sold,');
     await importText(text, { new: 'add' });
-    const told = [
+    const message = [
       'line 2: pet 2 was available-7 when the file was made, and is available-9 now',
       'line 3: pet 77 has an empty exported, as a new pet, and is sold-1 now',
     ];
-    await expect(importText(text, { new: 'add' })).rejects.toThrow(told.join('\n'));
+    await expect(importText(text, { new: 'add' })).rejects.toThrow(message.join('\n'));
     expect((await importText(text, { new: 'add', stale: 'skip' })).summary).toMatchObject({ skipped: 2 });
   });
 
-  it('judges what a writer that it waited for has committed', async () => {
+  it('checks what a writer that it waited for has committed', async () => {
     const writer = await store.database.session('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2');
     const outcome = importText(edited('2,9,available,2:available-7:')).catch(
       (error: unknown) => (error as Error).message,
@@ -112,7 +110,7 @@ describe('a file of export --editable', () => {
   it('is the same in JSON, where an item that was added has no such member', async () => {
     for (const format of ['ndjson', 'json'] as const) {
       const { stdout } = await store.inventory('export', '--format', format, '--editable');
-      expect(stdout).toContain(`{"petId":${BIG},"quantity":7,"status":"available","exported":"${BIG}:available-7:"}`);
+      expect(stdout).toContain(`${itemText(BIG, 7).slice(0, -1)},"exported":"${BIG}:available-7:"}`);
       expect((await importText(stdout, {}, `stock.${format}`)).summary).toMatchObject({ unchanged: 3, changed: 0 });
     }
     const items = `{"petId":1,"quantity":12,"status":"available","exported":"1:available-12:"}\n{"petId":2,"quantity":1,"status":"sold"}\n`;
@@ -200,9 +198,9 @@ describe('the query of stock-files.md', () => {
     await importText(csv('1,1,sold', '2,2,sold', '77,7,sold', '# end'), { new: 'add', missing: 'remove', by });
     await importText(csv('1,3,pending', '77,8,sold'), { by });
     await store.sql('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 2');
-    const { summary, told } = await undo('0', `command:import ${by}`);
+    const { summary, lines } = await undo('0', `command:import ${by}`);
     expect(summary).toMatchObject({ changed: 1, added: 1 });
-    expect(told.skipped).toEqual([
+    expect(lines.skipped).toEqual([
       expect.stringMatching(/^pet 2 .*: was sold-2 when the file was made, and is sold-3 now$/),
     ]);
     expect(await store.stock()).toBe(`1,12,available\n2,3,sold\n77,8,sold\n${BIG},7,available\n`);

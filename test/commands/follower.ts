@@ -1,16 +1,20 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { expect } from 'vitest';
+import { STATE } from '../../src/inventory/stock/stock-item.ts';
 import { startInventory } from './inventory-command.ts';
 
 /** The command gives up waiting for an answer after 35 s. */
 export const STALLED_MS = 45_000;
 
+const BEFORE_AND_AFTER = STATE.map(
+  ({ name, column }) => `${column}_before AS "${name}Before", ${column}_after AS "${name}After"`,
+);
+
 /** Reads the history as `--json` prints it. */
 export const HISTORY_AS_JSON = `
   SELECT row_to_json(change)::text AS line
-    FROM (SELECT pet_id AS "petId", id, quantity_before AS "quantityBefore", quantity_after AS "quantityAfter",
-                 status_before AS "statusBefore", status_after AS "statusAfter",
+    FROM (SELECT pet_id AS "petId", id, ${BEFORE_AND_AFTER.join()},
                  to_char(changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "changedAt",
                  changed_by AS "changedBy", request_id AS "requestId", idempotency_key AS "idempotencyKey",
                  reason

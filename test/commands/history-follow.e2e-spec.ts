@@ -4,8 +4,9 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { SeededRandom } from '../support/seeded-random.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';
+import { CSV_HEADER } from '../support/stock.ts';
 import { changeOf, Follower, HISTORY_AS_JSON, STALLED_MS } from './follower.ts';
-import { CSV_HEADER, IMPORT_CSV, inventory } from './inventory-command.ts';
+import { IMPORT_CSV, inventory } from './inventory-command.ts';
 
 /** How long the writers write. CONTRIBUTING.md says how to set more. */
 const WRITING_MS = Number(process.env['FEED_SECONDS'] ?? 3) * 1_000;

@@ -255,8 +255,11 @@ describe('inventory history', () => {
       FROM (SELECT pet_id, id, row_number() OVER (PARTITION BY pet_id ORDER BY id) AS n FROM stock_change) r
      WHERE r.pet_id = c.pet_id AND r.id = c.id`);
 
-    const told = '30 rows older than 2020-01-01T00:00:00.000Z deleted\n';
-    expect(await store.inventory('history', 'prune', '--before', '2020-01-01')).toEqual({ ...printed(), stderr: told });
+    const message = '30 rows older than 2020-01-01T00:00:00.000Z deleted\n';
+    expect(await store.inventory('history', 'prune', '--before', '2020-01-01')).toEqual({
+      ...printed(),
+      stderr: message,
+    });
     const left = await store.sql('SELECT count(*)::int AS rows FROM stock_change GROUP BY pet_id ORDER BY pet_id');
     expect(left.map(({ rows }) => rows)).toEqual([1, 1, 1, 1, 5, 3]);
     expect((await verify()).stdout).toBe('the history of all 6 pets is whole\n');
@@ -296,12 +299,12 @@ describe('inventory history', () => {
         store.sql(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = '${event}'`),
       );
     await store.database.session(`SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0))`);
-    const mending = await store.database.session(HISTORY_LOCK);
+    const repair = await store.database.session(HISTORY_LOCK);
     const client = await store.database.session();
     const pruned = pruneBefore(client, new Date());
     await waits('advisory').toHaveLength(1);
     const reader = await store.database.session('SELECT FROM stock_change WHERE quantity_after = 11000 FOR UPDATE');
-    await mending.end();
+    await repair.end();
     await waits('transactionid').toHaveLength(1);
     expect(await store.sql('SELECT count(*)::int AS left FROM stock_change')).toEqual([{ left: 2_000 }]);
     await reader.end();

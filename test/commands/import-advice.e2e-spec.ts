@@ -155,7 +155,7 @@ it.each(Object.keys(ADVICE) as Kind[])(
   (kind) => TRIALS[kind](),
 );
 
-it('no other text of an import tells anybody what to do', () => {
+it('no other text of an import says what to do', () => {
   const files = globSync('src/commands/import/*.ts').filter((path) => !path.endsWith('.spec.ts'));
   const advice =
     /(?:^|[.:;,] |\bor )(?:(?:add|correct|edit|export|import|leave|move|remove|repeat|save|take|use|write) .*|\w+ again$)/i;

@@ -3,9 +3,9 @@ import { atTestEnd } from '../support/test-end.ts';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { TcpProxy } from '../support/tcp-proxy.ts';
+import { CSV_HEADER } from '../support/stock.ts';
 import { EXTREMES, file, importCsv, importFile, store, useImportStore } from './import-store.ts';
 import {
-  CSV_HEADER,
   failed,
   IMPORT_CSV,
   inventory,
@@ -27,7 +27,7 @@ describe('inventory import', () => {
     expect(await store.changes()).toEqual([]);
   });
 
-  it('changes nothing, or all, after Ctrl-C during its commit, and prints that it cannot tell', async () => {
+  it('changes nothing, or all, after Ctrl-C during its commit, and prints that it does not know which', async () => {
     await store.sql(`
       CREATE FUNCTION wait() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(20); RETURN NULL; END $$;
       CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON inventory_item INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait()`);
@@ -35,23 +35,23 @@ describe('inventory import', () => {
     child.stdin.end(`${CSV_HEADER}8,1,sold\n`);
     await untilSessionOf('import', store.database, `wait_event = 'PgSleep'`);
     child.kill('SIGTERM');
-    const told = 'interrupted during the commit: "inventory history" tells whether it happened\n';
-    expect(await outcomeOf(child)).toEqual({ code: 143, stdout: '', stderr: told });
+    const message = 'interrupted during the commit: "inventory history" tells whether it happened\n';
+    expect(await outcomeOf(child)).toEqual({ code: 143, stdout: '', stderr: message });
     await store.sql('DROP FUNCTION wait CASCADE');
   });
 
   it('prints after its commit that it is done, when Ctrl-C ends it then', async () => {
-    const told = vi.spyOn(console, 'error').mockReturnValue();
+    const printed = vi.spyOn(console, 'error').mockReturnValue();
     const end = vi.spyOn(Client.prototype, 'end').mockImplementationOnce(function (this: Client) {
       process.listeners('exit').at(-1)?.(130);
       void this.end();
     });
     onTestFinished(() => {
-      told.mockRestore();
+      printed.mockRestore();
       end.mockRestore();
     });
     await importFile(await file('done.csv', `${CSV_HEADER}8,1,sold\n`));
-    expect(told.mock.calls).toEqual([['interrupted after the commit: the import is done']]);
+    expect(printed.mock.calls).toEqual([['interrupted after the commit: the import is done']]);
   });
 
   it('prints one line when it is cancelled while it waits for another import, and waits no more once it is killed', async () => {

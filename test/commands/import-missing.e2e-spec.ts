@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ADVICE } from '../../src/commands/import/problems.ts';
-import { Failure } from '../../src/operations/error-text.ts';
+import { Failure } from '../../src/lib/postgres/index.ts';
 import { BIG, csv, file, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
 import { failed, IMPORT_CSV, outcomeOf, SHELL_COMMAND, startInventory, untilSessionOf } from './inventory-command.ts';
 import { openStore } from './store.ts';
@@ -10,16 +10,16 @@ import { openStore } from './store.ts';
 useImportStore(SHEET, 'recorded');
 
 describe('inventory import --missing remove', () => {
-  it('keeps what came or changed after the file was made, as the end mark tells', async () => {
+  it('keeps what came or changed after the file was made, as the end mark says', async () => {
     const { stdout } = await store.inventory('export', '--end-mark');
     expect(stdout).toMatch(/\n# end \d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\n$/);
     await store.sql(
       `INSERT INTO inventory_item VALUES (88, 1, 'sold'); UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2`,
     );
     const lacking = stdout.replace(/\n2,.*/, '').replace(/\n9912.*/, '');
-    const { summary, told, tellsTime } = await importText(lacking, { missing: 'remove' });
-    expect([summary, tellsTime]).toMatchObject([{ removed: 1, kept: 2, unchanged: 1 }, true]);
-    expect(told).toEqual({ removed: [`pet ${BIG}: 7 available`], kept: ['pet 2: 6 available', 'pet 88: 1 sold'] });
+    const { summary, lines, hasTime } = await importText(lacking, { missing: 'remove' });
+    expect([summary, hasTime]).toMatchObject([{ removed: 1, kept: 2, unchanged: 1 }, true]);
+    expect(lines).toEqual({ removed: [`pet ${BIG}: 7 available`], kept: ['pet 2: 6 available', 'pet 88: 1 sold'] });
     expect(await store.stock()).toBe('1,12,available\n2,6,available\n88,1,sold\n');
   });
 
@@ -54,11 +54,11 @@ describe('inventory import --missing remove', () => {
     'is refused, from a file as from a pipe, that ends with %j',
     async (end) => {
       const text = `${csv('1,12,available', '2,7,available')}${end}`;
-      const told =
+      const message =
         'the end mark is missing, or not whole: pets that were lost on the way would be removed; nothing was written';
-      await expect(importText(text, { missing: 'remove' })).rejects.toThrow(`${told}. ${ADVICE.mark}`);
+      await expect(importText(text, { missing: 'remove' })).rejects.toThrow(`${message}. ${ADVICE.mark}`);
       const fromPipe = await store.inventoryReading(text, ...IMPORT_CSV, '--missing', 'remove');
-      expect(fromPipe).toEqual(failed(`${told}. ${ADVICE.mark}`));
+      expect(fromPipe).toEqual(failed(`${message}. ${ADVICE.mark}`));
       expect(await store.stock()).toBe(SHEET);
     },
   );
@@ -86,10 +86,10 @@ describe('inventory import --missing remove', () => {
     const stock = await store.stock();
     const lacking = stdout.replace(/\n2,.*/, '');
     const [, id, at] = / (\d+) (\S+)\n$/.exec(stdout) ?? [];
-    const told = `the history of this store does not have change ${id} of ${at}, which the end mark names: it was pruned, or a restore has undone it, or it is another store's. ${ADVICE.mark}`;
+    const message = `the history of this store does not have change ${id} of ${at}, which the end mark names: it was pruned, or a restore has undone it, or it is another store's. ${ADVICE.mark}`;
     for (const dryRun of [true, undefined])
       await expect(importText(lacking, { missing: 'remove', ...(dryRun && { dryRun }) })).rejects.toThrow(
-        new Failure(told),
+        new Failure(message),
       );
     expect(await store.stock()).toBe(stock);
     const bare = lacking.replace(/# end .*/, '# end');
@@ -140,7 +140,7 @@ describe('the end mark of an export', () => {
     const exported = outcomeOf(child);
     await untilSessionOf('export', store.database, `query LIKE '%pg_locks%'`);
     await writer.query('COMMIT');
-    expect((await exported).stdout).toContain('\n88,1,sold\n');
+    expect((await exported).stdout).toContain('\n88,1,sold');
   });
 
   it('is bare if a writer stays open for ten seconds, and the export says why', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NOT_AS_ASKED } from '../../src/lib/postgres/database-failure.ts';
+import { NOT_AS_ASKED } from '../../src/postgres.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { withTrigger } from '../support/triggers.ts';
 import { BIG, csv, importText, SHEET, store, useImportStore } from './import-store.ts';
@@ -19,22 +19,22 @@ describe('an import, and a rule of the operator', () => {
     ['INSERT', 'NEW.pet_id := 78; RETURN NEW;', [`pet 77: ${NOT_AS_ASKED}`]],
     ['DELETE', 'RETURN NULL;', [`pet ${BIG}: ${NOT_AS_ASKED}`]],
   ])(
-    'that changes rows or keeps them back: the import tells each pet, and writes nothing: %s %s',
-    async (event, body, told) => {
+    'that changes rows or keeps them back: the import names each pet, and writes nothing: %s %s',
+    async (event, body, lines) => {
       await trigger(event, body);
       const before = await store.changes();
       const text = csv('1,13,available', '2,14,available', '77,3,sold', '# end');
       const refusal = await importText(text, { new: 'add', missing: 'remove' }).catch(
         (error: unknown) => (error as Error).message,
       );
-      const count = `pets that a trigger concerns, all together: ${told.length}; nothing was written`;
-      expect(refusal).toBe([...told, count].join('\n'));
+      const count = `pets that a trigger concerns, all together: ${lines.length}; nothing was written`;
+      expect(refusal).toBe([...lines, count].join('\n'));
       expect([await store.stock(), await store.changes()]).toEqual([SHEET, before]);
     },
   );
 
   it.each(['RETURN NULL;', 'NEW.quantity_after := 0; RETURN NEW;'])(
-    'that changes rows of the history or keeps them back: the import tells the pet, and writes nothing: %s',
+    'that changes rows of the history or keeps them back: the import names the pet, and writes nothing: %s',
     async (body) => {
       const before = await store.changes();
       await trigger('INSERT', body, 'stock_change');

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { type ImportOptions, importStock } from '../../src/commands/import.ts';
-import { CSV_HEADER, END_MARK, IMPORT_CSV, untilSessionOf } from './inventory-command.ts';
+import { CSV_HEADER } from '../support/stock.ts';
+import { END_MARK, IMPORT_CSV, untilSessionOf } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 /** The store and the folder of the present file. */
@@ -44,8 +45,8 @@ export const SHEET = `1,12,available\n2,7,available\n${BIG},7,available\n`;
 export const EXTREMES =
   '-9223372036854775808,0,sold\n7,12,available\n9007199254740993,3,pending\n9223372036854775807,2147483647,available\n';
 
-export const csv = (...rows: string[]) => ['petId,quantity,status', ...rows, ''].join('\n');
-export const edited = (...rows: string[]) => ['petId,quantity,status,exported', ...rows, ''].join('\n');
+export const csv = (...rows: string[]) => [CSV_HEADER.trimEnd(), ...rows, ''].join('\n');
+export const edited = (...rows: string[]) => [`${CSV_HEADER.trimEnd()},exported`, ...rows, ''].join('\n');
 
 /** @returns its path */
 export async function file(name: string, content: string | Buffer): Promise<string> {

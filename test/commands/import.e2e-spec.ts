@@ -6,9 +6,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { atTestEnd } from '../support/test-end.ts';
+import { CSV_HEADER, exportedCsv, itemText } from '../support/stock.ts';
 import { EXTREMES, file, folder, importCsv, importFile, store, useImportStore } from './import-store.ts';
 import {
-  CSV_HEADER,
   END_MARK,
   failed,
   IMPORT_CSV,
@@ -118,21 +118,21 @@ describe('inventory import', () => {
     const csv = await store.inventory('export');
     const ndjson = await store.inventory('export', '--format', 'ndjson', '--end-mark');
     const json = await store.inventory('export', '--format', 'json', '--end-mark'); // JSON needs none
-    expect(csv).toEqual(printed(CSV_HEADER + EXTREMES));
-    expect(await store.inventory('export', '--end-mark')).toEqual(printed(CSV_HEADER + EXTREMES + END_MARK));
+    expect(csv).toEqual(printed(exportedCsv(EXTREMES)));
+    expect(await store.inventory('export', '--end-mark')).toEqual(printed(exportedCsv(EXTREMES) + END_MARK));
     expect(ndjson.stdout).toMatch(/}\n# end\n$/);
-    expect(ndjson.stdout.split('\n')[2]).toBe('{"petId":9007199254740993,"quantity":3,"status":"pending"}');
+    expect(ndjson.stdout.split('\n')[2]).toBe(itemText('9007199254740993', 3, 'pending'));
     const items = ndjson.stdout.split('\n').slice(0, 4).join('\n,');
     expect(json).toEqual(printed(`[\n ${items}\n]\n`));
 
     await store.sql('TRUNCATE inventory_item');
-    for (const [name, content, told] of [
+    for (const [name, content, message] of [
       ['all.CSV.GZ', gzipSync(csv.stdout + END_MARK), '4 added, 0 changed, 0 unchanged, 0 removed in '],
       ['all.JSONL', ndjson.stdout, '0 added, 0 changed, 4 unchanged, 0 removed in '],
       ['all.json', json.stdout, '0 added, 0 changed, 4 unchanged, 0 removed in '],
     ] as const) {
       const { stderr } = await store.inventory('import', await file(name, content), '--missing', 'remove');
-      expect(stderr).toContain(told);
+      expect(stderr).toContain(message);
     }
     expect(await store.stock()).toBe(EXTREMES);
   });

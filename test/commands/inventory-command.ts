@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
 import { endWithUs } from '../../dev/child.ts';
-import { MEMBERS } from '../../src/inventory/stock/stock-item.ts';
 import type { Database } from '../support/database.ts';
 import type { Job, Reply } from './command-host.ts';
 
@@ -12,7 +11,6 @@ const CLI = join(import.meta.dirname, '../../dist/cli.js');
 
 /** Arguments for an import from standard input. */
 export const IMPORT_CSV = ['import', '-'];
-export const CSV_HEADER = `${MEMBERS.map(({ name }) => name).join()}\n`;
 export const END_MARK = '# end\n';
 /** The last line of an export that failed. */
 export const EXPORT_FAILED = '\n# failed\n';
@@ -55,8 +53,8 @@ export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<
 const idleHosts: ChildProcess[] = [];
 
 /**
- * Runs the command to its end, in a process that may have run others before: starts of processes would take a third of the
- * tests' time. {@link startInventory} gives it one of its own.
+ * Runs the command to its end, in a process that may have run others before: starts of processes would take a third of
+ * the tests' time. {@link startInventory} gives it one of its own.
  */
 export async function inventory(
   databaseUrl: string,
@@ -90,7 +88,9 @@ function startHost(): ChildProcess {
   return host;
 }
 
-/** The sessions of a command that fulfil the condition: when the last statement of each began, in seconds since 1970. */
+/**
+ * The sessions of a command that fulfil the condition: when the last statement of each began, in seconds since 1970.
+ */
 export function sessionsOf(command: string, database: Pick<Database, 'sql'>, condition = 'true') {
   return database.sql<{ at: string }>(
     `SELECT extract(epoch FROM query_start)::text AS at FROM pg_stat_activity
@@ -101,6 +101,6 @@ export function sessionsOf(command: string, database: Pick<Database, 'sql'>, con
 export async function untilSessionOf(command: string, database: Database, condition: string): Promise<void> {
   const session = await database.session(); // for all of the wait
   const sql = async <Row extends object>(statement: string) => (await session.query<Row>(statement)).rows;
-  await expect.poll(() => sessionsOf(command, { sql }, condition), { timeout: 40_000 }).toHaveLength(1);
+  await expect.poll(() => sessionsOf(command, { sql }, condition)).toHaveLength(1);
   await session.end();
 }

@@ -4,8 +4,10 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { bootstrapKey, revokeKey } from '../../src/keys/api-key-store.ts';
+import { makeKeyId } from '../../src/keys/api-key-format.ts';
+import { bootstrapKey, revokeKey, rotateKey } from '../../src/keys/api-key-store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
+import { Failure } from '../../src/lib/postgres/index.ts';
 import { createDatabase } from '../support/database.ts';
 import { failed, outcomeOf, sessionsOf, SHELL_COMMAND, startInventory, untilSessionOf } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
@@ -148,10 +150,10 @@ describe('inventory keys revoke', () => {
     const id = await create('--name', 'lost');
     const { code, stderr } = await keys('revoke', id);
     expect([code, await stored('lost')]).toMatchObject([0, [{ state: 'revoked' }]]);
-    const told = `key ${id} (lost) is revoked since `;
-    expect(stderr).toContain(told);
+    const message = `key ${id} (lost) is revoked since `;
+    expect(stderr).toContain(message);
     await store.sql(`UPDATE api_key SET revoked_at = '2022-01-01Z' WHERE id = $1`, [id]);
-    expect(await keys('revoke', id)).toEqual({ code: 0, stdout: '', stderr: `${told}2022-01-01T00:00:00Z\n` });
+    expect(await keys('revoke', id)).toEqual({ code: 0, stdout: '', stderr: `${message}2022-01-01T00:00:00Z\n` });
     expect(await keys('rotate', id)).toEqual(failed(`key ${id} is revoked; only a live key can be rotated`));
     expect(await stored('lost')).toHaveLength(1);
     const another = await create('--name', 'kept');
@@ -196,17 +198,23 @@ describe('inventory keys rotate', () => {
 describe('inventory keys rotate, twice at once', () => {
   it('issues one successor, and refuses the other by its id', async () => {
     const id = await create('--name', 'busy');
+    const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: store.url }) });
+    onTestFinished(() => prisma.$disconnect());
     const lock = await store.database.session(`SELECT FROM api_key WHERE id = '${id}' FOR UPDATE`);
-    const rotations = [keys('rotate', id), keys('rotate', id)];
-    await expect.poll(() => sessionsOf('keys', store, `wait_event_type = 'Lock'`), { timeout: 40_000 }).toHaveLength(2);
+    // The command gives up its wait for a lock after 5 s, which may be less than the start of a second command takes.
+    const rotate = () => rotateKey(prisma, { oldId: id, id: makeKeyId(), overlapMs: 60_000, expiresAt: null });
+    const rotations = Promise.allSettled([rotate(), rotate()]);
+    await expect.poll(() => store.database.waitingForLocks()).toBe(2);
     await lock.query('COMMIT');
-    const outcomes = await Promise.all(rotations);
-    const [, successor] = await stored('busy');
-    const refusal = failed(`key ${id} has the successor ${successor?.id}; rotate that one, or revoke it first`);
-    const sorted = outcomes.toSorted((one, other) => Number(one.code) - Number(other.code));
-    expect(sorted).toEqual([{ code: 0, stdout: any(/^psk_/), stderr: any(/^key /) }, refusal]);
+    const outcomes = (await rotations).toSorted((one, other) => one.status.localeCompare(other.status));
     expect(await stored('busy')).toMatchObject([{ id, state: 'live' }, { state: 'live' }]);
-    expect((await keys('rotate', successor?.id ?? '')).code).toBe(0);
+    const successor = (await stored('busy'))[1]?.id ?? '';
+    const refusal = new Failure(`key ${id} has the successor ${successor}; rotate that one, or revoke it first`);
+    expect(outcomes).toMatchObject([
+      { status: 'fulfilled', value: { key: any(/^psk_/), record: { id: successor } } },
+      { status: 'rejected', reason: refusal },
+    ]);
+    expect((await keys('rotate', successor)).code).toBe(0);
   });
 });
 
@@ -216,7 +224,10 @@ describe('inventory keys create, rotate and revoke, when cut off', () => {
   const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inventory keys'
                         AND datname = current_database()`;
 
-  /** Cuts the command off while it waits for a lock. The database commits what it waits for, unless the session was ended. */
+  /**
+   * Cuts the command off while it waits for a lock. The database commits what it waits for, unless the session was
+   * ended.
+   */
   async function cutOff(args: readonly string[], cut: NodeJS.Signals | 'session') {
     const lock = await store.database.session('LOCK TABLE api_key');
     const command = startInventory(store.url, ['keys', ...args]);
@@ -234,15 +245,19 @@ describe('inventory keys create, rotate and revoke, when cut off', () => {
     ['the end of their session', ['session', 'session', 'session'], [1, 1, 1], 'error: .+\\n'],
   ] as const)('by %s, say what may have happened and what to do', async (name, cuts, codes, error) => {
     const isCommitted = cuts[0] !== 'session';
-    const told = (code: number, text: string) => ({ code, stdout: '', stderr: any(new RegExp(`^${error}${text}\n$`)) });
+    const failedWith = (code: number, text: string) => ({
+      code,
+      stdout: '',
+      stderr: any(new RegExp(`^${error}${text}\n$`)),
+    });
     const created = await cutOff(['create', '--name', name], cuts[0]);
-    expect(created).toEqual(told(codes[0], `${UNSURE}${REVOKE}`));
+    expect(created).toEqual(failedWith(codes[0], `${UNSURE}${REVOKE}`));
     const [, made] = new RegExp(UNSURE).exec(created.stderr) ?? [];
     expect(await stored(name)).toMatchObject(isCommitted ? [{ id: made, state: 'live' }] : []);
 
     const id = await create('--name', `${name}, too`);
     const rotated = await cutOff(['rotate', id], cuts[1]);
-    expect(rotated).toEqual(told(codes[1], `${UNSURE}${REVOKE}, and rotate key ${id} again before it expires`));
+    expect(rotated).toEqual(failedWith(codes[1], `${UNSURE}${REVOKE}, and rotate key ${id} again before it expires`));
     const [, successor = ''] = new RegExp(UNSURE).exec(rotated.stderr) ?? [];
     const [, ...successors] = await stored(`${name}, too`);
     expect(successors).toMatchObject(isCommitted ? [{ id: successor, state: 'live' }] : []);
@@ -251,17 +266,17 @@ describe('inventory keys create, rotate and revoke, when cut off', () => {
 
     const revoked = await cutOff(['revoke', id], cuts[2]);
     const again = `interrupted during the commit: key ${id} may still be good; revoke it again`;
-    expect(revoked).toEqual(told(codes[2], again));
+    expect(revoked).toEqual(failedWith(codes[2], again));
   });
 
   it('say before the commit that nothing was done', async () => {
     const silent = createServer().listen(0, '127.0.0.1');
     onTestFinished(() => void silent.close());
-    const asked = once(silent, 'connection') as Promise<[Socket]>;
+    const connected = once(silent, 'connection') as Promise<[Socket]>;
     await once(silent, 'listening');
     const { port } = silent.address() as AddressInfo;
     const command = startInventory(`postgresql://a:b@127.0.0.1:${port}/c`, ['keys', 'create', '--name', 'early']);
-    const [socket] = await asked;
+    const [socket] = await connected;
     command.kill('SIGINT');
     expect(await outcomeOf(command)).toEqual({ code: 130, stdout: '', stderr: 'interrupted: nothing was done\n' });
     socket.destroy();
@@ -298,8 +313,7 @@ describe('the bootstrap key', () => {
     const later = await own.session(`INSERT INTO api_key (id, name, key_sha256, scopes)
       VALUES ('later', 'bootstrap', sha256('token'), '{${scopes.join()}}')`);
     const made = bootstrapKey(prisma, 'token');
-    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    await expect.poll(() => own.sql(waits)).toHaveLength(1);
+    await expect.poll(() => own.waitingForLocks()).toBe(1);
     await later.query('COMMIT');
     expect(await made).toEqual({ id: 'later', state: 'live' });
     const written = await own.sql('SELECT xmin, scopes FROM api_key');

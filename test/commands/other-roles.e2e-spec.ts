@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ServiceProcess } from '../support/service-process.ts';
 import { atTestEnd } from '../support/test-end.ts';
-import { CSV_HEADER, END_MARK, EXPORT_FAILED, failed, IMPORT_CSV, inventory } from './inventory-command.ts';
+import { CSV_HEADER, exportedCsv } from '../support/stock.ts';
+import { END_MARK, EXPORT_FAILED, failed, IMPORT_CSV, inventory } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -21,7 +22,7 @@ beforeAll(async () => {
 
 const grant = (kind: string) => store.sql(`GRANT ALL ON ALL ${kind} IN SCHEMA public TO ${role}`);
 /** Of PostgreSQL's own words, which have any language, only the name of the table is compared. */
-const named = (told: unknown) => String(told).replace(/\(.*?([a-z_]*_[a-z_]+).*?\)/, '($1)');
+const named = (words: unknown) => String(words).replace(/\(.*?([a-z_]*_[a-z_]+).*?\)/, '($1)');
 async function outcomeOf(args: readonly string[], input?: string) {
   const outcome = await inventory(url, args, input);
   return { ...outcome, stderr: named(outcome.stderr) };
@@ -39,11 +40,12 @@ it('a role learns that the tables belong to another one, also when it may use al
   await service.becomesReady();
   await store.sql(`REVOKE UPDATE ON inventory_item FROM ${role}`);
   expect(await service.health('ready')).toBe(503);
-  const mended = `GRANT UPDATE ON inventory_item TO ${role}`;
+  const missingGrant = `GRANT UPDATE ON inventory_item TO ${role}`;
   await service.line(
-    ({ msg }) => msg === `not ready: the role of DATABASE_URL lacks rights; run, as the owner of the tables: ${mended}`,
+    ({ msg }) =>
+      msg === `not ready: the role of DATABASE_URL lacks rights; run, as the owner of the tables: ${missingGrant}`,
   );
-  await store.sql(mended);
+  await store.sql(missingGrant);
   await service.becomesReady();
   expect(await outcomeOf(['migrate'])).toEqual(failed(lacks('stock_change_id_seq')));
 });
@@ -76,8 +78,8 @@ describe('row security', () => {
     expect([await store.stock(), await store.changes()]).toEqual(before);
   });
 
-  it('lets the owner of the tables read all, and "migrate" mend all', async () => {
-    expect((await store.inventory('export')).stdout).toBe(`${CSV_HEADER}1,1,available\n2,2,available\n`);
+  it('lets the owner of the tables read all, and "migrate" repair all', async () => {
+    expect((await store.inventory('export')).stdout).toBe(exportedCsv('1,1,available\n2,2,available\n'));
     expect(await store.inventory('migrate')).toMatchObject({ code: 0 });
   });
 });

@@ -31,10 +31,10 @@ describe('a pet that is not in the store', () => {
     ['4611686018427387905', '4611686018427388000'],
   ])('%s is refused as %s, which rounding makes of it', async (petId, rounded) => {
     await store.sql(`DELETE FROM inventory_item; INSERT INTO inventory_item VALUES (${petId}, 5, 'sold')`);
-    const told = `line 2: petId ${rounded} may be the rounded id of pet ${petId}, which the store has and the file lacks\nproblems in the file, all together: 1; nothing was written\n${ADVICE.rounded}`;
-    await expect(importText(csv(`${rounded},6,sold`))).rejects.toThrow(told);
+    const message = `line 2: petId ${rounded} may be the rounded id of pet ${petId}, which the store has and the file lacks\nproblems in the file, all together: 1; nothing was written\n${ADVICE.rounded}`;
+    await expect(importText(csv(`${rounded},6,sold`))).rejects.toThrow(message);
     await expect(importText(csv(`${rounded},6,sold`, '# end'), { new: 'add', missing: 'remove' })).rejects.toThrow(
-      told,
+      message,
     );
     // The file has both.
     expect((await importText(csv(`${rounded},6,sold`, `${petId},5,sold`), { new: 'add' })).summary).toMatchObject({
@@ -46,8 +46,9 @@ describe('a pet that is not in the store', () => {
 
   it('needs a status', async () => {
     const sheet = 'petId,quantity\n1,13\n77,1\n# end';
-    const told = 'line 3: pet 77 is new and has no status\nproblems in the file, all together: 1; nothing was written';
-    await expect(importText(sheet, { new: 'add' })).rejects.toThrow(told);
+    const message =
+      'line 3: pet 77 is new and has no status\nproblems in the file, all together: 1; nothing was written';
+    await expect(importText(sheet, { new: 'add' })).rejects.toThrow(message);
     await store.sql('DELETE FROM inventory_item');
     await expect(importText(sheet)).rejects.toThrow('line 2: pet 1 is new and has no status');
   });
@@ -59,9 +60,9 @@ describe('a row without exported whose pet is in the store', () => {
 
   it('is refused if its id may be the rounded id of another pet that the file lacks, unless that is said to be right', async () => {
     await store.sql(`INSERT INTO inventory_item VALUES (${EXACT}, 1, 'sold'), (${CUT}, 3, 'sold')`);
-    const told = `line 2: petId ${CUT} may be the rounded id of pet ${EXACT}, which the store has and the file lacks\nproblems in the file, all together: 1; nothing was written\n${ADVICE.rounded}`;
+    const message = `line 2: petId ${CUT} may be the rounded id of pet ${EXACT}, which the store has and the file lacks\nproblems in the file, all together: 1; nothing was written\n${ADVICE.rounded}`;
     for (const rule of ['refuse', 'add'] as const)
-      await expect(importText(counted(CUT, '1'), { new: rule })).rejects.toThrow(told);
+      await expect(importText(counted(CUT, '1'), { new: rule })).rejects.toThrow(message);
     expect((await store.stock()).includes(',3,available')).toBe(false);
     expect((await importText(counted(CUT, '1'), { new: 'add-as-written' })).summary).toMatchObject({ changed: 1 });
   });
@@ -74,7 +75,7 @@ describe('a row without exported whose pet is in the store', () => {
     expect((await importText(counted(...ids))).summary).toMatchObject({ changed: 2 });
   });
 
-  it('is taken if it tells what it was made from', async () => {
+  it('is taken if it says what it was made from', async () => {
     await store.sql(`INSERT INTO inventory_item VALUES (${EXACT}, 1, 'sold'), (${CUT}, 1, 'sold')`);
     const { summary } = await importText(edited(`${CUT},3,sold,${CUT}:sold-1:`));
     expect(summary).toMatchObject({ changed: 1 });
@@ -84,10 +85,10 @@ describe('a row without exported whose pet is in the store', () => {
 describe('a file without status', () => {
   it('sets quantities of pets that exist, and leaves their status', async () => {
     await store.sql(`UPDATE inventory_item SET status = 'sold' WHERE pet_id = 2`);
-    const { summary, told } = await importText('petId;quantity\r\n1;12\r\n2;9\r\n');
+    const { summary, lines } = await importText('petId;quantity\r\n1;12\r\n2;9\r\n');
     expect(summary).toMatchObject({ changed: 1, unchanged: 1 });
-    expect(told).toEqual({ changed: ['pet 2: 7 → 9'] });
-    expect((await importText('{"petId":2,"quantity":8}\n', {}, 'stock.ndjson')).told).toEqual({
+    expect(lines).toEqual({ changed: ['pet 2: 7 → 9'] });
+    expect((await importText('{"petId":2,"quantity":8}\n', {}, 'stock.ndjson')).lines).toEqual({
       changed: ['pet 2: 9 → 8'],
     });
     expect(await store.stock()).toBe(SHEET.replace('2,7,available', '2,8,sold'));

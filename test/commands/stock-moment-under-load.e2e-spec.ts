@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { SeededRandom } from '../support/seeded-random.ts';
-import { stateList } from '../../src/inventory/stock/stock-item.ts';
+import { columns } from '../../src/inventory/stock/stock-item.ts';
 import type { Database } from '../support/database.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { CSV_HEADER, IMPORT_CSV, inventory } from './inventory-command.ts';
+import { CSV_HEADER, exportedCsv, petsOf } from '../support/stock.ts';
+import { IMPORT_CSV, inventory } from './inventory-command.ts';
 
 const WRITING_MS = 4_000;
 const UPDATED = Array.from({ length: 16 }, (_, n) => n + 1); // half by each service
@@ -114,7 +115,7 @@ it('the stock at a moment is the table as it was then, whoever wrote', async () 
       'LOCK TABLE stock_change IN SHARE ROW EXCLUSIVE MODE',
     );
     const { rows } = await holder.query<{ id: string; stock: string }>(
-      `SELECT (SELECT max(id) FROM stock_change) AS id, coalesce(string_agg(concat_ws(',', pet_id, ${stateList()}) || E'\\n', '' ORDER BY pet_id), '') AS stock
+      `SELECT (SELECT max(id) FROM stock_change) AS id, coalesce(string_agg(concat_ws(',', pet_id, ${columns()}) || E'\\n', '' ORDER BY pet_id), '') AS stock
          FROM inventory_item`,
     );
     copies.push(...rows);
@@ -123,8 +124,8 @@ it('the stock at a moment is the table as it was then, whoever wrote', async () 
 
   const exportAt = async (moment: string) => {
     const { code, stdout, stderr } = await inventory(url, ['export', '--at', moment]);
-    expect([code, stdout.startsWith(CSV_HEADER)], stderr).toEqual([0, true]);
-    return stdout.slice(CSV_HEADER.length);
+    expect([code, stdout.startsWith(exportedCsv())], stderr).toEqual([0, true]);
+    return petsOf(stdout);
   };
   const atTime = (ms: number) => exportAt(new Date(ms).toISOString());
 

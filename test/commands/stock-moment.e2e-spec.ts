@@ -5,10 +5,11 @@ import { applyMigrations } from '../../src/migrations/migrations.ts';
 import type { Database } from '../support/database.ts';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { startFaultyPostgres, startReplicated } from '../support/postgres-server.ts';
-import { CSV_HEADER, EXPORT_FAILED, failed, inventory, outcomeOf, startInventory } from './inventory-command.ts';
+import { exportedCsv, itemText, petsOf } from '../support/stock.ts';
+import { EXPORT_FAILED, failed, inventory, outcomeOf, startInventory } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
-const told = (moment: string, last: string) => `stock at ${moment}: the last change that counts is ${last}\n`;
+const lineOf = (moment: string, last: string) => `stock at ${moment}: the last change that counts is ${last}\n`;
 const NOW = `SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS now`;
 
 /** By the clock of the database, in microseconds. */
@@ -40,7 +41,7 @@ describe('inventory export --at', () => {
 
   const at = (moment: string, ...more: string[]) => store.inventory('export', '--at', moment, ...more);
 
-  const stockAt = async (moment: string) => (await at(moment)).stdout.replace(CSV_HEADER, '');
+  const stockAt = async (moment: string) => petsOf((await at(moment)).stdout);
 
   /** Gives the changes so far these times, in milliseconds and microseconds after midnight. */
   const setTimes = (...times: string[]) =>
@@ -76,31 +77,28 @@ describe('inventory export --at', () => {
       ),
       '',
     ]);
-    expect((await at('4', '--format', 'ndjson')).stdout).toBe(
-      `{"petId":-9223372036854775808,"quantity":6,"status":"sold"}\n{"petId":1,"quantity":8,"status":"pending"}\n`,
-    );
-    expect((await at('4', '--format', 'json')).stdout).toBe(
-      `[\n {"petId":-9223372036854775808,"quantity":6,"status":"sold"}\n,{"petId":1,"quantity":8,"status":"pending"}\n]\n`,
-    );
+    const items = [itemText('-9223372036854775808', 6, 'sold'), itemText(1, 8, 'pending')];
+    expect((await at('4', '--format', 'ndjson')).stdout).toBe(items.map((item) => `${item}\n`).join(''));
+    expect((await at('4', '--format', 'json')).stdout).toBe(`[\n ${items.join('\n,')}\n]\n`);
   });
 
-  it('counts whole milliseconds, cuts further digits, and tells the last change that counts', async () => {
+  it('counts whole milliseconds, cuts further digits, and names the last change that counts', async () => {
     await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
     for (const quantity of [2, 3, 4, 5]) await store.sql(`UPDATE inventory_item SET quantity = ${quantity}`);
     await setTimes('1.000000', '2.000000', '2.000999', '2.001000', '3.000000');
-    const at2000 = told('2026-01-01T00:00:02.000Z', '3, 2026-01-01T00:00:02.000Z');
+    const at2000 = lineOf('2026-01-01T00:00:02.000Z', '3, 2026-01-01T00:00:02.000Z');
     for (const [moment, quantity, line] of [
       ['2026-01-01T00:00:02Z', 3, at2000],
       ['2026-01-01T00:00:02.0Z', 3, at2000],
       ['2026-01-01T00:00:02.000999999Z', 3, at2000],
-      ['2026-01-01T01:00:02.001+01:00', 4, told('2026-01-01T00:00:02.001Z', '4, 2026-01-01T00:00:02.001Z')],
-      ['2026-01-01T00:00:01.999999999Z', 1, told('2026-01-01T00:00:01.999Z', '1, 2026-01-01T00:00:01.000Z')],
-      ['2026-02-01', 5, told('2026-02-01T00:00:00.000Z', '5, 2026-01-01T00:00:03.000Z')],
-      ['4', 4, told('change 4', '4, 2026-01-01T00:00:02.001Z')],
+      ['2026-01-01T01:00:02.001+01:00', 4, lineOf('2026-01-01T00:00:02.001Z', '4, 2026-01-01T00:00:02.001Z')],
+      ['2026-01-01T00:00:01.999999999Z', 1, lineOf('2026-01-01T00:00:01.999Z', '1, 2026-01-01T00:00:01.000Z')],
+      ['2026-02-01', 5, lineOf('2026-02-01T00:00:00.000Z', '5, 2026-01-01T00:00:03.000Z')],
+      ['4', 4, lineOf('change 4', '4, 2026-01-01T00:00:02.001Z')],
     ] as const)
       expect([moment, await at(moment)]).toEqual([
         moment,
-        { code: 0, stdout: `${CSV_HEADER}1,${quantity},sold\n`, stderr: line },
+        { code: 0, stdout: exportedCsv(`1,${quantity},sold\n`), stderr: line },
       ]);
     for (const [moment, name] of [
       ['0', 'change 0'],
@@ -108,11 +106,11 @@ describe('inventory export --at', () => {
     ] as const)
       expect(await at(moment)).toEqual({
         code: 0,
-        stdout: CSV_HEADER,
+        stdout: exportedCsv(),
         stderr: `stock at ${name}: no change counts, because the history begins later, with change 1, 2026-01-01T00:00:01.000Z\n`,
       });
     const ago = await at('0s');
-    expect(ago.stdout).toBe(`${CSV_HEADER}1,5,sold\n`);
+    expect(ago.stdout).toBe(exportedCsv('1,5,sold\n'));
     expect(ago.stderr).toMatch(/^stock at 20\S+Z: the last change that counts is 5, 2026-01-01T00:00:03.000Z\n$/);
   });
 
@@ -124,8 +122,8 @@ describe('inventory export --at', () => {
     await setTimes('1', '1', '3', '2', '2');
     expect(await at('2026-01-01T00:00:02Z')).toEqual({
       code: 0,
-      stdout: `${CSV_HEADER}1,1,sold\n2,4,sold\n`,
-      stderr: told('2026-01-01T00:00:02.000Z', '5, 2026-01-01T00:00:02.000Z'),
+      stdout: exportedCsv('1,1,sold\n2,4,sold\n'),
+      stderr: lineOf('2026-01-01T00:00:02.000Z', '5, 2026-01-01T00:00:02.000Z'),
     });
   });
 
@@ -146,14 +144,14 @@ describe('inventory export --at', () => {
     expect(await stockAt('0')).toBe('');
     await store.inventory('history', 'prune', '--before', '2026-01-02'); // changes 1 and 3
     expect(await at('2')).toEqual(refusedPruned('change 2', 'change 3'));
-    expect(await at('3')).toMatchObject({ code: 0, stdout: `${CSV_HEADER}1,2,sold\n2,1,sold\n` });
-    expect((await at('3')).stderr).toBe(told('change 3', '3, pruned'));
+    expect(await at('3')).toMatchObject({ code: 0, stdout: exportedCsv('1,2,sold\n2,1,sold\n') });
+    expect((await at('3')).stderr).toBe(lineOf('change 3', '3, pruned'));
     expect(await at('2026-01-01T00:00:03.122Z')).toEqual(
       refusedPruned('2026-01-01T00:00:03.122Z', '2026-01-01T00:00:03.123Z'),
     );
     expect(await at('2026-01-01T00:00:03.123Z')).toMatchObject({
       code: 0,
-      stdout: `${CSV_HEADER}1,2,sold\n2,1,sold\n`,
+      stdout: exportedCsv('1,2,sold\n2,1,sold\n'),
     });
 
     // Of two pets, the change with the lower id can have the later time.
@@ -182,7 +180,7 @@ describe('inventory export --at', () => {
     expect(await at('5')).toEqual(broken('change 5', 3, '2, 3, 5'));
     expect(await at('9')).toEqual(broken('change 9', 1, '5'));
     // Pet 3 links up from its last change on; of the others nothing is known, because they have no later change.
-    expect(await at('11')).toMatchObject({ code: 0, stdout: `${CSV_HEADER}1,2,sold\n2,0,sold\n3,0,sold\n6,1,sold\n` });
+    expect(await at('11')).toMatchObject({ code: 0, stdout: exportedCsv('1,2,sold\n2,0,sold\n3,0,sold\n6,1,sold\n') });
     await store.sql(`SET session_replication_role = replica; INSERT INTO inventory_item SELECT n, 1, 'sold' FROM generate_series(10, 39) AS n;
       RESET session_replication_role; UPDATE inventory_item SET quantity = 5 WHERE pet_id > 9;
       SET session_replication_role = replica; UPDATE inventory_item SET quantity = 6 WHERE pet_id > 9; RESET session_replication_role`);
@@ -200,7 +198,7 @@ describe('inventory export --at', () => {
     await store.sql('UPDATE inventory_item SET quantity = 2');
     const lacks = `after this moment, changes were made without history, which this file cannot know; "inventory history --verify" names their pets\n`;
     const { code, stdout, stderr } = await at(before);
-    expect({ code, stdout }).toEqual({ code: 0, stdout: `${CSV_HEADER}1,1,sold\n` });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: exportedCsv('1,1,sold\n') });
     expect(stderr).toMatch(new RegExp(`^stock at .*\\n${lacks}$`));
     expect((await at(form === 'time' ? '0s' : '3')).stderr).not.toContain(lacks);
   });
@@ -228,7 +226,7 @@ describe('inventory export --at', () => {
       await waiting(child);
       await early.query('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1; COMMIT');
       const { code, stdout } = await outcome;
-      expect({ code, stdout }).toEqual({ code: 0, stdout: `${CSV_HEADER}1,2,sold\n2,1,sold\n` });
+      expect({ code, stdout }).toEqual({ code: 0, stdout: exportedCsv('1,2,sold\n2,1,sold\n') });
     });
 
     it('and that have an earlier id', async () => {
@@ -239,7 +237,7 @@ describe('inventory export --at', () => {
       await waiting(child);
       await early.query('COMMIT');
       const { code, stdout } = await outcome;
-      expect({ code, stdout }).toEqual({ code: 0, stdout: `${CSV_HEADER}1,2,sold\n2,2,sold\n` });
+      expect({ code, stdout }).toEqual({ code: 0, stdout: exportedCsv('1,2,sold\n2,2,sold\n') });
     });
 
     it('also if their role hides when they began', async () => {
@@ -252,7 +250,7 @@ describe('inventory export --at', () => {
       const outcome = outcomeOf(child);
       await waiting(child);
       await early.query('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1; COMMIT');
-      expect((await outcome).stdout).toBe(`${CSV_HEADER}1,2,sold\n2,1,sold\n`);
+      expect((await outcome).stdout).toBe(exportedCsv('1,2,sold\n2,1,sold\n'));
       await store.sql(`DROP ROLE ${role}`);
     });
 
@@ -281,12 +279,12 @@ describe('inventory export --at', () => {
     await early.end();
     await pause(1_000); // it looks again several times
     await database.sql(`COMMIT PREPARED 'order'`);
-    expect((await outcome).stdout).toBe(`${CSV_HEADER}1,2,sold\n`);
+    expect((await outcome).stdout).toBe(exportedCsv('1,2,sold\n'));
   });
 
   const READ_ONLY = 'the database takes no writes: it is a standby, or default_transaction_read_only is on';
 
-  it('is refused on a standby, whose locks tell nothing of the writers; an end mark is bare there', async () => {
+  it('is refused on a standby, whose locks do not show the writers; an end mark is bare there', async () => {
     const { primary, standby } = await startReplicated();
     await primary.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
     await expect.poll(() => standby.sql('SELECT FROM stock_change')).toHaveLength(1);
@@ -294,7 +292,7 @@ describe('inventory export --at', () => {
       expect(await inventory(standby.url, ['export', '--at', moment])).toEqual(refused(READ_ONLY));
     expect(await inventory(standby.url, ['export', '--end-mark'])).toEqual({
       code: 0,
-      stdout: `${CSV_HEADER}1,1,sold\n# end\n`,
+      stdout: `${exportedCsv('1,1,sold\n')}# end\n`,
       stderr: `the end mark does not tell when the export was made: ${READ_ONLY}\n`,
     });
   });
@@ -302,7 +300,7 @@ describe('inventory export --at', () => {
   it.runIf(HAS_POOLER)('works behind PgBouncer', async () => {
     await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); UPDATE inventory_item SET quantity = 2`);
     const pooler = await startPooler(store.url, 2);
-    expect(await inventory(pooler.url, ['export', '--at', '1'])).toMatchObject({ stdout: `${CSV_HEADER}1,1,sold\n` });
-    expect(await inventory(pooler.url, ['export', '--at', '0s'])).toMatchObject({ stdout: `${CSV_HEADER}1,2,sold\n` });
+    expect(await inventory(pooler.url, ['export', '--at', '1'])).toMatchObject({ stdout: exportedCsv('1,1,sold\n') });
+    expect(await inventory(pooler.url, ['export', '--at', '0s'])).toMatchObject({ stdout: exportedCsv('1,2,sold\n') });
   });
 });

@@ -1,4 +1,4 @@
-import { stateList } from '../../src/inventory/stock/stock-item.ts';
+import { columns } from '../../src/inventory/stock/stock-item.ts';
 import { createDatabase } from '../support/database.ts';
 import { inventory } from './inventory-command.ts';
 
@@ -29,14 +29,14 @@ export async function openStore() {
 
     /** All pets as CSV, read by SQL. */
     async stock(): Promise<string> {
-      const pets = `SELECT concat_ws(',', pet_id, ${stateList()}) || E'\\n' AS line FROM inventory_item ORDER BY pet_id`;
+      const pets = `SELECT concat_ws(',', pet_id, ${columns()}) || E'\\n' AS line FROM inventory_item ORDER BY pet_id`;
       return (await lines(pets)).join('');
     },
 
     /** The history in short: pet, state before, state after, author. */
     changes: () =>
       lines(
-        `SELECT concat_ws(' ', pet_id, ${stateList('#_before')}, '>', ${stateList('#_after')}, changed_by) AS line
+        `SELECT concat_ws(' ', pet_id, ${columns('#_before')}, '>', ${columns('#_after')}, changed_by) AS line
            FROM stock_change ORDER BY pet_id, id`,
       ),
 

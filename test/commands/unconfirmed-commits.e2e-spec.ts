@@ -1,6 +1,7 @@
 import { beforeAll, expect, it } from 'vitest';
 import { startReplicated } from '../support/postgres-server.ts';
-import { CSV_HEADER, IMPORT_CSV, inventory } from './inventory-command.ts';
+import { CSV_HEADER } from '../support/stock.ts';
+import { IMPORT_CSV, inventory } from './inventory-command.ts';
 
 let replicated: Awaited<ReturnType<typeof startReplicated>>;
 

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { ApiRequest } from '../../src/lib/http/request-context.ts';
+import type { ApiRequest } from '../../src/lib/http/index.ts';
 import { type WholeAnswer, refusal, refused, updated, whole } from '../support/answers.ts';
 import type { Connection } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -116,9 +116,9 @@ describe('a body', () => {
   });
 
   it.each(['destroy', 'finish', 'reset'] as const)('that the client cuts short changes nothing: %s', async (end) => {
-    const asked = once(service.server, 'request') as Promise<[ApiRequest]>;
+    const arrived = once(service.server, 'request') as Promise<[ApiRequest]>;
     const connection = await send(update(LENGTH, '{"quan', 2));
-    const [request] = await asked;
+    const [request] = await arrived;
     await pause(20);
     connection[end]();
     await expect.poll(() => request.sent?.failure).toMatchObject({ code: 'bad_request' }); // no fault of the service
@@ -227,15 +227,15 @@ describe('a request for an upgrade', () => {
 
 describe('the service', () => {
   it('creates a request and its response with the prototypes of Express, for changing them would slow each request', async () => {
-    const prototypes = () => asked.map((each): unknown => Object.getPrototypeOf(each));
-    let asked: readonly object[] = [];
+    const prototypes = () => pair.map((each): unknown => Object.getPrototypeOf(each));
+    let pair: readonly object[] = [];
     let created: unknown[] = [];
     service.server.prependOnceListener('request', (...both) => {
-      asked = both;
+      pair = both;
       created = prototypes();
     });
     expect((await service.list()).status).toBe(200);
-    expect(asked).toHaveLength(2);
+    expect(pair).toHaveLength(2);
     expect(prototypes().map((prototype, at) => prototype === created[at])).toEqual([true, true]);
   });
 

@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyCheck } from '../../src/keys/key-check.ts';
-import { NotApplied } from '../../src/lib/postgres/database-failure.ts';
-import { DeadlinePassed } from '../../src/lib/postgres/deadline.ts';
+import { DeadlinePassed, NotApplied } from '../../src/lib/postgres/index.ts';
 import { listed, refused, updated, whole } from '../support/answers.ts';
 import { type HeaderLines, type Question, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';

@@ -1,12 +1,14 @@
 import { once } from 'node:events';
 import { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { LIMITS } from '../../src/lib/http/limits.ts';
-import { closeGently } from '../../src/lib/http/connection.ts';
+import { closeGently, type Connection as ServedConnection } from '../../src/lib/http/connection.ts';
+import { LIMITS } from '../../src/lib/http/index.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import { Connection, ask } from '../support/http-client.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 import { type TestService, startService } from '../support/service.ts';
 import { CHUNKED, FIVE, LENGTH, lastAnswer, listBytes, updateBytes } from './raw-requests.ts';
 
@@ -17,7 +19,8 @@ const HALF_A_HEAD = 'GET /v1/inventory HTTP/1.1\r\nHost: a\r\nX: ';
 
 let service: TestService;
 beforeAll(async () => {
-  service = await startService({ limits: { headMs: 500, requestMs: 700, idleMs: 500 } });
+  // Shorter ones would cut off requests that a busy machine delays.
+  service = await startService({ limits: { headMs: 1_500, requestMs: 2_000, idleMs: 2_000 } });
   await service.stock([1, 0]);
 });
 
@@ -36,9 +39,7 @@ describe.concurrent('a client that is too slow', () => {
     ['half a body', () => update(LENGTH, '{"qu')],
     ['half a chunked body', () => update(CHUNKED, '2\r\n{"\r\n')],
   ])('gets 408 and is disconnected after %s', async (_, begun) => {
-    const answer = lastAnswer(await open(begun()));
-    // Node.js checks for overdue requests once a second.
-    expect(await Promise.race([answer, pause(10_000)])).toEqual(refused.late);
+    expect(await lastAnswer(await open(begun()))).toEqual(refused.late);
   });
 
   it('gets 408 and is disconnected when a body after 100 Continue is late', async () => {
@@ -60,8 +61,8 @@ describe.concurrent('a client that is too slow', () => {
   it('gets another refusal at once, and no second answer', async () => {
     const own = await startService({ limits: { headMs: 2_500, requestMs: 3_000 } }); // an idle connection stays open
     const connection = await open(updateWithBadKey(), own);
-    expect(whole(await connection.answer({ withinMs: 3_000 }))).toEqual(refused.badKey);
-    expect(await connection.closed({ withinMs: 10_000 })).toBe('');
+    expect(whole(await connection.answer())).toEqual(refused.badKey); // not that it is late
+    expect(await connection.closed()).toBe('');
   });
 
   it.each(['/v1/inventory', '/metrics'])('gets its answer at once when the service needs no body: %s', async (path) => {
@@ -73,21 +74,21 @@ describe.concurrent('a client that is too slow', () => {
 });
 
 it('the service waits for a body longer than for the database', async () => {
-  const own = await startService({ settings: { REQUEST_DEADLINE_MS: '1000' }, limits: { headMs: 300 } });
+  const own = await startService({ settings: { REQUEST_DEADLINE_MS: '2500' }, limits: { headMs: 1_500 } });
   await own.stock([1, 0]);
   const connection = await open(updateBytes(own.key, LENGTH, ''), own);
-  await pause(1_500);
+  await pause(3_000);
   expect(whole(await connection.send(FIVE).answer())).toEqual(updated('1', 5));
 });
 
 describe.concurrent('a connection', () => {
   it('serves further requests, and is closed when it stays idle', async () => {
-    const socket = once(service.server, 'connection');
+    const opened = once(service.server, 'connection') as Promise<[ServedConnection]>;
     const connection = await open(update(CHUNKED, `e\r\n${FIVE}\r\n0\r\n\r\n`));
     expect(whole(await connection.answer())).toEqual(updated('1', 5));
-    await pause(200);
-    // The first would keep its memory; the second keeps the last response from being lost on its way.
-    expect((await socket)[0]).toMatchObject({ lastRequest: undefined, destroySoon: closeGently });
+    const [socket] = await opened;
+    await expect.poll(() => socket.lastRequest).toBeUndefined(); // it would keep its memory
+    expect(socket).toMatchObject({ destroySoon: closeGently }); // else the last response could be lost on its way
     const answer = await connection.send(update()).answer();
     expect(whole(answer)).toEqual(updated('1', 5));
     expect(answer.headers['keep-alive']).toBeDefined();
@@ -180,7 +181,7 @@ describe('connections', () => {
   });
 
   it('yield again when their last good key is longer ago than an idle connection may live, revoked or not', async () => {
-    const idleMs = 1_500;
+    const idleMs = 4_000;
     const own = await startService({ limits: { connections: 2, idleMs } });
     const kept = [await open(listBytes(own.key), own), await open(listBytes(own.key), own)];
     for (const connection of kept) expect((await connection.answer()).status).toBe(200);
@@ -196,7 +197,7 @@ describe('connections', () => {
   });
 
   it('do not yield when a later check of their good key fails', async () => {
-    const own = await startService({ limits: { connections: 2 }, settings: { REQUEST_DEADLINE_MS: '2000' } });
+    const own = await startService({ limits: { connections: 2 }, settings: { REQUEST_DEADLINE_MS: '4000' } });
     const kept = [await Connection.open(own.port), await Connection.open(own.port)];
     const listed = () => Promise.all(kept.map(async (each) => (await each.send(listBytes(own.key)).answer()).status));
     expect(await listed()).toEqual([200, 200]);
@@ -218,34 +219,35 @@ describe('connections', () => {
 
 describe('a body that is too large', () => {
   it('is not read to its end', async () => {
+    const opened = once(service.server, 'connection') as Promise<[Socket]>;
     const connection = await open(update(CHUNKED, '3b9aca00\r\n'));
-    let sentBytes = 0;
-    const flood = setInterval(() => {
-      connection.send(' '.repeat(65_536));
-      sentBytes += 65_536;
-    }, 5);
+    const [socket] = await opened;
+    const flood = setInterval(() => connection.send(' '.repeat(65_536)), 5);
     onTestFinished(() => {
       clearInterval(flood);
       connection.destroy();
     });
     expect(await lastAnswer(connection)).toEqual(refused.tooLarge);
-    expect(sentBytes).toBeLessThan(20_000_000);
+    expect(socket.bytesRead).toBeLessThan(20_000_000);
   });
 });
 
 describe('a client that reads a long list', () => {
   let large: TestService;
   beforeAll(async () => {
-    large = await startService({ limits: { stalledMs: STALLED_MS, headMs: 500, requestMs: 700 } });
+    large = await startService({ limits: { stalledMs: STALLED_MS, headMs: 1_000, requestMs: 1_000 } });
     const pets = `SELECT n + 1000000000000000, 2147483647, 'available' FROM generate_series(1, ${PETS}) n`;
     await large.database.fill(pets);
-    await vi.waitFor(() => large.list(), { timeout: 20_000 }); // building the list may take longer than STALLED_MS
+    const isListed = async () => (await large.list().catch(() => undefined))?.status === 200;
+    await vi.waitUntil(isListed, PATIENCE_MS); // building the list may take longer than STALLED_MS
   });
 
   it('is disconnected when it stalls', async () => {
+    const opened = once(large.server, 'connection') as Promise<[Socket]>;
     const connection = await open(listBytes(large.key), large);
     connection.pause();
-    await pause(3 * STALLED_MS);
+    const [socket] = await opened;
+    await expect.poll(() => socket.destroyed).toBe(true);
     connection.resume();
     await expect(connection.answer()).rejects.toThrow('the connection ended');
   });
@@ -260,7 +262,7 @@ describe('a client that reads a long list', () => {
     const startedAt = performance.now();
     await pause(300);
     connection.send(body);
-    const answer = await connection.answer({ withinMs: 14_000 });
+    const answer = await connection.answer();
     expect(performance.now() - startedAt).toBeGreaterThan(2 * STALLED_MS);
     expect(answer.bytes.equals(list.bytes)).toBe(true);
     expect(await connection.closed()).toBe('');

@@ -1,7 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
 import { ask } from '../support/http-client.ts';
+import { allowAt } from '../support/paths.ts';
 import { type TestService, startService } from '../support/service.ts';
+import { stockOf } from '../support/updates.ts';
 
 const READ_ONLY_KEY = 'a-key-that-may-read-and-nothing-else-0001';
 
@@ -29,7 +31,7 @@ const FAULTS: [name: string, expected: WholeAnswer, add: (update: GoodUpdate) =>
   ['target length', refused.targetTooLong, (update) => (update.target += `?${'x'.repeat(2_100)}`)],
   ['Host', refused.noHost, ({ headers }) => headers.set('host', 'two')],
   ['route', refused.noRoute, (update) => (update.target = update.target.replace('inventory', 'Inventory'))],
-  ['method', refused.method('OPTIONS, PATCH'), (update) => (update.method = 'PUT')],
+  ['method', refused.method(allowAt('/v1/inventory/:petId')), (update) => (update.method = 'PUT')],
   ['key', refused.noKey, ({ headers }) => headers.delete('Authorization')],
   [
     'scope',
@@ -90,6 +92,6 @@ describe('PATCH /v1/inventory/:petId, order of the checks', () => {
       await send(Object.assign(update, { body: update.body.replace('7', '8') })); // 7 is there already
     }
     const row = { pet_id: '1', quantity: 7, status: 'available' };
-    expect(await service.sql('SELECT * FROM inventory_item')).toEqual([row]);
+    expect(await stockOf(service)).toEqual([row]);
   });
 });

@@ -1,11 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, answer, refused, updated, whole } from '../support/answers.ts';
 import { ask } from '../support/http-client.ts';
+import { PATHS, allowAt } from '../support/paths.ts';
 import { type TestService, startService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
 
-const LIST = 'GET, HEAD, OPTIONS';
-const ITEM = 'OPTIONS, PATCH';
+const LIST = allowAt('/v1/inventory');
+const ITEM = allowAt('/v1/inventory/:petId');
 
 let service: TestService;
 beforeAll(async () => {
@@ -95,10 +96,11 @@ describe('the petId in the path', () => {
 
 describe('the method', () => {
   const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'QUERY', 'PURGE', 'M-SEARCH'];
-  const FIXED = ['/v1/inventory', '/health/live', '/health/ready', '/openapi.json', '/openapi.yaml', '/docs'];
-  const ALLOWED = [...FIXED, '/metrics']
-    .map((path) => [path, LIST])
-    .concat(['/v1/inventory/1?_method=PATCH', '/v1/inventory/%00'].map((path) => [path, ITEM])) as [string, string][];
+  const ALLOWED = [
+    ...PATHS.map((path) => [path.replace(':petId', '1'), allowAt(path)] as const),
+    ...['/v1/inventory/1?_method=PATCH', '/v1/inventory/%00'].map((path) => [path, ITEM] as const),
+  ];
+  const READ = ALLOWED.filter(([target, allow]) => allow.includes('GET') && target !== '/metrics');
 
   it.each(ALLOWED)('at %s is refused unless it is one of %s', async (target, allow) => {
     for (const method of METHODS.filter((each) => !allow.split(', ').includes(each))) {
@@ -109,14 +111,14 @@ describe('the method', () => {
 
   it.each([
     ...ALLOWED,
-    ['*', 'GET, HEAD, OPTIONS, PATCH'],
-    ...['http://inventory.test', 'http://inventory.test?x'].map((target) => [target, LIST] as const),
+    ['*', allowAt(...PATHS)],
+    ...['http://inventory.test', 'http://inventory.test?x'].map((target) => [target, 'GET, HEAD, OPTIONS'] as const),
     ['http://inventory.test/v1/inventory', LIST],
   ] as const)('OPTIONS at %s needs no key and returns Allow: %s', async (target, allow) => {
     expect(await request('OPTIONS', target, { withKey: false })).toEqual(answer(204, { allow }));
   });
 
-  it.each(FIXED)('HEAD returns the headers of GET without the body: %s', async (target) => {
+  it.each(READ)('HEAD returns the headers of GET without the body: %s', async (target) => {
     const headers = { Authorization: `Bearer ${service.key}` };
     const got = await ask(service.port, { target, headers });
     const head = await ask(service.port, { method: 'HEAD', target, headers });

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
-import { ERRORS } from '../../src/lib/http/error-code.ts';
+import { ERRORS } from '../../src/errors/error-code.ts';
 import { type Answer, Connection, type HeaderLines, type Question, requestBytes } from '../support/http-client.ts';
+import { PATHS, methodsAt } from '../support/paths.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 /** CONTRIBUTING.md says how to send more. */
@@ -103,26 +104,25 @@ const question = fc
   }));
 
 /** The first final answer; later ones on the connection answer bytes behind the request. */
-async function finalAnswer(asked: Question): Promise<Answer> {
-  const connection = (await Connection.open(service.port)).send(requestBytes(asked));
+async function finalAnswer(sent: Question): Promise<Answer> {
+  const connection = (await Connection.open(service.port)).send(requestBytes(sent));
   connection.finish();
   let answer: Answer;
-  do answer = await connection.answer({ toHead: asked.method === 'HEAD', withinMs: 10_000 });
+  do answer = await connection.answer({ toHead: sent.method === 'HEAD', withinMs: 10_000 });
   while (answer.status < 200);
   connection.destroy();
   return answer;
 }
 
-const PATHS_TO_READ = String.raw`/(v1/inventory|health/(live|ready)|openapi\.(json|yaml)|metrics|docs(/[\w.-]+)?)`;
-const SUCCESSES = [
-  `(GET|HEAD) ${PATHS_TO_READ} (200|304)`,
-  '(GET|HEAD) /(docs/)? 302',
-  'PATCH /v1/inventory/[^/]+ 200',
-];
-const SUCCESS = new RegExp(`^(${SUCCESSES.join('|')}|OPTIONS .* 204)$`);
+const SUCCESSES = PATHS.map((path) => {
+  const pattern = path.replace('.', '\\.').replace(':petId', '[^/]+');
+  return `(${methodsAt(path).join('|')}) ${pattern} (200|304)`;
+});
+const OTHERS = ['(GET|HEAD) /(docs/)? 302', String.raw`(GET|HEAD) /docs/[\w.-]+ (200|304)`, 'OPTIONS .* 204'];
+const SUCCESS = new RegExp(`^(${[...SUCCESSES, ...OTHERS].join('|')})$`);
 
 /** Expects a complete Error or a documented success. */
-function judge(method: string, target: string, { status, headers, text }: Answer): void {
+function expectDocumented(method: string, target: string, { status, headers, text }: Answer): void {
   expect(headers['x-request-id']).toMatch(/^[\w-]{1,64}$/);
   expect(headers['x-content-type-options']).toBe('nosniff');
   expect(headers['x-powered-by']).toBeUndefined();
@@ -154,7 +154,7 @@ function stock(): Promise<Row[]> {
 }
 
 /** Expects one change of a pet for each update answered 200, and the quantity of one of these answers. */
-function judgeStock(before: readonly Row[], after: readonly Row[], updates: readonly Answer[]): void {
+function expectStock(before: readonly Row[], after: readonly Row[], updates: readonly Answer[]): void {
   const expected = before.map((row) => {
     const answers = updates.filter(({ text }) => text.includes(`"petId":${row.pet_id},`));
     const quantities = answers.map(({ text }) => Number(/"quantity":(\d+)/.exec(text)?.[1]));
@@ -169,12 +169,14 @@ it(
   async () => {
     const property = fc.asyncProperty(
       fc.array(question, { minLength: IN_FLIGHT, maxLength: IN_FLIGHT }),
-      async (asked) => {
+      async (questions) => {
         const before = await stock();
-        const answers = await Promise.all(asked.map(finalAnswer));
-        asked.forEach(({ method, target }, at) => judge(method, target, answers[at] ?? expect.fail('no answer')));
-        const updates = answers.filter(({ status }, at) => asked[at]?.method === 'PATCH' && status === 200);
-        judgeStock(before, await stock(), updates);
+        const answers = await Promise.all(questions.map(finalAnswer));
+        questions.forEach(({ method, target }, at) =>
+          expectDocumented(method, target, answers[at] ?? expect.fail('no answer')),
+        );
+        const updates = answers.filter(({ status }, at) => questions[at]?.method === 'PATCH' && status === 200);
+        expectStock(before, await stock(), updates);
       },
     );
     await fc.assert(property, { numRuns: Math.ceil(REQUESTS / IN_FLIGHT) });

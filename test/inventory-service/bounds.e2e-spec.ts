@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { asApiError } from '../../src/error.filter.ts';
+import { asApiError } from '../../src/errors/error.filter.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { readStock } from '../support/stock-lists.ts';
@@ -7,7 +7,7 @@ import { listText } from '../support/stock.ts';
 import { setQuantity } from '../support/updates.ts';
 import { eachService } from './services.ts';
 
-/** How long each of many updates took to be settled, and its outcome, or the code of its Error. */
+/** How long each of many updates took, and its outcome, or the code of its Error. */
 function updateAll(service: TestService, petIds: readonly number[], patienceMs: number) {
   const from = performance.now();
   return petIds.map(async (petId) => {
@@ -38,7 +38,7 @@ eachService(({ start }) => {
   });
 
   describe('an overloaded service', () => {
-    it('tells the outcome of each update by its deadline', async () => {
+    it('gives the outcome of each update by its deadline', async () => {
       const service = await start({ settings: { REQUEST_DEADLINE_MS: '2500' } });
       await service.database.fill(`SELECT n, 0, 'available' FROM generate_series(1, 20000) n`);
       await service.sql(

@@ -4,15 +4,16 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { PrismaService } from '../../src/prisma.service.ts';
-import type { AuditEnd } from '../../src/inventory/stock/inventory-counts.ts';
+import type { AuditEnd } from '../../src/inventory/stock/list-audits.ts';
 import { Log } from '../../src/operations/log.ts';
-import { CSV_HEADER, IMPORT_CSV, inventory } from '../commands/inventory-command.ts';
+import { IMPORT_CSV, inventory } from '../commands/inventory-command.ts';
 import { PETS, expectExact, refill } from '../support/exact-lists.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { createDatabase } from '../support/database.ts';
 import { ask } from '../support/http-client.ts';
 import { ServiceProcess } from '../support/service-process.ts';
 import { type TestService, startService } from '../support/service.ts';
+import { CSV_HEADER, itemText } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { type NamedService, SERVICES, startEveryService } from './services.ts';
 
@@ -31,7 +32,7 @@ beforeAll(async () => {
   await postgres.database.setSystem('SET autovacuum = off', `SET wal_writer_delay = '10s'`);
   services = await startEveryService({ databaseUrl: postgres.url, settings: { REQUEST_DEADLINE_MS: '2500' } });
   fastOnes = services.filter(({ name }) => name.includes('fast'));
-  for (const { inventory } of services) pace(inventory, NEVER_MS);
+  for (const service of services) pace(service, NEVER_MS);
 }, 120_000);
 
 beforeEach(async () => {
@@ -42,16 +43,16 @@ beforeEach(async () => {
 
 const sql = (statement: string) => owner.query<Record<string, unknown>>(statement);
 
-function pace({ audits }: TestService['inventory'], ms: number): void {
-  audits.everyMs = audits.againMs = ms;
+function pace({ auditPace }: TestService, ms: number): void {
+  auditPace.everyMs = auditPace.againMs = ms;
 }
 
 /** Lets the next list find that an audit is due. */
-async function audit({ inventory, list }: TestService): Promise<AuditEnd> {
-  const ended = once(inventory.audits, 'end');
-  pace(inventory, 0);
-  const { status } = await list();
-  pace(inventory, NEVER_MS);
+async function audit(service: TestService): Promise<AuditEnd> {
+  const ended = once(service.audits, 'end');
+  pace(service, 0);
+  const { status } = await service.list();
+  pace(service, NEVER_MS);
   expect(status).toBe(200);
   return ((await ended) as [AuditEnd])[0];
 }
@@ -190,8 +191,8 @@ it.each(['', 'CONCURRENTLY'])(
 );
 
 /**
- * Gives a pet another id. Its entry in the index stays, and leads to the row of the other id: PostgreSQL takes this for an update that
- * concerns no index (HOT).
+ * Gives a pet another id. Its entry in the index stays, and leads to the row of the other id: PostgreSQL takes this for
+ * an update that concerns no index (HOT).
  */
 async function misleadIndex(pet: number, otherPet: number): Promise<void> {
   const setLive = (isLive: boolean) =>
@@ -273,7 +274,7 @@ describe('the first audit after the index has lost pets', () => {
       expect(await audit(service)).toEqual(isShort);
     }
     await expectExact(owner, fastOnes);
-    const patched = () => fastOnes.map(({ inventory }) => inventory.counts.patches);
+    const patched = () => fastOnes.map(({ counts }) => counts.patches);
     const before = patched();
     await expectExact(owner, fastOnes);
     await sql('UPDATE inventory_item SET quantity = 3 WHERE pet_id = 5');
@@ -311,10 +312,10 @@ describe('a reading that is under way when an audit ends', () => {
     const held = holdNext(service, method);
     const list = service.list();
     await held.isReached;
-    const ended = once(service.inventory.audits, 'end') as Promise<[AuditEnd]>;
-    pace(service.inventory, 0);
-    service.inventory.audits.beginIfDue();
-    pace(service.inventory, NEVER_MS);
+    const ended = once(service.audits, 'end') as Promise<[AuditEnd]>;
+    pace(service, 0);
+    service.audits.beginIfDue();
+    pace(service, NEVER_MS);
     const [{ result }] = await ended;
     held.release();
     return { result, text: (await list).text };
@@ -376,12 +377,12 @@ it('an audit ends its transaction, and so no session of a pooler', async () => {
   }
 });
 
-it('an audit whose session ends tells what it has found, and the list is read whole', async () => {
+it('an audit whose session ends reports what it has found, and the list is read whole', async () => {
   await refill(owner, 7_000); // the last of four statements fetches the rest
   await expectExact(owner, services);
   await pretend(8);
   for (const service of fastOnes) {
-    const { readings } = service.inventory.counts;
+    const { readings } = service.counts;
     const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'FETCH%' AND pid <> pg_backend_pid()`;
     beforeStatement('FETCH', () => sql(end), 4);
     expect(await audit(service)).toEqual({
@@ -389,7 +390,7 @@ it('an audit whose session ends tells what it has found, and the list is read wh
       finding: expect.stringMatching(/^the kept list was wrong and is dropped; .*; pets: 1, .*"quantity":8,/) as string,
     });
     await expectExact(owner, [service]);
-    expect(service.inventory.counts.readings).toBe(readings + 1);
+    expect(service.counts.readings).toBe(readings + 1);
   }
 });
 
@@ -417,12 +418,12 @@ it('an audit of a long list that is wrong in many places takes little memory', {
   service.signal('SIGUSR2');
   await list();
   const { msg } = await service.line(({ level }) => level === 'error');
-  const told = Array.from({ length: 20 }, (_, at) => {
-    const item = (quantity: number) => `{"petId":${500 * (at + 1)},"quantity":${quantity},"status":"available"}`;
+  const shown = Array.from({ length: 20 }, (_, at) => {
+    const item = (quantity: number) => itemText(500 * (at + 1), quantity);
     return `${item(0)} → ${item(1)}`;
   });
   expect(msg).toBe(
-    `the kept list was wrong and is replaced; find the cause (docs/alerts.md#inventorylistwrong); pets: 400, kept → true: ${told.join(', ')}`,
+    `the kept list was wrong and is replaced; find the cause (docs/alerts.md#inventorylistwrong); pets: 400, kept → true: ${shown.join(', ')}`,
   );
   expect(((await list()).match(/"quantity":1,/g) ?? []).length).toBe(400);
 });
@@ -477,10 +478,10 @@ describe('a list does not wait for an audit', () => {
       const log = vi.spyOn(service.app.get(Log), 'warn');
       onTestFinished(() => log.mockRestore());
       const ended = vi.fn();
-      service.inventory.audits.once('end', ended);
-      pace(service.inventory, 0);
+      service.audits.once('end', ended);
+      pace(service, 0);
       expect((await service.list()).status).toBe(200);
-      pace(service.inventory, NEVER_MS);
+      pace(service, NEVER_MS);
       expect(ended).not.toHaveBeenCalled();
       await expect.poll(() => ended.mock.calls).toMatchObject([[{ result: 'none' }]]);
       expect(log.mock.lastCall).toEqual([
@@ -498,16 +499,17 @@ it(
   `no audit finds a fault beside 100 updates a second, imports and DDL`,
   { timeout: 60_000 + AUDITS * 6_000 },
   async () => {
-    const results = services.map(({ name, inventory }) => {
+    const results = services.map((service) => {
+      const { name, audits } = service;
       const ended = { name, equal: 0, different: 0, index: 0, none: 0, findings: [] as unknown[] };
-      inventory.audits.on('end', ({ result, finding }: AuditEnd) => {
+      audits.on('end', ({ result, finding }: AuditEnd) => {
         ended[result]++;
         if (finding !== undefined) ended.findings.push(finding);
       });
-      pace(inventory, 0);
+      pace(service, 0);
       return ended;
     });
-    onTestFinished(() => services.forEach(({ inventory }) => pace(inventory, NEVER_MS)));
+    onTestFinished(() => services.forEach((service) => pace(service, NEVER_MS)));
     const isOver = () => results.every(({ equal }) => equal >= AUDITS);
     const repeat = async (act: (n: number) => Promise<unknown>, pauseMs: number) => {
       for (let n = 0; !isOver(); n++) await Promise.all([act(n), pause(pauseMs)]);

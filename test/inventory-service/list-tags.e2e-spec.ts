@@ -189,7 +189,7 @@ eachService(({ start }) => {
       expect(whole(await both('"x"'))).toEqual(refused.listPrecondition(tags.identity));
     });
 
-    it('is judged for HEAD, after the key', async () => {
+    it('is checked for HEAD, after the key', async () => {
       const authorized = { Authorization: `Bearer ${service.key}` };
       const expected = { ...refused.listPrecondition(tags.identity), body: '' };
       expect(await request({ ...authorized, 'If-Match': '"x"' }, 'HEAD')).toEqual(expected);

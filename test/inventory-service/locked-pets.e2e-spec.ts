@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { asApiError } from '../../src/error.filter.ts';
+import { asApiError } from '../../src/errors/error.filter.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { UPDATE, setQuantity, stockOf } from '../support/updates.ts';
+import { itemOf } from '../support/stock.ts';
 import { eachService } from './services.ts';
 
 eachService(({ start }) => {
@@ -21,7 +22,7 @@ eachService(({ start }) => {
     });
 
     it('an update of the pet waits without a connection, and updates of other pets do not wait', async () => {
-      const locked = setQuantity(service, { quantity: 100 }, 25_000);
+      const locked = setQuantity(service, { quantity: 100 });
       for (let quantity = 0; quantity < 20; quantity++) {
         expect(await setQuantity(service, { petId: 2n, quantity })).toMatchObject({ outcome: 'done' });
         expect(await service.database.waitingForLocks()).toBe(0);
@@ -50,7 +51,7 @@ eachService(({ start }) => {
       await holder.query('BEGIN; DELETE FROM inventory_item WHERE pet_id = 1');
       const replaced = setQuantity(service, { quantity: 100 });
       await holder.query(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); COMMIT`);
-      expect(await replaced).toEqual({ outcome: 'done', item: { petId: 1n, quantity: 100, status: 'sold' } });
+      expect(await replaced).toEqual({ outcome: 'done', item: itemOf(1n, 100, 'sold') });
     });
 
     it.each([
@@ -66,8 +67,8 @@ eachService(({ start }) => {
       const failure = Promise.race([update.catch(asApiError), laterThan(patienceMs, asApiError('nothing'))]);
       await pause(600);
       await holder.query(lock);
-      const { code, message: told } = asApiError(await failure);
-      expect([code, told]).toEqual(['service_unavailable', expect.stringMatching(message)]);
+      const { code, message: found } = asApiError(await failure);
+      expect([code, found]).toEqual(['service_unavailable', expect.stringMatching(message)]);
       await holder.end();
       expect(await stockOf(service)).toMatchObject([{ quantity: 1 }, { quantity: 2 }]);
     });

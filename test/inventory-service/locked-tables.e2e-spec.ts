@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { NotApplied } from '../../src/lib/postgres/database-failure.ts';
+import { NotApplied } from '../../src/lib/postgres/index.ts';
 import { createDatabase } from '../support/database.ts';
 import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';

@@ -63,7 +63,7 @@ eachService(({ start }) => {
   });
 
   it(
-    'a lost synchronous standby holds five commits of a process at most, lists go on, and the metrics tell',
+    'a lost synchronous standby holds five commits of a process at most, lists go on, and the metrics show it',
     { timeout: 120_000 },
     async () => {
       const service = await start({ databaseUrl: replicated.primary.url, settings: { REQUEST_DEADLINE_MS: '2000' } });

@@ -32,7 +32,7 @@ eachServiceBothWays(({ start, isPooled }) => {
 
   it('each update that waits for the table ends at its deadline, and writes nothing later', async () => {
     const holder = await service.database.session('LOCK TABLE stock_change');
-    const told = await Promise.all(
+    const results = await Promise.all(
       Array.from({ length: 20 }, async (_, at) => {
         await pause(40 * at);
         const patienceMs = 1_000 + 83 * at;
@@ -41,7 +41,7 @@ eachServiceBothWays(({ start, isPooled }) => {
       }),
     );
     await holder.end();
-    for (const { outcome } of told) expect(outcome).toBeOneOf(['service_unavailable', 'outcome_unknown']);
+    for (const { outcome } of results) expect(outcome).toBeOneOf(['service_unavailable', 'outcome_unknown']);
     expect(await setQuantity(service, { quantity: 7 })).toMatchObject({ outcome: 'done' });
     expect(await changesOf(service, 1)).toMatchObject([{ after: 7 }]);
   });
@@ -54,15 +54,16 @@ eachServiceBothWays(({ start, isPooled }) => {
   it('an update that says that nothing was written is not committed after that', async () => {
     expect(await setQuantity(small, { quantity: 4 })).toMatchObject({ outcome: 'done' });
     await withTrigger(service, 'BEFORE INSERT ON stock_change', 'PERFORM pg_sleep(0.8); RETURN NEW;');
-    // The plain service waits for this connection. So its transaction begins late, and Prisma's bound of it ends after the deadline.
+    // The plain service waits for this connection. So its transaction begins late, and Prisma's bound of it ends after
+    // the deadline.
     const connection = await small.app.get(PrismaService).pool.connect();
     const updates = [1n, 2n].map((petId) => setQuantity(small, { petId, quantity: 5 }, 1_000));
     await pause(400);
     connection.release();
-    const told = await Promise.all(updates);
+    const results = await Promise.all(updates);
     await pause(1_000);
     const written = (await stockOf(service)).map(({ quantity }) => quantity === 5);
-    expect(told.map(({ outcome }, at) => outcome === 'service_unavailable' && written[at])).toEqual([false, false]);
+    expect(results.map(({ outcome }, at) => outcome === 'service_unavailable' && written[at])).toEqual([false, false]);
     expect(await setQuantity(small, { quantity: 6 })).toMatchObject({ outcome: 'done' }); // with more time
   });
 
@@ -79,7 +80,7 @@ eachServiceBothWays(({ start, isPooled }) => {
     expect(await setQuantity(small, { quantity: 5 })).toMatchObject({ outcome: 'done' });
   });
 
-  it('updates whose sessions are ended tell whether they were written, and are written once at most', async () => {
+  it('updates whose sessions are ended say whether they were written, and are written once at most', async () => {
     const holder = await service.database.session('LOCK TABLE stock_change'); // stops the statement itself, not one row of it
     const ended = Promise.all([1n, 2n].map((petId) => setQuantity(service, { petId, quantity: 100 })));
     const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -153,6 +154,21 @@ eachServiceBothWays(({ start, isPooled }) => {
       },
     );
 
+    it('an update whose answer is lost after it has waited for a held pet does not say that nothing was written', async () => {
+      const { own, cutOff } = await onNetwork('2500');
+      const holder = await service.database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
+      const update = setQuantity(cutOff, { quantity: 6 }, 1_500);
+      await pause(500);
+      own.delayAnswers(3_000);
+      await holder.end();
+      const { outcome } = await update;
+      const isWritten = (await changesOf(service, 1)).length > 1;
+      expect([outcome, isWritten]).toBeOneOf([
+        ['outcome_unknown', true],
+        ['service_unavailable', false],
+      ]);
+    });
+
     it.each([
       ['is cut at its beginning', (socket: Socket) => void socket.once('data', () => socket.resetAndDestroy())],
       ['has not begun at the deadline', () => undefined],
@@ -162,8 +178,8 @@ eachServiceBothWays(({ start, isPooled }) => {
       const nobody = createServer(answer);
       onTestFinished(() => void nobody.close());
       await once(nobody.listen(port, '127.0.0.1'), 'listening');
-      const told = await setQuantity(cutOff, { quantity: 6 }, 900);
-      expect(told).toEqual({ outcome: 'service_unavailable' });
+      const result = await setQuantity(cutOff, { quantity: 6 }, 900);
+      expect(result).toEqual({ outcome: 'service_unavailable' });
     });
   });
 });

@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
+import type { PetStatus } from '../../src/generated/prisma/enums.ts';
 import type { QuantityUpdate } from '../../src/inventory/inventory.ts';
 import type { TestService } from '../support/service.ts';
-import { type Told, UPDATE, setQuantity, stockOf } from '../support/updates.ts';
+import { type UpdateResult, UPDATE, setQuantity, stockOf } from '../support/updates.ts';
+import { itemOf } from '../support/stock.ts';
 import { eachService } from './services.ts';
 
 const quantity = fc.integer({ min: 0, max: 3 });
-const status = fc.constantFrom('available', 'sold');
+const status = fc.constantFrom<PetStatus>('available', 'sold');
 const tag = fc.tuple(status, quantity).map((parts) => parts.join('-'));
 const petId = fc.bigInt(1n, 4n);
 
@@ -28,15 +30,17 @@ const round = fc.record({
 
 /** What the contract says, in a few lines. */
 class Model {
-  readonly stock = new Map<bigint, { quantity: number; status: string }>();
+  readonly stock = new Map<bigint, { quantity: number; status: PetStatus }>();
   readonly history: unknown[] = [];
-  readonly #first = new Map<string, { asked: string; told: Told }>();
+  readonly #first = new Map<string, { content: string; result: UpdateResult }>();
 
   setQuantity({ petId, quantity, ifMatch, idempotencyKey, reason, requestId }: QuantityUpdate): unknown {
-    const asked = [petId, quantity, ifMatch].join(' ');
+    const content = [petId, quantity, ifMatch].join(' ');
     const first = idempotencyKey === null ? undefined : this.#first.get(idempotencyKey);
     if (first)
-      return first.asked === asked ? { ...first.told, outcome: 'replayed' } : { outcome: 'idempotency_key_reused' };
+      return first.content === content
+        ? { ...first.result, outcome: 'replayed' }
+        : { outcome: 'idempotency_key_reused' };
     const pet = this.stock.get(petId);
     if (!pet) return { outcome: 'not_found' };
     const present = `${pet.status}-${pet.quantity}`;
@@ -49,9 +53,9 @@ class Model {
       request_id: requestId,
     });
     this.stock.set(petId, { ...pet, quantity });
-    const told = { outcome: 'done', item: { petId, quantity, status: pet.status } } as Told;
-    if (idempotencyKey !== null) this.#first.set(idempotencyKey, { asked, told });
-    return told;
+    const result: UpdateResult = { outcome: 'done', item: itemOf(petId, quantity, pet.status) };
+    if (idempotencyKey !== null) this.#first.set(idempotencyKey, { content, result });
+    return result;
   }
 }
 
@@ -76,7 +80,7 @@ eachService(({ start }) => {
             else model.stock.set(petId, { quantity, status });
           }
           const petOf = new Map<string | null, bigint>();
-          const asked = updates
+          const requested = updates
             // Of two pets with the same key at the same time, either may be first.
             .filter(({ petId, idempotencyKey: key }) => {
               if (key !== null && !petOf.has(key)) petOf.set(key, petId);
@@ -86,8 +90,8 @@ eachService(({ start }) => {
               const idempotencyKey = key && `${key}-${run}`;
               return { ...UPDATE, ...update, idempotencyKey, requestId: randomUUID(), changedBy: `key:${run}` };
             });
-          const told = await Promise.all(asked.map((update) => setQuantity(service, update)));
-          expect(told).toEqual(asked.map((update) => model.setQuantity(update)));
+          const results = await Promise.all(requested.map((update) => setQuantity(service, update)));
+          expect(results).toEqual(requested.map((update) => model.setQuantity(update)));
         }
         const stock = [...model.stock].sort(([one], [other]) => Number(one - other));
         expect(await stockOf(service)).toEqual(stock.map(([id, pet]) => ({ pet_id: String(id), ...pet })));

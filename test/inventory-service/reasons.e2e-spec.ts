@@ -40,18 +40,18 @@ eachService(({ start }) => {
     ['without a key', () => null],
     ['of which one has a key', () => randomUUID()],
   ])('the reason of each of several updates that arrive together is stored, %s', async (_, key) => {
-    const asked = [
+    const requested = [
       { petId: 1n, quantity: 5, reason: 'NULL' },
       { petId: 1n, quantity: 6, reason: null },
       { petId: 1n, quantity: 7, reason: 'x'.repeat(64) },
       { petId: 2n, quantity: 8, reason: 'return', idempotencyKey: key() },
     ];
-    await Promise.all(asked.map((each) => setQuantity(service, each)));
+    await Promise.all(requested.map((each) => setQuantity(service, each)));
     const stored = await service.sql(
       'SELECT quantity_after AS quantity, reason FROM stock_change WHERE id > $1 ORDER BY quantity_after',
       [last],
     );
-    expect(stored).toEqual(asked.map(({ quantity, reason }) => ({ quantity, reason })));
+    expect(stored).toEqual(requested.map(({ quantity, reason }) => ({ quantity, reason })));
   });
 
   it('a repetition is recognised whatever its reason, and the first one stays', async () => {

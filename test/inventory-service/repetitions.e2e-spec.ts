@@ -115,7 +115,7 @@ eachService(({ start }) => {
     it('fails alone when its key is refused: updates of the same pet beside it succeed', async () => {
       const [used, fresh] = [randomUUID(), randomUUID()];
       await setQuantity(service, { quantity: 11, idempotencyKey: used });
-      const told = await Promise.all(
+      const results = await Promise.all(
         [
           { petId: 1n, quantity: 4, idempotencyKey: used },
           { petId: 2n, quantity: 1 },
@@ -125,7 +125,7 @@ eachService(({ start }) => {
         ].map((each) => setQuantity(service, each)),
       );
       const reused = 'idempotency_key_reused';
-      expect(told.map(({ outcome }) => outcome)).toEqual([reused, 'done', 'done', 'done', reused]);
+      expect(results.map(({ outcome }) => outcome)).toEqual([reused, 'done', 'done', 'done', reused]);
       expect(await quantitiesOf(2)).toEqual([1, 2, 3]);
       expect(await quantityOf(2)).toBe(3);
     });

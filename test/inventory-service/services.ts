@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { afterAll, describe, expect } from 'vitest';
 import { type Database, createDatabase } from '../support/database.ts';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
@@ -19,13 +18,11 @@ interface ServiceKind {
 /** How many sessions a pooler has. */
 export const POOLER_SESSIONS = 8;
 
-const hasFast = existsSync(new URL('../../src/inventory/fast/', import.meta.url));
-
 /** What the setting FAST chooses from. */
 export const SERVICES = [
   ['the plain service', 'off'],
   ['the fast service', 'on'],
-].filter(([, FAST]) => hasFast || FAST === 'off') as [name: string, FAST: string][];
+] as const;
 
 const KINDS = SERVICES.flatMap(([name, FAST]) => [
   { name, FAST, isPooled: false },
@@ -41,8 +38,8 @@ async function startKind({ FAST, isPooled }: Kind, { behind, ...options }: Optio
 }
 
 /**
- * Runs the tests for each service of the contract (`src/inventory/inventory.ts`), behind PgBouncer where there is one. Tests that end
- * differently without it run {@link eachServiceBothWays}.
+ * Runs the tests for each service of the contract (`src/inventory/inventory.ts`), behind PgBouncer where there is one.
+ * Tests that end differently without it run {@link eachServiceBothWays}.
  */
 export function eachService(promises: (kind: ServiceKind) => void): void {
   for (const kind of KINDS) if (kind.isPooled === HAS_POOLER) describeKind(kind, promises);
@@ -70,8 +67,9 @@ function describeKind(kind: Kind, promises: (kind: ServiceKind) => void): void {
 export type NamedService = TestService & { readonly name: string };
 
 /**
- * Starts them on one database, with one key: for tests that take too long to run for each. The plain service runs directly only: it keeps
- * nothing of a list, and `inventory.service.spec.ts` tries its updates with the settings that a pooler leaves.
+ * Starts them on one database, with one key: for tests that take too long to run for each. The plain service runs
+ * directly only: it keeps nothing of a list, and `inventory.service.spec.ts` tries its updates with the settings that a
+ * pooler leaves.
  */
 export async function startEveryService(options: Options & { readonly databaseUrl: string }): Promise<NamedService[]> {
   const services: NamedService[] = [];

@@ -4,8 +4,8 @@ const SWAP_WORDS = `ALTER TYPE pet_status RENAME VALUE 'available' TO 'other';
   ALTER TYPE pet_status RENAME VALUE 'sold' TO 'available'; ALTER TYPE pet_status RENAME VALUE 'other' TO 'sold'`;
 
 /**
- * How somebody may change the stock without the service, and make his changes hard to see. Each statement is a transaction of its
- * own unless it says BEGIN. The last ones undo what the first ones did to the table.
+ * How somebody may change the stock without the service, and make his changes hard to see. Each statement is a
+ * transaction of its own unless it says BEGIN. The last ones undo what the first ones did to the table.
  */
 export const CHANGES = {
   'an update in several pieces':
@@ -30,7 +30,7 @@ export const CHANGES = {
   ],
   MERGE: `MERGE INTO inventory_item i USING (VALUES (3, 30), (70000, 7)) AS s (id, n) ON i.pet_id = s.id
     WHEN MATCHED THEN UPDATE SET quantity = n WHEN NOT MATCHED THEN INSERT VALUES (id, n, 'pending')`,
-  COPY: `COPY inventory_item FROM PROGRAM 'printf "80000\\t1\\tsold\\n"'`,
+  COPY: `COPY inventory_item (pet_id, quantity, status) FROM PROGRAM 'printf "80000\\t1\\tsold\\n"'`,
   TRUNCATE: ['TRUNCATE inventory_item', `INSERT INTO inventory_item VALUES (1, 1, 'available')`],
   'TRUNCATE and the same pets anew': `BEGIN; TRUNCATE inventory_item;
     INSERT INTO inventory_item SELECT n, n + 1, 'available' FROM generate_series(1, ${PETS}) n; COMMIT`,

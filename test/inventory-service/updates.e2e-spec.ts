@@ -2,7 +2,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock/stock-limits.ts';
 import { updated, whole } from '../support/answers.ts';
 import type { TestService } from '../support/service.ts';
-import { itemText, listText } from '../support/stock.ts';
+import { itemText, listText, itemOf } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { UPDATE_KINDS, changesOf, setQuantity, stockOf } from '../support/updates.ts';
 import { eachServiceBothWays } from './services.ts';
@@ -39,8 +39,8 @@ eachServiceBothWays(({ isPooled, start }) => {
     it.skipIf(isPooled)('is made by sessions that have planned for another type of a column', async () => {
       await service.stock([1, 1], [2, 1], [3, 1]);
       const update = async () => {
-        const told = [1n, 2n, 3n].map((petId) => setQuantity(service, { petId, quantity: 5 }));
-        return (await Promise.all(told)).map(({ outcome }) => outcome);
+        const results = [1n, 2n, 3n].map((petId) => setQuantity(service, { petId, quantity: 5 }));
+        return (await Promise.all(results)).map(({ outcome }) => outcome);
       };
       expect(await update()).toEqual(['done', 'done', 'done']);
       await atTestEnd(() => service.sql('ALTER TABLE stock_change ALTER reason TYPE text'));
@@ -54,7 +54,7 @@ eachServiceBothWays(({ isPooled, start }) => {
         await service.stock([1, 1], [2, 2], [3, 1, 'sold']);
         const ifMatch = members().ifMatch && ['sold-1'];
         const update = { ...members(), ifMatch: ifMatch ?? null, petId: 3n, quantity: 5, requestId: 'own' };
-        const item = { petId: 3n, quantity: 5, status: 'sold' };
+        const item = itemOf(3n, 5, 'sold');
         expect(await setQuantity(service, { ...update, reason: 'return' })).toEqual({ outcome: 'done', item });
         expect(await stockOf(service)).toMatchObject([
           { quantity: 1 },
@@ -126,7 +126,7 @@ eachServiceBothWays(({ isPooled, start }) => {
   describe('updates that arrive together', () => {
     it('have an outcome each, and the later ones of a pet see the earlier ones', async () => {
       await service.stock([1, 10], [2, 20, 'pending'], [3, 0, 'sold']);
-      const told = await Promise.all(
+      const results = await Promise.all(
         [
           { petId: 1n, quantity: 11 },
           { petId: 2n, quantity: 21, ifMatch: ['pending-20'] },
@@ -137,13 +137,13 @@ eachServiceBothWays(({ isPooled, start }) => {
           { petId: 1n, quantity: 13, ifMatch: ['available-11'] },
         ].map((update) => setQuantity(service, update)),
       );
-      expect(told).toEqual([
-        { outcome: 'done', item: { petId: 1n, quantity: 11, status: 'available' } },
-        { outcome: 'done', item: { petId: 2n, quantity: 21, status: 'pending' } },
+      expect(results).toEqual([
+        { outcome: 'done', item: itemOf(1n, 11) },
+        { outcome: 'done', item: itemOf(2n, 21, 'pending') },
         { outcome: 'precondition_failed', tag: '"sold-0"' },
         { outcome: 'not_found' },
         { outcome: 'not_found' },
-        { outcome: 'done', item: { petId: 1n, quantity: 12, status: 'available' } },
+        { outcome: 'done', item: itemOf(1n, 12) },
         { outcome: 'precondition_failed', tag: '"available-12"' },
       ]);
       expect(await stockOf(service)).toEqual([
@@ -156,13 +156,13 @@ eachServiceBothWays(({ isPooled, start }) => {
     it('of one pet have a history row each, in their order', async () => {
       await service.stock([1, 0], [2, 0]);
       const quantities = Array.from({ length: 50 }, (_, at) => at + 1);
-      const told = await Promise.all(
+      const results = await Promise.all(
         quantities.map((quantity) => {
           const ifMatch = quantity % 10 === 0 ? [`available-${quantity - 1}`] : null;
           return setQuantity(service, { quantity, ifMatch, requestId: `request-${quantity}` });
         }),
       );
-      expect(told.map((each) => 'item' in each && each.item.quantity)).toEqual(quantities);
+      expect(results.map((each) => 'item' in each && each.item.quantity)).toEqual(quantities);
       expect(await changesOf(service, 1)).toEqual(
         quantities.map((after) => ({ before: after - 1, after, request_id: `request-${after}` })),
       );
@@ -173,7 +173,7 @@ eachServiceBothWays(({ isPooled, start }) => {
       const pets = Array.from({ length: 20 }, (_, at) => at + 1);
       await service.stock(...pets.map((pet) => [pet, 0] as const));
       const send = (by: TestService, order: readonly number[]) =>
-        order.map((pet) => setQuantity(by, { petId: BigInt(pet), quantity: pet }, 25_000));
+        order.map((pet) => setQuantity(by, { petId: BigInt(pet), quantity: pet }));
       const sent = [...send(service, [...pets, ...pets]), ...send(other, [...pets, ...pets].toReversed())];
       for (const { outcome } of await Promise.all(sent)) expect(outcome).toBe('done');
       for (const pet of pets)

@@ -35,15 +35,16 @@ describe('the functions of the schema', () => {
   });
 
   it('are asked once in a session for the life of the server, but again until there is one', async () => {
-    const told = async () =>
-      (await session.query<{ life: string | null }>(`SELECT told.* FROM (SELECT ${SNAPSHOT}) AS told (life)`)).rows;
+    const readSnapshot = async () =>
+      (await session.query<{ life: string | null }>(`SELECT present.* FROM (SELECT ${SNAPSHOT}) AS present (life)`))
+        .rows;
     await session.query('BEGIN READ ONLY');
-    expect(await told()).toMatchObject([{ life: null }]);
+    expect(await readSnapshot()).toMatchObject([{ life: null }]);
     await session.query('COMMIT');
-    const [first] = await told();
+    const [first] = await readSnapshot();
     expect(first?.life).toBe(await answer('present_server_life()'));
     await session.query('DELETE FROM server_life_token');
-    expect(await told()).toMatchObject([{ life: first?.life }]);
+    expect(await readSnapshot()).toMatchObject([{ life: first?.life }]);
   });
 
   it('have a witness only of the present life of the server', async () => {

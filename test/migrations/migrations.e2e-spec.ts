@@ -3,11 +3,10 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { boundsOfRequest } from '../../src/lib/postgres/deadline.ts';
-import { LOCK_WITHIN_MS } from '../../src/migrations/history-mending.ts';
+import { boundsOfRequest, Failure } from '../../src/lib/postgres/index.ts';
+import { OWN } from '../../src/postgres.ts';
+import { LOCK_WITHIN_MS } from '../../src/migrations/history-repair.ts';
 import { applyMigrations, pendingMigrations } from '../../src/migrations/migrations.ts';
-import { OWN } from '../../src/lib/postgres/database-failure.ts';
-import { Failure } from '../../src/operations/error-text.ts';
 import { readSettings } from '../../src/settings.ts';
 import { createDatabase, type Database } from '../support/database.ts';
 import { expectLists, startEveryService } from '../inventory-service/services.ts';
@@ -79,7 +78,7 @@ describe('migrations', () => {
   it('make tables with these columns, rules and indexes', async () => {
     await applyMigrations(database.url);
     const ofTables = `relkind = 'r' AND relname <> '_prisma_migrations' AND relnamespace = 'public'::regnamespace`;
-    const told = `SELECT concat_ws(' ', relname, line) AS line FROM pg_class, LATERAL (
+    const factsOfTables = `SELECT concat_ws(' ', relname, line) AS line FROM pg_class, LATERAL (
         SELECT concat_ws(' ', 'persistence', relpersistence, 'identity', relreplident, array_to_string(reloptions, ' '))
         UNION ALL
         SELECT concat_ws(' ', attname, format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
@@ -91,7 +90,7 @@ describe('migrations', () => {
         UNION ALL
         SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = pg_class.oid
       ) AS facts (line) WHERE ${ofTables}`;
-    const lines = (await rows(told)).map((row) => (row as { line: string }).line).sort();
+    const lines = (await rows(factsOfTables)).map((row) => (row as { line: string }).line).sort();
     await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('schema.txt');
   });
 
@@ -203,7 +202,7 @@ describe('migrations', () => {
     const key = 'k'.repeat(32);
     await database.addKey(key);
     const services = await startEveryService({ databaseUrl: database.url, key, awaitsReady: false });
-    const counts = () => services.map(({ inventory }) => inventory.counts.readings);
+    const counts = () => services.map(({ counts }) => counts.readings);
     const witness = () => rows('SELECT stock_witness(present_server_life()) AS witness');
     let quantity = 0;
     const updateByEach = async () => {
@@ -225,7 +224,10 @@ describe('migrations', () => {
   });
 
   describe('during an open transaction that has changed stock', () => {
-    /** How many updates of another pet failed in that time. On a busy machine a lock of 400 ms takes longer, so they wait two seconds. */
+    /**
+     * How many updates of another pet failed in that time. On a busy machine a lock of 400 ms takes longer, so they
+     * wait two seconds.
+     */
     async function failedUpdates(withinMs: number): Promise<number> {
       let failed = 0;
       const writer = await database.session();

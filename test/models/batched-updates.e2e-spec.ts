@@ -9,8 +9,9 @@ import { MISTAKES, type Mistake, type State, updateOf, violation } from './batch
 import { nth } from './explorer.ts';
 
 /**
- * Every statement of a process comes to two gates: with its snapshot before it locks, and before its commit. There it takes a number,
- * and waits until the test unlocks that. The update statement calls `statement_timestamp` before it locks.
+ * Every statement of a process comes to two gates: with its snapshot before it locks, and before its commit. There it
+ * takes a number, and waits until the test unlocks that. The update statement calls `statement_timestamp` before it
+ * locks.
  */
 const GATES = `
   CREATE SEQUENCE numbers;
@@ -36,7 +37,7 @@ const ANSWERS: Record<Mistake, State['answers']> = {
   'a lost connection counts as not applied': { 1: 'outcome_unknown' },
   'an update is answered before its commit': { 1: 'done' },
   'each update of a chain finds what is in the table': { 1: 'done', 2: 'done' },
-  'a condition is judged by the snapshot': { 1: 'done', 2: 'done' },
+  'a condition is compared with the snapshot': { 1: 'done', 2: 'done' },
   'an update with a condition shares its batch with another one of its pet': { 1: 'done', 2: 'precondition_failed' },
   'an update with a key shares its batch with another one of its pet': { 1: 'done', 2: 'key_reused', 3: 'done' },
   'a key is known whatever its update says': { 1: 'done', 2: 'key_reused' },
@@ -133,7 +134,8 @@ describe('the service gives the right answers in the order that does harm when',
         if (number === undefined) return expectSoon(areAnswered);
         await open(process, 1, number);
         if (isLost) return expectSoon(async () => (await numberAt(process, 2, isLost)) !== undefined);
-        // It waits for its commit; or it has nothing to commit, and the update is answered or goes into another statement.
+        // It waits for its commit; or it has nothing to commit, and the update is answered or goes into another
+        // statement.
         return expectSoon(async () => areAnswered() || (await isAt(process, 1)) || (await isAt(process, 2)));
       },
       commits: async (process, _, isLost) => {

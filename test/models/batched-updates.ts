@@ -1,9 +1,9 @@
 import { type Model, type Step, nth } from './explorer.ts';
 
 /**
- * The batched update as a model: docs/decisions/batched-updates.md and docs/decisions/idempotency-keys.md have the proof. There are
- * two pets, two processes, and the three updates of a workload. PostgreSQL runs a statement in three steps: it takes the
- * snapshot, it locks and writes, it commits.
+ * The batched update as a model: docs/decisions/batched-updates.md and docs/decisions/idempotency-keys.md have the
+ * proof. There are two pets, two processes, and the three updates of a workload. PostgreSQL runs a statement in three
+ * steps: it takes the snapshot, it locks and writes, it commits.
  */
 const PROCESSES = [1, 2] as const;
 /** The numbers of the updates. */
@@ -137,7 +137,7 @@ export const MISTAKES = {
     order: ONE_RUN,
     harm: 'pet 1 changed from 0, but was 1',
   },
-  'a condition is judged by the snapshot': {
+  'a condition is compared with the snapshot': {
     workload: 'three of a pet',
     order: TWO_RUNS,
     harm: 'pet 1 changed from 0, but was 1',
@@ -223,7 +223,7 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
     return recorded.some(({ key }) => key !== null && keys.includes(key));
   }
 
-  /** The statement locks the free rows, judges the preconditions, and writes. */
+  /** The statement locks the free rows, checks the preconditions, and writes. */
   function lockAndWrite(next: State, statement: Statement): void {
     const held = next.statements.flatMap(({ written }) => written?.locked ?? []);
     const outcomes: Record<number, Outcome> = { ...statement.known };
@@ -231,11 +231,11 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
     const chained: Partial<Stock> = {}; // `chainUpdates`: an update finds what the one before it asks for
     for (const { n } of statement.calls) {
       const { pet, quantity, ifMatch, key } = updateOf(next.workload, n);
-      const asked = chained[pet];
+      const requested = chained[pet];
       chained[pet] = quantity;
       if (outcomes[n]) continue;
-      const present = (has('a condition is judged by the snapshot') ? statement.snapshot : next.stock)[pet] ?? 0;
-      const before = has('each update of a chain finds what is in the table') ? present : (asked ?? present);
+      const present = (has('a condition is compared with the snapshot') ? statement.snapshot : next.stock)[pet] ?? 0;
+      const before = has('each update of a chain finds what is in the table') ? present : (requested ?? present);
       const isTaken = key !== null && [...next.history, ...changes].some((change) => change.key === key);
       if (held.includes(pet)) outcomes[n] = 'busy';
       else if (ifMatch && !ifMatch.includes(present)) outcomes[n] = 'precondition_failed';
@@ -351,7 +351,10 @@ function* ofSql({ workload, begun, statements }: State): Generator<Step<State>> 
   }
 }
 
-/** Each change follows on the one before, and each update took place as its answer says: at most once, and not against its condition. */
+/**
+ * Each change follows on the one before, and each update took place as its answer says: at most once, and not against
+ * its condition.
+ */
 export function violation(
   state: Pick<State, 'workload' | 'stock' | 'history' | 'answers' | 'refusable'>,
 ): string | undefined {

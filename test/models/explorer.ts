@@ -23,7 +23,9 @@ interface Way {
   readonly before: Way | undefined;
 }
 
-/** Visits all states within so many steps, the nearest first. So it finds a violation by the shortest order of steps. */
+/**
+ * Visits all states within so many steps, the nearest first. So it finds a violation by the shortest order of steps.
+ */
 export function explore<State>({ initial, steps, violation, key }: Model<State>, depth: number): Exploration<State> {
   const seen = new Set(initial.map(key));
   let reached: { state: State; way?: Way }[] = initial.map((state) => ({ state }));

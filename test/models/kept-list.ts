@@ -1,8 +1,8 @@
 import { type Model, type Step, nth } from './explorer.ts';
 
 /**
- * The kept list as a model: docs/decisions/kept-list.md has the proof. There are two pets, three transactions, and two processes
- * behind a pooler. A step has the name of the function or the statement that takes it.
+ * The kept list as a model: docs/decisions/kept-list.md has the proof. There are two pets, three transactions, and two
+ * processes behind a pooler. A step has the name of the function or the statement that takes it.
  */
 const PETS = [0, 1] as const;
 const TRANSACTIONS = 3;

@@ -1,7 +1,8 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { PrismaService } from '../../src/prisma.service.ts';
 import { applyMigrations } from '../../src/migrations/migrations.ts';
+import { Metrics } from '../../src/operations/metrics.ts';
+import { Readiness } from '../../src/operations/readiness.ts';
 import { watchBatches } from '../support/batches.ts';
 import { createDatabase } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
@@ -35,19 +36,18 @@ describe('GET /health/live and /health/ready when the database fails', () => {
 
   it('is live but not ready while the database is frozen', async () => {
     postgres.freeze();
-    const probes = Array.from({ length: 50 }, () => probe(service.url, 'ready'));
-    expect(await Promise.race([...probes, probe(service.url, 'live')])).toEqual(OK);
-    expect(await Promise.all(probes)).toEqual(Array(50).fill(UNAVAILABLE));
+    const probes = Promise.all(Array.from({ length: 50 }, () => probe(service.url, 'ready')));
+    expect(await probe(service.url, 'live')).toEqual(OK);
+    expect(await probes).toEqual(Array(50).fill(UNAVAILABLE));
   });
 
   it('asks the database once for the probes of one moment', async () => {
     const checks = watchBatches('key_check');
     postgres.freeze();
-    const early = pause(800); // the database has a second to answer
-    const probes = Array.from({ length: 50 }, () => probe(service.url, 'ready'));
-    expect(await Promise.race([early, ...probes])).toBeUndefined();
+    const probes = Promise.all(Array.from({ length: 50 }, () => probe(service.url, 'ready')));
+    await expect.poll(() => service.app.get(Metrics).activeRequests).toBeGreaterThan(10);
     postgres.thaw();
-    await Promise.all(probes);
+    await probes;
     expect(new Set(checks)).toEqual(new Set([1]));
   });
 
@@ -62,11 +62,22 @@ describe('GET /health/live and /health/ready when the database fails', () => {
     expect((await scrape()).status).toBe(200);
     const allLists = Promise.all(lists);
     expect(await Promise.race([allLists, probe(crowded.url, 'ready')])).toEqual(UNAVAILABLE);
-    const ready = probe(crowded.url, 'ready');
-    await probe(crowded.url, 'live');
     postgres.thaw();
-    expect(await ready).toEqual(OK); // a crowd alone is no reason
     await allLists;
+  });
+
+  it('is ready while a crowd waits: that alone is no reason', async () => {
+    const crowded = await startService({ databaseUrl: postgres.url, settings: { MAX_WAITING_REQUESTS: '1' } });
+    const obstacleInCrowd = async () => {
+      postgres.freeze();
+      const lists = Array.from({ length: 5 }, () => crowded.list());
+      expect(await Promise.race(lists)).toMatchObject({ status: 503 });
+      const obstacle = crowded.app.get(Readiness).obstacle();
+      postgres.thaw();
+      await Promise.all(lists);
+      return obstacle;
+    };
+    await expect.poll(obstacleInCrowd).toBeUndefined(); // a busy machine may need more than the second of one check
   });
 
   it('is live but not ready while the database is down', async () => {

@@ -52,10 +52,10 @@ describe('the log', () => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'pipe'] });
     endWithUs(child, 'KILL');
     child.stdout.pause();
-    let told = '';
-    child.stderr.on('data', (text: Buffer) => (told += String(text)));
+    let printed = '';
+    child.stderr.on('data', (text: Buffer) => (printed += String(text)));
     await once(child, 'exit');
-    expect(told).toBe('waits\n4\n');
+    expect(printed).toBe('waits\n4\n');
   });
 
   describe('into a named pipe', () => {

@@ -146,7 +146,7 @@ describe('GET /metrics', () => {
       expect(samples.get(`${name}{code="outcome_unknown"}`)).toBe(0);
   });
 
-  it('tells how the connections of the pool are used, and how many log lines were lost', async () => {
+  it('shows how the connections of the pool are used, and how many log lines were lost', async () => {
     const { pool } = service.app.get(PrismaService);
     const usage = async () => {
       const samples = await scrape();
@@ -178,13 +178,13 @@ describe('GET /metrics', () => {
   });
 
   it('counts audits by their results, which are there before the first audit', async () => {
-    const { audits } = service.inventory;
+    const { audits, auditPace } = service;
     await service.list(); // the stock was truncated, so there is no list to compare
     const rises = await risesOf(async () => {
       const ended = once(audits, 'end');
-      audits.againMs = 0;
+      auditPace.againMs = 0;
       await service.list();
-      audits.againMs = Infinity;
+      auditPace.againMs = Infinity;
       await ended;
     });
     expect(rises('inventory_list_audits_total')).toEqual({ '{result="equal"}': 1 });

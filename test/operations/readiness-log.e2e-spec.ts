@@ -80,7 +80,7 @@ describe('the log', () => {
     });
     expect(line).not.toHaveProperty('reason');
     await own.sql('ALTER TABLE api_key RENAME TO lost');
-    await service.line(({ msg }) => /^not ready: .*no inventory tables/.test(String(msg))); // another reason is told, too
+    await service.line(({ msg }) => /^not ready: .*no inventory tables/.test(String(msg))); // another reason is logged, too
     await own.sql('ALTER TABLE lost RENAME TO api_key; ALTER TABLE api_key DROP CONSTRAINT none');
     await service.becomesReady();
     expect((await list(service)).status).toBe(200);

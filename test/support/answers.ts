@@ -1,9 +1,12 @@
-import { ERRORS, type ErrorCode } from '../../src/lib/http/error-code.ts';
+import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
 import type { PetStatus } from '../../src/generated/prisma/enums.ts';
 import type { Answer } from './http-client.ts';
+import { PATHS, allowAt } from './paths.ts';
 import { itemText } from './stock.ts';
 
-/** An answer without what differs from one to the next or belongs to the connection: such answers are compared whole. */
+/**
+ * An answer without what differs from one to the next or belongs to the connection: such answers are compared whole.
+ */
 export type WholeAnswer = ReturnType<typeof whole>;
 
 const NOT_COMPARED = new Set(['date', 'x-request-id', 'content-length', 'connection', 'keep-alive']);
@@ -64,7 +67,7 @@ const NO_KEY = 'The API key is missing or invalid.';
 
 /** Every refusal, word for word. */
 export const refused = {
-  connect: refusal('method_not_allowed', 'This service is no proxy.', { allow: 'GET, HEAD, OPTIONS, PATCH' }),
+  connect: refusal('method_not_allowed', 'This service is no proxy.', { allow: allowAt(...PATHS) }),
   unknownMethod: refusal(
     'bad_request',
     'The method is not known: methods are written in capital letters, such as PATCH.',

@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import { type BatchEnd, batchEnds } from '../../src/lib/postgres/batcher.ts';
+import { type BatchEnd, batchEnds } from '../../src/lib/postgres/index.ts';
 
 /** The numbers of calls of the batches with this name that end from now on, until the end of the test. */
 export function watchBatches(wanted: string): readonly number[] {

@@ -41,7 +41,7 @@ ajv.addSchema(document, 'openapi');
 
 /**
  * Holds every answer of a server to the OpenAPI document: status, media type, body and headers. Where the document
- * knows no operation, only failures are judged: their body is an Error.
+ * knows no operation, only failures are checked: their body is an Error.
  *
  * @returns what was not as documented, growing as the server answers
  */
@@ -53,7 +53,7 @@ export function watchContract(server: Server): readonly string[] {
       const [path = ''] = url.split('?');
       const headers = { ...response.getHeaders(), ...sent.headers };
       const answer = { method, path, status: response.statusCode, headers, bytes: Buffer.concat(sent.chunks) };
-      for (const fault of judge(answer)) {
+      for (const fault of faultsIn(answer)) {
         const text = answer.bytes.toString('utf8', 0, 200);
         breaches.push(`${method} ${url} was answered ${answer.status} ${text}: ${fault}`);
       }
@@ -83,21 +83,21 @@ function record(response: ServerResponse): { headers: OutgoingHttpHeaders; chunk
   return sent;
 }
 
-function judge(answer: Answer): string[] {
+function faultsIn(answer: Answer): string[] {
   const asPattern = (template: string) => new RegExp(`^${base}${template.replace(/\{\w+\}/g, '[^/]+')}$`);
   const template = Object.keys(document.paths).find((path) => asPattern(path).test(answer.path)) ?? '';
   const verb = (answer.method === 'HEAD' ? 'GET' : answer.method).toLowerCase();
   const operation = document.paths[template]?.[verb];
-  if (!operation) return answer.status < 400 ? [] : judgeBody(answer, '/components/schemas/Error');
+  if (!operation) return answer.status < 400 ? [] : faultsInBody(answer, '/components/schemas/Error');
   const response = operation.responses[String(answer.status)];
   if (!response) return ['the status is not documented'];
   return [
-    ...Object.entries(response.headers ?? {}).flatMap(([name, header]) => judgeHeader(answer, name, header)),
-    ...judgeContent(answer, response, `/paths/${escaped(template)}/${verb}/responses/${answer.status}`),
+    ...Object.entries(response.headers ?? {}).flatMap(([name, header]) => faultsInHeader(answer, name, header)),
+    ...faultsInContent(answer, response, `/paths/${escaped(template)}/${verb}/responses/${answer.status}`),
   ];
 }
 
-function judgeHeader(answer: Answer, name: string, header: Header): string[] {
+function faultsInHeader(answer: Answer, name: string, header: Header): string[] {
   const component = document.components.headers[header.$ref?.split('/').at(-1) ?? ''];
   const { required, schema = {} } = component ?? header;
   const given = answer.headers[name.toLowerCase()];
@@ -106,17 +106,17 @@ function judgeHeader(answer: Answer, name: string, header: Header): string[] {
   return validate(schema.type === 'integer' ? Number(given) : given) ? [] : faultsOf(validate, name);
 }
 
-function judgeContent(answer: Answer, { content = {} }: Response, pointer: string): string[] {
+function faultsInContent(answer: Answer, { content = {} }: Response, pointer: string): string[] {
   const [mediaType] = Object.keys(content);
   if (mediaType === undefined) return answer.bytes.length > 0 ? ['there is a body'] : [];
   const given = String(answer.headers['content-type']);
   return [
     ...(given.split(';')[0] === mediaType ? [] : [`Content-Type is ${given}`]),
-    ...judgeBody(answer, `${pointer}/content/${escaped(mediaType)}/schema`),
+    ...faultsInBody(answer, `${pointer}/content/${escaped(mediaType)}/schema`),
   ];
 }
 
-function judgeBody({ method, status, headers, bytes }: Answer, pointer: string): string[] {
+function faultsInBody({ method, status, headers, bytes }: Answer, pointer: string): string[] {
   if (method === 'HEAD') return [];
   const validate = ajv.getSchema(`openapi#${pointer}`);
   if (!validate) throw new Error(`openapi.json has no ${pointer}`);

@@ -1,14 +1,15 @@
 import { gunzipSync } from 'node:zlib';
 import type { Client } from 'pg';
 import { expect } from 'vitest';
+import { ITEM_COLUMNS } from '../../src/inventory/stock/stock-item.ts';
 import { Piece, StockList } from '../../src/inventory/stock/stock-list.ts';
 import type { TestService } from './service.ts';
 
 /** The list of each service is the table's own JSON, and its tag that of a list that is written at once. */
 export async function expectExact(owner: Client, services: readonly TestService[]): Promise<void> {
   const { rows } = await owner.query<{ text: string }>(
-    `SELECT '[' || coalesce(string_agg(format('{"petId":%s,"quantity":%s,"status":"%s"}', pet_id, quantity, status), ','
-                                       ORDER BY pet_id), '') || ']' AS text FROM inventory_item`,
+    `SELECT '[' || coalesce(string_agg(row_to_json(item)::text, ',' ORDER BY "petId"), '') || ']' AS text
+       FROM (SELECT ${ITEM_COLUMNS} FROM inventory_item) AS item`,
   );
   const text = String(rows[0]?.text);
   const written = new StockList(text === '[]' ? [] : Piece.cut(`,${text.slice(1, -1)}`));

@@ -51,7 +51,10 @@ export default async function prepareRun({ provide }: TestProject): Promise<() =
   };
 }
 
-/** For all temporary files of the run, half a gigabyte: in memory if there is room. On a disk, each server costs 0.5 s of CPU. */
+/**
+ * For all temporary files of the run, half a gigabyte: in memory if there is room. On a disk, each server costs 0.5 s
+ * of CPU.
+ */
 function makeTemporaryFolder(): string {
   const memory = '/dev/shm';
   const { bavail, bsize } = existsSync(memory) ? statfsSync(memory) : { bavail: 0, bsize: 0 };

@@ -1,4 +1,5 @@
 import { type Socket, connect } from 'node:net';
+import { PATIENCE_MS } from './patience.ts';
 
 /** A whole response, as the server sent it. */
 export interface Answer {
@@ -11,10 +12,14 @@ export interface Answer {
 }
 
 /** There was no connection: no byte of the request was sent. */
-export class NotConnected extends Error {}
+export class NotConnected extends Error {
+  override readonly name = 'NotConnected';
+}
 
 /** The connection ended during a request, or no response came in time. Nobody knows whether the server acted on it. */
-export class ConnectionLost extends Error {}
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost';
+}
 
 export type HeaderLines = readonly (readonly [name: string, value: string])[];
 
@@ -26,8 +31,6 @@ export interface Question {
   readonly headers?: HeaderLines | Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
 }
-
-const ANSWER_WITHIN_MS = 15_000;
 
 /** The bytes of a request. The head is latin1, one byte for each character. The body is UTF-8. */
 export function requestBytes({ method = 'GET', target = '/', headers = [], body }: Question): Buffer {
@@ -42,7 +45,7 @@ export function requestBytes({ method = 'GET', target = '/', headers = [], body 
 }
 
 /** Sends one request on a new connection. */
-export async function ask(port: number, question: Question, { withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
+export async function ask(port: number, question: Question, { withinMs = PATIENCE_MS } = {}): Promise<Answer> {
   const connection = await Connection.open(port);
   return connection.request(question, { withinMs }).finally(() => connection.destroy());
 }
@@ -54,7 +57,9 @@ export async function sendRaw(port: number, bytes: string): Promise<string> {
   return received.finally(() => connection.destroy());
 }
 
-/** One HTTP/1.1 connection on a bare socket, which can send malformed requests. It retries nothing and sees every reset. */
+/**
+ * One HTTP/1.1 connection on a bare socket, which can send malformed requests. It retries nothing and sees every reset.
+ */
 export class Connection {
   readonly #socket: Socket;
   #unread: Buffer[] = [];
@@ -81,7 +86,7 @@ export class Connection {
       })
       .on('end', end)
       .on('close', end)
-      .on('error', () => undefined); // the caller judges a cut connection
+      .on('error', () => undefined); // the caller checks a cut connection
   }
 
   /** @throws {NotConnected} when no program listens on the port of 127.0.0.1 */
@@ -104,7 +109,7 @@ export class Connection {
    * @throws {NotConnected} when the connection had ended before
    * @throws {ConnectionLost} when it ends before the whole response has arrived, or `withinMs` has passed
    */
-  async request(question: Question, { withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
+  async request(question: Question, { withinMs = PATIENCE_MS } = {}): Promise<Answer> {
     if (this.#ended) throw new NotConnected('closed while idle');
     this.#isAsking = true;
     this.send(requestBytes(question));
@@ -147,7 +152,7 @@ export class Connection {
    * @param options.toHead true for the response to a HEAD request, which has no body
    * @throws {ConnectionLost} when the whole response does not arrive in time, or the connection ends first
    */
-  async answer({ toHead = false, withinMs = ANSWER_WITHIN_MS } = {}): Promise<Answer> {
+  async answer({ toHead = false, withinMs = PATIENCE_MS } = {}): Promise<Answer> {
     const deadline = performance.now() + withinMs;
     for (let enough = 1; ;) {
       if (this.#unreadBytes >= enough || this.#ended) {
@@ -166,7 +171,7 @@ export class Connection {
   }
 
   /** Waits until the server has closed the connection. @returns the bytes that no response took */
-  async closed({ withinMs = ANSWER_WITHIN_MS } = {}): Promise<string> {
+  async closed({ withinMs = PATIENCE_MS } = {}): Promise<string> {
     const deadline = performance.now() + withinMs;
     while (!this.#ended) await this.#more(deadline);
     return this.#joined().toString('latin1');

@@ -65,7 +65,9 @@ export async function startFaultyPostgres() {
     await server.ended;
     clearInterval(waiting);
   }
-  /** Reloads by a signal, because the server may accept no session now. It reads its files before the next connection. */
+  /**
+   * Reloads by a signal, because the server may accept no session now. It reads its files before the next connection.
+   */
   async function reload(): Promise<void> {
     const reloads = () => readFileSync(join(folder, 'log'), 'utf8').split('SIGHUP').length;
     const before = reloads();

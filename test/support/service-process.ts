@@ -6,6 +6,7 @@ import { SEMI_SPACE } from '../../dev/build.ts';
 import { endWithUs } from '../../dev/child.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { ask } from './http-client.ts';
+import { PATIENCE_MS } from './patience.ts';
 import { atTestEnd } from './test-end.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
@@ -91,9 +92,9 @@ export class ServiceProcess {
     });
   }
 
-  /** Waits until the service is ready. @throws when the process ends or 30 s have passed */
+  /** Waits until the service is ready. @throws when the process ends, or it takes too long */
   async becomesReady(): Promise<void> {
-    for (const deadline = performance.now() + 30_000; (await this.health('ready')) !== 200;) {
+    for (const deadline = performance.now() + PATIENCE_MS; (await this.health('ready')) !== 200;) {
       if (!this.isRunning) throw new Error(`${this.name} ended at its start: ${this.lastLogLines()}`);
       if (performance.now() > deadline) throw new Error(`${this.name} is not ready: ${this.lastLogLines()}`);
       await pause(20);
@@ -136,9 +137,9 @@ export class ServiceProcess {
     });
   }
 
-  /** Waits at most 40 s for a line: a machine may be busy. */
+  /** Waits for a line. @throws when the process ends, or it takes too long */
   async line(wanted: (line: LogLine) => boolean): Promise<LogLine> {
-    for (const deadline = performance.now() + 40_000; ;) {
+    for (const deadline = performance.now() + PATIENCE_MS; ;) {
       const found = this.lines().find(wanted);
       if (found) return found;
       if (performance.now() > deadline || !this.isRunning) throw new Error(`no such line in the log:\n${this.log}`);

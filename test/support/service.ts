@@ -5,12 +5,15 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { expect, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { Inventory } from '../../src/inventory/inventory.ts';
+import { InventoryCounts } from '../../src/inventory/stock/inventory-counts.ts';
+import { AuditPace, ListAudits } from '../../src/inventory/stock/list-audits.ts';
 import { Log } from '../../src/operations/log.ts';
 import { readSettings, type SettingName } from '../../src/settings.ts';
-import { LIMITS, type Limits } from '../../src/lib/http/limits.ts';
+import type { Limits } from '../../src/lib/http/index.ts';
 import { watchContract } from './contract.ts';
 import { Database, createDatabase } from './database.ts';
 import { type HeaderLines, ask } from './http-client.ts';
+import { PATIENCE_MS } from './patience.ts';
 import { type Pet, stockStatement } from './stock.ts';
 import { atTestEnd } from './test-end.ts';
 
@@ -53,7 +56,7 @@ export async function startService(options: ServiceOptions = {}) {
       REQUEST_DEADLINE_MS: '9000', // for a busy machine
       ...settings,
     }),
-    { ...LIMITS, ...limits },
+    limits,
   );
   await prepare?.(app);
   await app.listen(0, '127.0.0.1');
@@ -62,7 +65,7 @@ export async function startService(options: ServiceOptions = {}) {
   const { port } = server.address() as AddressInfo;
   const ready = () => ask(port, { target: '/health/ready' });
   const expectReady = async () => expect((await ready()).text).toBe('{"status":"ok"}');
-  if (awaitsReady) await vi.waitFor(expectReady, { timeout: 15_000, interval: 20 });
+  if (awaitsReady) await vi.waitFor(expectReady, { timeout: PATIENCE_MS, interval: 20 });
   const client = await database.session();
   const bearer = [['Authorization', `Bearer ${key}`]] as const;
 
@@ -96,6 +99,9 @@ export async function startService(options: ServiceOptions = {}) {
     server,
     /** The service of the stock, past HTTP. */
     inventory: app.get(Inventory),
+    counts: app.get(InventoryCounts),
+    audits: app.get(ListAudits),
+    auditPace: app.get(AuditPace),
     sql,
     /** `GET /v1/inventory` with the key. */
     list: (headers: HeaderLines = []) => ask(port, { target: '/v1/inventory', headers: [...bearer, ...headers] }),

@@ -1,9 +1,19 @@
 import { PetStatus } from '../../src/generated/prisma/enums.ts';
+import type { InventoryItem } from '../../src/inventory/inventory.dto.ts';
+import { MEMBERS } from '../../src/inventory/stock/stock-item.ts';
 
 /** A pet's row; ids as text or bigint where a JavaScript number would round them. */
 export type Pet = readonly [petId: number | bigint | string, quantity: number, status?: PetStatus];
 
 const byId = ([one]: Pet, [other]: Pet) => (BigInt(one) < BigInt(other) ? -1 : 1);
+
+/** Pets of tests have these three members. Any other member is null in them. */
+const NULLS = Object.fromEntries(MEMBERS.map(({ name }) => [name, null]));
+
+/** A pet's item. */
+export function itemOf(petId: bigint, quantity: number, status: PetStatus = PetStatus.available): InventoryItem {
+  return { ...NULLS, petId, quantity, status };
+}
 
 /** The list that the service gives of these pets and no others. */
 export function listText(...pets: readonly Pet[]): string {
@@ -13,7 +23,23 @@ export function listText(...pets: readonly Pet[]): string {
 
 /** A pet in the list, or in the answer to its update. */
 export function itemText(petId: Pet[0], quantity: number, status: PetStatus = PetStatus.available): string {
-  return `{"petId":${petId},"quantity":${quantity},"status":"${status}"}`;
+  return JSON.stringify({ ...NULLS, petId: JSON.rawJSON(String(petId)), quantity, status });
+}
+
+/** The header of files that tests import. They leave out any other member, which an import takes. */
+export const CSV_HEADER = 'petId,quantity,status\n';
+
+/** What an export has in each line for the other members, which are null. */
+const OTHERS = ','.repeat(MEMBERS.length - 3);
+
+/** The export of pets, which are lines as below {@link CSV_HEADER}. */
+export function exportedCsv(pets = ''): string {
+  return `${MEMBERS.map(({ name }) => name).join()}\n${pets.replaceAll('\n', `${OTHERS}\n`)}`;
+}
+
+/** The pets of an export. */
+export function petsOf(exported: string): string {
+  return exported.slice(exportedCsv().length).replaceAll(`${OTHERS}\n`, '\n');
 }
 
 /** Adds pets past the service, or sets those that are there: a statement and its arguments. */

@@ -70,7 +70,9 @@ export class TcpProxy {
     this.answersToCut = count;
   }
 
-  /** From now on PostgreSQL gets all but the messages by which it commits, no answer passes, and no end of a connection. */
+  /**
+   * From now on PostgreSQL gets all but the messages by which it commits, no answer passes, and no end of a connection.
+   */
   withholdCommits(): void {
     this.withholds = true;
   }

@@ -2,8 +2,8 @@
 let startedInHooks = new AsyncDisposableStack();
 
 /**
- * Calls `end` when the present test has ended, whether it passed or failed; at the end of the file where a hook calls this.
- * Outside Vitest, as in `npm run faults`, the caller ends it.
+ * Calls `end` when the present test has ended, whether it passed or failed; at the end of the file where a hook calls
+ * this. Outside Vitest, as in `npm run faults`, the caller ends it.
  */
 export async function atTestEnd(end: () => unknown): Promise<void> {
   if (process.env['VITEST'] === undefined) return;

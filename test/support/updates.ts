@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { ErrorCode } from '../../src/lib/http/error-code.ts';
-import { asApiError } from '../../src/error.filter.ts';
+import { asApiError } from '../../src/errors/error.filter.ts';
 import type { Inventory, QuantityUpdate, Updated } from '../../src/inventory/inventory.ts';
+import { PATIENCE_MS } from './patience.ts';
 import type { TestService } from './service.ts';
 
 /** Sets pet 1 to 1. */
@@ -23,14 +23,14 @@ export const UPDATE_KINDS: readonly (readonly [kind: string, members: () => Part
 ];
 
 /** What an update resolved to, or the code of its Error and the tag in it. */
-export type Told = Updated | { readonly outcome: ErrorCode; readonly tag?: string };
+export type UpdateResult = Updated | { readonly outcome: string; readonly tag?: string };
 
 /** Makes an update past HTTP: the updates of one turn of the event loop arrive together. */
 export async function setQuantity(
   { inventory }: { readonly inventory: Inventory },
   update: Partial<QuantityUpdate>,
-  patienceMs = 9_000,
-): Promise<Told> {
+  patienceMs = PATIENCE_MS,
+): Promise<UpdateResult> {
   try {
     return await inventory.setQuantity({ ...UPDATE, ...update }, performance.now() + patienceMs);
   } catch (error) {

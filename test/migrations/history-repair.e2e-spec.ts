@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { LOCK_WITHIN_MS, mendHistory } from '../../src/migrations/history-mending.ts';
+import { LOCK_WITHIN_MS, repairHistory } from '../../src/migrations/history-repair.ts';
 import { applyMigrations } from '../../src/migrations/migrations.ts';
 import { createDatabase, type Database } from '../support/database.ts';
 import { folderWithLater, later } from './later-migration.ts';
@@ -34,7 +34,7 @@ describe('migrations', () => {
   ])('of a restore without the schema %s of what was pruned', async (_, restored, last) => {
     await addPets();
     await client.query(restored);
-    expect(await applyMigrations(database.url)).toEqual(['mended: stock_change_pruned has one row']);
+    expect(await applyMigrations(database.url)).toEqual(['repaired: stock_change_pruned has one row']);
     const left = await rows(
       `SELECT last_id::int, last_changed_at > '2020-06-01Z' AS is_later FROM stock_change_pruned`,
     );
@@ -49,7 +49,7 @@ describe('migrations', () => {
     it('set a sequence that was never used, while another session reads the history', async () => {
       await client.query(`INSERT INTO stock_change (pet_id, id, changed_by) VALUES (1, 1, 'there')`);
       await client.query('BEGIN; SELECT FROM stock_change');
-      expect(await applyMigrations(database.url)).toEqual(['mended: ids of new changes follow the newest one']);
+      expect(await applyMigrations(database.url)).toEqual(['repaired: ids of new changes follow the newest one']);
       expect(await next()).toBe(2);
     });
 
@@ -65,11 +65,11 @@ describe('migrations', () => {
 
     it('leave no mark that names the next transaction, and no setting in their session', async () => {
       await client.query('ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_replicated');
-      expect(await mendHistory(client)).toEqual(['changes by replication leave a mark']);
+      expect(await repairHistory(client)).toEqual(['changes by replication leave a mark']);
       const mark = 'INSERT INTO unrecorded_change VALUES ((pg_current_xact_id()::text::bigint + 1)::text::xid8)';
       const left = async () => {
         await client.query(mark);
-        await mendHistory(client);
+        await repairHistory(client);
         return await rows('DELETE FROM unrecorded_change RETURNING changed_in');
       };
       await expect.poll(left, { interval: 1 }).toEqual([]); // another test may begin that transaction first
@@ -91,8 +91,8 @@ describe('migrations', () => {
       await prune.end();
       expect(await applied).toEqual([
         `applied ${later}`,
-        'mended: ids of new changes follow the newest one',
-        'mended: no change has a transaction id of another server',
+        'repaired: ids of new changes follow the newest one',
+        'repaired: no change has a transaction id of another server',
       ]);
       expect(await rows(`SELECT pet_id FROM stock_change WHERE changed_in = '3'`)).toEqual([{ pet_id: '2' }]);
       expect(await rows('SELECT changed_in FROM unrecorded_change')).toEqual([{ changed_in: '3' }]);
