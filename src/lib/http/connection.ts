@@ -17,7 +17,7 @@ export interface Connection extends Socket {
 type Serve = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Serves one request of a connection at a time, so that a list shows the update before it (RFC 9112 section 9.3.2). A
+ * Serves one request of a connection at a time, so that a read shows the write before it (RFC 9112 section 9.3.2). A
  * request that comes before the handler of the previous one has ended its response is not served, and the connection
  * closes.
  */

@@ -31,7 +31,7 @@ const unsupported = (message?: string) => httpError('unsupported_media_type', me
 const missing = () => badRequest('A JSON body is required.');
 const tooLarge = () => httpError('payload_too_large', BODY_TOO_LARGE);
 
-/** @throws ApiError `unsupported_media_type`, `payload_too_large`, `bad_request` where it is not JSON */
+/** @throws HttpError `unsupported_media_type`, `payload_too_large`, `bad_request` where it is not JSON */
 export async function readJson(request: ApiRequest, response: Response): Promise<unknown> {
   validateHeaders(request);
   return request.body ?? parse(await readBytes(request, response)); // Nest's body parser, where it is on, has read it
