@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
 
-/** Shares of REQUEST_DEADLINE_MS. Each is shorter than the next, so that the innermost bound reports its own reason. */
+/** Shares of a deadline. Each is shorter than the next, so that the innermost bound reports its own reason. */
 export function boundsOfRequest(deadlineMs: number) {
   const share = (percent: number) => Math.round((deadlineMs * percent) / 100);
   return {

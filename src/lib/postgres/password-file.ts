@@ -1,6 +1,6 @@
 import { lastText, readText } from './tls.ts';
 
-/** The parameter by which `readSettings` passes on DATABASE_PASSWORD_FILE. */
+/** The parameter of a connection string by which the settings name the file of its password. */
 export const PASSWORD_FILE = 'DATABASE_PASSWORD_FILE';
 
 /**
