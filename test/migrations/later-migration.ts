@@ -16,9 +16,11 @@ function copyOf(migrations: readonly string[]): string {
   return folder;
 }
 
-/** The migration of 1.0.0 alone. */
-export function folderOfFirstRelease(): URL {
-  return pathToFileURL(`${copyOf(names.slice(0, 1))}/`);
+/** The migrations that this version's services need: 1.0.0's. A column that they read needs its own migration. */
+export const needed = names.slice(0, 1);
+
+export function folderWithNeeded(): URL {
+  return pathToFileURL(`${copyOf(needed)}/`);
 }
 
 /** The project's migrations, and one that comes after them. */
