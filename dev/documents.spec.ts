@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
-const DOCUMENTS = globSync(['*.md', 'docs/**/*.md']);
+const DOCUMENTS = globSync(['*.md', '{docs,src,test}/**/*.md']);
 
 const read = (file: string) => readFileSync(file, 'utf8');
 const all = (text: string, pattern: RegExp) => Array.from(text.matchAll(pattern), ([, found = '']) => found);

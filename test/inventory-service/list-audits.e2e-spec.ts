@@ -417,7 +417,8 @@ it('an audit of a long list that is wrong in many places takes little memory', {
     UPDATE inventory_item SET quantity = 1 WHERE pet_id % 500 = 0; COMMIT`);
   service.signal('SIGUSR2');
   await list();
-  const { msg } = await service.line(({ level }) => level === 'error');
+  // On a busy machine, a list of so many pets may fail at its deadline.
+  const { msg } = await service.line(({ level, msg }) => level === 'error' && msg !== 'request');
   const shown = Array.from({ length: 20 }, (_, at) => {
     const item = (quantity: number) => itemText(500 * (at + 1), quantity);
     return `${item(0)} → ${item(1)}`;

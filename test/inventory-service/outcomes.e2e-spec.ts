@@ -163,10 +163,8 @@ eachServiceBothWays(({ start, isPooled }) => {
       await holder.end();
       const { outcome } = await update;
       const isWritten = (await changesOf(service, 1)).length > 1;
-      expect([outcome, isWritten]).toBeOneOf([
-        ['outcome_unknown', true],
-        ['service_unavailable', false],
-      ]);
+      expect(['outcome_unknown', 'service_unavailable']).toContain(outcome);
+      expect([outcome, isWritten]).not.toEqual(['service_unavailable', true]);
     });
 
     it.each([
