@@ -417,7 +417,7 @@ it('an audit of a long list that is wrong in many places takes little memory', {
     UPDATE inventory_item SET quantity = 1 WHERE pet_id % 500 = 0; COMMIT`);
   service.signal('SIGUSR2');
   // A list that is under way when the clock goes on fails at its deadline; the next one finds that an audit is due.
-  const finding = () => service.lines().find(({ level, msg }) => level === 'error' && msg !== 'request')?.msg;
+  const finding = () => service.lines().find(({ level, msg }) => level === 'error' && msg !== 'request')?.['msg'];
   await expect.poll(async () => (await list()) && finding(), { timeout: 60_000, interval: 500 }).toBeDefined();
   const msg = finding();
   const shown = Array.from({ length: 20 }, (_, at) => {
