@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import type { Client } from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { startService, type TestService } from '../support/service.ts';
-import { CSV_HEADER } from '../support/stock.ts';
+import { CSV_HEADER, exportedCsv } from '../support/stock.ts';
 import {
   EXPORT_FAILED,
   failed,
@@ -142,7 +142,7 @@ describe('inventory export', () => {
   }
 
   it.each([
-    [['export'], { stdout: stockOf(20) }],
+    [['export'], { stdout: exportedCsv(petsWith(20)) }],
     [
       [...IMPORT_CSV, '--dry-run'],
       { stderr: expect.stringContaining(`0 added, 0 changed, ${PETS} unchanged, 0 removed`) as string },
