@@ -8,7 +8,8 @@ export type Pet = readonly [petId: number | bigint | string, quantity: number, s
 const byId = ([one]: Pet, [other]: Pet) => (BigInt(one) < BigInt(other) ? -1 : 1);
 
 /** Pets of tests have these three members. Any other member is null in them. */
-const NULLS = Object.fromEntries(MEMBERS.map(({ name }) => [name, null]));
+const NO_MEMBERS: unknown = Object.fromEntries(MEMBERS.map(({ name }) => [name, null]));
+const NULLS = NO_MEMBERS as Readonly<Record<keyof InventoryItem, never>>;
 
 /** A pet's item. */
 export function itemOf(petId: bigint, quantity: number, status: PetStatus = PetStatus.available): InventoryItem {
