@@ -5,7 +5,7 @@ import tseslint from 'typescript-eslint';
 /** Features import only from those behind them; there is no way back. Both libraries stand behind all of them. */
 const ORDER = ['commands', 'operations', 'migrations', 'history', 'inventory', 'keys', 'errors'];
 /** Commands import nothing of operations, and the other way round. */
-const FORBIDDEN = (folder) => [
+const forbiddenIn = (folder) => [
   ...ORDER.slice(0, ORDER.indexOf(folder)),
   ...(folder === 'commands' ? ['operations'] : []),
 ];
@@ -22,15 +22,15 @@ const DOORS = {
 const FAST = { group: ['**/fast/**'], message: 'Only inventory.module.ts imports the fast service.' };
 const restrict = (...patterns) => ({ 'no-restricted-imports': ['error', { patterns }] });
 
-/** Syntax that Node.js cannot strip: `npm start` runs these files without a build. */
-const STRIPPED = [
+/** `npm start` runs these files without a build: Node.js only strips their types. */
+const RUN_FROM_SOURCE = [
   'src/lib/postgres/**/*.ts',
   'src/migrations/**/*.ts',
   'src/history/history-lock.ts',
   'src/{health-check,postgres,safe-text,setting-values,settings}.ts',
   'dev/**/*.ts',
 ];
-const STRIPPABLE = [
+const NOT_STRIPPABLE = [
   'TSParameterProperty',
   'Decorator',
   'TSEnumDeclaration',
@@ -63,7 +63,7 @@ export default defineConfig(
     ignores: ['src/inventory/inventory.module.ts', '**/*.spec.ts'],
     rules: restrict(
       noImportFrom(
-        FORBIDDEN(folder),
+        forbiddenIn(folder),
         `src/${folder} may import only from the folders behind it, in this order: ${ORDER.join(', ')}, lib.`,
       ),
       DOORS,
@@ -80,5 +80,5 @@ export default defineConfig(
     files: ['test/**/*.ts', 'src/**/*.spec.ts', 'dev/**/*.spec.ts'],
     rules: restrict({ group: ['**/lab/**'], message: 'Tests import nothing of lab/.' }),
   },
-  { files: STRIPPED, ignores: ['**/*.spec.ts'], rules: { 'no-restricted-syntax': ['error', ...STRIPPABLE] } },
+  { files: RUN_FROM_SOURCE, ignores: ['**/*.spec.ts'], rules: { 'no-restricted-syntax': ['error', ...NOT_STRIPPABLE] } },
 );

@@ -64,7 +64,7 @@ export default defineConfig({
     // A green run prints one page. A failed test prints its whole output.
     reporters: resultsFile ? ['dot', ['json', { outputFile: resultsFile }]] : ['dot'],
     silent: isOnDemand ? false : 'passed-only',
-    // A test that fails leaves requests, whose connections then end. Each would print a page, after the one with the cause.
+    // A failed test leaves requests, whose connections then end. Each would print a page behind the one with the cause.
     onUnhandledError: ({ name }) => name !== 'ConnectionLost' && name !== 'NotConnected',
   },
 });

@@ -7,8 +7,8 @@ export {
   connectionConfig,
   cut,
   openConnection,
+  schemaForPrisma,
 } from './connection-config.ts';
-export { schemaForPrisma } from './connection-config.ts';
 export { ConnectionPool, type RequestSession, configOfRequests } from './connection-pool.ts';
 export {
   type DatabaseFailure,
