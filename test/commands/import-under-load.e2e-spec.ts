@@ -142,20 +142,19 @@ describe('inventory export', () => {
   }
 
   it.each([
-    [['export'], { stdout: exportedCsv(petsWith(20)) }],
-    [
-      [...IMPORT_CSV, '--dry-run'],
-      { stderr: expect.stringContaining(`0 added, 0 changed, ${PETS} unchanged, 0 removed`) as string },
-    ],
+    [['export'], exportedCsv(petsWith(20)), /^$/],
+    [[...IMPORT_CSV, '--dry-run'], '', new RegExp(`: 0 added, 0 changed, ${PETS} unchanged, 0 removed in `)],
   ])(
     'waits, as a dry run does, for a transaction that rewrites the table, and then reads all rows: %j',
-    async (command, expected) => {
+    async (command, output, message) => {
       expect(await load(20)).toEqual(printed());
       const rewriter = await rewriteStock();
       const finished = inventory(url, command, stockOf(20));
       await untilSessionOf(command[0] ?? '', service.database, `wait_event_type = 'Lock'`); // it gives up after 5 s
       await rewriter.query('COMMIT');
-      expect(await finished).toMatchObject({ code: 0, ...expected });
+      const { code, stdout, stderr } = await finished;
+      expect([code, stderr]).toEqual([0, expect.stringMatching(message)]);
+      expect(stdout === output).toBe(true); // Vitest would print thousands of lines
     },
   );
 
