@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SEMI_SPACE } from '../../dev/build.ts';
 import type { Target } from '../faults/exchange.ts';
 import { Database } from '../../test/support/database.ts';
+import { itemText } from '../../test/support/stock.ts';
 import { becomesHealthy, becomesReady, ComposeProject, docker } from './compose-project.ts';
 import { startJudgedLoad, type JudgedLoad } from './judged-load.ts';
 
@@ -34,7 +35,7 @@ async function list(): Promise<string> {
 /** Updates the first pet of the demo stock. @returns its item in the list from then on */
 async function setQuantity(quantity: number): Promise<string> {
   const answer = await request('/inventory/1', { method: 'PATCH', body: JSON.stringify({ quantity }) });
-  const item = `{"petId":1,"quantity":${quantity},"status":"available"}`;
+  const item = itemText(1, quantity);
   expect([answer.status, await answer.text()]).toEqual([200, item]);
   return item;
 }

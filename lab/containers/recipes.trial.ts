@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freePort } from '../../dev/free-port.ts';
+import { CSV_HEADER, itemText } from '../../test/support/stock.ts';
 import { becomesReady, composeCommand } from './compose-project.ts';
 
 const run = promisify(execFile);
@@ -87,7 +88,7 @@ async function setQuantity(quantity: number): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
   const body = JSON.stringify({ quantity });
   expect((await fetch(`${url}/v1/inventory/1`, { method: 'PATCH', headers, body })).status).toBe(200);
-  expect(await stock()).toContain(`{"petId":1,"quantity":${quantity},"status":"available"}`);
+  expect(await stock()).toContain(itemText(1, quantity));
 }
 
 describe('docker compose up right after git clone', () => {
@@ -106,9 +107,9 @@ describe('docker compose up right after git clone', () => {
 
 describe('with compose', { timeout: 240_000 }, () => {
   it('imports a file of this machine', async () => {
-    writeFileSync(join(clone, 'stock.csv'), 'petId,quantity,status\n9007199254740993,7,available\n');
+    writeFileSync(join(clone, 'stock.csv'), `${CSV_HEADER}9007199254740993,7,available\n`);
     await bash(recipe('stock-files.md', 'With compose'));
-    expect(await stock()).toContain('{"petId":9007199254740993,"quantity":7,"status":"available"}');
+    expect(await stock()).toContain(itemText('9007199254740993', 7));
   });
 
   it('changes nothing when the file to restore is no backup', async () => {
