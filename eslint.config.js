@@ -80,5 +80,9 @@ export default defineConfig(
     files: ['test/**/*.ts', 'src/**/*.spec.ts', 'dev/**/*.spec.ts'],
     rules: restrict({ group: ['**/lab/**'], message: 'Tests import nothing of lab/.' }),
   },
-  { files: RUN_FROM_SOURCE, ignores: ['**/*.spec.ts'], rules: { 'no-restricted-syntax': ['error', ...NOT_STRIPPABLE] } },
+  {
+    files: RUN_FROM_SOURCE,
+    ignores: ['**/*.spec.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...NOT_STRIPPABLE] },
+  },
 );
