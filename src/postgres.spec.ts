@@ -17,7 +17,7 @@ import {
   UnconfirmedCommit,
 } from './lib/postgres/index.ts';
 import {
-  NOT_AS_ASKED,
+  NOT_AS_REQUESTED,
   NOT_NEWEST,
   failureOf,
   mayReadAgain,
@@ -177,9 +177,9 @@ describe('failureOf gives outcome and words of', () => {
     ["a view's check option", databaseError('44000'), 'refused', 'secret (44000)'],
     [
       'a row that a trigger changed',
-      databaseError('22P02', `invalid input: "${NOT_AS_ASKED} 1"`),
+      databaseError('22P02', `invalid input: "${NOT_AS_REQUESTED} 1"`),
       'refused',
-      NOT_AS_ASKED,
+      NOT_AS_REQUESTED,
     ],
     ["an operator's function", databaseError('INV01', 'no', VETO), 'refused', 'no (INV01)'],
     ["an operator's function, from Prisma", prisma('INV01', 'no', VETO), 'refused', 'no (INV01)'],
@@ -291,8 +291,8 @@ describe('the language of PostgreSQL changes no outcome:', () => {
   });
 
   it('a row that a trigger changed, whose text is ours', () => {
-    const error = databaseError('22P02', `ungültige Eingabesyntax für Typ integer: »${NOT_AS_ASKED} 1«`);
-    expect(failureOf(error)).toMatchObject({ outcome: 'refused', words: NOT_AS_ASKED });
+    const error = databaseError('22P02', `ungültige Eingabesyntax für Typ integer: »${NOT_AS_REQUESTED} 1«`);
+    expect(failureOf(error)).toMatchObject({ outcome: 'refused', words: NOT_AS_REQUESTED });
   });
 
   /** Each translation of PostgreSQL 15: in a function in SQL, in a statement of one in PL/pgSQL. */

@@ -29,7 +29,7 @@ export const OWN = {
 export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
 
 /** Why an update or an import is refused if a trigger changed its rows. */
-export const NOT_AS_ASKED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
+export const NOT_AS_REQUESTED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
 
 const IN_THE_WAY =
   'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
@@ -62,5 +62,10 @@ const KINDS: readonly Kind[] = [
 ];
 
 /** What an error of the database means for this service: sessions and services read errors by these alone. */
-export const errors = errorReader({ functions: OWN.functions, kinds: KINDS, refusal: NOT_AS_ASKED, withoutSecrets });
+export const errors = errorReader({
+  functions: OWN.functions,
+  kinds: KINDS,
+  refusal: NOT_AS_REQUESTED,
+  withoutSecrets,
+});
 export const { failureOf, mayReadAgain, mayWriteAgain, readFailure, writeFailure } = errors;

@@ -198,7 +198,7 @@ describe('an engine that is not PostgreSQL', () => {
     return database.url;
   }
   const unsupported = (version: string) =>
-    `the database must be PostgreSQL 15 or newer (docs/deployment.md#which-postgresql), and calls itself ${version}`;
+    `the database must be PostgreSQL 15 or newer, not another engine; it calls itself ${version}`;
 
   it.each(HAS_POOLER ? ['directly', 'behind a pooler'] : ['directly'])('is refused by commands, %s', async (how) => {
     const version = 'PostgreSQL 15.12-YB-2025.1.0.0-b168 on x86_64-pc-linux-gnu';

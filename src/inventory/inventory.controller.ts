@@ -27,10 +27,7 @@ export class InventoryController {
     private readonly lists: ListResponses,
   ) {}
 
-  /**
-   * With the key, the guard read what was committed. A kept list of the same state is sent again. It goes out as bytes,
-   * by `@Res()`, instead of being serialized for each response.
-   */
+  /** The list goes out as bytes, by `@Res()`: serialized once for all responses that share it, not for each. */
   @Get()
   @RequireScope('inventory:read')
   @ListInventoryDocs()

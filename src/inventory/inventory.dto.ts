@@ -32,8 +32,6 @@ export class InventoryItem {
   status!: PetStatus;
 }
 
-export const ITEM_TAG = new RegExp(`^(?:${Object.values(PetStatus).join('|')})-(?:0|[1-9]\\d*)$`);
-
 /** One form for every way to break the rule; the pipe adds the member's name and what was found. */
 const RULE = { message: QUANTITY_FORM };
 

@@ -31,7 +31,7 @@ export class InventoryService extends Inventory {
     this.#readings = new StockReadings(settings, prisma, counts, async (_requests, onResponse) => {
       return (await this.#readings.readWhole(nextPage, onResponse)).list;
     });
-    this.#updates = new UpdateTransactions(prisma, settings, counts, apply);
+    this.#updates = new UpdateTransactions(prisma, settings, counts, applyUpdate);
   }
 
   async list(request: ListRequest) {
@@ -64,23 +64,23 @@ type StateChange = Required<
 >;
 
 /** Writes an update and its history row. */
-async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<AttemptOutcome> {
+async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<AttemptOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
-  const known = await firstUse(tx, update);
+  const known = await outcomeOfFirstUse(tx, update);
   if (known) return known;
   // No wait for a locked pet, because it would hold a connection: the update is tried again.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
     SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
-  // From here on, the first use of the key may have committed since it was looked for. Looked for only once, a
-  // repetition got 412 because the first use had changed the pet, or 404 because the pet was removed after it.
+  // From here on, each refusal looks for the first use again: it may have committed in between. Without this, a
+  // repetition got 412 because its first use had changed the pet, or 404 because the pet was removed after that.
   if (item?.petId !== petId) {
     // Read without a lock, a pet that another transaction replaces is there: the old one or the new one.
     const present = await tx.inventoryItem.findUnique({ where: { petId } });
     // A damaged index can lead to another pet's row.
-    return (await firstUse(tx, update)) ?? { outcome: present?.petId === petId ? 'busy' : 'absent' };
+    return (await outcomeOfFirstUse(tx, update)) ?? { outcome: present?.petId === petId ? 'busy' : 'absent' };
   }
   if (ifMatch && !ifMatch.includes(itemTag(item)))
-    return (await firstUse(tx, update)) ?? { outcome: 'precondition_failed', item };
+    return (await outcomeOfFirstUse(tx, update)) ?? { outcome: 'precondition_failed', item };
   const { status, quantity: quantityBefore } = item;
   const requested: InventoryItem = { petId, quantity, status };
   const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
@@ -95,13 +95,13 @@ async function apply(tx: Prisma.TransactionClient, update: QuantityUpdate): Prom
     if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back, or changed the locked row
     throw error;
   });
-  // Does the row have all that was requested? Then spreading that over it changes nothing.
+  // The row has other members, too, such as its id. A trigger may have changed any member that was requested.
   const isAsRequested = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, requested);
-  return isAsRequested ? { outcome: 'done', item: requested } : { outcome: 'not_as_asked' };
+  return isAsRequested ? { outcome: 'done', item: requested } : { outcome: 'not_as_requested' };
 }
 
-/** The outcome of the committed update that used the key first. */
-async function firstUse(
+/** The outcome, if a committed update used the key first. Writes something, so that the commit waits for a standby. */
+async function outcomeOfFirstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,
 ): Promise<AttemptOutcome | undefined> {
@@ -110,7 +110,7 @@ async function firstUse(
   if (!first?.statusAfter) return undefined;
   const isSame = first.petId === petId && first.quantityAfter === quantity;
   if (!isSame || !sameBytes(first.ifMatchSha256, sha256Of(ifMatch))) return { outcome: 'key_reused' };
-  // With something to write, the commit waits for a standby, as the commit of the first use did.
+  // The first use has committed, but its standby may not have confirmed that yet.
   await tx.$executeRaw`SELECT pg_logical_emit_message(true, 'inventory', 'replay')`;
   return { outcome: 'replayed', item: { petId, quantity, status: first.statusAfter } };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NOT_AS_ASKED } from '../../src/postgres.ts';
+import { NOT_AS_REQUESTED } from '../../src/postgres.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { withTrigger } from '../support/triggers.ts';
 import { BIG, csv, importText, SHEET, store, useImportStore } from './import-store.ts';
@@ -11,13 +11,13 @@ describe('an import, and a rule of the operator', () => {
     withTrigger(store, `BEFORE ${event} ON ${table}`, body);
 
   it.each([
-    ['UPDATE', 'NEW.quantity := least(NEW.quantity, 13); RETURN NEW;', [`pet 2: ${NOT_AS_ASKED}`]],
-    ['UPDATE', `IF NEW.quantity = 13 THEN NEW.status := 'sold'; END IF; RETURN NEW;`, [`pet 1: ${NOT_AS_ASKED}`]],
-    ['UPDATE', 'RETURN NULL;', [`pet 1: ${NOT_AS_ASKED}`, `pet 2: ${NOT_AS_ASKED}`]],
-    ['INSERT', 'RETURN NULL;', [`pet 77: ${NOT_AS_ASKED}`]],
-    ['INSERT', 'NEW.quantity := 0; RETURN NEW;', [`pet 77: ${NOT_AS_ASKED}`]],
-    ['INSERT', 'NEW.pet_id := 78; RETURN NEW;', [`pet 77: ${NOT_AS_ASKED}`]],
-    ['DELETE', 'RETURN NULL;', [`pet ${BIG}: ${NOT_AS_ASKED}`]],
+    ['UPDATE', 'NEW.quantity := least(NEW.quantity, 13); RETURN NEW;', [`pet 2: ${NOT_AS_REQUESTED}`]],
+    ['UPDATE', `IF NEW.quantity = 13 THEN NEW.status := 'sold'; END IF; RETURN NEW;`, [`pet 1: ${NOT_AS_REQUESTED}`]],
+    ['UPDATE', 'RETURN NULL;', [`pet 1: ${NOT_AS_REQUESTED}`, `pet 2: ${NOT_AS_REQUESTED}`]],
+    ['INSERT', 'RETURN NULL;', [`pet 77: ${NOT_AS_REQUESTED}`]],
+    ['INSERT', 'NEW.quantity := 0; RETURN NEW;', [`pet 77: ${NOT_AS_REQUESTED}`]],
+    ['INSERT', 'NEW.pet_id := 78; RETURN NEW;', [`pet 77: ${NOT_AS_REQUESTED}`]],
+    ['DELETE', 'RETURN NULL;', [`pet ${BIG}: ${NOT_AS_REQUESTED}`]],
   ])(
     'that changes rows or keeps them back: the import names each pet, and writes nothing: %s %s',
     async (event, body, lines) => {
@@ -39,7 +39,7 @@ describe('an import, and a rule of the operator', () => {
       const before = await store.changes();
       await trigger('INSERT', body, 'stock_change');
       const refusal = importText(csv('1,13,available'));
-      await expect(refusal).rejects.toThrow(`pet 1: ${NOT_AS_ASKED}`);
+      await expect(refusal).rejects.toThrow(`pet 1: ${NOT_AS_REQUESTED}`);
       expect([await store.stock(), await store.changes()]).toEqual([SHEET, before]);
     },
   );

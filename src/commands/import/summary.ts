@@ -17,7 +17,7 @@ export async function linesOf(client: Client, outcome: Outcome, unit: Unit): Pro
   return rows.map((row) => {
     const pet = `pet ${row['pet_id']}`;
     const at = `${pet} (${unit} ${row['place']})`;
-    const state = (when: string) => STATE.map(({ column }) => row[`${column}_${when}`]).join(' ');
+    const state = (when: string) => STATE.flatMap(({ column }) => row[`${column}_${when}`] ?? []).join(' ');
     if (outcome === 'skipped') return `${at}: ${staleWords(row)}`;
     if (outcome === 'gone') return at;
     if (outcome !== 'changed') return `${pet}: ${state(outcome === 'added' ? 'after' : 'before')}`;

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { Failure } from '../../lib/postgres/index.ts';
-import { NOT_AS_ASKED } from '../../postgres.ts';
+import { NOT_AS_REQUESTED } from '../../postgres.ts';
 import { STATE, columns } from '../../inventory/stock/stock-item.ts';
 import type { Counts } from './plan.ts';
 import { SHOWN_PROBLEMS } from './problems.ts';
@@ -26,7 +26,7 @@ export async function writePlanned(client: Client, counts: Counts, author: Autho
   ]);
   const [first] = rows;
   if (!first) return;
-  const lines = rows.map(({ pet_id }) => `pet ${pet_id}: ${NOT_AS_ASKED}`);
+  const lines = rows.map(({ pet_id }) => `pet ${pet_id}: ${NOT_AS_REQUESTED}`);
   const count = `pets that a trigger concerns, all together: ${first.total}; nothing was written`;
   throw new Failure([...lines, count].join('\n'));
 }

@@ -8,7 +8,7 @@ import {
   RefusedValue,
   StatementConnection,
 } from '../../lib/postgres/index.ts';
-import { NOT_AS_ASKED, errors, failureOf, sessionOf } from '../../postgres.ts';
+import { NOT_AS_REQUESTED, errors, failureOf, sessionOf } from '../../postgres.ts';
 import type { KeyCheck } from '../../keys/key-check.ts';
 import type { Settings } from '../../settings.ts';
 import type { InventoryItem } from '../inventory.dto.ts';
@@ -68,7 +68,7 @@ export class QuantityUpdates {
     const isKeyed = update.idempotencyKey !== null;
     if (isKeyed && result.outcome === 'precondition_failed') result = await this.#apply(update, deadline);
     if (result.outcome === 'no_history_row') result = await this.#apply(update, deadline);
-    if (result.outcome === 'no_history_row') throw new RefusedValue(NOT_AS_ASKED);
+    if (result.outcome === 'no_history_row') throw new RefusedValue(NOT_AS_REQUESTED);
     return result;
   }
 

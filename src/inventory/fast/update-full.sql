@@ -81,10 +81,10 @@
      WHERE item.pet_id = checked.pet_id AND checked.is_accepted AND checked.is_last
        AND item.pet_id IN (SELECT pet_id FROM recorded)
     RETURNING item.tableoid IS NOT NULL AND item.pet_id = checked.pet_id AND item.quantity = checked.quantity
-              AND (item.status) IS NOT DISTINCT FROM (checked.status) AS as_asked
+              AND (item.status) IS NOT DISTINCT FROM (checked.status) AS as_requested
   )
   SELECT n,
-         CASE WHEN is_accepted AND ((SELECT count(*) FROM changed WHERE as_asked),
+         CASE WHEN is_accepted AND ((SELECT count(*) FROM changed WHERE as_requested),
                                     (SELECT count(*) FROM recorded WHERE idempotency_key IS NULL))
                                 <> ((SELECT count(DISTINCT pet_id) FROM recorded),
                                     (SELECT count(*) FROM checked WHERE is_accepted AND idempotency_key IS NULL))

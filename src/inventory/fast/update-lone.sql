@@ -45,11 +45,11 @@
     UPDATE inventory_item AS item SET quantity = checked.quantity FROM checked
      WHERE item.pet_id = $3 AND checked.is_accepted
     RETURNING item.tableoid IS NOT NULL AND item.pet_id = checked.pet_id AND item.quantity = checked.quantity
-              AND (item.status) IS NOT DISTINCT FROM (checked.status) AS as_asked
+              AND (item.status) IS NOT DISTINCT FROM (checked.status) AS as_requested
   )
   SELECT n,
          CASE WHEN NOT is_accepted THEN 'precondition_failed'
-              WHEN EXISTS (SELECT FROM recorded) AND (SELECT as_asked FROM changed) THEN 'done'
+              WHEN EXISTS (SELECT FROM recorded) AND (SELECT as_requested FROM changed) THEN 'done'
               ELSE ('a trigger changed the row or kept it back; let the trigger raise an error instead ' || n)::int::text
          END AS outcome,
          present, status

@@ -49,10 +49,10 @@
     UPDATE inventory_item AS item SET quantity = checked.quantity FROM checked
      WHERE item.pet_id = checked.pet_id AND checked.is_accepted
     RETURNING item.tableoid IS NOT NULL AND item.pet_id = checked.pet_id AND item.quantity = checked.quantity
-              AND (item.status) IS NOT DISTINCT FROM (checked.status) AS as_asked
+              AND (item.status) IS NOT DISTINCT FROM (checked.status) AS as_requested
   )
   SELECT n,
-         CASE WHEN is_accepted AND ((SELECT count(*) FROM recorded), (SELECT count(*) FROM changed WHERE as_asked))
+         CASE WHEN is_accepted AND ((SELECT count(*) FROM recorded), (SELECT count(*) FROM changed WHERE as_requested))
                                 <> (SELECT count(*), count(*) FROM checked WHERE is_accepted)
               THEN ('a trigger changed the row or kept it back; let the trigger raise an error instead ' || n)::int::text
               WHEN is_accepted THEN 'done'

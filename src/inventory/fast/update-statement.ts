@@ -1,5 +1,5 @@
 import { arrayLiteral, type Statement } from '../../lib/postgres/index.ts';
-import { NOT_AS_ASKED } from '../../postgres.ts';
+import { NOT_AS_REQUESTED } from '../../postgres.ts';
 import type { QuantityUpdate } from '../inventory.ts';
 import { columns, itemTagOf, KEPT_COLUMNS } from '../stock/stock-item.ts';
 import { transactionSettings } from '../stock/update-transactions.ts';
@@ -42,13 +42,13 @@ const PET_EXISTS = `(SELECT item.quantity >= 0 FROM inventory_item AS item
                      WHERE ${isOfPet('checked.pet_id')})`;
 
 /**
- * Whether the table took what was asked: else a trigger of somebody else changed the row or kept it back. To name
+ * Whether the table took what was requested: else a trigger of somebody else changed the row or kept it back. To name
  * `tableoid` makes PostgreSQL refuse this statement if a rule puts another table in its place.
  */
-const AS_ASKED = `item.tableoid IS NOT NULL AND item.pet_id = checked.pet_id AND item.quantity = checked.quantity
-              AND (${kept('item.#')}) IS NOT DISTINCT FROM (${kept('checked.#')}) AS as_asked`;
+const AS_REQUESTED = `item.tableoid IS NOT NULL AND item.pet_id = checked.pet_id AND item.quantity = checked.quantity
+              AND (${kept('item.#')}) IS NOT DISTINCT FROM (${kept('checked.#')}) AS as_requested`;
 /** Fails with SQLSTATE 22P02, as a value that a rule refuses. A constant would fail when the statement is planned. */
-const REFUSAL = `('${NOT_AS_ASKED} ' || n)::int::text`;
+const REFUSAL = `('${NOT_AS_REQUESTED} ' || n)::int::text`;
 
 /** One update without a key: read it in update-lone.sql. If the statement locked the pet, it returns a row. */
 export const LONE = `
@@ -68,11 +68,11 @@ export const LONE = `
   ), changed AS (
     UPDATE inventory_item AS item SET quantity = checked.quantity FROM checked
      WHERE item.pet_id = $3 AND checked.is_accepted
-    RETURNING ${AS_ASKED}
+    RETURNING ${AS_REQUESTED}
   )
   SELECT n,
          CASE WHEN NOT is_accepted THEN 'precondition_failed'
-              WHEN EXISTS (SELECT FROM recorded) AND (SELECT as_asked FROM changed) THEN 'done'
+              WHEN EXISTS (SELECT FROM recorded) AND (SELECT as_requested FROM changed) THEN 'done'
               ELSE ${REFUSAL}
          END AS outcome,
          present, ${KEPT}
@@ -107,10 +107,10 @@ export const PLAIN = `
   ), changed AS (
     UPDATE inventory_item AS item SET quantity = checked.quantity FROM checked
      WHERE item.pet_id = checked.pet_id AND checked.is_accepted
-    RETURNING ${AS_ASKED}
+    RETURNING ${AS_REQUESTED}
   )
   SELECT n,
-         CASE WHEN is_accepted AND ((SELECT count(*) FROM recorded), (SELECT count(*) FROM changed WHERE as_asked))
+         CASE WHEN is_accepted AND ((SELECT count(*) FROM recorded), (SELECT count(*) FROM changed WHERE as_requested))
                                 <> (SELECT count(*), count(*) FROM checked WHERE is_accepted)
               THEN ${REFUSAL}
               WHEN is_accepted THEN 'done'
@@ -173,10 +173,10 @@ export const FULL = `
     UPDATE inventory_item AS item SET quantity = checked.quantity FROM checked
      WHERE item.pet_id = checked.pet_id AND checked.is_accepted AND checked.is_last
        AND item.pet_id IN (SELECT pet_id FROM recorded)
-    RETURNING ${AS_ASKED}
+    RETURNING ${AS_REQUESTED}
   )
   SELECT n,
-         CASE WHEN is_accepted AND ((SELECT count(*) FROM changed WHERE as_asked),
+         CASE WHEN is_accepted AND ((SELECT count(*) FROM changed WHERE as_requested),
                                     (SELECT count(*) FROM recorded WHERE idempotency_key IS NULL))
                                 <> ((SELECT count(DISTINCT pet_id) FROM recorded),
                                     (SELECT count(*) FROM checked WHERE is_accepted AND idempotency_key IS NULL))

@@ -9,7 +9,7 @@ import {
   RefusedValue,
   UnconfirmedCommit,
 } from '../../lib/postgres/index.ts';
-import { failureOf, NOT_AS_ASKED } from '../../postgres.ts';
+import { failureOf, NOT_AS_REQUESTED } from '../../postgres.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
@@ -18,8 +18,8 @@ import type { InventoryCounts } from './inventory-counts.ts';
 import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
 import { type UpdateOutcome, retryUntilApplied } from './update-attempts.ts';
 
-/** `not_as_asked`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
-export type AttemptOutcome = UpdateOutcome | { readonly outcome: 'not_as_asked' };
+/** `not_as_requested`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
+export type AttemptOutcome = UpdateOutcome | { readonly outcome: 'not_as_requested' };
 
 /**
  * What the transaction of an update sets for itself, in both services. With `inventory.recorded_in`, the table's
@@ -117,7 +117,7 @@ export class UpdateTransactions {
       async (tx) => {
         await tx.$queryRawUnsafe(SET_FOR_TRANSACTION, String(this.#timeoutMs));
         const applied = await this.apply(tx, update);
-        if (applied.outcome === 'not_as_asked') throw new RefusedValue(NOT_AS_ASKED);
+        if (applied.outcome === 'not_as_requested') throw new RefusedValue(NOT_AS_REQUESTED);
         if (state.isGivenUp) throw new DeadlinePassed({ sent: false }); // rolls it back; nobody waits for it any more
         state.isCommitting = true;
         return applied;

@@ -4,7 +4,6 @@ import { Failure } from './failure.ts';
 const OLDEST = 15;
 /** YugabyteDB, Aurora DSQL, CedarDB, Doltgres, XTDB, GreptimeDB and YDB call themselves PostgreSQL 15 or newer. */
 const CALLED_POSTGRES = /-YB-|dsql|cedardb|dolt|xtdb|greptimedb|\bydb\b/i;
-const WHICH = 'docs/deployment.md#which-postgresql';
 
 const VERSION = 'SELECT version() AS version';
 
@@ -34,7 +33,9 @@ interface Version {
 function refuseOtherEngine(result: pg.QueryResult<Version> | undefined): void {
   const version = result && (result.rows[0]?.version ?? '');
   if (version !== undefined && !isSupported(version))
-    throw new Failure(`the database must be PostgreSQL ${OLDEST} or newer (${WHICH}), and calls itself ${version}`);
+    throw new Failure(
+      `the database must be PostgreSQL ${OLDEST} or newer, not another engine; it calls itself ${version}`,
+    );
 }
 
 export function isSupported(version: string): boolean {
