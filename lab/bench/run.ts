@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { projectFolder } from '../../dev/build.ts';
 import { HAS_POOLER } from '../../test/support/pooler.ts';
 import { benchmark } from './benchmark.ts';
-import { describeMachine } from './machine.ts';
+import { describeMachine, watchDisturbance } from './machine.ts';
 import { planTurns } from './plan.ts';
 import { scenarios } from './scenarios.ts';
 import { table } from './table.ts';
@@ -39,12 +39,13 @@ if (!existsSync(new URL('node_modules', import.meta.url)))
 npm('run', '--silent', 'build');
 const machine = describeMachine();
 
+const disturbance = watchDisturbance();
 const started = new Date();
 const readings = isChosen(WHOLE_READING) ? await measureWholeReading() : [];
 const measured = await benchmark(planTurns(chosen));
 const minutes = ((Date.now() - started.getTime()) / 60_000).toFixed(1);
 console.log(
-  `Measured on ${started.toISOString().slice(0, 10)} in ${minutes} minutes.\n\n${machine}\n\n${table(measured, readings)}`,
+  `Measured on ${started.toISOString().slice(0, 10)} in ${minutes} minutes: ${disturbance()}.\n\n${machine}\n\n${table(measured, readings)}`,
 );
 
 function npm(...args: string[]): void {

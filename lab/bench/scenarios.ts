@@ -90,6 +90,14 @@ function updates(connections: number, rest: Partial<Scenario>): Scenario {
   });
 }
 
+/** The ordinary day: one client that sends a request every 20 ms. The machine is nearly idle between them. */
+const ordinary = {
+  perSecond: 50,
+  seconds: 8, // CPU time is counted in ticks of 10 ms
+  rounds: 3,
+  sides: ['service', 'fastify'],
+} as const satisfies Partial<Scenario>;
+
 /** So many lists a second, whatever else the machine does. */
 const steady = scenario('steady', 'list of 100,000 pets, 150 a second', {
   kind: 'list',
@@ -112,11 +120,13 @@ export const scenarios: readonly Scenario[] = [
   lists(10, 64, { ...compared, others: ['nest'], goals: [goal('cpu', 0.25)] }),
   lists(10, 8, { ...compared, goals: [goal('cpu', 0.47)] }),
   lists(10, 1, { ...compared, others: ['nest'], goals: [goal('cpu', 0.95)] }),
+  lists(10, 1, { ...ordinary, name: 'list-ordinary', title: 'list of 10 pets, 50 a second' }),
   lists(10_000, 8, { ...compared, rounds: 3, others: ['nest'] }),
   updates(64, { others: ['nest'], goals: [goal('cpu', 0.3), goal('rate', 2.6)] }),
   updates(8, { goals: [goal('cpu', 0.62), goal('rate', 1.3)] }),
   updates(2, { goals: [goal('cpu', 1.1)] }),
   updates(1, { others: ['nest'], goals: [goal('cpu', 1.6), goal('rate', 0.7)] }),
+  updates(1, { ...ordinary, name: 'update-ordinary', title: 'update, 50 a second' }),
   scenario('hot', 'update of one pet, 64 connections', {
     kind: 'hot',
     pets: 10_000,
