@@ -17,7 +17,7 @@ async function openTo(prepare?: Prepare, database?: Database): Promise<Statement
 }
 const run = (connection: StatementConnection, sql: string) => connection.run({ sql, values: [] });
 
-it('a connection is open before its first statement, and keeps its session unless a statement fails that refuses no value', async () => {
+it('a connection is open before its first statement, keeps its session after a refused value, and replaces it after another failure', async () => {
   const connection = await openTo();
   const opening = connection.open();
   expect(opening).toBeInstanceOf(Promise);
@@ -30,7 +30,9 @@ it('a connection is open before its first statement, and keeps its session unles
   await expect(run(connection, 'SELECT nowhere')).rejects.toMatchObject({ code: '42703' });
   const second = await session();
   expect(second).not.toEqual(first);
-  await expect(run(connection, 'SELECT WHERE false')).rejects.toThrow(
+  expect(await run(connection, 'SELECT WHERE false')).toEqual([]);
+  expect(await session()).toEqual(second);
+  await expect(connection.run({ sql: 'SELECT WHERE false', values: [], isEmptyIfLate: true })).rejects.toThrow(
     new NotApplied('the database read the statement after its deadline'),
   );
   expect(await session()).not.toEqual(second);
@@ -91,7 +93,7 @@ it('a session that has ended leaves nothing in memory', async () => {
   const connections: WeakRef<object>[] = [];
   const note: Prepare = (client) => connections.push(new WeakRef((client as Client).connection));
   const connection = await openTo(note);
-  for (let turn = 0; turn < 10; turn++) await run(connection, 'SELECT WHERE false').catch(() => undefined);
+  for (let turn = 0; turn < 10; turn++) await run(connection, 'SELECT nowhere').catch(() => undefined); // ends it
   expect(connections).toHaveLength(10);
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;

@@ -100,7 +100,7 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   return isAsRequested ? { outcome: 'done', item: requested } : { outcome: 'not_as_requested' };
 }
 
-/** The outcome, if a committed update used the key first. Writes something, so that the commit waits for a standby. */
+/** The outcome, if a committed update used the key first. Then this one writes a message: its commit waits as that did. */
 async function outcomeOfFirstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,

@@ -5,7 +5,7 @@ import { type ApiRequest, entityTags, writeHead } from '../lib/http/index.ts';
 import { ifMatchTags } from './inventory.pipes.ts';
 import { type Body, CODINGS, type Coding, type StockList } from './stock/stock-list.ts';
 
-/** Outdated lists that slow readers keep in memory may have so many bytes in all, or as many as one list. */
+/** Most bytes of all outdated lists that slow readers keep in memory; one list alone may have more. */
 const MOST_OUTDATED_BYTES = 2 ** 25;
 
 /**

@@ -41,9 +41,9 @@ export class BearerStrategy {
           ? keyCheck.checkForMetrics(digest, deadline)
           : keyCheck.check(digest, deadline, needed === 'inventory:write');
       checked.then((key) => {
-        const isStored = key.failure !== 'unknown_key' || digest !== bootstrapDigest || prisma.isPrepared;
-        if (isStored) done(null, key);
-        else done(new ApiError('service_unavailable', 'The key is not stored yet.'));
+        const isNotYetStored = key.failure === 'unknown_key' && digest === bootstrapDigest && !prisma.isPrepared;
+        if (isNotYetStored) done(new ApiError('service_unavailable', 'The key is not stored yet.'));
+        else done(null, key);
       }, done);
     });
   }

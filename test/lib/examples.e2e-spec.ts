@@ -26,7 +26,7 @@ it('the example of lib/postgres reads what is asked for together in one statemen
   const errors = errorReader({ functions: [], kinds: [], withoutSecrets: (text) => text });
   const session = { databaseUrl, program: 'example', purpose: 'squares', deadlineMs: 2_500 };
   const connection = new StatementConnection(session, errors);
-  const sql = 'SELECT n * n FROM unnest($1::int[]) WITH ORDINALITY AS asked (n, place) ORDER BY place';
+  const sql = 'SELECT n * n FROM unnest($1::int[]) WITH ORDINALITY AS requested (n, place) ORDER BY place';
   const squares = new Batcher<number, string>(
     async (numbers) => {
       const rows = await connection.run<[string]>({ sql, values: [arrayLiteral(numbers)] });

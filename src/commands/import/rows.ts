@@ -19,9 +19,7 @@ export class StockFile {
   hasExactId = false;
 }
 
-/**
- * What `exported` makes of a row: it is new, or unedited. Otherwise it was made from the state that an item tag names.
- */
+/** What `exported` says of a row: it adds a pet, or is unedited. Otherwise the tag of the state that was exported. */
 export const MADE = { new: 'new', unedited: 'same' } as const;
 
 /** If a file leaves them out, a pet of the store keeps its own. */
@@ -29,9 +27,7 @@ export const MAY_BE_LEFT_OUT = new Set(
   MEMBERS.filter((member) => KEPT_COLUMNS.includes(member) || member.isValid('')).map(({ name }) => name),
 );
 
-/**
- * A sound row in CSV: the members, {@link MADE}, and between which ids the pets lie that its id may be rounded from.
- */
+/** A sound row in CSV: the members, {@link MADE}, the lowest and the highest id that may have been rounded to its id. */
 export type Reading = string | readonly Fault[];
 
 /** As texts, in the order of the members; empty where one is missing. */

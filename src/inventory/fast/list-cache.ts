@@ -21,7 +21,7 @@ import { type ChangedPet, patched, patchedPieces } from './patched-list.ts';
 
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** Beyond so many changes the stock is read whole, which takes about as long. */
+/** With more changes than this, the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
 /** With an older kept list, the stock is read whole. The marks of unrecorded changes stay for much longer: a day. */
 const MOST_AGE_MS = 3_600_000;

@@ -213,7 +213,7 @@ export function updateStatement(updates: readonly QuantityUpdate[], lastMs: numb
     column(({ reason }) => reason),
   ];
   const pets = new Set(updates.map(({ petId }) => petId));
-  if (pets.size === updates.length && updates.every(isPlain)) return { sql: PLAIN, values };
+  if (pets.size === updates.length && updates.every(isPlain)) return { sql: PLAIN, values, isEmptyIfLate: true };
   const chained = chainUpdates(updates);
   values.push(
     arrayLiteral(chained.map(({ quantityBefore }) => quantityBefore)),
@@ -221,7 +221,7 @@ export function updateStatement(updates: readonly QuantityUpdate[], lastMs: numb
     column(({ ifMatch }) => ifMatch?.join(' ') ?? null),
     column(({ idempotencyKey }) => idempotencyKey),
   );
-  return { sql: FULL, values };
+  return { sql: FULL, values, isEmptyIfLate: true };
 }
 
 /**
@@ -237,5 +237,5 @@ export function loneStatement(
   const { petId, quantity, changedBy, requestId, reason, ifMatch } = update;
   const numbers = [lastMs, timeoutMs, petId, quantity].map(String);
   const values = [...numbers, changedBy, requestId, reason, ifMatch?.join(' ') ?? null];
-  return { sql: LONE, values, mayBeEmpty: true };
+  return { sql: LONE, values };
 }

@@ -13,7 +13,7 @@ import { MAX_PET_ID, MIN_PET_ID } from './stock-limits.ts';
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 export const LONGEST_READING_MS = 25_000;
 
-/** Even after a long key check, the database has so long to begin to respond. */
+/** Even after a long key check, the database has at least this long to begin to respond. */
 const LEAST_PATIENCE_MS = 400;
 
 /**

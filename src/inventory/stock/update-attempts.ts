@@ -6,8 +6,8 @@ import type { InventoryItem } from '../inventory.dto.ts';
 import { itemTag } from './stock-item.ts';
 
 /**
- * Only `done` has written. The item is the update's result, or the present one where the precondition failed. `busy`:
- * someone else holds the pet's row.
+ * Only `done` has changed the stock. The item is the update's result, or the present one where the precondition failed.
+ * `busy`: someone else holds the pet's row.
  */
 export type UpdateOutcome =
   | { readonly outcome: 'done' | 'replayed' | 'precondition_failed'; readonly item: InventoryItem }

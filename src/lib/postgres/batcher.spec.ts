@@ -245,6 +245,13 @@ describe('Batcher', () => {
     expect(await result).toBe('1@0');
   });
 
+  it('fails all calls of a batch that has fewer results than calls', async () => {
+    const batcher = new Batcher(() => Promise.resolve(['only one']), { maxCalls: 2, maxWaiting: 2 });
+    const both = await Promise.allSettled([batcher.call(1, NEVER), batcher.call(2, NEVER)]);
+    const reason = new Error('a batch of 2 calls has 1 results');
+    expect(both).toEqual([1, 2].map(() => ({ status: 'rejected', reason })));
+  });
+
   it('publishes how many calls a batch had, how many milliseconds it took, and whether it failed', async () => {
     const ends: BatchEnd[] = [];
     const note = (end: unknown) => void ends.push(end as BatchEnd);

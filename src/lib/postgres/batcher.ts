@@ -116,7 +116,9 @@ export class Batcher<Call, Result> {
       batch = this.#inFlight = this.#take();
       const calls = batch.map(({ call }) => call);
       const earliest = Math.min(...batch.map(({ deadline }) => deadline));
-      results = calls.length === 0 ? [] : await this.#run(calls, earliest);
+      const ran = calls.length === 0 ? [] : await this.#run(calls, earliest);
+      if (ran.length !== calls.length) throw new Error(`a batch of ${calls.length} calls has ${ran.length} results`);
+      results = ran;
     } catch (reason) {
       failure = reason;
       batch ??= this.#pending.splice(0);

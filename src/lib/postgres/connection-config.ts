@@ -76,7 +76,7 @@ class Client extends pg.Client {
 /** The types of a pool do not say that it waits for `onConnect`. */
 type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: pg.ClientBase): Promise<void> };
 
-/** How every program of this project connects to PostgreSQL. The settings override {@link SESSION_SETTINGS}. */
+/** How every session connects. The settings override {@link SESSION_SETTINGS}. */
 export function connectionConfig(
   databaseUrl: string,
   applicationName: string,

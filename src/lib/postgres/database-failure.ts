@@ -155,7 +155,7 @@ export function errorReader({ functions, kinds: ownKinds, refusal, withoutSecret
     const isOwnRefusal = refusal !== undefined && message.includes(refusal);
     const plain = isOwnRefusal ? refusal : `$1${code && ` (${code})`}`;
     const [pattern, outcome, words = plain, mayRetry] = kind;
-    const said = pattern.exec(text)?.[1] ?? withoutSecrets(message.trim().split('\n', 1)[0] ?? '');
+    const said = withoutSecrets(pattern.exec(text)?.[1] ?? message.trim().split('\n', 1)[0] ?? '');
     return {
       outcome,
       mayRetry: mayRetry ?? (outcome === 'not_applied' || outcome === 'unknown'),

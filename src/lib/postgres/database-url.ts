@@ -17,7 +17,7 @@ const AMBIGUOUS: Readonly<Record<string, RegExp>> = {
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 
 const HONOURED = [...TLS_PARAMETERS, 'user', 'password', 'host', 'port', 'schema', 'options'];
-/** Of libpq, Prisma and the driver: they promise nothing that this service does not keep. */
+/** Of libpq, Prisma and the driver: accepted and ignored. */
 const HARMLESS = [
   ...['application_name', 'fallback_application_name', 'client_encoding', 'connect_timeout', 'tcp_user_timeout'],
   ...['keepalives', 'keepalives_idle', 'keepalives_interval', 'keepalives_count', 'target_session_attrs'],
@@ -27,7 +27,7 @@ const HARMLESS = [
 ];
 const isHarmless = (name: string, value: string) => HARMLESS.includes(name) || HARMLESS.includes(`${name}=${value}`);
 
-/** Variables by which libpq would connect more safely, or to another server. The service does not read them. */
+/** Variables by which libpq would connect more safely, or to another server. They are not read. */
 const DEMANDING = /^PG(SSL|REQUIRE|CHANNELBINDING|GSSENC|HOSTADDR|SERVICE)/;
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -13,11 +13,8 @@ export interface Statement {
   readonly sql: string;
   /** As PostgreSQL reads them, arrays as {@link arrayLiteral} writes them. */
   readonly values: (string | null)[];
-  /**
-   * True if no row is a normal result. If false, no row means that PostgreSQL read it after its deadline and did
-   * nothing.
-   */
-  readonly mayBeEmpty?: boolean;
+  /** True if it has no row only when PostgreSQL begins it too late, and then does nothing. */
+  readonly isEmptyIfLate?: boolean;
 }
 
 /** Names statements by the program and the text alone, because a pooler may share a session between processes. */
@@ -93,8 +90,8 @@ function setNoTimers(client: Client): void {
 }
 
 /**
- * One session for one hot statement at a time: a Batcher runs no two at once. It is opened when first used, and anew
- * after a failure and half an hour.
+ * One session for one hot statement at a time: a Batcher runs no two at once. It is opened when first used. A new one
+ * follows after half an hour, and after each failure that refuses no value.
  */
 export class StatementConnection {
   readonly #config: ReturnType<typeof configOfRequests>;
@@ -121,7 +118,7 @@ export class StatementConnection {
     return this.#live() ? undefined : this.#connect();
   }
 
-  /** @throws NotApplied when it was not sent or read too late, else what the driver failed with */
+  /** @throws NotApplied when it was not sent or begun too late, else what the driver failed with */
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = this.#live() ?? (await this.#connect());
     const run = (this.#underWay = new StatementRun<Row>(statement, this.#nameOf(statement)));
@@ -138,7 +135,7 @@ export class StatementConnection {
     } finally {
       this.#underWay = undefined;
     }
-    if (run.rows.length === 0 && !statement.mayBeEmpty) {
+    if (run.rows.length === 0 && statement.isEmptyIfLate) {
       this.#end(client); // the database's clock may have been set: a new session looks at it again
       throw new NotApplied('the database read the statement after its deadline');
     }
@@ -146,7 +143,7 @@ export class StatementConnection {
     return run.rows;
   }
 
-  /** Waits for the statement under way. */
+  /** Waits for the statement under way, and for PostgreSQL to end the session: bound it yourself. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#lastRun?.catch(() => undefined);
