@@ -90,7 +90,7 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   const [row] = await tx.stockChange.createManyAndReturn({
     data: { petId, ...change, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
   });
-  const locked = { petId, quantity: quantityBefore, status };
+  const locked: InventoryItem = { petId, quantity: quantityBefore, status };
   const written = await tx.inventoryItem.update({ where: locked, data: { quantity } }).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back, or changed the locked row
     throw error;
@@ -100,7 +100,7 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   return isAsRequested ? { outcome: 'done', item: requested } : { outcome: 'not_as_requested' };
 }
 
-/** The outcome, if a committed update used the key first. Then this one writes a message: its commit waits as that did. */
+/** The outcome, if a committed update used the key first. Then it writes a message: its commit must wait, too. */
 async function outcomeOfFirstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,

@@ -16,8 +16,9 @@ function copyOf(migrations: readonly string[]): string {
   return folder;
 }
 
-/** The migrations that this version's services need: 1.0.0's. A column that they read needs its own migration. */
-export const needed = names.slice(0, 1);
+/** The last migration that this version's services need: that of the newest column which they read. */
+const LAST_NEEDED = '20261126150000_init';
+export const needed = names.slice(0, names.indexOf(LAST_NEEDED) + 1);
 
 export function folderWithNeeded(): URL {
   return pathToFileURL(`${copyOf(needed)}/`);

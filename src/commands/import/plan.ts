@@ -8,8 +8,8 @@ import { MADE, type StockFile } from './rows.ts';
 
 /**
  * What became of a pet. `removed`, `kept`: not in the file. `skipped`: the row was edited, but the pet has changed
- * since; without `--stale skip` it is `stale`, and the import is refused. `gone`: the row was not edited, and the pet is
- * no longer in the store.
+ * since; without `--stale skip` it is `stale`, and the import is refused. `gone`: the row was not edited, and the pet
+ * is no longer in the store.
  */
 export const OUTCOMES = ['added', 'changed', 'removed', 'skipped', 'kept', 'gone'] as const;
 export type Outcome = (typeof OUTCOMES)[number];

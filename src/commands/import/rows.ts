@@ -27,7 +27,7 @@ export const MAY_BE_LEFT_OUT = new Set(
   MEMBERS.filter((member) => KEPT_COLUMNS.includes(member) || member.isValid('')).map(({ name }) => name),
 );
 
-/** A sound row in CSV: the members, {@link MADE}, the lowest and the highest id that may have been rounded to its id. */
+/** A sound row in CSV: the members, {@link MADE}, the lowest and highest id that may have been rounded to its id. */
 export type Reading = string | readonly Fault[];
 
 /** As texts, in the order of the members; empty where one is missing. */
