@@ -34,7 +34,7 @@ export const bodyValidation = new BodyValidationPipe({
     if (unknown) return notAMember(unknown.property, unknown.target?.constructor as typeof Object);
     const [fault] = faults as [ValidationError, ...ValidationError[]];
     const { property, constraints = {} } = fault;
-    const [form = ''] = Object.values(constraints);
+    const form = Object.values(constraints).at(-1) ?? ''; // of the rule that the class has first
     const found = kindOfJson(fault.value, 'max' in constraints, 'min' in constraints);
     // class-validator's own message is a sentence that begins with the member's name.
     const wanted = form.startsWith(`${property} `) ? `${form}, but is ${found}` : `${property} ${mustBe(form, found)}`;
