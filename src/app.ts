@@ -26,7 +26,7 @@ const CORS = {
 };
 
 /** Nest keeps its lines until our log is there. When the start fails, `serve` prints the only line. */
-const NEST_OPTIONS = { bodyParser: false, bufferLogs: true, autoFlushLogs: false, abortOnError: false };
+const NEST_OPTIONS = { bufferLogs: true, autoFlushLogs: false, abortOnError: false };
 
 export async function createApp(settings: Settings, limits: Partial<Limits> = {}): Promise<NestExpressApplication> {
   const adapter = new StrictExpressAdapter({ ...LIMITS, requestMs: LONGEST_DEADLINE_MS + 1_000, ...limits });

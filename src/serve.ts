@@ -3,7 +3,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from './app.ts';
 import { Log } from './operations/log.ts';
-import { Metrics } from './operations/metrics.ts';
 import type { StrictExpressAdapter } from './lib/http/index.ts';
 import { Settings, drainTimes, readSettings } from './settings.ts';
 
@@ -41,8 +40,7 @@ async function drain(app: NestExpressApplication, reason: string, exitCode: numb
   if (server.isDraining) return;
   const log = app.get(Log);
   log.info({ reason }, 'draining');
-  const isAnswering = () => app.get(Metrics).activeRequests > 0;
-  const emptied = await server.empty(app.getHttpServer(), drainTimes(app.get(Settings)), isAnswering);
+  const emptied = await server.empty(app.getHttpServer(), drainTimes(app.get(Settings)));
   const closed = app.close().catch((error: unknown) => log.error({ err: error }, 'closing'));
   await Promise.race([closed, pause(2_000)]);
   log.info(emptied ? 'stopped' : 'stopped with requests unanswered');

@@ -5,7 +5,6 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { PrismaService } from '../src/prisma.service.ts';
-import { Metrics } from '../src/operations/metrics.ts';
 import type { StrictExpressAdapter } from '../src/lib/http/index.ts';
 import { SETTINGS, Settings, drainTimes } from '../src/settings.ts';
 import { listBytes } from './http/raw-requests.ts';
@@ -16,11 +15,7 @@ import { type TestService, startService } from './support/service.ts';
 
 function drain({ app, server }: TestService): Promise<boolean> {
   const adapter = app.getHttpAdapter() as StrictExpressAdapter;
-  return adapter.drain.empty(
-    server,
-    drainTimes(app.get<Settings>(Settings)),
-    () => app.get(Metrics).activeRequests > 0,
-  );
+  return adapter.drain.empty(server, drainTimes(app.get<Settings>(Settings)));
 }
 
 describe('the drain', () => {

@@ -38,7 +38,7 @@ async function start(FAST: string, adapter?: StrictExpressAdapter): Promise<void
   const module = Test.createTestingModule({ imports: [AppModule.with(settings)], controllers: [ForgottenController] });
   const testing = await module.compile();
   app = adapter
-    ? testing.createNestApplication(adapter, { bodyParser: false, logger: false })
+    ? testing.createNestApplication(adapter, { logger: false })
     : testing.createNestApplication({ logger: false });
   await app.listen(0, '127.0.0.1');
   ({ port } = (app.getHttpServer() as Server).address() as AddressInfo);

@@ -13,7 +13,7 @@ const MOST_OUTDATED_BYTES = 2 ** 25;
  */
 const MOST_DEFLATING = 64;
 
-/** True of every field that does not hold: a proxy may have changed the tag of a list that is the same. */
+/** Right for every If-Match that fails: a proxy may have changed the tag of a list that is the same. */
 export const LIST_MISMATCH =
   'If-Match does not hold: the list has changed, or a proxy that compresses has changed the tag. A weak tag (W/) never matches.';
 

@@ -220,6 +220,15 @@ describe('a request for an upgrade', () => {
     expect(await raw.lastAnswer(connection)).toEqual(updated('1', 5));
   });
 
+  it('gets 100 Continue if it expects that, and the connection stays open', async () => {
+    const { connection, sendPieces } = await open();
+    await sendPieces([update(`Expect: 100-continue\r\n${offer}`, '')]);
+    expect((await connection.answer()).status).toBe(100);
+    await sendPieces([FIVE]);
+    const answer = await connection.answer();
+    expect([whole(answer), answer.headers['connection']]).toEqual([updated('1', 5), 'keep-alive']);
+  });
+
   it('is refused before its body comes, and the connection is closed', async () => {
     expect(await lastAnswerTo(update(offer, '').replace(/Bearer .*/, 'Bearer x'))).toEqual(refused.badKey);
   });

@@ -3,8 +3,7 @@ import { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { closeGently, type Connection as ServedConnection } from '../../src/lib/http/connection.ts';
-import { LIMITS } from '../../src/lib/http/index.ts';
+import { type Connection as ServedConnection, LIMITS } from '../../src/lib/http/index.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import { Connection, ask } from '../support/http-client.ts';
@@ -88,7 +87,7 @@ describe.concurrent('a connection', () => {
     expect(whole(await connection.answer())).toEqual(updated('1', 5));
     const [socket] = await opened;
     await expect.poll(() => socket.lastRequest === undefined).toBe(true); // it would keep its memory
-    expect(socket).toMatchObject({ destroySoon: closeGently }); // else the last response could be lost on its way
+    expect(Object.hasOwn(socket, 'destroySoon')).toBe(true); // else the last response could be lost on its way
     const answer = await connection.send(update()).answer();
     expect(whole(answer)).toEqual(updated('1', 5));
     expect(answer.headers['keep-alive']).toBeDefined();

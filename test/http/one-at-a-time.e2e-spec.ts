@@ -59,7 +59,7 @@ describe('a connection serves one request at a time', () => {
     ['twenty thousand requests', () => NOT_THERE.repeat(20_000)],
     ['a request and garbage', () => update(2, 8) + GARBAGE],
     ['CONNECT', () => 'CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n'],
-  ])('does not serve what comes before the end of a response, which says so: %s', async (_, behind) => {
+  ])('does not serve what comes before the end of a response, which has Connection: close: %s', async (_, behind) => {
     const unlock = await service.database.lockRow(1);
     const opened = once(service.server, 'connection') as Promise<[Socket]>;
     const bytes = update(1, 7) + behind();
@@ -84,7 +84,7 @@ describe('a connection serves one request at a time', () => {
     await expectQuantityOf2(0);
   });
 
-  it('serves two of a packet of requests that need no waiting, so that others need not wait either', async () => {
+  it('serves two of 20,000 requests in one packet, and closes the connection', async () => {
     const connection = await send(NOT_THERE.repeat(20_000));
     expect((await connection.answer()).headers['connection']).toBe('keep-alive');
     expect(await lastAnswer(connection)).toEqual(refused.noRoute);

@@ -5,7 +5,6 @@ import { IsInt, Min } from 'class-validator';
 import type { Response } from 'express';
 import {
   type ErrorKind,
-  exactIntegers,
   HttpError,
   JsonBody,
   LIMITS,
@@ -113,8 +112,7 @@ export async function startCounter(databaseUrl: string) {
   const counter = new Counter(databaseUrl);
   const adapter = new StrictExpressAdapter(LIMITS);
   const module = { module: CounterModule, providers: [{ provide: Counter, useValue: counter }] };
-  const app = await NestFactory.create<NestExpressApplication>(module, adapter, { bodyParser: false, logger: false });
-  app.set('json replacer', exactIntegers);
+  const app = await NestFactory.create<NestExpressApplication>(module, adapter, { logger: false });
   await app.listen(0, '127.0.0.1');
   return { app, counter, adapter, port: (app.getHttpServer().address() as { port: number }).port };
 }

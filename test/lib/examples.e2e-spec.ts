@@ -1,12 +1,13 @@
 import 'reflect-metadata';
 import { readFileSync } from 'node:fs';
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Controller, Get, Module, Put } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import type { NestExpressApplication } from '@nestjs/platform-express';
-import { IsInt, Min } from 'class-validator';
+import { type ArgumentsHost, Catch, Controller, type ExceptionFilter, Get, Module, Put } from '@nestjs/common';
+import { APP_FILTER, NestFactory } from '@nestjs/core';
+import { IsInt, Max, Min } from 'class-validator';
+import type { Response } from 'express';
 import { expect, it, onTestFinished } from 'vitest';
-import { exactIntegers, HttpError, JsonBody, LIMITS, StrictExpressAdapter } from '../../src/lib/http/index.ts';
+import { HttpError, JsonBody, LIMITS, sendError, StrictExpressAdapter } from '../../src/lib/http/index.ts';
 import { arrayLiteral, Batcher, errorReader, StatementConnection } from '../../src/lib/postgres/index.ts';
 import { createDatabase } from '../support/database.ts';
 import { ask } from '../support/http-client.ts';
@@ -45,6 +46,7 @@ it('the example of lib/postgres reads what is asked for together in one statemen
 class Size {
   @IsInt()
   @Min(0)
+  @Max(Number.MAX_SAFE_INTEGER)
   size!: number;
 }
 
@@ -65,20 +67,38 @@ class BoxController {
   }
 }
 
-@Module({ controllers: [BoxController] })
+@Catch()
+class BoxFilter implements ExceptionFilter {
+  catch(thrown: unknown, host: ArgumentsHost) {
+    const broken = new HttpError('broken', { status: 500, message: 'The box is broken.' });
+    sendError(host.switchToHttp().getResponse<Response>(), thrown instanceof HttpError ? thrown : broken);
+  }
+}
+
+@Module({ controllers: [BoxController], providers: [{ provide: APP_FILTER, useClass: BoxFilter }] })
 class BoxModule {}
 // README
 
-it('the example of lib/http takes a strict body, writes every digit, and refuses what is no JSON', async () => {
-  const options = { bodyParser: false, logger: false } as const;
-  const app = await NestFactory.create<NestExpressApplication>(BoxModule, new StrictExpressAdapter(LIMITS), options);
-  app.set('json replacer', exactIntegers);
+it('the example of lib/http takes a strict body, writes every digit, and refuses anything else by an Error', async () => {
+  const app = await NestFactory.create(BoxModule, new StrictExpressAdapter(LIMITS), { logger: false });
   await app.listen(0, '127.0.0.1');
   onTestFinished(() => app.close());
-  const { port } = app.getHttpServer().address() as AddressInfo;
-  const put = (body: string) =>
-    ask(port, { method: 'PUT', target: '/box', headers: { 'Content-Type': 'application/json' }, body });
-  expect((await put('{"size": 9007199254740991}')).text).toBe('{"size":9007199254740991}');
-  expect((await ask(port, { target: '/box' })).text).toBe('{"size":9007199254740991}');
-  expect((await ask(port, { target: '/boxes' })).status).toBe(404);
+  const { port } = (app.getHttpServer() as Server).address() as AddressInfo;
+  const get = async (target: string) => (await ask(port, { target })).text;
+  const put = async (body: string) =>
+    (await ask(port, { method: 'PUT', target: '/box', headers: { 'Content-Type': 'application/json' }, body })).text;
+  const error = (status: number, code: string, message: string) => JSON.stringify({ code, message, status });
+  const broken = (message: string) => error(400, 'validation_failed', message);
+  expect(await get('/box')).toBe(error(404, 'empty', 'The box is empty.'));
+  expect(await put('{"size": 9007199254740991}')).toBe('{"size":9007199254740991}');
+  expect(await put('five')).toBe(error(400, 'bad_request', 'The body is not JSON.'));
+  expect(await put('{"size": 1, "size": 2}')).toBe(error(400, 'bad_request', 'size is there more than once.'));
+  expect(await put('{}')).toBe(broken('size must be an integer number, but is missing.'));
+  expect(await put('{"size": "5"}')).toBe(broken('size must be an integer number, but is a text.'));
+  expect(await put('{"size": -1}')).toBe(broken('size must not be less than 0, but is smaller.'));
+  // A JavaScript number would be 9007199254740992.
+  const tooLarge = 'size must not be greater than 9007199254740991, but is larger.';
+  expect(await put('{"size": 9007199254740993}')).toBe(broken(tooLarge));
+  expect(await get('/box')).toBe('{"size":9007199254740991}');
+  expect(await get('/boxes')).toBe(error(404, 'not_found', 'There is nothing at this path.'));
 });

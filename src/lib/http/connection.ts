@@ -40,7 +40,7 @@ export function oneAtATime(serve: Serve, responded: (request: ApiRequest) => voi
     }
     const own = Object.assign(request, { res: response }) as ApiRequest;
     socket.lastRequest = own;
-    if (request.headers.upgrade !== undefined) own.received = { endsAt: endOf(request) };
+    if (request.headers.upgrade !== undefined) own.received = { ...own.received, endsAt: endOf(request) };
     response.on('close', ended);
     if (response.socket) serve(request, response);
     // Behind the bytes of the previous one.

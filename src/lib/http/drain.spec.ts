@@ -29,7 +29,7 @@ it('lets a client that is idle send one more request for a second, and then clos
   let received = '';
   client.on('data', (bytes) => (received += bytes.toString()));
   const clock = setClock();
-  const isEmpty = new Drain().empty(server, SIX_SECONDS, () => false);
+  const isEmpty = new Drain(() => false).empty(server, SIX_SECONDS);
   expect(server.listenerCount('connection')).toBe(1); // only after the delay does it watch for connections
   while (server.listening) await pause(1);
   clock.now = 999;
@@ -48,7 +48,7 @@ it('lets a client that has sent half a head send the rest after that second', as
   await expect.poll(() => accepted.bytesRead).toBeGreaterThan(0);
   const clock = setClock();
   const isAnswering = vi.fn(() => false);
-  const isEmpty = new Drain().empty(server, SIX_SECONDS, isAnswering);
+  const isEmpty = new Drain(isAnswering).empty(server, SIX_SECONDS);
   while (server.listening) await pause(1);
   clock.now = 1_000;
   while (isAnswering.mock.calls.length < 2) await pause(1);
@@ -66,9 +66,9 @@ it('stops listening when as many connections have come as can have waited, even 
     server.emit('connection', new Socket());
     setImmediate(comeOn);
   });
-  const drain = new Drain();
+  const drain = new Drain(() => false);
   const settings = { delayMs: 0, timeoutMs: 500 };
-  expect(await drain.empty(server, settings, () => false)).toBe(true); // the time-out begins after that
+  expect(await drain.empty(server, settings)).toBe(true); // the time-out begins after that
   expect(clock.now).toBe(512); // the bound of Node.js and one, as Linux has it
-  expect(await drain.empty(server, settings, () => false)).toBe(true); // nobody comes, and the clock stands still
+  expect(await drain.empty(server, settings)).toBe(true); // nobody comes, and the clock stands still
 });

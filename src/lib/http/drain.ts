@@ -12,18 +12,20 @@ const MOST_WAITING = 512;
 export class Drain {
   isDraining = false;
 
+  /** @param isAnswering whether a client still lacks some of its response; Node.js counts only what it has to write */
+  constructor(private readonly isAnswering: () => boolean) {}
+
   /**
-   * Stops listening and waits until every request under way is answered.
+   * Stops listening and waits until all connections have closed: each after the response to its request, idle ones after
+   * a second.
    *
    * @param times.delayMs goes on listening for so long, so that balancers see that the service is about to end
-   * @param times.timeoutMs for open requests
-   * @param isAnswering whether a client still lacks some of its response; Node.js counts only what it has to write
-   * @returns whether all requests were answered in time
+   * @param times.timeoutMs for connections that stay open
+   * @returns whether all have closed in time, by the service or by their clients
    */
   async empty(
     server: Server,
     { delayMs, timeoutMs }: { readonly delayMs: number; readonly timeoutMs: number },
-    isAnswering: () => boolean,
   ): Promise<boolean> {
     this.isDraining = true;
     await pause(delayMs);
@@ -35,7 +37,7 @@ export class Drain {
     const graceEnds = performance.now() + IDLE_GRACE_MS;
     while (!closed && performance.now() < deadline) {
       await pause(POLL_MS);
-      if (performance.now() >= graceEnds && !isAnswering()) server.closeIdleConnections();
+      if (performance.now() >= graceEnds && !this.isAnswering()) server.closeIdleConnections();
     }
     return closed;
   }

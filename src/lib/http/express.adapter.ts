@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { StreamableFile } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type Request, type Response } from 'express';
+import { exactIntegers } from './exact-integers.ts';
 import { httpError } from './http-error.ts';
 import { contextOf } from './request-context.ts';
 import { addCommonHeaders, sendError, sendJson, writeHead } from './responses.ts';
@@ -16,9 +17,11 @@ import { validateHead } from './request-head.ts';
 
 /** Nest on Express, with strict paths, one request of a connection at a time, and an Error for each refusal. */
 export class StrictExpressAdapter extends ExpressAdapter {
-  readonly drain = new Drain();
+  readonly drain = new Drain(() => this.#connections.isAnswering());
   /** Express tries routes in order: rarely used ones come last. */
   addLastRoutes?: () => void;
+
+  readonly #connections: OpenConnections;
 
   constructor(private readonly limits: Limits) {
     const app = express();
@@ -26,7 +29,9 @@ export class StrictExpressAdapter extends ExpressAdapter {
     app.disable('etag');
     app.enable('case sensitive routing');
     app.enable('strict routing');
+    app.set('json replacer', exactIntegers); // for handlers that write by `response.json`
     super(app);
+    this.#connections = new OpenConnections(limits);
   }
 
   /** Creates requests and responses with the prototypes of Express: changing them later slows each request. */
@@ -41,7 +46,7 @@ export class StrictExpressAdapter extends ExpressAdapter {
     Object.assign(app, { request: OwnRequest.prototype, response: OwnResponse.prototype });
 
     const { limits } = this;
-    const connections = new OpenConnections(limits);
+    const connections = this.#connections;
     const server = createServer(
       {
         IncomingMessage: OwnRequest,
@@ -72,6 +77,10 @@ export class StrictExpressAdapter extends ExpressAdapter {
     answerParserErrors(server);
     answerExpectations(server);
     this.setHttpServer(server);
+  }
+
+  override registerParserMiddleware(): void {
+    // `JsonBody` reads the body after the guards.
   }
 
   /** Writes what a handler returns: an object as JSON, in one call. */

@@ -1,4 +1,4 @@
-/** The door of the library: nothing else of it is imported from outside. */
+/** The door of the library: outside of this folder, nothing else of it is imported. */
 export { type Connection } from './connection.ts';
 export { Drain } from './drain.ts';
 export { duplicateMember } from './duplicate-member.ts';

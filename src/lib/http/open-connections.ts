@@ -23,6 +23,11 @@ export class OpenConnections {
     yielding.destroy();
   }
 
+  /** Whether a client still lacks some of its response. */
+  isAnswering(): boolean {
+    return [...this.#open].some(({ lastRequest }) => lastRequest && !lastRequest.res?.writableFinished);
+  }
+
   /** An authorized request moves nothing. */
   responded({ socket, access }: ApiRequest): void {
     if (access?.isAuthorized) (socket as Connection).isAuthorizedUntil = performance.now() + this.limits.idleMs;

@@ -7,7 +7,7 @@ import { errorHeaders, SECURITY_HEADERS } from './responses.ts';
 import { type Connection, afterResponse, closeBehind } from './connection.ts';
 import { HTTP_VERSIONS, MAX_TARGET_LENGTH, TARGET_MALFORMED, targetTooLong } from './request-head.ts';
 
-/** The server emits this event for each request that it refuses before the application sees one. */
+/** The server emits this event for each refusal of Node.js's parser that has no request object. */
 export const REFUSED = 'refused';
 export interface Refused {
   readonly id: string;

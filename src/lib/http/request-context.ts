@@ -28,12 +28,12 @@ interface Sent {
   readonly failure: HttpError | undefined;
 }
 
-/** A request with what the service knows of it. Each part has one writer. */
+/** A request with what the service knows of it. Each part says who writes it. */
 export interface ApiRequest<Found extends Access = Access> extends Request {
   id: string;
   /** When its turn came, on the clock of `performance.now()`. */
   startedAt: number;
-  /** By the server. */
+  /** By `connection.ts` (`endsAt`) and `parser-errors.ts` (the rest). */
   received?: Received;
   /** By the guard, unless the handler is public or the guard failed. */
   access?: Found;

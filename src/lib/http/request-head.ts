@@ -41,7 +41,10 @@ export function validateHead(request: ApiRequest): HttpError | undefined {
   return validateTarget(request);
 }
 
-/** Leaves the path in `request.url`. Express decodes it: encoding each `%` once more keeps the text as it was sent. */
+/**
+ * Leaves path and query in `request.url`. Express decodes both once: encoding each `%` once more keeps the text as it was
+ * sent.
+ */
 function validateTarget(request: ApiRequest): HttpError | undefined {
   const { method, url } = request;
   if (method === 'CONNECT') {

@@ -33,10 +33,12 @@ export const bodyValidation = new BodyValidationPipe({
     const unknown = faults.find(({ constraints }) => constraints?.['whitelistValidation'] !== undefined);
     if (unknown) return notAMember(unknown.property, unknown.target?.constructor as typeof Object);
     const [fault] = faults as [ValidationError, ...ValidationError[]];
-    const { constraints = {} } = fault;
-    const [form = ''] = Object.values(constraints); // the message of each rule of a member is the form
-    const found = kindOfJson(fault.value, 'max' in constraints);
-    return httpError('validation_failed', `${fault.property} ${mustBe(form, found)}.`);
+    const { property, constraints = {} } = fault;
+    const form = Object.values(constraints).at(-1) ?? ''; // of the rule that the class has first
+    const found = kindOfJson(fault.value, 'max' in constraints, 'min' in constraints);
+    // class-validator's own message is a sentence that begins with the member's name.
+    const wanted = form.startsWith(`${property} `) ? `${form}, but is ${found}` : `${property} ${mustBe(form, found)}`;
+    return httpError('validation_failed', `${wanted}.`);
   },
 });
 
