@@ -31,6 +31,8 @@ it.each([
   'inventory history --after 1 --limit 5',
   'inventory history --follow --since 1h',
   'inventory history --verify --limit 5',
+  'inventory history --verify --request x',
+  'inventory history --follow --by key:x',
   'inventory history --limit',
   'inventory history --limit 100001',
   'inventory export --at=-1',
@@ -44,6 +46,8 @@ it.each([
   ['history 01', 'It must be an int64 in plain digits.'],
   ['history --after -1', 'It must be the id of a change, or 0.'],
   ['history --limit 0', 'It must be an integer from 1 to 100000.'],
+  ['history --request=a:b', 'It must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -, and no API key.'],
+  ['history --by=', 'It must have 1 to 1000 printable characters.'],
   ['export --at 1 --editable', "error: option '--at <moment>' cannot be used with option '--editable'"],
   ['export --at 1 --end-mark', "error: option '--at <moment>' cannot be used with option '--end-mark'"],
   ['export --at 007', 'It must be the id of a change, an age such as'],
@@ -60,7 +64,7 @@ it.each([
   await expect(parser().parse(`inventory ${line}`)).rejects.toThrow(message);
 });
 
-it.each(['keys create', 'history show'])('the example in the help of %s is right use', async (command) => {
+it.each(['keys create', 'history'])('the example in the help of %s is right use', async (command) => {
   vi.stubEnv('DATABASE_URL', 'no address');
   onTestFinished(() => void vi.unstubAllEnvs());
   const { parse, printed } = parser();
@@ -68,6 +72,15 @@ it.each(['keys create', 'history show'])('the example in the help of %s is right
   const [, example = ''] = /\nExample:\n {2}(inventory .*)\n$/.exec(printed()) ?? [];
   const line = example.replace('"$(inventory history cursor)"', '0').replace(/ > \S+$/, '');
   await expect(parser().parse(line)).rejects.toBeInstanceOf(Failure);
+});
+
+it('history --help shows the options of "history show", which is the default', async () => {
+  const { parse, printed } = parser();
+  await expect(parse('inventory history 1 --help')).rejects.toMatchObject({ code: 'commander.helpDisplayed' });
+  expect([...printed().matchAll(/^ {2}(\S+)/gm)].map(([, term]) => term)).toEqual([
+    ...['petId', '--since', '--request', '--by', '--limit', '--after', '--follow', '--verify', '--json', '-h,'],
+    ...['cursor', 'prune', 'help', 'inventory'],
+  ]);
 });
 
 it.each(['migrate', 'keys list', 'history 1', 'export', 'import x.csv'])(

@@ -1,14 +1,15 @@
-import { type Command, Option } from 'commander';
+import { type Command, Help, Option } from 'commander';
 import { once } from 'node:events';
 import { STATE } from '../inventory/stock/stock-item.ts';
 import { isPetId } from '../inventory/stock/stock-limits.ts';
 import { withConnection, withNewestSchema, withPrisma } from './connection.ts';
 import { Failure } from '../lib/postgres/index.ts';
 import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.ts';
-import { type Change, queryOf, readChanges, NOT_IN_FEED } from '../history/history-feed.ts';
+import { type Change, queryOf, readChanges } from '../history/history-feed.ts';
+import { type Search, searchHistory } from '../history/history-search.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
-import { PAST_FORM, reader, readPast } from './option-values.ts';
-import { printJson, printTable, withoutControls } from './output.ts';
+import { lineReader, PAST_FORM, reader, readPast, readSafeName } from './option-values.ts';
+import { printJson, startTable, withoutControls } from './output.ts';
 
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.
@@ -20,8 +21,10 @@ const readPetId = reader('be an int64 in plain digits', isPetId, BigInt);
 const readChangeId = reader('be the id of a change, or 0', (text) => isPetId(text) && !text.startsWith('-'), BigInt);
 const readLimit = reader('be an integer from 1 to 100000', (text) => /^([1-9]\d{0,4}|100000)$/.test(text), Number);
 
-interface ShowOptions {
-  readonly since?: Date;
+/** A search takes these, and no other work does. */
+const SEARCH = ['since', 'request', 'by'];
+
+interface ShowOptions extends Search {
   readonly limit: number;
   readonly after?: bigint;
   readonly follow?: true;
@@ -31,29 +34,32 @@ interface ShowOptions {
 
 export function addHistory(program: Command): void {
   const history = program.command('history').description('Shows, follows, checks and prunes the changes of the stock.');
-  history
-    .command('show', { isDefault: true }) // only a command without subcommands takes -1 for an argument
-    .description('Shows the changes, newest first, or follows or checks them. You can leave out the word "show".')
-    .argument('[petId]', 'show the changes of this pet (default: all pets)', readPetId)
+  const show = history
+    .command('show', { isDefault: true, hidden: true }) // only a command without subcommands takes -1 for an argument
+    .argument('[petId]', 'show the changes of this pet, newest first (default: all pets)', readPetId)
     .option('--since <when>', `only changes since then: ${PAST_FORM}`, readPast)
+    .option('--request <id>', 'only changes by the request with this X-Request-Id', readSafeName)
+    .option('--by <author>', 'only changes by this author; of a key, also by its name: key:till-3', lineReader(1_000))
     .option('--limit <count>', 'the most changes to show, or to begin with if --follow is given', readLimit, 50)
     .addOption(
       new Option('--after <id>', 'all changes of all pets after this one, each once, by ascending id')
         .argParser(readChangeId)
-        .conflicts(['since', 'limit', 'verify']),
+        .conflicts([...SEARCH, 'limit', 'verify']),
     )
-    .addOption(new Option('--follow', 'continue with new changes as they happen').conflicts(['since', 'verify']))
+    .addOption(new Option('--follow', 'continue with new changes as they happen').conflicts([...SEARCH, 'verify']))
     .addOption(
-      new Option('--verify', 'check that each history is unbroken and ends in the stock').conflicts(['since', 'limit']),
+      new Option('--verify', 'check that each history is unbroken and ends in the stock').conflicts([
+        ...SEARCH,
+        'limit',
+      ]),
     )
     .option('--json', 'print JSON; with --after or --follow, one object per line')
-    .addHelpText('after', '\nExample:\n  inventory history --follow --json --after "$(inventory history cursor)"')
     .action(async (petId: bigint | undefined, options: ShowOptions, command: Command) => {
       const isFeed = options.after !== undefined || options.follow === true;
       if (petId !== undefined && (isFeed || options.verify)) {
         command.error('error: --verify, --after and --follow are for all pets: leave the petId out');
       }
-      await (isFeed ? feed(options) : options.verify ? verify(options) : show(petId, options));
+      await (isFeed ? feed(options) : options.verify ? verify(options) : search(petId, options));
     });
   history
     .command('cursor')
@@ -70,16 +76,29 @@ export function addHistory(program: Command): void {
       const deleted = await withNewestSchema('history', (client) => pruneBefore(client, before));
       console.error(`${deleted} rows older than ${before.toISOString()} deleted`);
     });
+  const ofShow = new Help();
+  history
+    .usage('[options] [petId]')
+    .configureHelp({
+      visibleArguments: () => ofShow.visibleArguments(show),
+      visibleOptions: () => ofShow.visibleOptions(show),
+    })
+    .addHelpText('after', '\nExample:\n  inventory history --follow --json --after "$(inventory history cursor)"');
 }
 
-async function show(petId: bigint | undefined, { since, limit, json }: ShowOptions): Promise<void> {
-  const where = { ...(petId !== undefined && { petId }), ...(since && { changedAt: { gte: since } }) };
-  const changes = await withPrisma('history', (prisma) =>
-    prisma.stockChange.findMany({ where, orderBy: { id: 'desc' }, take: limit + 1, omit: NOT_IN_FEED }),
-  );
-  if (changes.splice(limit).length > 0) console.error('there are older changes; --limit shows more of them');
-  if (json) printJson(changes);
-  else printTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason'], changes.map(cells));
+async function search(petId: bigint | undefined, { limit, json, ...options }: ShowOptions): Promise<void> {
+  const print = startTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason']);
+  const found: Change[] = [];
+  await withPrisma('history', async (prisma) => {
+    const what = { ...options, ...(petId !== undefined && { petId }) };
+    for await (const changes of searchHistory(prisma, what, limit + 1)) {
+      if (!json) print(changes.slice(0, limit - found.length).map(cells));
+      found.push(...changes);
+    }
+  });
+  if (json) printJson(found.slice(0, limit));
+  else if (found.length === 0) print([]);
+  if (found.length > limit) console.error('there are older changes; --limit shows more of them');
 }
 
 async function feed(options: ShowOptions): Promise<void> {

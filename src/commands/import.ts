@@ -8,7 +8,6 @@ import { createGunzip, createGzip } from 'node:zlib';
 import type { Client } from 'pg';
 import { Failure } from '../lib/postgres/index.ts';
 import { MEMBERS } from '../inventory/stock/stock-item.ts';
-import { SAFE_NAME_RULE, isSafeName } from '../safe-text.ts';
 import { whileCommitting, whileInterruptible, withNewestSchema } from './connection.ts';
 import { END_MARK, EXPORTED } from './export-marks.ts';
 import { readText } from './import/file-text.ts';
@@ -18,12 +17,10 @@ import { refusePlanned, refuseProblems } from './import/refusals.ts';
 import { MAY_BE_LEFT_OUT, StockFile } from './import/rows.ts';
 import { jsonOf, linesOf } from './import/summary.ts';
 import { writePlanned } from './import/writing.ts';
-import { lineReader, reader } from './option-values.ts';
+import { lineReader, readSafeName } from './option-values.ts';
 import { withoutControls } from './output.ts';
 
 const UNSURE = `interrupted during the commit: ${ADVICE.commit}`;
-
-const readReason = reader(`be ${SAFE_NAME_RULE}`, isSafeName, String);
 
 export interface ImportOptions extends Rules {
   readonly by?: string;
@@ -58,7 +55,7 @@ export function addImport(program: Command): void {
         .default('refuse'),
     )
     .option('--by <who>', 'the author in the history (default: user@host and the name of the file)', lineReader(200))
-    .option('--reason <reason>', 'why, for the history: new-arrival, return, adjustment or another word', readReason)
+    .option('--reason <reason>', 'why, for the history: new-arrival, return, adjustment or another word', readSafeName)
     .option('--dry-run', 'check the file and show the changes, but write nothing')
     .option('--quiet', 'show only errors')
     .option('--json', 'write the summary to standard output as JSON, with all pets')

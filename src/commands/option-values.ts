@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import type { MomentOption } from '../history/stock-moment.ts';
 import { isPetId } from '../inventory/stock/stock-limits.ts';
+import { isSafeName, SAFE_NAME_RULE } from '../safe-text.ts';
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1e3, m: 60e3, h: 3_600e3, d: 86_400e3, w: 7 * 86_400e3 };
 const LONGEST_MS = 10_000 * 86_400e3;
@@ -22,6 +23,9 @@ export function lineReader(longest: number) {
   const pattern = new RegExp(`^[^\\p{Cc}]{1,${longest}}$`, 'u');
   return reader(`have 1 to ${longest} printable characters`, (text) => pattern.test(text), String);
 }
+
+/** What a request may carry into the history: its id, its reason. */
+export const readSafeName = reader(`be ${SAFE_NAME_RULE}`, isSafeName, String);
 
 /** The milliseconds of a value like `12h`, at most ten thousand days. */
 export const readDuration = reader(`be ${DURATION_FORM}`, (text) => durationOf(text) <= LONGEST_MS, durationOf);

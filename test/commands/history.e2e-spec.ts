@@ -1,6 +1,10 @@
+import { PrismaPg } from '@prisma/adapter-pg';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import { pruneBefore, verifyHistory } from '../../src/history/history-chain.ts';
+import type { Change } from '../../src/history/history-feed.ts';
 import { HISTORY_LOCK } from '../../src/history/history-lock.ts';
+import { searchHistory } from '../../src/history/history-search.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { failed, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
@@ -167,6 +171,64 @@ describe('inventory history', () => {
     const line = /^\d+ +1 +\S+Z +absent +5 sold +key:x\ufffd\ufffd9 {2}9\ufffd\[2J\ufffd\ufffdtill +- +-$/;
     expect(table.stdout.split('\n').slice(1)).toEqual([expect.stringMatching(line), '']);
     expect(feed.stdout.split('\n')).toEqual([expect.stringMatching(line), '']);
+  });
+
+  describe('in a history of some pieces', () => {
+    /** Of an array in JSON, only the quantities after the changes: the numbers of their rows. */
+    const rowsOf = async (...args: string[]) => {
+      const { stdout, stderr } = await store.inventory('history', '--json', ...args);
+      return { rows: (JSON.parse(stdout) as Change[]).map(({ quantityAfter }) => quantityAfter), stderr };
+    };
+    const write = (rows: number, changedAt = 'now()') =>
+      store.sql(`INSERT INTO stock_change (pet_id, quantity_before, quantity_after, status_before, status_after, changed_at, changed_by, request_id)
+        SELECT n % 2, n - 1, n, 'sold', 'sold', ${changedAt}, 'key:' || CASE n WHEN 5 THEN 'old' WHEN 15000 THEN 'new' ELSE 'other' END,
+               CASE WHEN n IN (5, 15000, 29000) THEN 'PO-4711' END FROM generate_series(1, ${rows}) n`);
+
+    it('finds the changes of a request, and of the keys that an id or a name means', async () => {
+      await store.sql(`INSERT INTO api_key (id, name, key_sha256, scopes)
+        SELECT id, name, sha256(id::bytea), '{}' FROM (VALUES ('old', 'till-3'), ('new', 'till-3'), ('other', 'till-4')) k (id, name)`);
+      await atTestEnd(() => store.sql('DELETE FROM api_key'));
+      await write(30_000);
+      const older = 'there are older changes; --limit shows more of them\n';
+      for (const [options, rows, stderr = ''] of [
+        ['--request PO-4711', [29_000, 15_000, 5]],
+        ['--request PO-4711 --limit 3', [29_000, 15_000, 5]],
+        ['--request PO-4711 --limit 2', [29_000, 15_000], older],
+        ['--request PO-4712', []],
+        ['1 --request PO-4711', [5]],
+        ['--by key:till-3', [15_000, 5]],
+        ['--by key:old', [5]],
+        ['--by till-3', []],
+        ['--by key:till-4 --request PO-4711', [29_000]],
+        ['--by key:till-4 --limit 2', [30_000, 29_999], older],
+      ] as const)
+        expect({ options, ...(await rowsOf(...options.split(' '))) }).toEqual({ options, rows, stderr });
+      const table = await store.inventory('history', '--request', 'PO-4711');
+      expect(table.stdout.split('\n').map((line) => line.split(/ {2,}/).slice(4))).toEqual([
+        ['after', 'by', 'request', 'reason'],
+        ['29000 sold', 'key:other', 'PO-4711', '-'],
+        ['15000 sold', 'key:new', 'PO-4711', '-'],
+        ['5 sold', 'key:old', 'PO-4711', '-'],
+        [],
+      ]);
+    });
+
+    it('ends with a piece that is older than --since by a day, because a transaction may write long after its start', async () => {
+      const ages = `WHEN 25000 THEN '1h' WHEN 5 THEN '1h' ELSE CASE WHEN n > 30000 THEN '60h' ELSE '100h' END`;
+      await write(40_000, `now() - (CASE n ${ages} END)::interval`);
+      expect(await rowsOf('--since', '48h')).toEqual({ rows: [25_000], stderr: '' });
+    });
+
+    it('reads a piece only after the one before was printed', async () => {
+      await write(30_000);
+      const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: store.url }) });
+      await atTestEnd(() => prisma.$disconnect());
+      const pieces = searchHistory(prisma, { request: 'PO-4711' }, 10);
+      expect((await pieces.next()).value).toMatchObject([{ quantityAfter: 29_000 }]);
+      await store.rewriteHistory(`UPDATE stock_change SET request_id = NULL WHERE quantity_after = 15000`);
+      expect((await pieces.next()).value).toMatchObject([{ quantityAfter: 5 }]);
+      expect(await pieces.next()).toEqual({ done: true, value: undefined });
+    });
   });
 
   it.each([[], ['--json']])('--verify %s fails on an empty store', async (...more) => {

@@ -1,0 +1,65 @@
+import type { PrismaClient } from '../generated/prisma/client.ts';
+import { MAX_PET_ID } from '../inventory/stock/stock-limits.ts';
+import { type Change, NOT_IN_FEED } from './history-feed.ts';
+
+/** Rows of the history in one statement, which so ends within the command's time-out. */
+const PIECE = 10_000;
+const DAY_MS = 86_400_000;
+
+export interface Search {
+  readonly petId?: bigint;
+  readonly since?: Date;
+  /** The X-Request-Id. */
+  readonly request?: string;
+  /** As the history has it; or `key:` and the name of keys, of which each counts. */
+  readonly by?: string;
+}
+
+/**
+ * The changes that match, newest first, each piece of the history as soon as it is read. It reads by id: an index on
+ * times, requests or authors would cost each update.
+ *
+ * A change has the time when its transaction began, so one with a lower id can be more recent. The search therefore
+ * ends with a piece that is older than `since` by a day. A transaction that was open for longer can be missed.
+ *
+ * @param limit the most changes in all
+ */
+export async function* searchHistory(
+  prisma: PrismaClient,
+  { petId, since, request, by }: Search,
+  limit: number,
+): AsyncGenerator<Change[]> {
+  const match = {
+    ...(since && { changedAt: { gte: since } }),
+    ...(request !== undefined && { requestId: request }),
+    ...(by !== undefined && { changedBy: { in: [by, ...(await keysNamed(prisma, by))] } }),
+  };
+  const end = new Date((since ?? new Date(0)).getTime() - DAY_MS);
+  let last = MAX_PET_ID; // which is the highest id, too
+  let left = limit;
+  while (left > 0) {
+    const where = { ...(petId !== undefined && { petId }), id: { lte: last } };
+    const newest = { orderBy: { id: 'desc' }, take: PIECE } as const;
+    const piece = await prisma.stockChange.aggregate({
+      where,
+      ...newest,
+      _min: { id: true },
+      _max: { changedAt: true },
+    });
+    const { id: first } = piece._min;
+    if (first === null) return;
+    const found = { ...where, ...match, id: { gte: first, lte: last } };
+    const changes = await prisma.stockChange.findMany({ where: found, ...newest, take: left, omit: NOT_IN_FEED });
+    left -= changes.length;
+    if (changes.length > 0) yield changes;
+    if ((piece._max.changedAt ?? end) < end) return;
+    last = first - 1n;
+  }
+}
+
+/** Authors of the history: a key and its successors have one name. */
+async function keysNamed(prisma: PrismaClient, by: string): Promise<string[]> {
+  if (!by.startsWith('key:')) return [];
+  const keys = await prisma.apiKey.findMany({ where: { name: by.slice('key:'.length) }, select: { id: true } });
+  return keys.map(({ id }) => `key:${id}`);
+}
