@@ -31,7 +31,7 @@ export const SETTINGS = {
   FAST: entry('Keep the list in memory and batch updates: on, off', 'on', oneOf('on', 'off')),
   DATABASE_POOL_SIZE: entry('Size of the pool; the service opens two more, and one per audit', '4', integer(1, 100)),
   REQUEST_DEADLINE_MS: entry(
-    'Longest time until the database responds to a request, in ms',
+    'How long a request waits for the database, in ms',
     '2500',
     integer(100, LONGEST_DEADLINE_MS),
   ),
