@@ -8,7 +8,7 @@ export type Child = Awaited<ReturnType<typeof startChild>>;
  * Starts a program that a Ctrl-C in the terminal does not reach, and that does not outlive this process, not even a
  * `kill -9`: a shell waits at the end of a pipe that the kernel then closes.
  *
- * @param lastSignal what the program and its children are sent when this process is gone
+ * @param lastSignal the signal that the program and its children get when this process is gone
  * @param throwawayFolder a folder to remove a second after that
  */
 export async function startChild(

@@ -66,7 +66,7 @@ it('an import waits for its file, and an export for its reader, without a bound,
     ['statement_timeout', '30min'],
     ['lock_timeout', '1min'],
   ] as const) {
-    // PostgreSQL prefers it, for the types fit better, as the import asks for its turn.
+    // When the import asks for its turn, PostgreSQL calls this function, because its types fit better.
     await store.sql(`CREATE OR REPLACE FUNCTION hashtextextended(text, integer) ${raising('bigint', bound)}`);
     expect((await imported()).stderr).toBe(`error: bound: ${longest} (P0001)\n`);
   }

@@ -47,7 +47,7 @@ export async function whileInterruptible<T>(onSignal: () => void, work: () => Pr
 }
 
 /**
- * Runs what commits.
+ * Runs work that commits.
  *
  * @param unsure what to print if the database's answer is lost: the commit may have taken place
  */

@@ -1,8 +1,6 @@
 import { ITEM, itemTagOf } from '../inventory/stock/stock-item.ts';
 
-/**
- * The last line of CSV and NDJSON says that nothing is missing, or that something is. No line of a pet is like these.
- */
+/** The last line of CSV and NDJSON says whether something is missing. No line of a pet looks like these. */
 export const END_MARK = '# end';
 export const FAILED_MARK = '# failed';
 

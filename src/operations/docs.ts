@@ -53,7 +53,7 @@ export function serveDocs(app: NestExpressApplication): void {
     response.set('Content-Security-Policy', PAGE_POLICY);
     next();
   });
-  // SwaggerModule's own would fail at bigints, and would be written anew for each request.
+  // SwaggerModule's own document fails at bigints, and is written anew for each request.
   serve('/openapi.json', 'json', () => `${JSON.stringify(document(), exactIntegers, 2)}\n`);
   // SwaggerModule's static files would be no routes, and would end some time after their last bytes went out.
   for (const file of FILES) serve(`/docs/${file}`, extname(file), () => readFileSync(`${SWAGGER_UI}/${file}`));

@@ -5,7 +5,7 @@ import type { Database } from './database.ts';
  * Compares the file of a statement with its head and the text that is sent. With `-u`, Vitest writes the file anew.
  *
  * @param sql as the service sends it
- * @param head becomes comments, which the service does not send. A line tells of each parameter, such as `$1: …`;
+ * @param head becomes comments, which the service does not send. A line describes each parameter, such as `$1: …`;
  * PostgreSQL adds the type.
  */
 export async function expectFile(database: Database, file: string, sql: string, head: string): Promise<void> {

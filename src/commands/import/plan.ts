@@ -83,7 +83,7 @@ export async function planMerge(client: Client, rules: Rules, file: StockFile, l
 }
 
 /**
- * What came or changed after the change that the file names is kept.
+ * Keeps the pets that came or changed after the change that the file names.
  *
  * @throws Failure when the history does not have this change: nobody knows which changes came after it
  */

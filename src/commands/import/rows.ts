@@ -111,10 +111,7 @@ function rangeOf(petId: string, file: StockFile): string {
   return `${lowest < MIN_PET_ID ? MIN_PET_ID : lowest},${highest > MAX_PET_ID ? MAX_PET_ID : highest}`;
 }
 
-/**
- * From the first character to the last that is no blank of any kind, also no invisible one of web pages and word
- * processors.
- */
+/** The text without the blanks at its ends, also without invisible ones of web pages and word processors. */
 const WITHIN = /[^\s\p{Z}\p{Cf}](?:[^]*[^\s\p{Z}\p{Cf}])?/u;
 export const trimBlanks = (text: string) => WITHIN.exec(text)?.[0] ?? '';
 
