@@ -1,7 +1,10 @@
 import * as os from 'node:os';
 import { expect, it, vi } from 'vitest';
 
-vi.mock('node:os', async (original) => ({ ...(await original<typeof os>()), userInfo: vi.fn() }));
+vi.mock('node:os', async (original) => {
+  const real = await original<typeof os>();
+  return { ...real, userInfo: vi.fn(real.userInfo) }; // real elsewhere: test files share processes
+});
 
 it('names the user, or its number where it has no name, as in a container', async () => {
   vi.resetModules(); // another file may have loaded it with the real names
