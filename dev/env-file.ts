@@ -15,7 +15,7 @@ export function loadEnvFile(): void {
   if (!existsSync(file)) return;
   const compose = readFileSync(join(projectFolder, 'docker-compose.yml'), 'utf8');
   for (const [name, value] of Object.entries(readEnvFile(readFileSync(file)))) {
-    const isOther = /^(COMPOSE_|DOCKER_|PGPASSWORD$)/.test(name) || new RegExp(`\\$\\{?${name}\\b`).test(compose);
+    const isOther = /^(COMPOSE_|DOCKER_|OTEL_|PGPASSWORD$)/.test(name) || new RegExp(`\\$\\{?${name}\\b`).test(compose);
     if (!isOther && !(name in SETTINGS))
       console.error(`.env: neither the service nor docker-compose.yml knows ${name}`);
     process.env[name] ??= value;

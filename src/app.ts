@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from './app.module.ts';
@@ -6,6 +7,7 @@ import { Log } from './operations/log.ts';
 import { Readiness } from './operations/readiness.ts';
 import { RequestLog } from './operations/request-log.ts';
 import { LIMITS, type Limits, REFUSED, type Refused, StrictExpressAdapter } from './lib/http/index.ts';
+import { PrismaService } from './prisma.service.ts';
 import { LONGEST_DEADLINE_MS, type Settings } from './settings.ts';
 
 /** Pages of an allowed origin may send and read these; our own route answers `OPTIONS`. */
@@ -37,6 +39,12 @@ export async function createApp(settings: Settings, limits: Partial<Limits> = {}
   requestLog.attach(app.getHttpServer());
   app.getHttpServer().on(REFUSED, ({ id, address, error }: Refused) => requestLog.refused(id, address, error));
   app.get(Readiness).drain = adapter.drain;
+  if (settings.OTEL_EXPORTER_OTLP_ENDPOINT !== undefined) {
+    const { Tracing } = await import('./operations/tracing.ts');
+    const tracing = new Tracing(settings, app.get(Log), app.get(PrismaService));
+    requestLog.tracing = tracing;
+    app.use((request: IncomingMessage, _: unknown, next: () => void) => tracing.serve(request, next));
+  }
   if (settings.CORS_ORIGINS.length > 0) app.enableCors({ ...CORS, origin: settings.CORS_ORIGINS });
   if (settings.DOCS === 'on') adapter.addLastRoutes = () => serveDocs(app);
   return app;

@@ -1,12 +1,14 @@
 import { Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { Settings } from './settings.ts';
-import { PrismaClient } from './generated/prisma/client.ts';
+import { type Prisma, PrismaClient } from './generated/prisma/client.ts';
 import { ConnectionPool, schemaForPrisma } from './lib/postgres/index.ts';
 import { sessionOf, statementName } from './postgres.ts';
 
+type Options = Prisma.PrismaClientOptions & { log: Prisma.LogDefinition[] };
+
 @Injectable()
-export class PrismaService extends PrismaClient implements OnApplicationShutdown {
+export class PrismaService extends PrismaClient<Options> implements OnApplicationShutdown {
   readonly pool: ConnectionPool;
   /** Whether the database has all migrations and the bootstrap key, as the readiness check found. */
   isPrepared = false;
@@ -14,7 +16,9 @@ export class PrismaService extends PrismaClient implements OnApplicationShutdown
   constructor(settings: Settings) {
     const pool = new ConnectionPool(sessionOf(settings, 'pool'), settings.DATABASE_POOL_SIZE);
     const options = { disposeExternalPool: true, statementNameGenerator: statementName };
-    super({ adapter: new PrismaPg(pool, { ...options, schema: schemaForPrisma(settings.DATABASE_URL) }) });
+    const adapter = new PrismaPg(pool, { ...options, schema: schemaForPrisma(settings.DATABASE_URL) });
+    const hasTraces = settings.OTEL_EXPORTER_OTLP_ENDPOINT !== undefined;
+    super({ adapter, log: hasTraces ? [{ level: 'query', emit: 'event' }] : [] });
     this.pool = pool;
   }
 

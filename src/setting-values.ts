@@ -24,6 +24,17 @@ export function oneOf<const T extends string>(...choices: readonly T[]) {
   };
 }
 
+export function fraction(text: string): number {
+  const value = /^\d*\.?\d+$/.test(text) ? Number(text) : NaN;
+  return value <= 1 ? value : refuse('a number from 0 to 1', text);
+}
+
+export function httpUrl(text: string): string | undefined {
+  if (text === '') return undefined;
+  if (!/^https?:\/\/[^\s]+$/i.test(text) || !URL.canParse(text)) refuse('a URL of http or https', text);
+  return text;
+}
+
 /** Others would be looked up as names in vain. Node.js listens on all addresses for an empty one. */
 export function listenAddress(text: string): string {
   if (isIP(text) === 0 && !/^[\p{L}\p{N}._-]*$/u.test(text)) refuse('an IP address or a host name', text);

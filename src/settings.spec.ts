@@ -40,6 +40,40 @@ describe('readSettings', () => {
       expect(readSettings(source)).toMatchObject(source);
   });
 
+  const OTEL_EXPORTER_OTLP_ENDPOINT = 'http://collector:4318';
+  const PROTOCOL = 'must be one of http/protobuf, but is';
+  it.each([
+    ['OTEL_EXPORTER_OTLP_PROTOCOL', 'grpc', `${PROTOCOL} a name (4 characters)`],
+    ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'http/json', `${PROTOCOL} a text (9 characters)`],
+    [
+      'OTEL_TRACES_SAMPLER',
+      'jaeger_remote',
+      /^OTEL_TRACES_SAMPLER must be one of always_on, .*parentbased_traceidratio, but/,
+    ],
+    ['OTEL_TRACES_SAMPLER_ARG', '1.1', 'must be a number from 0 to 1, but is a fraction'],
+    ['OTEL_TRACES_SAMPLER_ARG', '5%', 'must be a number from 0 to 1, but is a number with a unit'],
+  ])('with traces, refuses as %s %j', (name, text, message) => {
+    const source = { DATABASE_URL, [name]: text };
+    const failure = typeof message === 'string' ? new Failure(`${name} ${message}`) : message;
+    expect(() => readSettings({ ...source, OTEL_EXPORTER_OTLP_ENDPOINT })).toThrow(failure);
+    for (const endpoint of [undefined, ''])
+      // it may be meant for another program
+      expect(readSettings({ ...source, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint })).toEqual(
+        readSettings({ DATABASE_URL }),
+      );
+    expect(readSettings({ DATABASE_URL, OTEL_EXPORTER_OTLP_ENDPOINT, [name]: '' })).toEqual(
+      readSettings({ DATABASE_URL, OTEL_EXPORTER_OTLP_ENDPOINT }),
+    );
+  });
+
+  it('takes the protocol of traces before that of all signals, and shares of traces', () => {
+    const protocols = { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf' };
+    readSettings({ DATABASE_URL, OTEL_EXPORTER_OTLP_ENDPOINT, ...protocols });
+    const shareOf = (OTEL_TRACES_SAMPLER_ARG: string) =>
+      readSettings({ DATABASE_URL, OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER_ARG }).OTEL_TRACES_SAMPLER_ARG;
+    expect(['0', '0.01', '.5', '1', '1.0'].map(shareOf)).toEqual([0, 0.01, 0.5, 1, 1]);
+  });
+
   it.each([
     ['PORT', 0, 65_535],
     ['LOG_SUCCESS_EVERY', 1, 1_000_000],
@@ -80,6 +114,7 @@ describe('readSettings', () => {
     ['DOCS', '1', 'must be one of on, off, but is a number (1 digit)'],
     ['DOCS', '', 'must be one of on, off, but is empty'],
     ['LOG_LEVEL', '"info"', 'must be one of fatal, error, warn, info, debug, trace, silent, but is a text in quotes'],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'collector:4318', 'must be a URL of http or https, but is a host with a port'],
     ['HOST', 'http://127.0.0.1', `${HOST_RULE} a URL`],
     ['HOST', '127.0.0.1:3000', `${HOST_RULE} a host with a port`],
     ['HOST', '[::]:3000', `${HOST_RULE} a host with a port`],

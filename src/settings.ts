@@ -1,5 +1,14 @@
 import { Failure, PASSWORD_FILE, postgresUrl } from './lib/postgres/index.ts';
-import { bearerToken, integer, listenAddress, oneOf, originList, passwordFile } from './setting-values.ts';
+import {
+  bearerToken,
+  fraction,
+  httpUrl,
+  integer,
+  listenAddress,
+  oneOf,
+  originList,
+  passwordFile,
+} from './setting-values.ts';
 
 /** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';
@@ -14,6 +23,17 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** @param fallback the text of a setting that is not given */
 function entry<T>(meaning: string, fallback: string, read: (text: string, environment: Environment) => T) {
   return { meaning, default: fallback, read };
+}
+
+const SAMPLERS = ['always_on', 'always_off', 'traceidratio'] as const;
+const otlp = oneOf('http/protobuf');
+
+/** A variable of OpenTelemetry may be meant for other programs: it counts only if traces are on and it is not empty. */
+function traceEntry<T>(meaning: string, fallback: string, read: (text: string, environment: Environment) => T) {
+  const counts = (text: string, environment: Environment) => text !== '' && environment['OTEL_EXPORTER_OTLP_ENDPOINT'];
+  return entry(meaning, fallback, (text, environment) =>
+    read(counts(text, environment) ? text : fallback, environment),
+  );
 }
 
 /** Every setting, in the order of the table in docs/operations.md, which is checked against this one. */
@@ -42,6 +62,17 @@ export const SETTINGS = {
     integer(0, 600_000),
   ),
   DRAIN_TIMEOUT_MS: entry('On SIGTERM, longest time for open requests', '25000', integer(100, 600_000)),
+  OTEL_EXPORTER_OTLP_ENDPOINT: entry('Collector of traces, such as http://collector:4318; empty: none', '', httpUrl),
+  OTEL_EXPORTER_OTLP_PROTOCOL: traceEntry('http/protobuf', 'http/protobuf', (text, environment) =>
+    otlp(environment['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'] ? 'http/protobuf' : text),
+  ),
+  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: traceEntry('The same, for traces alone', 'http/protobuf', otlp),
+  OTEL_TRACES_SAMPLER: traceEntry(
+    'always_on, always_off, traceidratio; also after parentbased_',
+    'parentbased_always_on',
+    oneOf(...SAMPLERS, ...SAMPLERS.map((name) => `parentbased_${name}` as const)),
+  ),
+  OTEL_TRACES_SAMPLER_ARG: traceEntry('Share of traces for traceidratio, from 0 to 1', '1', fraction),
 };
 
 export type SettingName = keyof typeof SETTINGS;
@@ -57,7 +88,8 @@ export function drainTimes({ DRAIN_DELAY_MS, DRAIN_TIMEOUT_MS }: Settings) {
 }
 
 /**
- * The service reads `process.env` nowhere else.
+ * The service reads `process.env` nowhere else. OpenTelemetry's packages, which `operations/tracing.ts` loads, read
+ * their other standard variables themselves, such as OTEL_SERVICE_NAME.
  * @throws Failure with a line for each missing or malformed setting, without its value
  */
 export function readSettings(source: Environment = process.env): Settings {

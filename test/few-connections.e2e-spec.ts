@@ -41,7 +41,8 @@ describe('while PostgreSQL gives no new connection', () => {
     expect(sessions.map(({ name }) => name)).toEqual(['inventory key check', 'inventory pool', 'inventory updates']);
     const { registry } = service.app.get(Metrics);
     await service.app.close();
-    batchEnds.publish({ name: 'of another service', calls: 1, durationMs: 1, failed: false } satisfies BatchEnd);
+    const end: BatchEnd = { name: 'of another service', calls: [{}], beganAt: 0, durationMs: 1, failed: false };
+    batchEnds.publish(end);
     expect(await registry.metrics()).not.toContain('of another service');
     await expect.poll(() => database.sessions()).toHaveLength(1); // the test's own
   });

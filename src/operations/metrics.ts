@@ -14,8 +14,10 @@ import { Log } from './log.ts';
 const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT']);
+/** By OpenTelemetry's semantic conventions: clients must not create values. */
+export const knownMethod = (method: string) => (METHODS.has(method) ? method : '_OTHER');
 
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+export const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
 /** Labels have values from closed lists only, so the number of series is bounded. */
 @Injectable()
@@ -80,7 +82,7 @@ export class Metrics implements OnApplicationShutdown {
   }
 
   requestEnded(request: ApiRequest<Access>, route: string, status: number, seconds: number, code?: string): void {
-    const method = METHODS.has(request.method) ? request.method : '_OTHER';
+    const method = knownMethod(request.method);
     const methodAndRoute = `${method} ${route}`;
     if (!this.#known.has(methodAndRoute)) {
       this.#known.add(methodAndRoute);
@@ -100,7 +102,7 @@ export class Metrics implements OnApplicationShutdown {
 
   readonly #batchEnded = (message: unknown): void => {
     const { name: trip, calls, durationMs, failed } = message as BatchEnd;
-    this.#batchSizes.observe({ trip }, calls);
+    this.#batchSizes.observe({ trip }, calls.length);
     this.#batchDurations.observe({ trip }, durationMs / 1_000);
     this.#batchFailures.inc({ trip }, failed ? 1 : 0);
   };

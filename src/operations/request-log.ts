@@ -1,17 +1,20 @@
 import type { Server, ServerResponse } from 'node:http';
 import { type Socket, isIP } from 'node:net';
-import { Injectable } from '@nestjs/common';
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { Access } from '../keys/access.ts';
 import { type ApiRequest, contextOf, type HttpError } from '../lib/http/index.ts';
 import { Settings } from '../settings.ts';
 import { type Level, Log } from './log.ts';
 import { Metrics } from './metrics.ts';
+import type { Tracing } from './tracing.ts';
 
 /** The W3C's recommendation ignores a malformed field; two fields come joined, so they are malformed. */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 @Injectable()
-export class RequestLog {
+export class RequestLog implements OnApplicationShutdown {
+  /** Undefined unless traces are on. */
+  tracing?: Tracing;
   #successes = 0;
 
   constructor(
@@ -36,6 +39,10 @@ export class RequestLog {
     this.log.warn({ requestId, address: plain(address), status, code }, 'malformed request');
   }
 
+  async onApplicationShutdown(): Promise<void> {
+    await this.tracing?.close();
+  }
+
   #ended(request: ApiRequest<Access>, response: ServerResponse): void {
     const { method, access, sent } = request;
     const failure = sent?.failure;
@@ -44,6 +51,7 @@ export class RequestLog {
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? 'unmatched');
     const durationMs = performance.now() - request.startedAt;
     this.metrics.requestEnded(request, route, status, durationMs / 1_000, failure?.code);
+    const tracedAs = this.tracing?.requestEnded(request, route, status, failure?.code);
 
     const level = levelOf(status, route);
     if (!this.log.isEnabled(level)) return;
@@ -52,7 +60,7 @@ export class RequestLog {
     this.log[level](
       {
         requestId: request.id,
-        traceId: TRACEPARENT.exec(String(request.headers['traceparent']))?.[1],
+        traceId: tracedAs ?? TRACEPARENT.exec(String(request.headers['traceparent']))?.[1],
         keyId: access?.keyId,
         address: plain(request.socket.remoteAddress),
         forwardedFor: claimedAddresses(request.headers['x-forwarded-for']),

@@ -6,7 +6,7 @@ export function watchBatches(wanted: string): readonly number[] {
   const sizes: number[] = [];
   const note = (end: unknown) => {
     const { name, calls } = end as BatchEnd;
-    if (name === wanted) sizes.push(calls);
+    if (name === wanted) sizes.push(calls.length);
   };
   batchEnds.subscribe(note);
   onTestFinished(() => batchEnds.unsubscribe(note));

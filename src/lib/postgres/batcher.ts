@@ -2,12 +2,23 @@ import { channel } from 'node:diagnostics_channel';
 import { TooManyWaiting } from './outcomes.ts';
 import { DeadlinePassed } from './deadline.ts';
 
-export interface BatchEnd {
+export interface Batch {
   readonly name: string | undefined;
-  readonly calls: number;
+  /** What {@link batchCalls} published for each of its calls. */
+  readonly calls: readonly object[];
+  /** Before it connected, on the clock of `performance.now()`. */
+  readonly beganAt: number;
+}
+/** The same `calls` as at the start, if it started: it may have failed to connect. */
+export interface BatchEnd extends Batch {
   readonly durationMs: number;
   readonly failed: boolean;
 }
+/** Publishes an object for each call, in the async context of its caller. */
+export const batchCalls = channel('postgres:batch-call');
+/** Publishes each {@link Batch}, which then runs with the stores that are bound to this channel. */
+export const batchStarts = channel('postgres:batch-start');
+/** Publishes each {@link BatchEnd}. */
 export const batchEnds = channel('postgres:batch-end');
 
 interface Pending<Call, Result> {
@@ -21,7 +32,7 @@ interface Pending<Call, Result> {
 type Run<Call, Result> = (calls: readonly Call[], deadline: number) => Promise<readonly (Result | FailedCall)[]>;
 
 interface BatcherOptions<Call> {
-  /** In {@link BatchEnd}. */
+  /** In {@link Batch}. */
   readonly name?: string;
   readonly maxCalls: number;
   readonly maxWaiting: number;
@@ -85,7 +96,9 @@ export class Batcher<Call, Result> {
     if (this.#pending.length >= this.#options.maxWaiting && !how?.evenIfFull)
       return Promise.reject(new TooManyWaiting());
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
-    this.#pending.push({ call, deadline, promise, resolve, reject });
+    const pending = { call, deadline, promise, resolve, reject };
+    if (batchCalls.hasSubscribers) batchCalls.publish(pending);
+    this.#pending.push(pending);
     if (!this.#isBusy) {
       this.#isBusy = true;
       setImmediate(() => void this.#flush());
@@ -116,7 +129,10 @@ export class Batcher<Call, Result> {
       batch = this.#inFlight = this.#take();
       const calls = batch.map(({ call }) => call);
       const earliest = Math.min(...batch.map(({ deadline }) => deadline));
-      const ran = calls.length === 0 ? [] : await this.#run(calls, earliest);
+      const start: Batch = { name: this.#options.name, calls: batch, beganAt };
+      const run = () => this.#run(calls, earliest);
+      const watchedRun = batchStarts.hasSubscribers ? () => batchStarts.runStores(start, run) : run;
+      const ran = calls.length === 0 ? [] : await watchedRun();
       if (ran.length !== calls.length) throw new Error(`a batch of ${calls.length} calls has ${ran.length} results`);
       results = ran;
     } catch (reason) {
@@ -127,7 +143,7 @@ export class Batcher<Call, Result> {
     if (batch.length > 0 && batchEnds.hasSubscribers) {
       const durationMs = performance.now() - beganAt;
       const failed = results?.every((result) => result instanceof FailedCall) ?? true;
-      const end: BatchEnd = { name: this.#options.name, calls: batch.length, durationMs, failed };
+      const end: BatchEnd = { name: this.#options.name, calls: batch, beganAt, durationMs, failed };
       batchEnds.publish(end);
     }
     // With `arriving`, the next batch waits two turns: clients answer these results with new requests, and those are

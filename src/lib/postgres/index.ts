@@ -1,5 +1,5 @@
 /** The door of the library: nothing else of it is imported from outside. Node.js runs all of it without a build. */
-export { type BatchEnd, Batcher, FailedCall, batchEnds } from './batcher.ts';
+export { type Batch, type BatchEnd, Batcher, FailedCall, batchCalls, batchEnds, batchStarts } from './batcher.ts';
 export {
   ALL_ROWS,
   type Prepare,
