@@ -1,7 +1,8 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { type BatchEnd, Batcher, batchEnds } from './batcher.ts';
+import { type Batch, type BatchEnd, Batcher, batchCalls, batchEnds, batchStarts } from './batcher.ts';
 import { TooManyWaiting } from './outcomes.ts';
 import { DeadlinePassed } from './deadline.ts';
 
@@ -269,6 +270,26 @@ describe('Batcher', () => {
       { ...end, failed: true },
     ]);
     expect(ends[0]?.durationMs).toBeGreaterThan(40);
+  });
+
+  it('publishes each call in the context of its caller, and runs each batch in one of its own', async () => {
+    const context = new AsyncLocalStorage<unknown>();
+    const callers = new WeakMap<object, unknown>();
+    const note = (call: unknown) => void callers.set(call as object, context.getStore());
+    batchCalls.subscribe(note);
+    batchStarts.bindStore(context, (batch) => (batch as Batch).calls.map((call) => callers.get(call)));
+    onTestFinished(() => {
+      batchCalls.unsubscribe(note);
+      batchStarts.unbindStore(context);
+    });
+    const run = (calls: readonly number[]) =>
+      pause(
+        1,
+        calls.map(() => context.getStore()),
+      );
+    const batcher = new Batcher(run, { maxCalls: 2, maxWaiting: 10 });
+    const results = ['a', 'b', 'c'].map((caller, at) => context.run(caller, () => batcher.call(at, NEVER)));
+    expect(await Promise.all(results)).toEqual([['a', 'b'], ['a', 'b'], ['c']]);
   });
 
   it('counts no call as sent while it connects', async () => {

@@ -129,10 +129,11 @@ export class Batcher<Call, Result> {
       batch = this.#inFlight = this.#take();
       const calls = batch.map(({ call }) => call);
       const earliest = Math.min(...batch.map(({ deadline }) => deadline));
-      const start: Batch = { name: this.#options.name, calls: batch, beganAt };
-      const run = () => this.#run(calls, earliest);
-      const watchedRun = batchStarts.hasSubscribers ? () => batchStarts.runStores(start, run) : run;
-      const ran = calls.length === 0 ? [] : await watchedRun();
+      let ran: readonly (Result | FailedCall)[] = [];
+      if (calls.length > 0 && batchStarts.hasSubscribers) {
+        const start: Batch = { name: this.#options.name, calls: batch, beganAt };
+        ran = await batchStarts.runStores(start, this.#run, undefined, calls, earliest);
+      } else if (calls.length > 0) ran = await this.#run(calls, earliest);
       if (ran.length !== calls.length) throw new Error(`a batch of ${calls.length} calls has ${ran.length} results`);
       results = ran;
     } catch (reason) {
