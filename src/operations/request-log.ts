@@ -51,7 +51,7 @@ export class RequestLog implements OnApplicationShutdown {
     const route = String((request.route as { path: string | string[] } | undefined)?.path ?? 'unmatched');
     const durationMs = performance.now() - request.startedAt;
     this.metrics.requestEnded(request, route, status, durationMs / 1_000, failure?.code);
-    const tracedAs = this.tracing?.requestEnded(request, route, status, failure?.code);
+    const tracedAs = this.tracing?.requestEnded(request, route, status, durationMs, failure?.code);
 
     const level = levelOf(status, route);
     if (!this.log.isEnabled(level)) return;

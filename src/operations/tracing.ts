@@ -84,7 +84,7 @@ export class Tracing {
   }
 
   /** @returns the id of its trace */
-  requestEnded(request: ApiRequest<Access>, route: string, status: number, code: string | undefined): string {
+  requestEnded(request: ApiRequest<Access>, route: string, status: number, durationMs: number, code?: string): string {
     const span = this.#spanOf(request);
     const method = knownMethod(request.method);
     const isMatched = route !== 'unmatched';
@@ -96,7 +96,7 @@ export class Tracing {
       'inventory.key_id': request.access?.keyId,
     });
     if (status >= 500) fail(span, code ?? String(status));
-    span.end(performance.now());
+    span.end(request.startedAt + durationMs);
     return span.spanContext().traceId;
   }
 
@@ -163,20 +163,18 @@ function samplerOf({ OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: ratio }
 
 /** Tells the log that spans are lost, once for each change: a collector may be away for hours. */
 class ToldExporter extends OTLPTraceExporter {
-  readonly #log: Log;
   #told: string | undefined;
 
-  constructor(log: Log) {
+  constructor(private readonly log: Log) {
     super();
-    this.#log = log;
   }
 
   override export(spans: ReadableSpan[], done: (result: ExportResult) => void): void {
     super.export(spans, (result) => {
       const fault = result.error && String(result.error);
       if (fault !== this.#told) {
-        if (result.error) this.#log.warn({ err: result.error }, 'traces are lost');
-        else this.#log.info('traces are sent');
+        if (result.error) this.log.warn({ err: result.error }, 'traces are lost');
+        else this.log.info('traces are sent');
       }
       this.#told = fault;
       done(result);

@@ -90,7 +90,7 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
     );
     for (const [at, span] of ofRequests.entries()) {
       const durationMs = Number((span?.endedAt ?? 0n) - (span?.startedAt ?? 0n)) / 1e6;
-      expect(Math.abs(durationMs - Number(lines[at]?.['durationMs']))).toBeLessThan(5);
+      expect(Math.abs(durationMs - Number(lines[at]?.['durationMs']))).toBeLessThan(0.01);
     }
 
     // Each trip is in the trace of its request, and linked to it. Prisma's statements are in the trip that sends them.
