@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/keys/api-key-format.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { SERVICES } from '../inventory-service/services.ts';
-import { createDatabase } from '../support/database.ts';
+import { Database, createDatabase } from '../support/database.ts';
 import { type HeaderLines, Connection, ask, sendRaw } from '../support/http-client.ts';
 import { startCollector } from '../support/otlp-collector.ts';
 import { ServiceProcess } from '../support/service-process.ts';
@@ -144,6 +144,7 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
       OTEL_SERVICE_NAME: 'shop',
       OTEL_RESOURCE_ATTRIBUTES: 'service.namespace=pets',
       OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer%20${secret}`,
+      OTEL_EXPORTER_OTLP_COMPRESSION: 'zip', // the packages warn of it
     });
     await list(service, [['tracestate', `key=${key}`], ...sampled(TRACE_ID)]);
     await update(service, [
@@ -169,6 +170,31 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
     ];
     for (const text of [key, hash('sha256', key), secret, ...others]) expect(collector.received()).not.toContain(text);
     for (const text of [key, secret]) expect(service.log).not.toContain(text);
+    const warnings = service.lines().filter(({ msg }) => String(msg).startsWith('traces: '));
+    expect(warnings).toMatchObject([
+      { level: 'warn', msg: expect.stringContaining('COMPRESSION is invalid') as string },
+    ]);
+  });
+
+  // The plain service has a connection already.
+  it.runIf(FAST === 'on')('has a failed trip when the service cannot connect', async () => {
+    const collector = await startCollector();
+    const { service, database } = await start(collector.url, { ...CALLERS_ONLY, REQUEST_DEADLINE_MS: '500' });
+    const url = new URL(database.url);
+    const name = url.pathname.slice(1);
+    url.pathname = '/postgres';
+    await new Database(url.href).sql(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+    expect((await update(service, sampled(TRACE_ID))).status).toBe(503);
+    await service.terminate();
+    const request = collector.spans.find(({ kind }) => kind === 'SERVER');
+    expect(request).toMatchObject({ hasFailed: true, attributes: { 'error.type': 'service_unavailable' } });
+    const trips = collector.spans.filter((span) => span.name === 'updates');
+    expect(trips[0]).toMatchObject({
+      parentId: request?.spanId,
+      links: [{ traceId: TRACE_ID, spanId: request?.spanId }],
+      hasFailed: true,
+      attributes: { 'error.type': '_OTHER' },
+    });
   });
 
   describe('a collector that', () => {
