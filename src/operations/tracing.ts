@@ -56,14 +56,14 @@ export class Tracing {
   readonly #spans = new WeakMap<object, Span>();
 
   constructor(settings: Settings, log: Log, prisma: PrismaService) {
-    tellOnce(log);
+    warnOnce(log);
     const own = resourceFromAttributes({ 'service.name': 'inventory', 'service.version': version });
     const given = detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] });
     this.#provider = new TracerProvider({
       resource: defaultResource().merge(own).merge(given),
       sampler: samplerOf(settings),
       spanLimits: { linkCountLimit: Infinity }, // a request is in few batches
-      spanProcessors: [new BatchSpanProcessor({ exporter: new ToldExporter(log) })],
+      spanProcessors: [new BatchSpanProcessor({ exporter: new LoggedExporter(log) })],
     });
     this.#tracer = this.#provider.getTracer('inventory', version);
     batchCalls.subscribe(this.#called);
@@ -161,9 +161,9 @@ function samplerOf({ OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: ratio }
   return name.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
 }
 
-/** Tells the log that spans are lost, once for each change: a collector may be away for hours. */
-class ToldExporter extends OTLPTraceExporter {
-  #told: string | undefined;
+/** Logs that spans are lost, once for each change: a collector may be away for hours. */
+class LoggedExporter extends OTLPTraceExporter {
+  #lastFault: string | undefined;
 
   constructor(private readonly log: Log) {
     super();
@@ -172,23 +172,23 @@ class ToldExporter extends OTLPTraceExporter {
   override export(spans: ReadableSpan[], done: (result: ExportResult) => void): void {
     super.export(spans, (result) => {
       const fault = result.error && String(result.error);
-      if (fault !== this.#told) {
+      if (fault !== this.#lastFault) {
         if (result.error) this.log.warn({ err: result.error }, 'traces are lost');
         else this.log.info('traces are sent');
       }
-      this.#told = fault;
+      this.#lastFault = fault;
       done(result);
     });
   }
 }
 
 /** Warnings of the packages, such as of a variable that they cannot read: each kind once. */
-function tellOnce(log: Log): void {
-  const told = new Set<string>();
+function warnOnce(log: Log): void {
+  const logged = new Set<string>();
   const warn = (message: string) => {
     const kind = message.replaceAll(/\d+/g, '');
-    if (told.has(kind)) return;
-    told.add(kind);
+    if (logged.has(kind)) return;
+    logged.add(kind);
     log.warn(withoutSecrets(`traces: ${message}`));
   };
   const nothing = () => undefined;

@@ -121,7 +121,7 @@ export const PLAIN = `
     FROM checked ORDER BY n`;
 
 /**
- * Any updates: read it in update-full.sql. docs/decisions/idempotency-keys.md tells of `known`.
+ * Any updates: read it in update-full.sql. docs/decisions/idempotency-keys.md explains `known`.
  *
  * A pet that is there twice is locked once, by its last update: a lock that comes free in between would break the chain
  * of its history. Each key is looked up by itself, as the pets are.
@@ -226,7 +226,7 @@ export function updateStatement(updates: readonly QuantityUpdate[], lastMs: numb
 
 /**
  * What to try first; undefined unless the updates are a lone one without a key. Without a row nothing has happened, and
- * {@link updateStatement} tells why.
+ * {@link updateStatement} says why.
  */
 export function loneStatement(
   [update, ...others]: readonly QuantityUpdate[],
