@@ -90,6 +90,17 @@ describe('inventory import', () => {
     expect(await store.changes()).toEqual([]);
   });
 
+  it('names twenty pets at most of each outcome, then counts the others, and names all with --json', async () => {
+    const added = Array.from({ length: 22 }, (_, at) => at + 10);
+    const rows = ['7,13,pending', ...added.map((petId) => `${petId},1,sold`)];
+    const { stdout, stderr } = await importCsv(rows.join('\n'), '--json');
+    const lines = stderr.split('\n').slice(0, -2); // without the counts
+    const changed = ['changed:', '  pet 7: 12 → 13, available → pending'];
+    const named = added.slice(0, 20).map((petId) => `  pet ${petId}: 1 sold`);
+    expect(lines).toEqual(['added:', ...named, '  and 2 more', ...changed]);
+    expect(JSON.parse(stdout)).toMatchObject({ pets: { added: added.map((petId) => ({ petId })) } });
+  });
+
   it('may end without a line break in a file, but not in a pipe', async () => {
     const csv = `${CSV_HEADER}8,1,sold`;
     await file('-', 'not what is read');

@@ -284,7 +284,7 @@ describe('inventory keys create, rotate and revoke, when cut off', () => {
 });
 
 describe('the bootstrap key', () => {
-  it('is created once by many processes, always has all scopes, and stays revoked', async () => {
+  it('is created once by many processes, as its SHA-256, always has all scopes, and stays revoked', async () => {
     const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: store.url }) });
     onTestFinished(() => prisma.$disconnect());
     const token = 'a-token-of-the-deployment-itself-0123456789';
@@ -293,6 +293,9 @@ describe('the bootstrap key', () => {
     const id = made[0]?.id ?? '';
     const scopes = ['inventory:read', 'inventory:write', 'metrics:read'];
     expect(await stored('bootstrap')).toMatchObject([{ id, state: 'live', scopes }]);
+    const [row] = await store.sql('SELECT key_sha256, api_key::text AS row FROM api_key WHERE id = $1', [id]);
+    expect(row?.['key_sha256']).toEqual(hash('sha256', token, 'buffer'));
+    expect(row?.['row']).not.toContain(token.slice(0, 20));
     await store.sql(`UPDATE api_key SET scopes = '{inventory:read}' WHERE id = $1`, [id]); // as if an older release had stored it
     expect(await bootstrapKey(prisma, token)).toEqual({ id, state: 'live' });
     expect(await stored('bootstrap')).toMatchObject([{ id, scopes }]);

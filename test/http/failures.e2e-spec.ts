@@ -9,6 +9,10 @@ import { type TestService, startService } from '../support/service.ts';
 
 const SECRET = 'SELECT * FROM api_key /srv/app/secret.ts:1 psk_0000';
 
+const LIKE_AN_API_KEY = `psk_${'0'.repeat(46)}`;
+/** A random UUID. */
+const NEW_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
 /** The value that the next request throws. */
 let thrown: unknown;
 
@@ -80,15 +84,23 @@ it.each([undefined, null])('a handler that throws %s is answered with 500', asyn
 });
 
 describe('a response', () => {
-  it.each([
-    ['x'.repeat(64), true],
-    ['x'.repeat(65), false],
-    ['a.b', false],
-    ['', false],
-  ])('repeats the X-Request-Id "%s": %s', async (id, isRepeated) => {
-    const { headers } = await ask(service.port, { target: '/health/live', headers: { 'X-Request-Id': id } });
-    expect(headers['x-request-id'] === id).toBe(isRepeated);
+  const idFor = async (id: string) => {
+    const headers = { 'X-Request-Id': id };
+    return (await ask(service.port, { target: '/health/live', headers })).headers['x-request-id'];
+  };
+
+  it.each(['a', '_-09azAZ', 'x'.repeat(64)])('repeats the X-Request-Id of the request: "%s"', async (id) => {
+    expect(await idFor(id)).toBe(id);
   });
+
+  it.each(['', 'x'.repeat(65), 'a.b', 'a b', '"a"', LIKE_AN_API_KEY])(
+    'has a new X-Request-Id each time if that of the request has another form: "%s"',
+    async (id) => {
+      const ids = [await idFor(id), await idFor(id)];
+      for (const each of ids) expect(each).toMatch(NEW_ID);
+      expect(new Set(ids).size).toBe(2);
+    },
+  );
 
   it('that cannot be written becomes an Error', async () => {
     expect(await get('answers')).toEqual(refused.failed);

@@ -32,6 +32,7 @@ describe('the path', () => {
   });
 
   it.each([
+    ...['/v1/pet/1', '/v1/pets', '/v1/store/order/1', '/v1/orders'], // pets and orders belong to other services
     ...['/v1', '/v2/inventory', '/inventory', '/v1/inventoryx', '/v1/inventory/1/2', '/health'], // other segments
     ...['/V1/inventory', '/v1/inventory;x=1', '/v1\\inventory', '/*', '/__proto__'], // other characters
     ...['/v1/inventory/', '/v1//inventory', '//v1/inventory', '/v1/inventory/1/', '/metrics/'], // more slashes

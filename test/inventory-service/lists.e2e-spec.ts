@@ -42,6 +42,10 @@ eachService(({ start }) => {
       );
     });
 
+    it('gives [] while the store is empty', async () => {
+      expect((await service.list()).text).toBe('[]');
+    });
+
     // As many as a statement of the plain service brings, and one of the fast service.
     it.each([1_024, 6 * 1_024])('gives %i pets of which the last one has the greatest id', async (pets) => {
       await service.database.fill(`SELECT ${MAX_PET_ID} - n, 1, 'sold' FROM generate_series(0, ${pets - 1}) n`);

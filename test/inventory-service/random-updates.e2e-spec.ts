@@ -20,8 +20,8 @@ const round = fc.record({
     fc.record({
       petId,
       quantity,
-      ifMatch: fc.option(fc.array(tag, { maxLength: 3 }), { freq: 1 }),
-      idempotencyKey: fc.option(fc.constantFrom('a', 'b', 'c'), { freq: 1 }),
+      ifMatch: fc.option(fc.array(tag, { maxLength: 3 }), { freq: 2 }),
+      idempotencyKey: fc.option(fc.constantFrom('a', 'b', 'c'), { freq: 2 }),
       reason: fc.option(fc.constantFrom('return', 'count')),
     }),
     { minLength: 1, maxLength: 8 },
@@ -35,7 +35,7 @@ class Model {
   readonly #first = new Map<string, { content: string; result: UpdateResult }>();
 
   setQuantity({ petId, quantity, ifMatch, idempotencyKey, reason, requestId }: QuantityUpdate): unknown {
-    const content = [petId, quantity, ifMatch].join(' ');
+    const content = JSON.stringify([String(petId), quantity, ifMatch]);
     const first = idempotencyKey === null ? undefined : this.#first.get(idempotencyKey);
     if (first)
       return first.content === content
@@ -85,6 +85,10 @@ eachService(({ start }) => {
             .filter(({ petId, idempotencyKey: key }) => {
               if (key !== null && !petOf.has(key)) petOf.set(key, petId);
               return key === null || petOf.get(key) === petId;
+            })
+            // With a key, a condition that does not hold is tried again: another update of the pet may come before.
+            .filter(({ petId, ifMatch, idempotencyKey: key }, _, all) => {
+              return ifMatch === null || key === null || all.filter((each) => each.petId === petId).length === 1;
             })
             .map(({ idempotencyKey: key, ...update }) => {
               const idempotencyKey = key && `${key}-${run}`;

@@ -85,6 +85,17 @@ eachService(({ start }) => {
       expect([await quantityOf(1), await quantityOf(2)]).toEqual([11, 20]);
     });
 
+    it.each([
+      ['*', undefined],
+      [undefined, '*'],
+      ['"available-10", W/"available-9"', '"available-10"'],
+    ])('is compared without If-Match: * and weak tags: %s, then %s', async (ifMatch, again) => {
+      const key = randomUUID();
+      const withField = (field: string | undefined) => ({ key, ...(field !== undefined && { ifMatch: field }) });
+      expect(await update(withField(ifMatch))).toEqual(updated('1', 11));
+      expect(await update(withField(again))).toEqual(replayed('1', 11));
+    });
+
     it('has a key of its own for each API key', async () => {
       const key = randomUUID();
       const stranger = `another-key-${randomUUID()}`;

@@ -9,9 +9,13 @@ import { itemText } from './stock.ts';
  */
 export type WholeAnswer = ReturnType<typeof whole>;
 
-const NOT_COMPARED = new Set(['date', 'x-request-id', 'content-length', 'connection', 'keep-alive']);
+const NOT_COMPARED = new Set(['date', 'content-length', 'connection', 'keep-alive']);
+
+/** In the place of an `X-Request-Id` of the right form: each answer has another one. */
+const SOME_ID = '<id>';
 
 const ON_EVERY_ANSWER = {
+  'x-request-id': SOME_ID,
   'x-content-type-options': 'nosniff',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'referrer-policy': 'no-referrer',
@@ -19,8 +23,10 @@ const ON_EVERY_ANSWER = {
 const JSON_BODY = { 'content-type': 'application/json; charset=utf-8' };
 
 export function whole({ status, headers, text }: Answer) {
-  const compared = Object.entries(headers).filter(([name]) => !NOT_COMPARED.has(name));
-  return { status, headers: Object.fromEntries(compared), body: text };
+  const compared = Object.entries(headers)
+    .filter(([name]) => !NOT_COMPARED.has(name))
+    .map(([name, value]) => [name, name === 'x-request-id' ? value.replace(/^[\w-]{1,64}$/, SOME_ID) : value]);
+  return { status, headers: Object.fromEntries(compared) as Record<string, string>, body: text };
 }
 
 export function answer(status: number, headers: Readonly<Record<string, string>>, body = ''): WholeAnswer {
