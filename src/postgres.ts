@@ -13,12 +13,15 @@ export function sessionOf(settings: Settings, purpose: string): RequestSession {
   return { databaseUrl, program: PROGRAM, purpose, deadlineMs };
 }
 
-/** What the migrations make. Any other function or unique rule is the operator's own. */
+/** What the migrations make. Any other table, function or unique rule is the operator's own. */
 export const OWN = {
   functions: [
     ...['server_life', 'present_server_life', 'stock_changed_by', 'stock_change_reason', 'record_stock_change'],
     ...['record_truncated_stock', 'mark_unrecorded_change', 'refuse_stock_change_edit', 'note_pruned_stock_change'],
     'stock_witness',
+  ],
+  tables: [
+    ...['inventory_item', 'stock_change', 'stock_change_pruned', 'unrecorded_change', 'api_key', 'server_life_token'],
   ],
   uniqueIndexes: [
     ...['inventory_item_pkey', 'api_key_pkey', 'api_key_key_sha256_key', 'stock_change_pkey'],

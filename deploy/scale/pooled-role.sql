@@ -10,6 +10,11 @@ GRANT SELECT, INSERT, DELETE ON unrecorded_change TO inventory_pooled;
 GRANT SELECT, INSERT, UPDATE ON api_key TO inventory_pooled;
 GRANT SELECT ON _prisma_migrations TO inventory_pooled;
 
+-- For "inventory check". pg_read_all_stats shows it the standbys and all sessions, with their statements. A superuser may grant this,
+-- or a role with ADMIN OPTION on it. Without it, the command says what it did not look at.
+GRANT SELECT ON stock_change_pruned, stock_change_id_seq TO inventory_pooled;
+SELECT 'GRANT pg_read_all_stats TO inventory_pooled' WHERE pg_has_role('pg_read_all_stats', 'MEMBER WITH ADMIN OPTION') \gexec
+
 -- Advice: the service bounds its statements itself. These bounds also end what a lost client left in a session of the pool.
 ALTER ROLE inventory_pooled SET statement_timeout = '30s';
 ALTER ROLE inventory_pooled SET lock_timeout = '500ms'; -- a fifth of REQUEST_DEADLINE_MS

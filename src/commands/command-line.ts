@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
 import { failureOf } from '../postgres.ts';
 import { hasUnconfirmedCommit } from './connection.ts';
+import { addCheck } from './check.ts';
 import { addExport } from './export.ts';
 import { addHistory } from './history.ts';
 import { addImport } from './import.ts';
@@ -17,7 +18,7 @@ export function commandLine(): Command {
     .version(version)
     .exitOverride()
     .addHelpText('after', '\nExit codes: 0 done, 1 failed, 2 wrong use.');
-  for (const add of [addMigrate, addKeys, addImport, addExport, addHistory]) add(program);
+  for (const add of [addCheck, addMigrate, addKeys, addImport, addExport, addHistory]) add(program);
   return program;
 }
 

@@ -27,9 +27,13 @@ const listen = (client: pg.ClientBase) =>
     if (routine === UNCONFIRMED_COMMIT) hasUnconfirmedCommit = true;
   });
 
-export async function withConnection<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+export async function withConnection<T>(
+  command: string,
+  work: (client: pg.Client) => Promise<T>,
+  limits: pg.PoolConfig = bounds,
+): Promise<T> {
   const { DATABASE_URL: url } = readSettings();
-  const client = await openConnection(connectionConfig(url, applicationName(command), bounds, listen, ALL_ROWS));
+  const client = await openConnection(connectionConfig(url, applicationName(command), limits, listen, ALL_ROWS));
   try {
     return await work(client);
   } finally {

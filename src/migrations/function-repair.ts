@@ -1,5 +1,7 @@
 import type { Client } from 'pg';
 
+export type Query = (sql: string) => Promise<unknown>;
+
 /** The tables' schema. As text it is quoted. */
 const SCHEMA = `(SELECT relnamespace::regnamespace FROM pg_class WHERE oid = to_regclass('inventory_item'))`;
 
@@ -8,16 +10,28 @@ const KEEPS_ANOTHER_PATH = `EXISTS (
   SELECT FROM unnest(proconfig) AS setting WHERE setting LIKE 'search_path=%'
      AND NOT starts_with(replace(setting, '"', '') || ',', 'search_path=' || replace(${SCHEMA}::text, '"', '') || ','))`;
 
-/** The functions that the schema of the tables lacks, or whose search path is that of another schema. */
-export async function misplacedFunctions(
-  names: readonly string[],
-  query: (sql: string) => Promise<unknown>,
-): Promise<string[]> {
-  const rows = await query(`
-    SELECT name FROM unnest('{${names.join()}}'::text[]) AS name
+/** By name, the statement that makes each function. */
+export type FunctionDefinitions = ReadonlyMap<string, string>;
+
+const bodyOf = (definition: string) => definition.split('$$')[1];
+
+/**
+ * @returns `misplaced`: the functions that the schema of the tables lacks, or whose search path is that of another
+ *   schema; `changed`: those that have another body
+ */
+export async function functionFaults(
+  definitions: FunctionDefinitions,
+  query: Query,
+): Promise<{ misplaced: string[]; changed: string[] }> {
+  const rows = (await query(`
+    SELECT name, prosrc AS body, pg_proc.oid IS NULL OR ${KEEPS_ANOTHER_PATH} AS "isMisplaced"
+      FROM unnest('{${[...definitions.keys()].join()}}'::text[]) AS name
       LEFT JOIN pg_proc ON proname = name AND pronamespace = ${SCHEMA}
-     WHERE pg_proc.oid IS NULL OR ${KEEPS_ANOTHER_PATH} ORDER BY name COLLATE "C"`);
-  return (rows as { name: string }[]).map(({ name }) => name);
+     ORDER BY name COLLATE "C"`)) as { name: string; body: string | null; isMisplaced: boolean }[];
+  const hasChanged = ({ name, body }: (typeof rows)[number]) => body !== bodyOf(definitions.get(name) ?? '');
+  const names = (faulty: typeof rows) => faulty.map(({ name }) => name);
+  const changed = names(rows.filter((row) => row.body !== null && hasChanged(row)));
+  return { misplaced: names(rows.filter(({ isMisplaced }) => isMisplaced)), changed };
 }
 
 const PATHS = `
@@ -25,9 +39,21 @@ const PATHS = `
     FROM pg_proc WHERE pronamespace = ${SCHEMA} AND proname = ANY ($1) AND ${KEEPS_ANOTHER_PATH}`;
 
 /** After a schema was renamed, copied or restored. @returns what was repaired, in a line */
-export async function repairFunctions(names: readonly string[], client: Client): Promise<string[]> {
-  const { rows } = await client.query<{ sql: string }>(PATHS, [names]);
+export async function repairPaths(definitions: FunctionDefinitions, client: Client): Promise<string[]> {
+  const { rows } = await client.query<{ sql: string }>(PATHS, [[...definitions.keys()]]);
   if (rows.length === 0) return [];
   await client.query(rows.map(({ sql }) => sql).join(';'));
   return ['the functions find the tables of their schema'];
+}
+
+/** After somebody replaced functions. @returns what was repaired, in a line */
+export async function repairBodies(
+  names: readonly string[],
+  definitions: FunctionDefinitions,
+  client: Client,
+): Promise<string[]> {
+  if (names.length === 0) return [];
+  const path = `SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`;
+  await client.query([path, ...names.map((name) => definitions.get(name))].join(';'));
+  return [`functions have their own body again: ${names.join(', ')}`];
 }

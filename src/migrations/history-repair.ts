@@ -1,5 +1,6 @@
 import type { Client } from 'pg';
 import { HISTORY_LOCK } from '../history/history-lock.ts';
+import type { Query } from './function-repair.ts';
 
 /** Shorter than an update waits for a lock, so that no update behind this fails. */
 export const LOCK_WITHIN_MS = 400;
@@ -10,7 +11,8 @@ const IS_AHEAD = 'changed_in >= pg_snapshot_xmax(pg_current_snapshot())';
 const HIGHEST = '(SELECT max(id) FROM stock_change)';
 
 const FAULTS = `
-  SELECT ${HIGHEST} > coalesce(pg_sequence_last_value(${SEQUENCE}), 0) AS lags,
+  SELECT CASE WHEN has_sequence_privilege(${SEQUENCE}, 'SELECT')
+              THEN coalesce(${HIGHEST} > coalesce(pg_sequence_last_value(${SEQUENCE}), 0), false) END AS lags,
          EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'inventory_item'::regclass AND tgenabled <> 'R'
                     AND tgname = 'inventory_item_replicated') AS ordinary,
          (SELECT count(*) <> 1 FROM stock_change_pruned) AS several,
@@ -49,6 +51,18 @@ const REPAIRS: Readonly<Record<string, readonly [string, string]>> = {
   ],
 };
 
+type Faults = Readonly<Record<string, boolean | null>>;
+
+/** What the role may not see is tried: then PostgreSQL says which right is missing. */
+const repairsOf = (faults: Faults) =>
+  Object.entries(REPAIRS).flatMap(([fault, repair]) => (faults[fault] === false ? [] : [repair]));
+
+/** @returns what {@link repairHistory} would repair, a line each; undefined if the role may not see that */
+export async function historyToRepair(query: Query): Promise<string[] | undefined> {
+  const [faults] = (await query(FAULTS)) as [Faults];
+  return faults['lags'] === null ? undefined : repairsOf(faults).map(([what]) => what);
+}
+
 /**
  * Makes a replicated or restored history ready for updates.
  *
@@ -56,8 +70,8 @@ const REPAIRS: Readonly<Record<string, readonly [string, string]>> = {
  * @throws 55P03 while another transaction keeps it locked
  */
 export async function repairHistory(client: Client): Promise<string[]> {
-  const { rows } = await client.query<Record<string, boolean | null>>(FAULTS);
-  const repairs = Object.entries(REPAIRS).flatMap(([fault, repair]) => (rows[0]?.[fault] ? [repair] : []));
+  const [faults] = (await client.query<Faults>(FAULTS)).rows as [Faults];
+  const repairs = repairsOf(faults);
   for (const [, sql] of repairs) await client.query(sql);
   return repairs.map(([what]) => what);
 }

@@ -2,8 +2,8 @@ import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 import { ALL_ROWS, connectionConfig, Failure, openConnection, retryUntilDeadline } from '../lib/postgres/index.ts';
-import { applicationName } from '../postgres.ts';
-import { repairFunctions, misplacedFunctions } from './function-repair.ts';
+import { applicationName, NOT_NEWEST } from '../postgres.ts';
+import { type FunctionDefinitions, functionFaults, type Query, repairBodies, repairPaths } from './function-repair.ts';
 import { LOCK_WITHIN_MS, repairHistory } from './history-repair.ts';
 
 // Two levels up from src/migrations and from dist/migrations alike.
@@ -54,15 +54,17 @@ export async function applyMigrations(connectionString: string, folder = project
     });
     await client.query(createRegister);
     const migrations = await readMigrations(folder);
-    const pending = await refuseOrList(client, migrations);
+    const query = async (sql: string) => (await client.query<object>(sql)).rows;
+    const { pending, unknown } = await compareRegister(query, migrations);
     const functions = functionsOf(migrations);
-    const repaired = await repairFunctions(functions, client); // first, so that migrations find the tables
+    const repaired = await repairPaths(functions, client); // first, so that migrations find the tables
     for (const migration of pending) await apply(client, migration);
-    const misplaced = await misplacedFunctions(functions, async (sql) => (await client.query<object>(sql)).rows);
+    const { misplaced, changed } = await functionFaults(functions, query);
     if (misplaced.length > 0)
       throw new Failure(
         `the schema lacks its functions ${misplaced.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`,
       );
+    if (unknown.length === 0) repaired.push(...(await repairBodies(changed, functions, client)));
     repaired.push(...(await repairHistory(client)));
     return [...pending.map(({ name }) => `applied ${name}`), ...repaired.map((what) => `repaired: ${what}`)];
   } finally {
@@ -71,7 +73,7 @@ export async function applyMigrations(connectionString: string, folder = project
 }
 
 /** The migrations that a database lacks; cheap enough for a readiness probe. */
-export async function pendingMigrations(query: (sql: string) => Promise<unknown>): Promise<string[]> {
+export async function pendingMigrations(query: Query): Promise<string[]> {
   const names = await migrationNames(projectMigrations);
   const registers = (await query(`SELECT WHERE to_regclass('_prisma_migrations') IS NOT NULL`)) as unknown[];
   if (registers.length === 0) return names;
@@ -82,11 +84,28 @@ export async function pendingMigrations(query: (sql: string) => Promise<unknown>
   return names.filter((name) => !applied.has(name));
 }
 
-/** Names the functions of this release that belong to another schema, in words for the operator. */
-export async function functionFault(query: (sql: string) => Promise<unknown>): Promise<string | undefined> {
-  const misplaced = await misplacedFunctions(functionsOf(await readMigrations(projectMigrations)), query);
-  if (misplaced.length === 0) return undefined;
-  return `the schema was renamed or copied: ${misplaced.join(', ')} belong to another schema; run "inventory migrate"`;
+/** Says which functions of this release belong to another schema or have another body, in words for the operator. */
+export async function functionFault(query: Query): Promise<Partial<Record<'misplaced' | 'changed', string>>> {
+  const { misplaced, changed } = await functionFaults(functionsOf(await readMigrations(projectMigrations)), query);
+  return {
+    ...(misplaced.length > 0 && {
+      misplaced: `the schema was renamed or copied: ${misplaced.join(', ')} belong to another schema; run "inventory migrate"`,
+    }),
+    ...(changed.length > 0 && {
+      changed: `somebody replaced functions: ${changed.join(', ')}; run "inventory migrate"`,
+    }),
+  };
+}
+
+/**
+ * The migrations that a database has and this release lacks.
+ *
+ * @throws {Failure} when the database lacks migrations, or one of them failed or was edited
+ */
+export async function unknownMigrations(query: Query): Promise<string[]> {
+  const { pending, unknown } = await compareRegister(query, await readMigrations(projectMigrations));
+  if (pending.length > 0) throw new Failure(NOT_NEWEST);
+  return unknown;
 }
 
 async function migrationNames(folder: URL): Promise<string[]> {
@@ -106,15 +125,21 @@ async function readMigrations(folder: URL): Promise<Migration[]> {
   return Promise.all(names.map((name) => readMigration(folder, name)));
 }
 
-function functionsOf(migrations: readonly Migration[]): string[] {
-  const names = migrations.flatMap(({ sql }) => sql.match(/(?<=^CREATE (OR REPLACE )?FUNCTION ")\w+/gm) ?? []);
-  return [...new Set(names)];
+/** As the newest migration makes each. */
+function functionsOf(migrations: readonly Migration[]): FunctionDefinitions {
+  const statements = migrations.flatMap(({ sql }) => sql.match(/^CREATE (?:OR REPLACE )?FUNCTION [^]+?^\$\$;/gm) ?? []);
+  return new Map(
+    statements.map((statement) => {
+      const [, name = '', rest = ''] = /FUNCTION "(\w+)"([^]+)/.exec(statement) ?? [];
+      return [name, `CREATE OR REPLACE FUNCTION "${name}"${rest}`];
+    }),
+  );
 }
 
-async function refuseOrList(client: Client, migrations: readonly Migration[]): Promise<Migration[]> {
-  const { rows } = await client.query<{ migration_name: string; checksum: string; finished_at: Date | null }>(
+async function compareRegister(query: Query, migrations: readonly Migration[]) {
+  const rows = (await query(
     `SELECT migration_name, checksum, finished_at FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
-  );
+  )) as { migration_name: string; checksum: string; finished_at: Date | null }[];
   const failed = rows.find((row) => row.finished_at === null);
   if (failed)
     throw new Failure(
@@ -130,7 +155,11 @@ async function refuseOrList(client: Client, migrations: readonly Migration[]): P
     throw new Failure(
       `migration ${edited.name} was edited after this database applied it; restore the file and put the change into a new migration`,
     );
-  return migrations.filter(({ name }) => !checksums.has(name));
+  const known = new Set(migrations.map(({ name }) => name));
+  return {
+    pending: migrations.filter(({ name }) => !checksums.has(name)),
+    unknown: [...checksums.keys()].filter((name) => !known.has(name)),
+  };
 }
 
 /**

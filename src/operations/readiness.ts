@@ -5,20 +5,13 @@ import { KeyCheck } from '../keys/key-check.ts';
 import { byDeadline, Failure } from '../lib/postgres/index.ts';
 import { failureOf, NOT_NEWEST } from '../postgres.ts';
 import { functionFault, pendingMigrations } from '../migrations/migrations.ts';
+import { missingRights, RIGHTS_OF_REQUESTS } from '../migrations/rights.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { Settings } from '../settings.ts';
 import { Log } from './log.ts';
 
 /** No such table: the database may be a new one, without migrations and the bootstrap key. */
 const UNDEFINED_TABLE = '42P01';
-/**
- * A GRANT for each right that lists and updates need and the role lacks; NULL without any. The key check finds its own.
- */
-const MISSING_RIGHTS = `
-  SELECT string_agg(format('GRANT %s ON %s TO %I', privilege, name, current_user), '; ') AS grants
-    FROM (VALUES ('inventory_item', 'SELECT'), ('inventory_item', 'UPDATE'), ('stock_change', 'SELECT'), ('stock_change', 'INSERT'))
-         AS needed (name, privilege)
-   WHERE NOT has_any_column_privilege(to_regclass(name), privilege)`;
 
 const CHECK_AGAIN_AFTER_MS = 500;
 const CHECKED_WITHIN_MS = 1_000;
@@ -96,18 +89,17 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
 
   /** A busy pool does not make the service unready. */
   async #lookForRights(deadline: number): Promise<void> {
-    const query = this.prisma.$queryRawUnsafe<[{ grants: string | null }]>(MISSING_RIGHTS);
-    const [{ grants }] = await byDeadline(deadline, query).catch(() => [{ grants: null }] as const);
-    if (grants !== null)
-      throw new Failure(`the role of DATABASE_URL lacks rights; run, as the owner of the tables: ${grants}`);
+    const rights = missingRights((sql) => this.prisma.$queryRawUnsafe(sql), RIGHTS_OF_REQUESTS);
+    const fault = await byDeadline(deadline, rights).catch(() => undefined);
+    if (fault !== undefined) throw new Failure(fault);
   }
 
   async #prepare(): Promise<void> {
     const { BOOTSTRAP_API_KEY } = this.settings;
     const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
     if (pending.length > 0) throw new Failure(NOT_NEWEST);
-    const fault = await functionFault((sql) => this.prisma.$queryRawUnsafe(sql));
-    if (fault !== undefined) throw new Failure(fault);
+    const { misplaced } = await functionFault((sql) => this.prisma.$queryRawUnsafe(sql));
+    if (misplaced !== undefined) throw new Failure(misplaced);
     if (BOOTSTRAP_API_KEY !== undefined) {
       const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
       if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);

@@ -7,6 +7,7 @@ import { boundsOfRequest, Failure } from '../../src/lib/postgres/index.ts';
 import { OWN } from '../../src/postgres.ts';
 import { LOCK_WITHIN_MS } from '../../src/migrations/history-repair.ts';
 import { applyMigrations, pendingMigrations } from '../../src/migrations/migrations.ts';
+import { linesOf, PART_NAMES } from '../../src/migrations/schema-parts.ts';
 import { readSettings } from '../../src/settings.ts';
 import { createDatabase, type Database } from '../support/database.ts';
 import { expectLists, startEveryService } from '../inventory-service/services.ts';
@@ -75,33 +76,26 @@ describe('migrations', () => {
     ]);
   });
 
-  it('make tables with these columns, rules and indexes', async () => {
+  it('make tables with these columns, rules, triggers and indexes', async () => {
     await applyMigrations(database.url);
-    const ofTables = `relkind = 'r' AND relname <> '_prisma_migrations' AND relnamespace = 'public'::regnamespace`;
-    const factsOfTables = `SELECT concat_ws(' ', relname, line) AS line FROM pg_class, LATERAL (
-        SELECT concat_ws(' ', 'persistence', relpersistence, 'identity', relreplident, array_to_string(reloptions, ' '))
-        UNION ALL
-        SELECT concat_ws(' ', attname, format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
-               CASE attidentity WHEN 'd' THEN 'IDENTITY' END, pg_get_expr(adbin, adrelid))
-          FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-         WHERE attrelid = pg_class.oid AND attnum > 0
-        UNION ALL
-        SELECT pg_get_constraintdef(pg_constraint.oid) FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'c'
-        UNION ALL
-        SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = pg_class.oid
-      ) AS facts (line) WHERE ${ofTables}`;
-    const lines = (await rows(factsOfTables)).map((row) => (row as { line: string }).line).sort();
-    await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('schema.txt');
+    const lines: string[] = [];
+    for (const part of PART_NAMES) lines.push(...(await linesOf(part, rows)));
+    await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('../../prisma/schema.txt');
+    const options = `SELECT relname, reloptions FROM pg_class WHERE relnamespace = 'public'::regnamespace AND reloptions IS NOT NULL`;
+    expect(await rows(options)).toEqual([{ relname: 'inventory_item', reloptions: ['fillfactor=80'] }]);
   });
 
-  it('make the unique indexes and functions whose errors are not of an operator', async () => {
+  it('make the tables, unique indexes and functions that are not of an operator', async () => {
     await applyMigrations(database.url);
     const indexes = `SELECT relname AS name FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
       WHERE indisunique AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '\\_prisma%'`;
     const functions = `SELECT proname AS name FROM pg_proc WHERE pronamespace = 'public'::regnamespace`;
+    const tables = `SELECT relname AS name FROM pg_class
+      WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '\\_prisma%'`;
     const made = async (sql: string) => (await rows(sql)).map((row) => (row as { name: string }).name).sort();
     expect(await made(indexes)).toEqual(OWN.uniqueIndexes.toSorted());
     expect(await made(functions)).toEqual(OWN.functions.toSorted());
+    expect(await made(tables)).toEqual(OWN.tables.toSorted());
   });
 
   it('run in only one of several processes that start at the same time', async () => {
@@ -183,6 +177,24 @@ describe('migrations', () => {
     expect(await applyMigrations(database.url, folderWithLater())).toEqual([]);
     expect(await applyMigrations(database.url)).toEqual([]);
     expect(await pendingMigrations(rows)).toEqual([]);
+  });
+
+  it('give replaced functions their own body again, unless a newer version may have made them', async () => {
+    await applyMigrations(database.url);
+    const functions = `SELECT proname, prosrc, prosecdef, proconfig FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1`;
+    const before = await rows(functions);
+    const replace = () =>
+      client.query(`CREATE OR REPLACE FUNCTION server_life() RETURNS text LANGUAGE sql AS $$ SELECT NULL $$;
+        CREATE OR REPLACE FUNCTION record_stock_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`);
+    await replace();
+    expect(await applyMigrations(database.url)).toEqual([
+      'repaired: functions have their own body again: record_stock_change, server_life',
+    ]);
+    expect(await rows(functions)).toEqual(before);
+    expect(await applyMigrations(database.url)).toEqual([]);
+    await applyMigrations(database.url, folderWithLater());
+    await replace();
+    expect(await applyMigrations(database.url)).toEqual([]);
   });
 
   it('are refused over the tables of a version before 1.0.0', async () => {

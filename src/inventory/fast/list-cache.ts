@@ -3,7 +3,8 @@ import type { PrismaService } from '../../prisma.service.ts';
 import type { Snapshot } from '../../keys/snapshot.ts';
 import type { Settings } from '../../settings.ts';
 import type { InventoryCounts } from '../stock/inventory-counts.ts';
-import { type Comparison, type ListAudits, PAST_INDEX } from '../stock/list-audits.ts';
+import type { Comparison, ListAudits } from '../stock/list-audits.ts';
+import { PAST_INDEX } from '../stock/stock-index.ts';
 import {
   type NextPage,
   type OnResponse,

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { byDeadline, configOfRequests, openConnection } from '../../lib/postgres/index.ts';
 import { failureOf, sessionOf } from '../../postgres.ts';
 import { Settings } from '../../settings.ts';
-import { MIN_PET_ID } from './stock-limits.ts';
+import { indexDamage } from './stock-index.ts';
 import { LONGEST_READING_MS, type Query } from './stock-readings.ts';
 
 /**
@@ -34,19 +34,6 @@ export type Comparison = (query: Query) => Promise<AuditEnd | undefined>;
  */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = ${LONGEST_READING_MS};
   SET LOCAL enable_seqscan = off; LOCK TABLE inventory_item, stock_change, unrecorded_change IN ACCESS SHARE MODE`;
-
-/** The table itself: PostgreSQL never uses an index for a sample, and this sample is all of the table. */
-export const PAST_INDEX = 'inventory_item AS item TABLESAMPLE SYSTEM (100)';
-
-/**
- * Whether the index leads to each row of the table (no index has a `ctid`, so it is the row's), and has no more entries
- * than that.
- */
-const INDEX = `
-  SELECT count(*) AS pets, (SELECT count(*) FROM inventory_item WHERE pet_id >= ${MIN_PET_ID}) AS entries,
-         count(*) FILTER (WHERE (SELECT found.ctid FROM inventory_item AS found WHERE found.pet_id = item.pet_id LIMIT 1)
-                                IS DISTINCT FROM item.ctid) AS lost
-    FROM ${PAST_INDEX}`;
 
 /**
  * Now and then compares what lists are made of with the table itself, in one snapshot: the index by which pets are
@@ -112,8 +99,7 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
 
 async function auditBy(query: Query, compare: Comparison): Promise<AuditEnd | undefined> {
   await query(BEGIN);
-  const [{ pets, entries, lost } = {}] = await query<Partial<Record<'pets' | 'entries' | 'lost', string>>>(INDEX);
-  if (pets === entries && lost === '0') return compare(query);
-  const finding = `an index of inventory_item is damaged; run REINDEX TABLE inventory_item (docs/alerts.md#inventorylistwrong); pets in the index: ${entries}, in the table: ${pets}, of which the index does not find ${lost}`;
+  const finding = await indexDamage(query);
+  if (finding === undefined) return compare(query);
   return { result: 'index', finding };
 }

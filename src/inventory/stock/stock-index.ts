@@ -1,0 +1,27 @@
+import { MIN_PET_ID } from './stock-limits.ts';
+
+/** The table itself: PostgreSQL never uses an index for a sample, and this sample is all of the table. */
+export const PAST_INDEX = 'inventory_item AS item TABLESAMPLE SYSTEM (100)';
+
+/**
+ * Whether the index leads to each row of the table (no index has a `ctid`, so it is the row's), and has no more entries
+ * than that.
+ */
+const INDEX = `
+  SELECT count(*) AS pets, (SELECT count(*) FROM inventory_item WHERE pet_id >= ${MIN_PET_ID}) AS entries,
+         count(*) FILTER (WHERE (SELECT found.ctid FROM inventory_item AS found WHERE found.pet_id = item.pet_id LIMIT 1)
+                                IS DISTINCT FROM item.ctid) AS lost
+    FROM ${PAST_INDEX}`;
+
+/**
+ * Compares the index by which pets are found with the table.
+ *
+ * @param query in a transaction with `enable_seqscan = off`: otherwise, PostgreSQL may read a small table past its index
+ * @returns what is wrong, for the operator
+ */
+export async function indexDamage(query: (sql: string) => Promise<unknown>): Promise<string | undefined> {
+  const [found] = (await query(INDEX)) as [Readonly<Record<'pets' | 'entries' | 'lost', string>>];
+  const { pets, entries, lost } = found;
+  if (pets === entries && lost === '0') return undefined;
+  return `an index of inventory_item is damaged; run REINDEX TABLE inventory_item (docs/alerts.md#inventorylistwrong); pets in the index: ${entries}, in the table: ${pets}, of which the index does not find ${lost}`;
+}

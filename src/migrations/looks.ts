@@ -1,0 +1,223 @@
+import { indexDamage } from '../inventory/stock/stock-index.ts';
+import { Failure } from '../lib/postgres/index.ts';
+import { failureOf, NOT_NEWEST } from '../postgres.ts';
+import type { Query } from './function-repair.ts';
+import { historyToRepair } from './history-repair.ts';
+import { functionFault, unknownMigrations } from './migrations.ts';
+import { missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
+import { missingLines, OUR_TABLES } from './schema-parts.ts';
+
+export interface Finding {
+  readonly state: 'ok' | 'warn' | 'fault';
+  /** What is so, then what to do. */
+  readonly says: string;
+}
+export const ok = (says: string): Finding => ({ state: 'ok', says });
+export const warn = (says: string): Finding => ({ state: 'warn', says });
+export const fault = (says: string): Finding => ({ state: 'fault', says });
+export const notLookedAt = (why: string) => warn(`not looked at: ${why}`);
+
+/** Reads only. A failure of the database is thrown. */
+export type Look = (query: Query) => Promise<Finding>;
+
+const SEE_ALL =
+  'GRANT pg_read_all_stats TO the role of DATABASE_URL, as a superuser (docs/deployment.md#kubernetes), or look as one';
+const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
+
+/** Not more than a line can show. */
+function listed(items: readonly string[], separator = ', '): string {
+  const more = items.length - 5;
+  return items.slice(0, 5).join(separator) + (more > 0 ? ` … and ${more} more` : '');
+}
+
+const version: Look = async (query) => {
+  const [row] = (await query('SHOW server_version')) as [{ server_version: string }];
+  return ok(`PostgreSQL ${row.server_version}`); // another one is refused at the connection
+};
+
+const schema: Look = async (query) => {
+  const [row] = (await query(`
+    SELECT current_schema() AS name, to_regclass('inventory_item') IS NOT NULL AS "hasTables",
+           (SELECT string_agg(relnamespace::regnamespace::text, ', ') FROM pg_class
+             WHERE relname = 'inventory_item' AND relkind = 'r') AS elsewhere`)) as [
+    { name: string | null; hasTables: boolean; elsewhere: string | null },
+  ];
+  const { name, hasTables, elsewhere } = row;
+  if (hasTables) return ok(name ?? '');
+  const found = name ?? 'that DATABASE_URL names, which is not there or which the role may not use (GRANT USAGE),';
+  if (elsewhere === null) return fault(NOT_NEWEST);
+  return fault(`the schema ${found} has no inventory tables, but ${elsewhere} has; set ?schema= in DATABASE_URL`);
+};
+
+const migrations: Look = async (query) => {
+  try {
+    const unknown = await unknownMigrations(query);
+    if (unknown.length === 0) return ok('all applied');
+    return warn(`the database has migrations of a later version: ${listed(unknown)}; look with that version`);
+  } catch (error) {
+    if (error instanceof Failure) return fault(error.message);
+    throw error;
+  }
+};
+
+const tables: Look = async (query) => {
+  const missing = await missingLines('tables', query);
+  if (missing.length === 0) return ok('as migrated');
+  return fault(
+    `somebody changed the tables; undo that, or restore a backup (docs/operations.md#back-up-and-restore); missing: ${listed(missing, '; ')}`,
+  );
+};
+
+const functions: Look = async (query) => {
+  const faults = Object.values(await functionFault(query));
+  return faults.length === 0 ? ok('as migrated') : fault(faults.join('; '));
+};
+
+const triggers: Look = async (query) => {
+  const missing = await missingLines('triggers', query);
+  if (missing.length === 0) return ok('as migrated');
+  return fault(
+    `triggers are off or missing, so the history may lack changes; run, as the owner of the tables: ${listed(missing, '; ')}; then "inventory history --verify" names the pets`,
+  );
+};
+
+/** As by the statement_timeout. */
+const QUERY_CANCELED = '57014';
+
+const indexes: Look = async (query) => {
+  const missing = await missingLines('indexes', query);
+  if (missing.length > 0)
+    return fault(`indexes are missing or damaged; run, as the owner of the tables: ${listed(missing, '; ')}`);
+  try {
+    const damage = await indexDamage((sql) => query(`SET LOCAL enable_seqscan = off;${sql}`));
+    return damage === undefined ? ok('as migrated, and lead to all pets') : fault(damage);
+  } catch (error) {
+    if (failureOf(error).code !== QUERY_CANCELED) throw error;
+    return notLookedAt(
+      'a second is too short for all pets; the audits of the service look each hour (docs/alerts.md#inventorylistwrong)',
+    );
+  }
+};
+
+const history: Look = async (query) => {
+  const repairs = await historyToRepair(query);
+  if (repairs === undefined)
+    return notLookedAt(
+      'run, as the owner of the tables: GRANT SELECT ON stock_change_id_seq TO the role of DATABASE_URL',
+    );
+  if (repairs.length === 0) return ok('nothing to repair');
+  return fault(`run "inventory migrate"; afterwards: ${repairs.join('; ')}`);
+};
+
+const rights: Look = async (query) => {
+  const missing = await missingRights(query, RIGHTS_OF_SERVICE);
+  return missing === undefined ? ok('all that the service needs') : fault(missing);
+};
+
+/** How many standbys a commit waits for, by `synchronous_standby_names`. */
+const standbysOf = (names: string) => Number(/^\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(/i.exec(names)?.[1] ?? 1);
+
+const primary: Look = async (query) => {
+  const [row] = (await query(`
+    SELECT pg_is_in_recovery() OR (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only') AS "isReadOnly",
+           current_setting('synchronous_standby_names') AS names,
+           (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit') AS commit,
+           (SELECT count(*)::int FROM pg_stat_replication) AS senders,
+           (SELECT count(*)::int FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) AS synchronous,
+           (SELECT count(*)::int FROM pg_stat_activity
+             WHERE wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '1 s') AS waiting,
+           pg_has_role('pg_read_all_stats', 'USAGE') AS "seesAll"`)) as [
+    Record<'isReadOnly' | 'seesAll', boolean> &
+      Record<'names' | 'commit', string> &
+      Record<'senders' | 'synchronous' | 'waiting', number>,
+  ];
+  const { isReadOnly, names, commit, senders, synchronous, waiting, seesAll } = row;
+  const needed = names === '' ? 0 : standbysOf(names);
+  if (isReadOnly)
+    return fault(
+      'the database takes no writes: it is a standby, or default_transaction_read_only is on; use the primary',
+    );
+  if (senders < needed || waiting > 0 || (seesAll && synchronous < needed))
+    return fault(
+      `commits wait for a synchronous standby; bring it back (docs/alerts.md#inventorycommitsheld); synchronous_standby_names = ${names}; standbys needed: ${needed}, connected: ${seesAll ? synchronous : senders}; commits that wait: ${waiting}`,
+    );
+  if (needed > 0 && !seesAll) return notLookedAt(`${SEE_ALL}: SELECT * FROM pg_stat_replication`);
+  if (commit === 'off' || (commit === 'local' && needed > 0))
+    return warn(`synchronous_commit is ${commit} by default: set it to on for the role of DATABASE_URL (ALTER ROLE)`);
+  return ok(needed === 0 ? 'the primary; no synchronous standby is set' : `the primary; synchronous: ${synchronous}`);
+};
+
+const LARGEST_DIFFERENCE_MS = 5_000;
+
+const clock: Look = async (query) => {
+  const before = Date.now();
+  const [row] = (await query('SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS now')) as [
+    { now: number },
+  ];
+  const differenceMs = row.now < before ? before - row.now : Math.max(0, row.now - Date.now());
+  if (differenceMs <= LARGEST_DIFFERENCE_MS) return ok('as on this machine');
+  const seconds = Math.round(differenceMs / 1_000);
+  const direction = row.now < before ? 'behind' : 'ahead of';
+  return warn(
+    `the clock of the database is ${seconds} s ${direction} that of this machine; set both by NTP: keys expire, and the history tells times, by the clock of the database`,
+  );
+};
+
+/** A key that has a successor is being replaced. */
+const keys: Look = async (query) => {
+  const rows = (await query(`
+    SELECT id, ${utc('expires_at')} AS at FROM api_key
+     WHERE revoked_at IS NULL AND successor_id IS NULL
+       AND expires_at > clock_timestamp() AND expires_at < clock_timestamp() + interval '7 days'
+     ORDER BY expires_at, id`)) as { id: string; at: string }[];
+  if (rows.length === 0) return ok('none expires within a week');
+  const shown = rows.map(({ id, at }) => `${id} (${at})`);
+  return warn(`keys expire within a week; run "inventory keys rotate <id>" for each: ${listed(shown)}`);
+};
+
+/**
+ * Sessions that keep others from our tables, not those that wait themselves. A wait for a row is one for a transaction,
+ * by a session that has a lock on the table. Without the right to see when a transaction began, the wait counts: those
+ * of the service begin again each half second.
+ */
+const HOLDERS = `
+  WITH of_ours AS MATERIALIZED (SELECT pid, mode, granted FROM pg_locks WHERE relation IN ${OUR_TABLES} AND locktype = 'relation'
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())),
+       waits AS MATERIALIZED (SELECT pid, waitstart FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM of_ours)),
+       holders AS (SELECT unnest(pg_blocking_pids(pid)) AS pid, waitstart FROM waits
+         UNION ALL SELECT pid, NULL FROM of_ours WHERE granted
+          AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
+  SELECT pid, application_name AS program, usename AS role, ${utc('xact_start')} AS since
+    FROM holders LEFT JOIN pg_stat_activity USING (pid)
+   WHERE pid <> pg_backend_pid() AND pid NOT IN (SELECT pid FROM waits)
+   GROUP BY pid, application_name, usename, xact_start
+  HAVING coalesce(xact_start < clock_timestamp() - interval '1 s', min(waitstart) < clock_timestamp() - interval '200 ms', true)
+   ORDER BY xact_start, pid`;
+
+const locks: Look = async (query) => {
+  const rows = (await query(HOLDERS)) as { pid: number; program?: string; role?: string; since: string | null }[];
+  if (rows.length === 0) return ok('nobody waits long for the tables');
+  const shown = rows.map(({ pid, program, role, since }) =>
+    pid === 0
+      ? 'a prepared transaction (pg_prepared_xacts)'
+      : `pid ${pid} (${program}, role ${role}) since ${since ?? `? (${SEE_ALL})`}`,
+  );
+  return fault(`sessions lock the tables; let them end, or run SELECT pg_terminate_backend(<pid>): ${listed(shown)}`);
+};
+
+/** In this order. Where the look that one needs is not `ok`, it is not looked at. */
+export const LOOKS: readonly (readonly [name: string, look: Look, needs?: string])[] = [
+  ['version', version],
+  ['primary', primary],
+  ['clock', clock],
+  ['schema', schema],
+  ['migrations', migrations, 'schema'],
+  ['rights', rights, 'schema'],
+  ['tables', tables, 'migrations'],
+  ['functions', functions, 'migrations'],
+  ['triggers', triggers, 'migrations'],
+  ['indexes', indexes, 'migrations'],
+  ['history', history, 'migrations'],
+  ['keys', keys, 'schema'],
+  ['locks', locks, 'schema'],
+];

@@ -1,0 +1,379 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
+import { readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import packageFile from '../../package.json' with { type: 'json' };
+import { names } from '../migrations/later-migration.ts';
+import type { Database } from '../support/database.ts';
+import { HAS_POOLER, startPooler } from '../support/pooler.ts';
+import { startReplicated } from '../support/postgres-server.ts';
+import { ServiceProcess } from '../support/service-process.ts';
+import { withTrigger } from '../support/triggers.ts';
+import { inventory, outcomeOf, startInventory } from './inventory-command.ts';
+
+const PASSWORD = 'hunter2';
+const KEY = `metrics-${'k'.repeat(40)}`;
+const WITH_KEY = { INVENTORY_KEY: KEY };
+
+let replicated: Awaited<ReturnType<typeof startReplicated>>;
+let owner: Database;
+
+beforeAll(async () => {
+  replicated = await startReplicated();
+  owner = replicated.primary;
+  await owner.sql(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 100) n`);
+  await createServiceRole();
+  await owner.addKey(KEY, { id: 'scraper1', scopes: ['metrics:read'] });
+  await replicated.awaitStandby();
+});
+
+/** As psql runs the script. */
+async function createServiceRole(): Promise<void> {
+  const script = readFileSync('deploy/scale/pooled-role.sql', 'utf8')
+    .replaceAll(/--.*$|^\\set .*$/gm, '')
+    .replaceAll(`:'password'`, `'${PASSWORD}'`);
+  for (const [, statement = '', end] of script.matchAll(/([^;\\]+)(;|\\gexec)/g)) {
+    const rows = await owner.sql(statement);
+    if (end !== ';') for (const row of rows) await owner.sql(String(Object.values(row)[0]));
+  }
+}
+
+const asRole = (url: string, parts: Partial<URL> = {}) =>
+  Object.assign(new URL(url), { username: 'inventory_pooled', password: PASSWORD, ...parts }).href;
+
+type Way = (parts?: Partial<URL>) => Promise<string>;
+const WAYS: readonly (readonly [name: string, urlOf: Way])[] = [
+  ['directly', (parts) => Promise.resolve(asRole(owner.url, parts))],
+  [
+    'behind PgBouncer',
+    async ({ search = '', ...parts } = {}) => `${(await startPooler(asRole(owner.url, parts), 4)).url}${search}`,
+  ],
+];
+
+interface Run {
+  readonly url: string;
+  readonly service?: string;
+  readonly environment?: NodeJS.ProcessEnv;
+}
+
+/** Runs the command. @returns its lines that are not "ok", without the padding */
+async function check({ url, service, environment = {} }: Run): Promise<{ code: number | null; lines: string[] }> {
+  const args = ['check', ...(service === undefined ? [] : ['--url', service])];
+  const { code, stdout, stderr } = environment['NODE_OPTIONS']
+    ? await outcomeOf(startInventory(url, args, environment))
+    : await inventory(url, args, '', environment);
+  expect(stdout + stderr).not.toContain(PASSWORD);
+  expect(stdout + stderr).not.toContain(KEY);
+  const lines = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.replaceAll(/ {2,}/g, ' '));
+  const faults = lines.filter((line) => line.startsWith('fault ')).length;
+  const end = `error: ${faults} of the lines above ${faults === 1 ? 'is a fault' : 'are faults'}\n`;
+  expect({ code, stderr }).toEqual(faults === 0 ? { code: 0, stderr: '' } : { code: 1, stderr: end });
+  return { code, lines: lines.filter((line) => !line.startsWith('ok ')) };
+}
+
+const SOUND = { code: 0, lines: [] };
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+/** Makes a fault. @returns what mends it */
+type Fault = () => Promise<() => Promise<unknown>>;
+const bySql =
+  (make: string, mend: string): Fault =>
+  async () => {
+    await owner.sql(make);
+    return () => owner.sql(mend);
+  };
+
+const LAST = String(names.at(-1));
+const lostIndex = async () => {
+  const setReady = (isReady: boolean) =>
+    `UPDATE pg_index SET indisready = ${isReady} WHERE indexrelid = 'inventory_item_pkey'::regclass`;
+  await owner.sql(setReady(false));
+  await owner.sql(`INSERT INTO inventory_item VALUES (101, 1, 'sold')`);
+  await owner.sql(setReady(true));
+  return () => owner.sql('REINDEX TABLE inventory_item; DELETE FROM inventory_item WHERE pet_id = 101');
+};
+
+const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly RegExp[]])[] = [
+  [
+    'a missing right',
+    bySql(
+      'REVOKE UPDATE ON inventory_item FROM inventory_pooled',
+      'GRANT UPDATE ON inventory_item TO inventory_pooled',
+    ),
+    [
+      /^fault rights the role of DATABASE_URL lacks rights; run, as the owner of the tables: GRANT UPDATE ON inventory_item TO inventory_pooled$/,
+    ],
+  ],
+  [
+    'a pending migration',
+    bySql(
+      `UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = '${LAST}'`,
+      `UPDATE _prisma_migrations SET rolled_back_at = NULL`,
+    ),
+    [
+      /^fault migrations the database has no inventory tables, or not the newest; run "inventory migrate" first$/,
+      ...['tables', 'functions', 'triggers', 'indexes', 'history'].map((name) =>
+        RegExp(`^warn ${name} not looked at: see migrations$`),
+      ),
+    ],
+  ],
+  [
+    'a function that was replaced',
+    async () => {
+      await owner.sql(
+        `CREATE OR REPLACE FUNCTION record_stock_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
+      );
+      return async () =>
+        expect(await inventory(owner.url, ['migrate'])).toMatchObject({
+          stderr: 'repaired: functions have their own body again: record_stock_change\nthe database is up to date\n',
+        });
+    },
+    [/^fault functions somebody replaced functions: record_stock_change; run "inventory migrate"$/],
+  ],
+  [
+    'a trigger that is off',
+    bySql(
+      'ALTER TABLE inventory_item DISABLE TRIGGER inventory_item_history',
+      'ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history',
+    ),
+    [
+      /^fault triggers triggers are off or missing, .*: ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
+    ],
+  ],
+  [
+    'an index that lacks a pet',
+    lostIndex,
+    [
+      /^fault indexes an index of inventory_item is damaged; run REINDEX TABLE inventory_item .*in the index: 100, in the table: 101, /,
+    ],
+  ],
+  [
+    'an index that is not valid',
+    bySql(
+      `UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'stock_change_id_idx'::regclass`,
+      'REINDEX INDEX stock_change_id_idx',
+    ),
+    [/^fault indexes indexes are missing or damaged; run, .*: REINDEX INDEX stock_change_id_idx$/],
+  ],
+  [
+    'an index with other columns',
+    bySql(
+      'DROP INDEX stock_change_id_idx; CREATE INDEX stock_change_id_idx ON stock_change (id, pet_id)',
+      'DROP INDEX stock_change_id_idx; CREATE INDEX stock_change_id_idx ON stock_change USING btree (id)',
+    ),
+    [/^fault indexes .*: CREATE INDEX stock_change_id_idx ON stock_change USING btree \(id\)$/],
+  ],
+  [
+    'a column without its default',
+    bySql(
+      'ALTER TABLE stock_change ALTER changed_in DROP DEFAULT',
+      'ALTER TABLE stock_change ALTER changed_in SET DEFAULT pg_current_xact_id()',
+    ),
+    [
+      /^fault tables somebody changed the tables; .*; missing: stock_change changed_in xid8 NOT NULL pg_current_xact_id\(\)$/,
+    ],
+  ],
+  [
+    'a history that migrate would mend',
+    bySql(
+      `INSERT INTO stock_change_pruned VALUES (0, '-infinity')`,
+      'DELETE FROM stock_change_pruned WHERE ctid <> (SELECT min(ctid) FROM stock_change_pruned)',
+    ),
+    [/^fault history run "inventory migrate"; afterwards: stock_change_pruned has one row$/],
+  ],
+  [
+    'a standby that is away',
+    async () => {
+      await replicated.loseStandby();
+      return () => replicated.awaitStandby();
+    },
+    [
+      /^fault primary commits wait for a synchronous standby; bring it back \(docs\/alerts\.md#inventorycommitsheld\); synchronous_standby_names = \*; standbys needed: 1, connected: 0; commits that wait: 0$/,
+    ],
+  ],
+  [
+    'a key about to expire',
+    async () => {
+      await owner.addKey('x'.repeat(40), { id: 'expiring', expires_at: new Date(Date.now() + 3 * 86_400_000) });
+      return () => owner.sql(`DELETE FROM api_key WHERE id = 'expiring'`);
+    },
+    [/^warn keys keys expire within a week; run "inventory keys rotate <id>" for each: expiring \(\S+Z\)$/],
+  ],
+  [
+    'a lock that somebody holds',
+    async () => {
+      const session = await owner.session(`SET application_name = 'a forgotten window'`, 'LOCK TABLE inventory_item');
+      return () => session.end();
+    },
+    [
+      ...['tables', 'triggers', 'indexes'].map((name) =>
+        RegExp(`^warn ${name} not looked at: another transaction holds`),
+      ),
+      /^fault locks sessions lock the tables; .* pg_terminate_backend\(<pid>\): pid \d+ \(a forgotten window, role \S+\) since \S+Z$/,
+    ],
+  ],
+];
+
+describe.each(WAYS.slice(0, HAS_POOLER ? 2 : 1))('inventory check, by the role of the service, %s,', (_, urlOf) => {
+  let url: string;
+  beforeAll(async () => {
+    url = await urlOf();
+  });
+
+  it.each(FAULTS)('names %s, and nothing before and after', async (_name, make, lines) => {
+    expect(await check({ url })).toEqual(SOUND);
+    const mend = await make();
+    let isMended = false;
+    onTestFinished(async () => {
+      if (!isMended) await mend();
+    });
+    expect((await check({ url })).lines).toEqual(lines.map(matching));
+    await mend();
+    isMended = true;
+    await expect.poll(() => check({ url })).toEqual(SOUND);
+  });
+
+  it('names a wrong password and a wrong schema', async () => {
+    expect(await check({ url: await urlOf({ password: 'wrong' }) })).toEqual({
+      code: 1,
+      lines: [matching(/^fault address the database refuses the login: .*; check user and password: /)],
+    });
+    const { lines } = await check({ url: await urlOf({ search: '?schema=nowhere' }) });
+    expect(lines[0]).toMatch(/^fault schema the schema that DATABASE_URL names, .*, but public has; set \?schema= /);
+    expect(lines.slice(1)).toEqual(
+      lines.slice(1).map(() => matching(/^warn \S+ not looked at: see (schema|migrations)$/)),
+    );
+  });
+
+  it.each([
+    [-600, 'ahead of'],
+    [600, 'behind'],
+  ])('names a clock of this machine that is %i s off', async (seconds, direction) => {
+    const shift = `const now = Date.now; Date.now = () => now() + ${seconds * 1_000}`;
+    const NODE_OPTIONS = `--import data:text/javascript,${encodeURIComponent(shift)}`;
+    const { lines } = await check({ url, environment: { NODE_OPTIONS } });
+    expect(lines).toEqual([
+      matching(
+        RegExp(
+          `^warn clock the clock of the database is (599|600|601) s ${direction} that of this machine; set both by NTP`,
+        ),
+      ),
+    ]);
+  });
+
+  it('names a service whose output is on a full disk', async () => {
+    const launcher = ['sh', '-c', 'exec "$@" >/dev/full', 'sh'];
+    const settings = { DATABASE_URL: url, BOOTSTRAP_API_KEY: `writer-${'k'.repeat(40)}` };
+    const service = await ServiceProcess.running(settings, { launcher });
+    await withTrigger(
+      { sql: (statement) => owner.sql(statement) },
+      'BEFORE UPDATE ON inventory_item',
+      `RAISE '%', repeat('x', 1000000);`,
+    ); // in a log line
+    const bearer = { Authorization: `Bearer ${settings.BOOTSTRAP_API_KEY}`, 'Content-Type': 'application/json' };
+    const update = { method: 'PATCH', headers: bearer, body: '{"quantity":1}' };
+    let found: string[] = [];
+    for (let n = 0; n < 100 && found.length === 0; n++) {
+      expect((await fetch(`${service.url}/v1/inventory/1`, update)).status).toBe(400);
+      if (n > 16) found = (await check({ url: url, service: service.url, environment: WITH_KEY })).lines;
+    }
+    expect(found).toEqual([
+      matching(/^warn service ready, but lost \d+ log lines since its start: make room on the disk of its log/),
+    ]);
+  });
+
+  it('names who holds a row that others want', async () => {
+    const release = await owner.lockRow(7);
+    const waiting = owner
+      .session()
+      .then((session) => session.query('UPDATE inventory_item SET quantity = 1 WHERE pet_id = 7'));
+    await expect
+      .poll(async () => (await check({ url })).lines)
+      .toEqual([matching(/^fault locks sessions lock the tables; .*: pid \d+ \(, role \S+\) since \S+Z$/)]);
+    await release();
+    await waiting;
+    await expect.poll(() => check({ url })).toEqual(SOUND);
+  });
+});
+
+describe('inventory check --url', () => {
+  const url = () => asRole(owner.url);
+
+  it('says that the service is ready, with its version if there is a key', async () => {
+    const service = await ServiceProcess.running({ DATABASE_URL: url() });
+    const last = async (env = {}) =>
+      (await inventory(url(), ['check', '--url', service.url], '', env)).stdout.trimEnd().split('\n').at(-1);
+    expect(await last()).toMatch(/^ok {4}service {4}ready; INVENTORY_KEY is not set/);
+    expect(await last(WITH_KEY)).toBe(`ok    service    ready, version ${packageFile.version}, no log lines lost`);
+    expect(await last({ INVENTORY_KEY: 'k'.repeat(40) })).toMatch(
+      /^warn {2}service {4}not looked at: .*metrics is 401/,
+    );
+    await owner.sql('REVOKE UPDATE ON inventory_item FROM inventory_pooled');
+    onTestFinished(async () => {
+      await owner.sql('GRANT UPDATE ON inventory_item TO inventory_pooled');
+    });
+    expect(await last()).toMatch(
+      /^fault service {4}not ready \(503\): The database cannot be used at the moment\. Its log/,
+    );
+    await service.terminate();
+    expect(await last()).toMatch(/^fault service {4}no answer from the service \(ECONNREFUSED\)/);
+    expect(await inventory('', ['check', '--url', service.url])).toMatchObject({ code: 1 });
+    expect((await inventory(url(), ['check', '--url', 'localhost:3000'])).code).toBe(2);
+  });
+});
+
+it('inventory check says what a role without rights of its own may not see', async () => {
+  await owner.sql(
+    'REVOKE pg_read_all_stats FROM inventory_pooled; REVOKE SELECT ON stock_change_id_seq FROM inventory_pooled',
+  );
+  const mend = 'GRANT pg_read_all_stats TO inventory_pooled; GRANT SELECT ON stock_change_id_seq TO inventory_pooled';
+  onTestFinished(async () => {
+    await owner.sql(mend);
+  });
+  expect(await check({ url: asRole(owner.url) })).toEqual({
+    code: 0,
+    lines: [
+      matching(/^warn primary not looked at: GRANT pg_read_all_stats /),
+      matching(/^warn history not looked at: .*: GRANT SELECT ON stock_change_id_seq TO /),
+    ],
+  });
+});
+
+it('inventory check says where to look if the statement that reads all pets is cut off', async () => {
+  const session = await owner.session('LOCK TABLE inventory_item'); // so that it waits to be cut off
+  const outcome = check({ url: asRole(owner.url) });
+  const cut = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+    WHERE application_name = 'inventory check' AND wait_event_type = 'Lock' AND query LIKE 'SET LOCAL transaction_read_only = on;%TABLESAMPLE%'`;
+  await expect.poll(() => owner.sql(cut)).toHaveLength(1);
+  const { lines } = await outcome;
+  expect(lines).toContainEqual(
+    matching(/^warn indexes not looked at: a second is too short for all pets; the audits /),
+  );
+  await session.end();
+});
+
+it('inventory check writes nothing: no transaction of it gets an id', async () => {
+  const nextId = async () => (await owner.sql('SELECT pg_snapshot_xmax(pg_current_snapshot())'))[0];
+  const isSame = async () => {
+    const before = await nextId();
+    await check({ url: owner.url });
+    return isDeepStrictEqual(before, await nextId()); // autovacuum may come between
+  };
+  await expect.poll(isSame).toBe(true);
+});
+
+it('inventory check names settings that cannot work, and a database that does not answer', async () => {
+  const silent = createServer().listen(0, '127.0.0.1');
+  onTestFinished(() => void silent.close());
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+  for (const [url, words] of [
+    ['', /^fault address DATABASE_URL must be .*; PORT must be /],
+    [`postgresql://a@127.0.0.1:${port}/b`, /^fault address the database did not answer in time; check DATABASE_URL/],
+  ] as const)
+    expect(await check({ url, environment: { PORT: url ? '1' : 'x' } })).toEqual({ code: 1, lines: [matching(words)] });
+});
