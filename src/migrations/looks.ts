@@ -30,22 +30,23 @@ function listed(items: readonly string[], separator = ', '): string {
   return items.slice(0, 5).join(separator) + (more > 0 ? ` … and ${more} more` : '');
 }
 
+const one = async <Row>(query: Query, sql: string) => ((await query(sql)) as [Row])[0];
+
 const version: Look = async (query) => {
-  const [row] = (await query('SHOW server_version')) as [{ server_version: string }];
-  return ok(`PostgreSQL ${row.server_version}`); // another one is refused at the connection
+  const { server_version } = await one<{ server_version: string }>(query, 'SHOW server_version');
+  return ok(`PostgreSQL ${server_version}`); // another one is refused at the connection
 };
 
 const schema: Look = async (query) => {
-  const [row] = (await query(`
+  const sql = `
     SELECT current_schema() AS name, to_regclass('inventory_item') IS NOT NULL AS "hasTables",
            (SELECT string_agg(relnamespace::regnamespace::text, ', ') FROM pg_class
-             WHERE relname = 'inventory_item' AND relkind = 'r') AS elsewhere`)) as [
-    { name: string | null; hasTables: boolean; elsewhere: string | null },
-  ];
-  const { name, hasTables, elsewhere } = row;
+             WHERE relname = 'inventory_item' AND relkind = 'r') AS elsewhere`;
+  type Row = Readonly<{ name: string | null; hasTables: boolean; elsewhere: string | null }>;
+  const { name, hasTables, elsewhere } = await one<Row>(query, sql);
   if (hasTables) return ok(name ?? '');
-  const found = name ?? 'that DATABASE_URL names, which is not there or which the role may not use (GRANT USAGE),';
   if (elsewhere === null) return fault(NOT_NEWEST);
+  const found = name ?? 'that DATABASE_URL names, which is not there or which the role may not use (GRANT USAGE),';
   return fault(`the schema ${found} has no inventory tables, but ${elsewhere} has; set ?schema= in DATABASE_URL`);
 };
 
@@ -117,21 +118,29 @@ const rights: Look = async (query) => {
 /** How many standbys a commit waits for, by `synchronous_standby_names`. */
 const standbysOf = (names: string) => Number(/^\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(/i.exec(names)?.[1] ?? 1);
 
+interface Replication extends Record<'isReadOnly' | 'seesAll', boolean> {
+  readonly names: string;
+  readonly commit: string;
+  readonly senders: number;
+  readonly synchronous: number;
+  readonly waiting: number;
+}
+
+const REPLICATION = `
+  SELECT pg_is_in_recovery() OR (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only') AS "isReadOnly",
+         current_setting('synchronous_standby_names') AS names,
+         (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit') AS commit,
+         (SELECT count(*)::int FROM pg_stat_replication) AS senders,
+         (SELECT count(*)::int FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) AS synchronous,
+         (SELECT count(*)::int FROM pg_stat_activity
+           WHERE wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '1 s') AS waiting,
+         pg_has_role('pg_read_all_stats', 'USAGE') AS "seesAll"`;
+
 const primary: Look = async (query) => {
-  const [row] = (await query(`
-    SELECT pg_is_in_recovery() OR (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only') AS "isReadOnly",
-           current_setting('synchronous_standby_names') AS names,
-           (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit') AS commit,
-           (SELECT count(*)::int FROM pg_stat_replication) AS senders,
-           (SELECT count(*)::int FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) AS synchronous,
-           (SELECT count(*)::int FROM pg_stat_activity
-             WHERE wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '1 s') AS waiting,
-           pg_has_role('pg_read_all_stats', 'USAGE') AS "seesAll"`)) as [
-    Record<'isReadOnly' | 'seesAll', boolean> &
-      Record<'names' | 'commit', string> &
-      Record<'senders' | 'synchronous' | 'waiting', number>,
-  ];
-  const { isReadOnly, names, commit, senders, synchronous, waiting, seesAll } = row;
+  const { isReadOnly, names, commit, senders, synchronous, waiting, seesAll } = await one<Replication>(
+    query,
+    REPLICATION,
+  );
   const needed = names === '' ? 0 : standbysOf(names);
   if (isReadOnly)
     return fault(
@@ -151,13 +160,12 @@ const LARGEST_DIFFERENCE_MS = 5_000;
 
 const clock: Look = async (query) => {
   const before = Date.now();
-  const [row] = (await query('SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS now')) as [
-    { now: number },
-  ];
-  const differenceMs = row.now < before ? before - row.now : Math.max(0, row.now - Date.now());
+  const sql = 'SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS now';
+  const { now } = await one<{ now: number }>(query, sql);
+  const differenceMs = now < before ? before - now : Math.max(0, now - Date.now());
   if (differenceMs <= LARGEST_DIFFERENCE_MS) return ok('as on this machine');
   const seconds = Math.round(differenceMs / 1_000);
-  const direction = row.now < before ? 'behind' : 'ahead of';
+  const direction = now < before ? 'behind' : 'ahead of';
   return warn(
     `the clock of the database is ${seconds} s ${direction} that of this machine; set both by NTP: keys expire, and the history tells times, by the clock of the database`,
   );
