@@ -343,16 +343,16 @@ it('inventory check says what a role without rights of its own may not see', asy
   });
 });
 
-it('inventory check says where to look if the statement that reads all pets is cut off', async () => {
-  const session = await owner.session('LOCK TABLE inventory_item'); // so that it waits to be cut off
+it.each([
+  ['pg_cancel_backend', /^warn indexes not looked at: a second is too short for all pets; the audits /],
+  ['pg_terminate_backend', /^fault address /],
+])('inventory check says what to do when %s ends the statement that reads all pets', async (end, line) => {
+  const session = await owner.session('LOCK TABLE inventory_item'); // so that it waits to be ended
   const outcome = check({ url: asRole(owner.url) });
-  const cut = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-    WHERE application_name = 'inventory check' AND wait_event_type = 'Lock' AND query LIKE 'SET LOCAL transaction_read_only = on;%TABLESAMPLE%'`;
-  await expect.poll(() => owner.sql(cut)).toHaveLength(1);
-  const { lines } = await outcome;
-  expect(lines).toContainEqual(
-    matching(/^warn indexes not looked at: a second is too short for all pets; the audits /),
-  );
+  const endStatement = `SELECT ${end}(pid) FROM pg_stat_activity WHERE application_name = 'inventory check'
+    AND wait_event_type = 'Lock' AND query LIKE 'SET LOCAL transaction_read_only = on;%TABLESAMPLE%'`;
+  await expect.poll(() => owner.sql(endStatement)).toHaveLength(1);
+  expect((await outcome).lines).toContainEqual(matching(line));
   await session.end();
 });
 
