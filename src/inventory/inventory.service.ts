@@ -100,7 +100,10 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   return isAsRequested ? { outcome: 'done', item: requested } : { outcome: 'not_as_requested' };
 }
 
-/** The outcome, if a committed update used the key first. Then it writes a message: its commit must wait, too. */
+/**
+ * The outcome, if a committed update used the key first. If so, this transaction writes a message, so that its own commit
+ * waits for a standby as that of the first use did.
+ */
 async function outcomeOfFirstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,
@@ -110,7 +113,6 @@ async function outcomeOfFirstUse(
   if (!first?.statusAfter) return undefined;
   const isSame = first.petId === petId && first.quantityAfter === quantity;
   if (!isSame || !sameBytes(first.ifMatchSha256, sha256Of(ifMatch))) return { outcome: 'key_reused' };
-  // The first use has committed, but its standby may not have confirmed that yet.
   await tx.$executeRaw`SELECT pg_logical_emit_message(true, 'inventory', 'replay')`;
   return { outcome: 'replayed', item: { petId, quantity, status: first.statusAfter } };
 }

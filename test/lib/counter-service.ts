@@ -1,7 +1,7 @@
 import { type ArgumentsHost, Catch, Controller, type ExceptionFilter, Get, Inject, Module, Put } from '@nestjs/common';
 import { APP_FILTER, NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { IsInt, Min } from 'class-validator';
+import { IsInt, Max, Min } from 'class-validator';
 import type { Response } from 'express';
 import {
   type ErrorKind,
@@ -51,6 +51,7 @@ class CounterFilter implements ExceptionFilter {
 class CounterValue {
   @IsInt()
   @Min(0)
+  @Max(Number.MAX_SAFE_INTEGER)
   value!: number;
 }
 

@@ -28,7 +28,7 @@ const MOST_CHANGES = 4_096;
 const MOST_AGE_MS = 3_600_000;
 /** For reading the stock whole. The event loop is held while the result of one statement is read. */
 const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
-/** Fewer, because each is a row. */
+/** Fewer than in a statement of the above, because a cursor gives each pet as a row. */
 const PETS_PER_FETCH = 2 * PETS_PER_PIECE;
 
 const ITEM_JSON = itemJson('item');

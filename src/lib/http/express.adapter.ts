@@ -38,7 +38,7 @@ export class StrictExpressAdapter extends ExpressAdapter {
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
     class OwnRequest extends IncomingMessage {}
-    // For CONNECT: Node.js would hand over its connection, and drop waiting responses. It ignores `Upgrade` by itself.
+    // Only for CONNECT, whose connection Node.js would hand over. It ignores `Upgrade`, because nobody listens for it.
     Object.defineProperty(OwnRequest.prototype, 'upgrade', { get: () => false, set: () => undefined });
     class OwnResponse extends ServerResponse<OwnRequest> {}
     Object.setPrototypeOf(OwnRequest.prototype, app.request as object);

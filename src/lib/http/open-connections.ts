@@ -4,7 +4,7 @@ import type { Limits } from './limits.ts';
 
 /**
  * Bounds the number of connections. At the bound, each new one closes an unauthorized one: the one that came, or got
- * its last response, longest ago. The client's bytes do not count, because a slow client would keep its place with
+ * its last unauthorized response, longest ago. The client's bytes do not count, because a slow client would keep its place with
  * them. A connection is authorized from the moment the guard lets a request in until the end of its response, and then
  * for as long as an idle connection may live. If all are, the new connection closes.
  */
@@ -28,7 +28,7 @@ export class OpenConnections {
     return [...this.#open].some(({ lastRequest }) => lastRequest && !lastRequest.res?.writableFinished);
   }
 
-  /** An authorized request moves nothing. */
+  /** An authorized response leaves the order as it is: `isAuthorizedUntil` protects the connection meanwhile. */
   responded({ socket, access }: ApiRequest): void {
     if (access?.isAuthorized) (socket as Connection).isAuthorizedUntil = performance.now() + this.limits.idleMs;
     else if (this.#open.delete(socket)) this.#open.add(socket);
