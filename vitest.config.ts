@@ -15,8 +15,9 @@ const shared = {
 } as const;
 
 /**
- * `npm test`. A worker runs one file after another in one process, because loading NestJS and Prisma takes longer than most files'
- * tests. Vitest begins with the files that took longest the last time; the first time, with the largest.
+ * `npm test`. A worker runs one file after another in one process, because loading NestJS and Prisma takes longer than
+ * the tests of most files. Vitest begins with the files that took longest the last time; the first time, with the
+ * largest.
  */
 const all: TestProjectInlineConfiguration = {
   test: {
@@ -31,7 +32,7 @@ const all: TestProjectInlineConfiguration = {
 /** On a new machine, a test may compile Go's standard library first, on two cores that others use too. */
 const COMPILING_MS = 300_000;
 
-/** Projects that take longer, or need more than a clone has: `npm test -- --project <name>`. CONTRIBUTING.md says what. */
+/** Projects that take longer, or need more than a clone has: `npm test -- --project <name>` (CONTRIBUTING.md). */
 const onDemand: TestProjectInlineConfiguration[] = [
   { test: { ...shared, name: 'browser', include: ['lab/browser/*.trial.ts'] } },
   {

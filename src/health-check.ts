@@ -39,7 +39,7 @@ export function isHealthy(host: string, port: number, path: string, timeoutMs: n
   });
 }
 
-/* The health check of image and compose: `node dist/health-check.js /health/live`. Exit code 0 if the response is 200. */
+/* The health check of image and compose: `node dist/health-check.js /health/live`. Exit code 0 if the answer is 200. */
 if (process.argv[1]?.endsWith('health-check.js')) {
   const { HOST = '0.0.0.0', PORT = '3000' } = process.env;
   const isOk = await isHealthy(HOST, Number(PORT), process.argv[2] ?? '/health/live', 2_500);

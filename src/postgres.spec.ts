@@ -348,6 +348,7 @@ describe('another attempt', () => {
     ['refused value', databaseError('23514'), false, false],
     ['bug', new TypeError(), false, false],
     ['crowd', new TooManyWaiting(), false, false],
+    ['unknown outcome', new OutcomeUnknown('x', { cause: databaseError('55P03') }), true, false],
   ])('after a failure by a %s is made only where it may help', (_name, error, reads, writes) => {
     expect([mayReadAgain(error), mayWriteAgain(error)]).toEqual([reads, writes]);
   });

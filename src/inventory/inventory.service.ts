@@ -101,8 +101,8 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
 }
 
 /**
- * The outcome, if a committed update used the key first. If so, this transaction writes a message, so that its own commit
- * waits for a standby as that of the first use did.
+ * The outcome, if a committed update used the key first. If so, this transaction writes a message, so that its own
+ * commit waits for a standby as that of the first use did.
  */
 async function outcomeOfFirstUse(
   tx: Prisma.TransactionClient,

@@ -44,8 +44,8 @@ const POSTGRESQL = { 'db.system.name': 'postgresql' };
 
 /**
  * Spans of requests and of round trips to the database, by OpenTelemetry's semantic conventions; a raw path may hold a
- * secret, so `url.path` is left out. Only this file imports OpenTelemetry's packages, and it is loaded only if traces are
- * on. The packages read their standard variables themselves, such as OTEL_SERVICE_NAME.
+ * secret, so `url.path` is left out. Only this file imports OpenTelemetry's packages, and it is loaded only if traces
+ * are on. The packages read their standard variables themselves, such as OTEL_SERVICE_NAME.
  */
 export class Tracing {
   readonly #provider: TracerProvider;

@@ -6,7 +6,7 @@ import { END_MARK, EXPORTED } from '../export-marks.ts';
 export type Unit = 'line' | 'item';
 
 /** How many pets, or problems, are named. */
-export const SHOWN_PROBLEMS = 20;
+export const SHOWN_AT_MOST = 20;
 
 export const HEADER_RULE = `the header must be ${MEMBERS.map(({ name }) => name).join()}, in any order`;
 
@@ -57,7 +57,7 @@ export class Problems {
   /** @param count how many there are, this one and those that are not added */
   add(fault: Fault, place: number | string, count = 1): void {
     const firsts = this.firsts.get(fault.kind) ?? [];
-    if (firsts.length < SHOWN_PROBLEMS) firsts.push({ ...fault, place: Number(place) });
+    if (firsts.length < SHOWN_AT_MOST) firsts.push({ ...fault, place: Number(place) });
     this.firsts.set(fault.kind, firsts);
     this.total += count;
   }
@@ -68,7 +68,7 @@ export class Problems {
     const byPlace = (one: Problem, other: Problem) => one.place - other.place;
     const kinds = [...this.firsts.values()];
     const others = kinds.flatMap((firsts) => firsts.slice(1)).sort(byPlace);
-    const shown = [...kinds.flatMap((firsts) => firsts.slice(0, 1)), ...others].slice(0, SHOWN_PROBLEMS).sort(byPlace);
+    const shown = [...kinds.flatMap((firsts) => firsts.slice(0, 1)), ...others].slice(0, SHOWN_AT_MOST).sort(byPlace);
     const lines = shown.map(({ place, text }) => `${unit} ${place}: ${text}`);
     const advice = Object.entries(ADVICE).flatMap(([kind, text]) => (this.firsts.has(kind) ? text : []));
     const count = `problems in the file, all together: ${this.total}; nothing was written`;

@@ -3,14 +3,14 @@ import { Failure } from '../../lib/postgres/index.ts';
 import { KEPT_COLUMNS, itemTagOf } from '../../inventory/stock/stock-item.ts';
 import { EXPORTED } from '../export-marks.ts';
 import type { Counts, Rules } from './plan.ts';
-import { type Fault, Problems, refusal, SHOWN_PROBLEMS } from './problems.ts';
+import { type Fault, Problems, refusal, SHOWN_AT_MOST } from './problems.ts';
 import { MADE, type StockFile } from './rows.ts';
 
 type Row = Readonly<Record<string, string | null>>;
 
 /** Adds the first rows of a statement in the order of their places, and the count of all. */
 async function addRows(client: Client, problems: Problems, sql: string, faultOf: (row: Row) => Fault) {
-  const text = `SELECT *, (count(*) OVER ())::integer AS total FROM (${sql}) AS problem ORDER BY place LIMIT ${SHOWN_PROBLEMS}`;
+  const text = `SELECT *, (count(*) OVER ())::integer AS total FROM (${sql}) AS problem ORDER BY place LIMIT ${SHOWN_AT_MOST}`;
   const { rows } = await client.query<Row & { place: string; total: number }>(text);
   const others = (rows[0]?.total ?? 0) - rows.length;
   for (const [at, row] of rows.entries()) problems.add(faultOf(row), row.place, at === 0 ? 1 + others : 1);

@@ -5,13 +5,13 @@ import { EXPORTED } from '../export-marks.ts';
 import { LINES } from '../output.ts';
 import { type Outcome, OUTCOMES } from './plan.ts';
 import { STATE_TAG, staleWords } from './refusals.ts';
-import { SHOWN_PROBLEMS, type Unit } from './problems.ts';
+import { SHOWN_AT_MOST, type Unit } from './problems.ts';
 
 /** Some pets of an outcome, a line each. */
 export async function linesOf(client: Client, outcome: Outcome, unit: Unit): Promise<string[]> {
   const { rows } = await client.query<Record<string, string | null>>(
     // They are in the order of their ids.
-    `SELECT *, ${STATE_TAG} AS tag FROM planned WHERE outcome = $1 LIMIT ${SHOWN_PROBLEMS}`,
+    `SELECT *, ${STATE_TAG} AS tag FROM planned WHERE outcome = $1 LIMIT ${SHOWN_AT_MOST}`,
     [outcome],
   );
   return rows.map((row) => {

@@ -3,7 +3,7 @@ import { Failure } from '../../lib/postgres/index.ts';
 import { NOT_AS_REQUESTED } from '../../postgres.ts';
 import { STATE, columns } from '../../inventory/stock/stock-item.ts';
 import type { Counts } from './plan.ts';
-import { SHOWN_PROBLEMS } from './problems.ts';
+import { SHOWN_AT_MOST } from './problems.ts';
 
 /** What the history says of an import. */
 interface Author {
@@ -69,5 +69,5 @@ function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
                                                                    OR tgrelid = 'stock_change'::regclass AND tgtype & 7 = 7))
      AND (is_written IS NULL OR (${columns()}) IS DISTINCT FROM (${columns('planned.#_after')})
           OR (${historyOf('recorded')}) IS DISTINCT FROM (${historyOf('planned')}))
-   ORDER BY pet_id LIMIT ${SHOWN_PROBLEMS}`;
+   ORDER BY pet_id LIMIT ${SHOWN_AT_MOST}`;
 }

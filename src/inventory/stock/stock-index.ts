@@ -16,7 +16,7 @@ const INDEX = `
 /**
  * Compares the index by which pets are found with the table.
  *
- * @param query in a transaction with `enable_seqscan = off`: otherwise, PostgreSQL may read a small table past its index
+ * @param query in a transaction with `enable_seqscan = off`: else, PostgreSQL may read a small table past its index
  * @returns what is wrong, for the operator
  */
 export async function indexDamage(query: (sql: string) => Promise<unknown>): Promise<string | undefined> {

@@ -4,9 +4,9 @@ import type { Limits } from './limits.ts';
 
 /**
  * Bounds the number of connections. At the bound, each new one closes an unauthorized one: the one that came, or got
- * its last unauthorized response, longest ago. The client's bytes do not count, because a slow client would keep its place with
- * them. A connection is authorized from the moment the guard lets a request in until the end of its response, and then
- * for as long as an idle connection may live. If all are, the new connection closes.
+ * its last unauthorized response, longest ago. The client's bytes do not count, because a slow client would keep its
+ * place with them. A connection is authorized from the moment the guard lets a request in until the end of its
+ * response, and then for as long as an idle connection may live. If all are, the new connection closes.
  */
 export class OpenConnections {
   /** In the order in which the unauthorized ones yield. */

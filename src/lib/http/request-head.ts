@@ -42,8 +42,8 @@ export function validateHead(request: ApiRequest): HttpError | undefined {
 }
 
 /**
- * Leaves path and query in `request.url`. Express decodes both once: encoding each `%` once more keeps the text as it was
- * sent.
+ * Leaves path and query in `request.url`. Express decodes both once: encoding each `%` once more keeps the text as it
+ * was sent.
  */
 function validateTarget(request: ApiRequest): HttpError | undefined {
   const { method, url } = request;

@@ -9,7 +9,7 @@ export interface Batch {
   /** Before it connected, on the clock of `performance.now()`. */
   readonly beganAt: number;
 }
-/** The same `calls` as at the start, if it started: it may have failed to connect. */
+/** The same `calls` as at its start. A batch that cannot connect has an end but no start. */
 export interface BatchEnd extends Batch {
   readonly durationMs: number;
   readonly failed: boolean;

@@ -194,6 +194,7 @@ export function errorReader({ functions, kinds: ownKinds, refusal, withoutSecret
 function knownOutcome(error: unknown): Pick<DatabaseFailure, 'outcome' | 'mayRetry'> | undefined {
   if (isProgramFault(error)) return { outcome: 'program_fault', mayRetry: false };
   if (error instanceof RefusedValue) return { outcome: 'refused', mayRetry: false };
+  if (error instanceof OutcomeUnknown) return { outcome: 'unknown', mayRetry: true };
   if (error instanceof NotApplied) return { outcome: 'not_applied', mayRetry: !(error instanceof TooManyWaiting) };
   if (error instanceof DeadlinePassed) return { outcome: error.sent ? 'unknown' : 'not_applied', mayRetry: true };
   return undefined;

@@ -15,10 +15,7 @@ export function boundsOfRequest(deadlineMs: number) {
   } satisfies pg.PoolConfig;
 }
 
-/**
- * With less time than this, an update is not sent: it might still run at its deadline, after a wait for its table's
- * lock.
- */
+/** A write that is sent with less time than this could still wait for a lock at its deadline, its outcome unknown. */
 export function leastTimeToSend(deadlineMs: number): number {
   return boundsOfRequest(deadlineMs).lock_timeout + 0.04 * deadlineMs;
 }
