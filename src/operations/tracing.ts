@@ -185,7 +185,8 @@ class LoggedExporter extends OTLPTraceExporter {
 /** Warnings of the packages, such as of a variable that they cannot read: each kind once. */
 function warnOnce(log: Log): void {
   const logged = new Set<string>();
-  const warn = (message: string) => {
+  const warn = (first: string, second?: unknown) => {
+    const message = first.includes(' ') ? first : String(second); // some put the name of their class first
     const kind = message.replaceAll(/\d+/g, '');
     if (logged.has(kind)) return;
     logged.add(kind);
