@@ -16,6 +16,7 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [new RegExp(`${KEY_PREFIX}[0-9A-Za-z]+`, 'g'), '[key]'],
   [/(bearer\s+)[^\s"']+/gi, '$1[key]'],
   [/(:\/\/[^:/\s]*:)[^@\s]*@/g, '$1[password]@'],
+  [/(valid HTTP token )\["[^]*?"\]/g, '$1[name]'], // of a header that was written as `name: secret`
 ];
 
 export function withoutSecrets(text: string): string {

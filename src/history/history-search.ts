@@ -11,7 +11,7 @@ export interface Search {
   readonly since?: Date;
   /** The X-Request-Id. */
   readonly request?: string;
-  /** As the history has it; or `key:` and the name of keys, of which each counts. */
+  /** An author as the history has it, or `key:` and a name: all keys of this name count. */
   readonly by?: string;
 }
 
@@ -57,7 +57,7 @@ export async function* searchHistory(
   }
 }
 
-/** Authors of the history: a key and its successors have one name. */
+/** The keys of this name, as authors in the history: a key and its successors share a name. */
 async function keysNamed(prisma: PrismaClient, by: string): Promise<string[]> {
   if (!by.startsWith('key:')) return [];
   const keys = await prisma.apiKey.findMany({ where: { name: by.slice('key:'.length) }, select: { id: true } });

@@ -78,7 +78,7 @@ export class Tracing {
     });
   }
 
-  /** Lets all that the request does know its span. */
+  /** The code that runs for the request finds its span. */
   serve(request: IncomingMessage, next: () => void): void {
     this.#current.run(this.#spanOf(request), next);
   }
@@ -120,7 +120,7 @@ export class Tracing {
     span.end(performance.now());
   };
 
-  /** In the trace of the first of its requests, so that it is sampled with this one. */
+  /** In the trace of its first sampled request. If none of its requests is sampled, it is not either. */
   #startBatch({ name = 'batch', calls, beganAt }: Batch): Span {
     const callers = calls.flatMap((call) => this.#spans.get(call) ?? []);
     const sampled = callers.filter((span) => span.spanContext().traceFlags & TraceFlags.SAMPLED);
@@ -185,7 +185,8 @@ class LoggedExporter extends OTLPTraceExporter {
 /** Warnings of the packages, such as of a variable that they cannot read: each kind once. */
 function warnOnce(log: Log): void {
   const logged = new Set<string>();
-  const warn = (message: string) => {
+  const warn = (first: string, second?: unknown) => {
+    const message = first.includes(' ') ? first : String(second); // some put the name of their class first
     const kind = message.replaceAll(/\d+/g, '');
     if (logged.has(kind)) return;
     logged.add(kind);

@@ -258,6 +258,30 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
       expect(await service.terminate()).toBe(0);
     });
 
+    it('answers with another text has one line in the log, which says so', async () => {
+      const collector = await startCollector((_, response) => void response.end('<html>'));
+      const { service } = await start(collector.url);
+      await fullBatch(service);
+      await fullBatch(service);
+      expect(await service.terminate()).toBe(0);
+      expect(service.lines().filter(({ msg }) => String(msg).startsWith('traces'))).toMatchObject([
+        { level: 'warn', msg: expect.stringMatching(/^traces: Export succeeded but could not deserialize /) as string },
+      ]);
+    });
+
+    it('wants headers that are written wrong gets no span, and the log has no part of them', async () => {
+      const secret = randomBytes(24).toString('base64url');
+      const collector = await startCollector();
+      const { service } = await start(collector.url, { OTEL_EXPORTER_OTLP_HEADERS: `x-api-key: ${secret}==` });
+      await fullBatch(service);
+      expect(await service.line(({ msg }) => msg === 'traces are lost')).toMatchObject({
+        err: { message: 'Header name must be a valid HTTP token [name]' },
+      });
+      expect(await service.terminate()).toBe(0);
+      expect(service.log).not.toContain(secret);
+      expect(collector.requests).toEqual([]);
+    });
+
     it('never answers holds the end for a second at most', async () => {
       const [plain, held] = await Promise.all([start(''), start((await startCollector(() => undefined)).url)]);
       await Promise.all([expectAllIsWell(plain.service), expectAllIsWell(held.service)]);
