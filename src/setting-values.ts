@@ -31,7 +31,8 @@ export function fraction(text: string): number {
 
 export function httpUrl(text: string): string | undefined {
   if (text === '') return undefined;
-  if (!/^https?:\/\/[^\s]+$/i.test(text) || !URL.canParse(text)) refuse('a URL of http or https', text);
+  if (!/^https?:\/\/[^\s?#]+$/i.test(text) || !URL.canParse(text))
+    refuse('a URL of http or https, without ? and #', text);
   return text;
 }
 

@@ -114,7 +114,16 @@ describe('readSettings', () => {
     ['DOCS', '1', 'must be one of on, off, but is a number (1 digit)'],
     ['DOCS', '', 'must be one of on, off, but is empty'],
     ['LOG_LEVEL', '"info"', 'must be one of fatal, error, warn, info, debug, trace, silent, but is a text in quotes'],
-    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'collector:4318', 'must be a URL of http or https, but is a host with a port'],
+    [
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      'collector:4318',
+      'must be a URL of http or https, without ? and #, but is a host with a port',
+    ],
+    [
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      'http://c:4318?k=x',
+      'must be a URL of http or https, without ? and #, but is a URL',
+    ],
     ['HOST', 'http://127.0.0.1', `${HOST_RULE} a URL`],
     ['HOST', '127.0.0.1:3000', `${HOST_RULE} a host with a port`],
     ['HOST', '[::]:3000', `${HOST_RULE} a host with a port`],
