@@ -16,8 +16,8 @@ export class Drain {
   constructor(private readonly isAnswering: () => boolean) {}
 
   /**
-   * Stops listening and waits until all connections have closed: each after the response to its request, idle ones a
-   * second later, once no response is being sent on any connection.
+   * Waits until all connections have closed. From now on, the response to each new request closes its connection. Idle
+   * ones close a second after the end of listening, as soon as no response is being sent.
    *
    * @param times.delayMs goes on listening for so long, so that balancers see that the service is about to end
    * @param times.timeoutMs for connections that stay open

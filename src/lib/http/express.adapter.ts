@@ -38,7 +38,7 @@ export class StrictExpressAdapter extends ExpressAdapter {
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
     class OwnRequest extends IncomingMessage {}
-    // Only for CONNECT, whose connection Node.js would hand over. It ignores `Upgrade`, because nobody listens for it.
+    // Node.js would hand over the connection of a CONNECT. It ignores `Upgrade` without a listener.
     Object.defineProperty(OwnRequest.prototype, 'upgrade', { get: () => false, set: () => undefined });
     class OwnResponse extends ServerResponse<OwnRequest> {}
     Object.setPrototypeOf(OwnRequest.prototype, app.request as object);

@@ -28,7 +28,7 @@ export interface RequestSession {
   readonly program: string;
   /** The rest of the `application_name`. */
   readonly purpose: string;
-  /** How long a request may wait for the database; all bounds of a session are shares of it. */
+  /** How long a request may wait for the database. The bounds of locks, statements and connecting are shares of it. */
   readonly deadlineMs: number;
 }
 

@@ -7,7 +7,7 @@ import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from './outc
 /** `refused`: something that the operator added refuses the value. `program_fault`: a mistake of this program. */
 export type Outcome = 'not_applied' | 'unknown' | 'refused' | 'program_fault';
 
-/** What an error of the database means. Only `unknown` may have written something. */
+/** What an error of the database means. With `not_applied` and `refused`, nothing was written. */
 export interface DatabaseFailure {
   readonly outcome: Outcome;
   /** For the operator, in one line: no stack, no statement, no connection string. */
@@ -138,7 +138,7 @@ export interface ErrorReader {
   readonly mayReadAgain: (error: unknown) => boolean;
   /** @returns RefusedValue, NotApplied or OutcomeUnknown in the operator's words; a fault of this program as it is */
   readonly writeFailure: (error: unknown) => unknown;
-  /** The same for reading, whose outcome is never unknown. */
+  /** For reading: NotApplied in the operator's words; a refusal or a fault of this program as it is. */
   readonly readFailure: (error: unknown) => unknown;
 }
 
