@@ -48,20 +48,21 @@ async function check({ url }: { url?: URL }): Promise<void> {
     console.log(`${state.padEnd(5)} ${name.padEnd(10)} ${withoutControls(withoutSecrets(says))}`);
     if (state === 'fault') faults++;
   };
+  let key: string | undefined;
   try {
     const settings = readSettings();
+    key = settings.INVENTORY_KEY;
     await withConnection('check', (client) => look(client, settings, print), limits);
-    if (url) print('service', await serviceAt(url, settings.INVENTORY_KEY));
   } catch (error) {
     print('address', fault(failureOf(error).words.replaceAll('\n', '; ')));
-    if (url) print('service', await serviceAt(url));
   }
+  if (url) print('service', await serviceAt(url, key));
   if (faults > 0) throw new Failure(`${faults} of the lines above ${faults === 1 ? 'is a fault' : 'are faults'}`);
 }
 
 async function look(client: pg.Client, { DATABASE_URL }: Settings, print: (name: string, found: Finding) => void) {
   const { user, host, port, database } = client;
-  const mode = new URL(DATABASE_URL).searchParams.get('sslmode') ?? 'disable';
+  const mode = new Map(new URL(DATABASE_URL).searchParams).get('sslmode') ?? 'disable'; // of several, the last counts
   print('address', ok(`${user}@${host}:${port}/${database}, sslmode ${mode}`));
   // With each statement: a pooler may give it another session. One simple query is one transaction.
   const bounds = [
@@ -89,12 +90,12 @@ async function look(client: pg.Client, { DATABASE_URL }: Settings, print: (name:
 
 async function serviceAt(url: URL, key?: string): Promise<Finding> {
   const ask = (path: string, headers = {}) =>
-    fetch(new URL(path, url), { headers, redirect: 'manual', signal: AbortSignal.timeout(SERVICE_MS) });
+    fetch(new URL(path, url), { headers, redirect: 'error', signal: AbortSignal.timeout(SERVICE_MS) });
   try {
     const ready = await ask('/health/ready');
     if (!ready.ok) {
-      const { message = '' } = (await ready.json().catch(() => ({}))) as { message?: string };
-      return fault(`not ready (${ready.status}): ${message} Its log has the cause ("not ready: …")`);
+      const body = (await ready.json().catch(() => null)) as { message?: string } | null;
+      return fault(`not ready (${ready.status}): ${body?.message ?? ''} Its log has the cause ("not ready: …")`);
     }
     if (key === undefined) return ok('ready; INVENTORY_KEY is not set, so its version and log are not looked at');
     const metrics = await ask('/metrics', { Authorization: `Bearer ${key}` });
@@ -104,8 +105,8 @@ async function serviceAt(url: URL, key?: string): Promise<Finding> {
       );
     return judgeMetrics(await metrics.text());
   } catch (error) {
-    const { cause, message } = error as Error;
-    const why = (cause as NodeJS.ErrnoException | undefined)?.code ?? message;
+    const { cause, message } = error as { cause?: NodeJS.ErrnoException; message: string };
+    const why = cause?.code ?? cause?.message ?? message;
     return fault(`no answer from the service (${why}); is it running? Read its last log lines`);
   }
 }

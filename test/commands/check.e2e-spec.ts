@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { readFileSync } from 'node:fs';
@@ -371,6 +372,24 @@ it('inventory check names settings that cannot work, and a database that does no
   onTestFinished(() => void silent.close());
   await once(silent, 'listening');
   const { port } = silent.address() as AddressInfo;
+
+  it('reads the metrics even if the database is away, and follows no other server', async () => {
+    const service = await ServiceProcess.running({ DATABASE_URL: url() });
+    const moved = createHttpServer(({ url: path }, answer) =>
+      answer.writeHead(302, { Location: `${service.url}${path}` }).end(),
+    );
+    onTestFinished(() => void moved.close());
+    await once(moved.listen(0, '127.0.0.1'), 'listening');
+    const last = async (serviceUrl: string) =>
+      (await inventory('postgresql://a@127.0.0.1:1/b', ['check', '--url', serviceUrl], '', WITH_KEY)).stdout
+        .trimEnd()
+        .split('\n')
+        .at(-1);
+    expect(await last(service.url)).toBe(`ok    service    ready, version ${packageFile.version}, no log lines lost`);
+    expect(await last(`http://127.0.0.1:${(moved.address() as AddressInfo).port}`)).toMatch(
+      /^fault service {4}no answer from the service \(unexpected redirect\)/,
+    );
+  });
   for (const [url, words] of [
     ['', /^fault address DATABASE_URL must be .*; PORT must be /],
     [`postgresql://a@127.0.0.1:${port}/b`, /^fault address the database did not answer in time; check DATABASE_URL/],
