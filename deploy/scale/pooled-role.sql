@@ -9,6 +9,8 @@ GRANT SELECT, INSERT ON stock_change TO inventory_pooled;
 GRANT SELECT, INSERT, DELETE ON unrecorded_change TO inventory_pooled;
 GRANT SELECT, INSERT, UPDATE ON api_key TO inventory_pooled;
 GRANT SELECT ON _prisma_migrations TO inventory_pooled;
+GRANT EXECUTE ON FUNCTION server_life(), present_server_life(), stock_witness(text), stock_changed_by(), stock_change_reason()
+    TO inventory_pooled; -- for databases where PUBLIC may not
 
 -- For "inventory check". pg_read_all_stats shows it the standbys and all sessions, with their statements. A superuser may grant this,
 -- or a role with ADMIN OPTION on it. Without it, the command says what it did not look at.

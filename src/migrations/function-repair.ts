@@ -16,22 +16,27 @@ export type FunctionDefinitions = ReadonlyMap<string, string>;
 const bodyOf = (definition: string) => definition.split('$$')[1];
 
 /**
- * @returns `misplaced`: the functions that the schema of the tables lacks, or whose search path is that of another
- *   schema; `changed`: those that have another body
+ * @returns `missing`: the functions that the schema of the tables lacks; `misplaced`: those whose search path is that of
+ *   another schema; `changed`: those that have another body. An operator may have more functions of the same name.
  */
 export async function functionFaults(
   definitions: FunctionDefinitions,
   query: Query,
-): Promise<{ misplaced: string[]; changed: string[] }> {
+): Promise<Record<'missing' | 'misplaced' | 'changed', string[]>> {
   const rows = (await query(`
-    SELECT name, prosrc AS body, pg_proc.oid IS NULL OR ${KEEPS_ANOTHER_PATH} AS "isMisplaced"
+    SELECT name, array_remove(array_agg(prosrc), NULL) AS bodies, bool_and(${KEEPS_ANOTHER_PATH}) AS "isMisplaced"
       FROM unnest('{${[...definitions.keys()].join()}}'::text[]) AS name
       LEFT JOIN pg_proc ON proname = name AND pronamespace = ${SCHEMA}
-     ORDER BY name COLLATE "C"`)) as { name: string; body: string | null; isMisplaced: boolean }[];
-  const hasChanged = ({ name, body }: (typeof rows)[number]) => body !== bodyOf(definitions.get(name) ?? '');
-  const names = (faulty: typeof rows) => faulty.map(({ name }) => name);
-  const changed = names(rows.filter((row) => row.body !== null && hasChanged(row)));
-  return { misplaced: names(rows.filter(({ isMisplaced }) => isMisplaced)), changed };
+     GROUP BY name ORDER BY name COLLATE "C"`)) as { name: string; bodies: string[]; isMisplaced: boolean }[];
+  const namesWhere = (isFaulty: (row: (typeof rows)[number]) => boolean) =>
+    rows.filter(isFaulty).map(({ name }) => name);
+  return {
+    missing: namesWhere(({ bodies }) => bodies.length === 0),
+    misplaced: namesWhere(({ isMisplaced }) => isMisplaced),
+    changed: namesWhere(
+      ({ name, bodies }) => bodies.length > 0 && !bodies.includes(bodyOf(definitions.get(name) ?? '') ?? ''),
+    ),
+  };
 }
 
 const PATHS = `

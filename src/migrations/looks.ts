@@ -4,7 +4,7 @@ import { failureOf, NOT_NEWEST } from '../postgres.ts';
 import type { Query } from './function-repair.ts';
 import { historyToRepair } from './history-repair.ts';
 import { functionFault, unknownMigrations } from './migrations.ts';
-import { missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
+import { AS_OWNER, missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
 import { missingLines, OUR_TABLES } from './schema-parts.ts';
 
 export interface Finding {
@@ -41,13 +41,18 @@ const schema: Look = async (query) => {
   const sql = `
     SELECT current_schema() AS name, to_regclass('inventory_item') IS NOT NULL AS "hasTables",
            (SELECT string_agg(relnamespace::regnamespace::text, ', ') FROM pg_class
-             WHERE relname = 'inventory_item' AND relkind = 'r') AS elsewhere`;
+             WHERE relname = 'inventory_item' AND relkind = 'r' AND has_schema_privilege(relnamespace, 'USAGE')) AS elsewhere`;
   type Row = Readonly<{ name: string | null; hasTables: boolean; elsewhere: string | null }>;
   const { name, hasTables, elsewhere } = await one<Row>(query, sql);
   if (hasTables) return ok(name ?? '');
+  if (name === null) {
+    const found = elsewhere === null ? '' : `; ${elsewhere} has inventory tables`;
+    return fault(
+      `the schema of DATABASE_URL is not there, or the role may not use it: set ?schema=, or run GRANT USAGE ON SCHEMA as its owner${found}`,
+    );
+  }
   if (elsewhere === null) return fault(NOT_NEWEST);
-  const found = name ?? 'that DATABASE_URL names, which is not there or which the role may not use (GRANT USAGE),';
-  return fault(`the schema ${found} has no inventory tables, but ${elsewhere} has; set ?schema= in DATABASE_URL`);
+  return fault(`the schema ${name} has no inventory tables, but ${elsewhere} has; set ?schema= in DATABASE_URL`);
 };
 
 const migrations: Look = async (query) => {
@@ -78,7 +83,7 @@ const triggers: Look = async (query) => {
   const missing = await missingLines('triggers', query);
   if (missing.length === 0) return ok('as migrated');
   return fault(
-    `triggers are off or missing, so the history may lack changes; run, as the owner of the tables: ${listed(missing, '; ')}; then "inventory history --verify" names the pets`,
+    `triggers are off or missing, so the history may lack changes; ${AS_OWNER}: ${missing.join('; ')}; then "inventory history --verify" names the pets`,
   );
 };
 
@@ -87,8 +92,7 @@ const QUERY_CANCELED = '57014';
 
 const indexes: Look = async (query) => {
   const missing = await missingLines('indexes', query);
-  if (missing.length > 0)
-    return fault(`indexes are missing or damaged; run, as the owner of the tables: ${listed(missing, '; ')}`);
+  if (missing.length > 0) return fault(`indexes are missing or damaged; ${AS_OWNER}: ${missing.join('; ')}`);
   try {
     const damage = await indexDamage((sql) => query(`SET LOCAL enable_seqscan = off;${sql}`));
     return damage === undefined ? ok('as migrated, and lead to all pets') : fault(damage);
@@ -103,9 +107,7 @@ const indexes: Look = async (query) => {
 const history: Look = async (query) => {
   const repairs = await historyToRepair(query);
   if (repairs === undefined)
-    return notLookedAt(
-      'run, as the owner of the tables: GRANT SELECT ON stock_change_id_seq TO the role of DATABASE_URL',
-    );
+    return notLookedAt(`${AS_OWNER}: GRANT SELECT ON stock_change_id_seq TO the role of DATABASE_URL`);
   if (repairs.length === 0) return ok('nothing to repair');
   return fault(`run "inventory migrate"; afterwards: ${repairs.join('; ')}`);
 };

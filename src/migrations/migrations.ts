@@ -59,11 +59,8 @@ export async function applyMigrations(connectionString: string, folder = project
     const functions = functionsOf(migrations);
     const repaired = await repairPaths(functions, client); // first, so that migrations find the tables
     for (const migration of pending) await apply(client, migration);
-    const { misplaced, changed } = await functionFaults(functions, query);
-    if (misplaced.length > 0)
-      throw new Failure(
-        `the schema lacks its functions ${misplaced.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`,
-      );
+    const { missing, changed } = await functionFaults(functions, query);
+    if (missing.length > 0) throw new Failure(lackOf(missing));
     if (unknown.length === 0) repaired.push(...(await repairBodies(changed, functions, client)));
     repaired.push(...(await repairHistory(client)));
     return [...pending.map(({ name }) => `applied ${name}`), ...repaired.map((what) => `repaired: ${what}`)];
@@ -84,10 +81,17 @@ export async function pendingMigrations(query: Query): Promise<string[]> {
   return names.filter((name) => !applied.has(name));
 }
 
-/** Says which functions of this release belong to another schema or have another body, in words for the operator. */
-export async function functionFault(query: Query): Promise<Partial<Record<'misplaced' | 'changed', string>>> {
-  const { misplaced, changed } = await functionFaults(functionsOf(await readMigrations(projectMigrations)), query);
+const lackOf = (functions: readonly string[]) =>
+  `the schema lacks its functions ${functions.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`;
+
+/** Says which functions of this release are missing, belong to another schema or have another body, for the operator. */
+export async function functionFault(
+  query: Query,
+): Promise<Partial<Record<'missing' | 'misplaced' | 'changed', string>>> {
+  const functions = functionsOf(await readMigrations(projectMigrations));
+  const { missing, misplaced, changed } = await functionFaults(functions, query);
   return {
+    ...(missing.length > 0 && { missing: lackOf(missing) }),
     ...(misplaced.length > 0 && {
       misplaced: `the schema was renamed or copied: ${misplaced.join(', ')} belong to another schema; run "inventory migrate"`,
     }),

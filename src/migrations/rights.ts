@@ -1,6 +1,6 @@
 import type { Query } from './function-repair.ts';
 
-type Right = readonly [table: string, privilege: string];
+type Right = readonly [of: string, privilege: string];
 
 /** Without these, lists or updates fail. The key check finds its own. */
 export const RIGHTS_OF_REQUESTS: readonly Right[] = [
@@ -8,6 +8,7 @@ export const RIGHTS_OF_REQUESTS: readonly Right[] = [
   ['inventory_item', 'UPDATE'],
   ['stock_change', 'SELECT'],
   ['stock_change', 'INSERT'],
+  ...['server_life()', 'present_server_life()', 'stock_witness(text)'].map((name): Right => [name, 'EXECUTE']),
 ];
 
 /** All that the service needs, from its start on. */
@@ -19,15 +20,20 @@ export const RIGHTS_OF_SERVICE: readonly Right[] = [
   ['_prisma_migrations', 'SELECT'],
 ];
 
+/** The statements do not name the schema. */
+export const AS_OWNER = 'run, as the owner of the tables and in their schema';
+
 /** @returns which rights the role lacks, with the GRANT for each */
 export async function missingRights(query: Query, rights: readonly Right[]): Promise<string | undefined> {
-  const needed = rights.map(([table, privilege]) => `('${table}', '${privilege}')`).join();
+  const needed = rights.map(([of, privilege]) => `('${of}', '${privilege}')`).join();
   const [row] = (await query(`
-    SELECT string_agg(format('GRANT %s ON %s TO %I', privilege, name, current_user), '; ') AS grants
+    SELECT string_agg(format('GRANT %s ON %s%s TO %I', privilege, CASE privilege WHEN 'EXECUTE' THEN 'FUNCTION ' END,
+                             name, current_user), '; ') AS grants
       FROM (VALUES ${needed}) AS needed (name, privilege)
-     WHERE NOT has_any_column_privilege(to_regclass(name), privilege)`)) as [{ grants: string | null }];
+     WHERE NOT CASE privilege WHEN 'EXECUTE' THEN has_function_privilege(to_regprocedure(name), privilege)
+                              ELSE has_any_column_privilege(to_regclass(name), privilege) END`)) as [
+    { grants: string | null },
+  ];
   const { grants } = row;
-  return grants === null
-    ? undefined
-    : `the role of DATABASE_URL lacks rights; run, as the owner of the tables: ${grants}`;
+  return grants === null ? undefined : `the role of DATABASE_URL lacks rights; ${AS_OWNER}: ${grants}`;
 }

@@ -31,7 +31,7 @@ const PARTS = {
   indexes: `
     SELECT CASE WHEN NOT (indisvalid AND indisready AND indislive) THEN 'REINDEX INDEX ' || indexrelid::regclass
                 WHEN indisprimary THEN format('ALTER TABLE %s ADD CONSTRAINT %s %s', indrelid::regclass, conname, pg_get_constraintdef(pg_constraint.oid))
-                ELSE pg_get_indexdef(indexrelid, 0, true) END AS line
+                ELSE regexp_replace(pg_get_indexdef(indexrelid, 0, true), ' WITH \\([^)]*\\)', '') END AS line
       FROM pg_index LEFT JOIN pg_constraint ON conindid = indexrelid AND contype = 'p' WHERE indrelid IN ${OUR_TABLES}`,
 } as const;
 
@@ -44,11 +44,15 @@ export async function linesOf(part: Part, query: Query): Promise<string[]> {
   return rows.map(({ line }) => `${part}: ${line.replaceAll('"', '')}`).sort();
 }
 
-/** @returns the lines that a database lacks. It may have more: columns, triggers and indexes of the operator */
+/**
+ * @returns the lines that a database lacks; for one of our indexes that is not valid, the statement that repairs it. It
+ *   may have more: columns, triggers and indexes of the operator, and what a REINDEX CONCURRENTLY left
+ */
 export async function missingLines(part: Part, query: Query): Promise<string[]> {
   const made = (await readFile(MADE, 'utf8')).split('\n').filter((line) => line.startsWith(`${part}: `));
   const present = await linesOf(part, query);
-  const toRepair = present.filter((line) => line.startsWith(`${part}: REINDEX`));
-  const missing = toRepair.length > 0 ? toRepair : made.filter((line) => !present.includes(line));
+  const repairs = present.filter((line) => line.startsWith(`${part}: REINDEX INDEX `));
+  const repairOf = (line: string) => repairs.find((repair) => line.includes(` ${repair.split(' ').at(-1)} `));
+  const missing = made.filter((line) => !present.includes(line)).map((line) => repairOf(line) ?? line);
   return missing.reverse().map((line) => line.slice(part.length + 2)); // CREATE TRIGGER, then ALTER TABLE
 }

@@ -98,8 +98,9 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     const { BOOTSTRAP_API_KEY } = this.settings;
     const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
     if (pending.length > 0) throw new Failure(NOT_NEWEST);
-    const { misplaced } = await functionFault((sql) => this.prisma.$queryRawUnsafe(sql));
-    if (misplaced !== undefined) throw new Failure(misplaced);
+    const { missing, misplaced } = await functionFault((sql) => this.prisma.$queryRawUnsafe(sql));
+    const fault = missing ?? misplaced;
+    if (fault !== undefined) throw new Failure(fault);
     if (BOOTSTRAP_API_KEY !== undefined) {
       const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
       if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);

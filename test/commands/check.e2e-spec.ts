@@ -106,7 +106,28 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'GRANT UPDATE ON inventory_item TO inventory_pooled',
     ),
     [
-      /^fault rights the role of DATABASE_URL lacks rights; run, as the owner of the tables: GRANT UPDATE ON inventory_item TO inventory_pooled$/,
+      /^fault rights the role of DATABASE_URL lacks rights; run, as the owner of the tables and in their schema: GRANT UPDATE ON inventory_item TO inventory_pooled$/,
+    ],
+  ],
+  [
+    'functions that the role may not call',
+    bySql(
+      'REVOKE EXECUTE ON FUNCTION server_life(), stock_witness(text) FROM PUBLIC, inventory_pooled',
+      'GRANT EXECUTE ON FUNCTION server_life(), stock_witness(text) TO PUBLIC',
+    ),
+    [
+      /^fault rights .*: GRANT EXECUTE ON FUNCTION server_life\(\) TO inventory_pooled; GRANT EXECUTE ON FUNCTION stock_witness\(text\) TO inventory_pooled$/,
+    ],
+  ],
+  [
+    'a function that is gone',
+    bySql(
+      'ALTER FUNCTION stock_changed_by() RENAME TO renamed; ALTER FUNCTION mark_unrecorded_change() RENAME TO gone',
+      'ALTER FUNCTION renamed() RENAME TO stock_changed_by; ALTER FUNCTION gone() RENAME TO mark_unrecorded_change',
+    ),
+    [
+      /^fault functions the schema lacks its functions mark_unrecorded_change, stock_changed_by; move it whole /,
+      /^fault triggers triggers are off or missing, .*: CREATE TRIGGER inventory_item_replicated /,
     ],
   ],
   [
@@ -244,10 +265,36 @@ describe.each(WAYS.slice(0, HAS_POOLER ? 2 : 1))('inventory check, by the role o
       lines: [matching(/^fault address the database refuses the login: .*; check user and password: /)],
     });
     const { lines } = await check({ url: await urlOf({ search: '?schema=nowhere' }) });
-    expect(lines[0]).toMatch(/^fault schema the schema that DATABASE_URL names, .*, but public has; set \?schema= /);
+    expect(lines[0]).toMatch(
+      /^fault schema the schema of DATABASE_URL is not there, .*: set \?schema=, .*; public has inventory tables$/,
+    );
     expect(lines.slice(1)).toEqual(
       lines.slice(1).map(() => matching(/^warn \S+ not looked at: see (schema|migrations)$/)),
     );
+  });
+
+  it('names a schema that the role may not use', async () => {
+    await owner.sql('REVOKE USAGE ON SCHEMA public FROM PUBLIC');
+    onTestFinished(async () => {
+      await owner.sql('GRANT USAGE ON SCHEMA public TO PUBLIC');
+    });
+    const { lines } = await check({ url });
+    expect(lines[0]).toMatch(/^fault schema .*, or run GRANT USAGE ON SCHEMA as its owner$/);
+  });
+
+  it('is silent on what an operator may add or set', async () => {
+    await owner.sql(`
+      ALTER INDEX inventory_item_pkey SET (fillfactor = 90); ALTER INDEX stock_change_id_idx SET (fillfactor = 90);
+      CREATE UNIQUE INDEX inventory_item_pkey_ccnew ON inventory_item (pet_id);
+      UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'inventory_item_pkey_ccnew'::regclass;
+      CREATE FUNCTION stock_changed_by(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'`);
+    onTestFinished(async () => {
+      await owner.sql(`
+        ALTER INDEX inventory_item_pkey RESET (fillfactor); ALTER INDEX stock_change_id_idx RESET (fillfactor);
+        DROP INDEX inventory_item_pkey_ccnew; DROP FUNCTION stock_changed_by(integer)`);
+    });
+    expect(await check({ url })).toEqual(SOUND);
+    expect(await inventory(owner.url, ['migrate'])).toMatchObject({ stderr: 'the database is up to date\n' });
   });
 
   it.each([
@@ -325,6 +372,24 @@ describe('inventory check --url', () => {
     expect(await inventory('', ['check', '--url', service.url])).toMatchObject({ code: 1 });
     expect((await inventory(url(), ['check', '--url', 'localhost:3000'])).code).toBe(2);
   });
+
+  it('reads the metrics even if the database is away, and follows no other server', async () => {
+    const service = await ServiceProcess.running({ DATABASE_URL: url() });
+    const moved = createHttpServer(({ url: path }, answer) =>
+      answer.writeHead(302, { Location: `${service.url}${path}` }).end(),
+    );
+    onTestFinished(() => void moved.close());
+    await once(moved.listen(0, '127.0.0.1'), 'listening');
+    const last = async (serviceUrl: string) =>
+      (await inventory('postgresql://a@127.0.0.1:1/b', ['check', '--url', serviceUrl], '', WITH_KEY)).stdout
+        .trimEnd()
+        .split('\n')
+        .at(-1);
+    expect(await last(service.url)).toBe(`ok    service    ready, version ${packageFile.version}, no log lines lost`);
+    expect(await last(`http://127.0.0.1:${(moved.address() as AddressInfo).port}`)).toMatch(
+      /^fault service {4}no answer from the service \(unexpected redirect\)/,
+    );
+  });
 });
 
 it('inventory check says what a role without rights of its own may not see', async () => {
@@ -372,24 +437,6 @@ it('inventory check names settings that cannot work, and a database that does no
   onTestFinished(() => void silent.close());
   await once(silent, 'listening');
   const { port } = silent.address() as AddressInfo;
-
-  it('reads the metrics even if the database is away, and follows no other server', async () => {
-    const service = await ServiceProcess.running({ DATABASE_URL: url() });
-    const moved = createHttpServer(({ url: path }, answer) =>
-      answer.writeHead(302, { Location: `${service.url}${path}` }).end(),
-    );
-    onTestFinished(() => void moved.close());
-    await once(moved.listen(0, '127.0.0.1'), 'listening');
-    const last = async (serviceUrl: string) =>
-      (await inventory('postgresql://a@127.0.0.1:1/b', ['check', '--url', serviceUrl], '', WITH_KEY)).stdout
-        .trimEnd()
-        .split('\n')
-        .at(-1);
-    expect(await last(service.url)).toBe(`ok    service    ready, version ${packageFile.version}, no log lines lost`);
-    expect(await last(`http://127.0.0.1:${(moved.address() as AddressInfo).port}`)).toMatch(
-      /^fault service {4}no answer from the service \(unexpected redirect\)/,
-    );
-  });
   for (const [url, words] of [
     ['', /^fault address DATABASE_URL must be .*; PORT must be /],
     [`postgresql://a@127.0.0.1:${port}/b`, /^fault address the database did not answer in time; check DATABASE_URL/],

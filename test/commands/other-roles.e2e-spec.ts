@@ -43,7 +43,8 @@ it('a role learns that the tables belong to another one, also when it may use al
   const missingGrant = `GRANT UPDATE ON inventory_item TO ${role}`;
   await service.line(
     ({ msg }) =>
-      msg === `not ready: the role of DATABASE_URL lacks rights; run, as the owner of the tables: ${missingGrant}`,
+      msg ===
+      `not ready: the role of DATABASE_URL lacks rights; run, as the owner of the tables and in their schema: ${missingGrant}`,
   );
   await store.sql(missingGrant);
   await service.becomesReady();
