@@ -209,10 +209,12 @@ const locks: Look = async (query) => {
   if (rows.length === 0) return ok('nobody waits long for the tables');
   const shown = rows.map(({ pid, program, role, since }) =>
     pid === 0
-      ? 'a prepared transaction (pg_prepared_xacts)'
+      ? 'a prepared transaction (ROLLBACK PREPARED; pg_prepared_xacts has its gid)'
       : `pid ${pid} (${program}, role ${role}) since ${since ?? `? (${SEE_ALL})`}`,
   );
-  return fault(`sessions lock the tables; let them end, or run SELECT pg_terminate_backend(<pid>): ${listed(shown)}`);
+  return fault(
+    `sessions lock the tables; let them end, or run, as their role or a superuser, SELECT pg_terminate_backend(<pid>): ${listed(shown)}`,
+  );
 };
 
 /** In this order. Where the look that one needs is not `ok`, it is not looked at. */
