@@ -83,7 +83,7 @@ const triggers: Look = async (query) => {
   const missing = await missingLines('triggers', query);
   if (missing.length === 0) return ok('as migrated');
   return fault(
-    `triggers are off or missing, so the history may lack changes; ${AS_OWNER}: ${missing.join('; ')}; then "inventory history --verify" names the pets`,
+    `triggers are off, missing or renamed, so the history may lack changes; rename them back, or ${AS_OWNER}: ${missing.join('; ')}; then "inventory history --verify" names the pets`,
   );
 };
 
@@ -92,7 +92,8 @@ const QUERY_CANCELED = '57014';
 
 const indexes: Look = async (query) => {
   const missing = await missingLines('indexes', query);
-  if (missing.length > 0) return fault(`indexes are missing or damaged; ${AS_OWNER}: ${missing.join('; ')}`);
+  if (missing.length > 0)
+    return fault(`indexes are missing, damaged or renamed; rename them back, or ${AS_OWNER}: ${missing.join('; ')}`);
   try {
     const damage = await indexDamage((sql) => query(`SET LOCAL enable_seqscan = off;${sql}`));
     return damage === undefined ? ok('as migrated, and lead to all pets') : fault(damage);
@@ -228,8 +229,8 @@ export const LOOKS: readonly (readonly [name: string, look: Look, needs?: string
   ['tables', tables, 'migrations'],
   ['functions', functions, 'migrations'],
   ['triggers', triggers, 'migrations'],
-  ['indexes', indexes, 'migrations'],
-  ['history', history, 'migrations'],
+  ['indexes', indexes, 'tables'],
+  ['history', history, 'tables'],
   ['keys', keys, 'schema'],
   ['locks', locks, 'schema'],
 ];

@@ -127,7 +127,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
     ),
     [
       /^fault functions the schema lacks its functions mark_unrecorded_change, stock_changed_by; move it whole /,
-      /^fault triggers triggers are off or missing, .*: CREATE TRIGGER inventory_item_replicated /,
+      /^fault triggers triggers are off, missing or renamed, .*: CREATE TRIGGER inventory_item_replicated /,
     ],
   ],
   [
@@ -163,7 +163,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history',
     ),
     [
-      /^fault triggers triggers are off or missing, .*: ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
+      /^fault triggers triggers are off, missing or renamed, .*: ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
     ],
   ],
   [
@@ -179,7 +179,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       `UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'stock_change_id_idx'::regclass`,
       'REINDEX INDEX stock_change_id_idx',
     ),
-    [/^fault indexes indexes are missing or damaged; run, .*: REINDEX INDEX stock_change_id_idx$/],
+    [/^fault indexes indexes are missing, damaged or renamed; .*: REINDEX INDEX stock_change_id_idx$/],
   ],
   [
     'an index with other columns',
