@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -40,6 +40,7 @@ const peerTables = new URL('peers/tables.sql', import.meta.url);
  */
 export async function startDatabase() {
   const folder = mkdtempSync(join(tmpdir(), 'inventory-bench-'));
+  chmodSync(folder, 0o711); // the server runs as another account
   const server = await startPostgres(join(folder, 'postgres'), { throwaway: true });
   const session = new Client({ connectionString: server.url });
   await session.connect();
