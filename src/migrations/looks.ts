@@ -229,8 +229,8 @@ export const LOOKS: readonly (readonly [name: string, look: Look, needs?: string
   ['tables', tables, 'migrations'],
   ['functions', functions, 'migrations'],
   ['triggers', triggers, 'migrations'],
-  ['indexes', indexes, 'tables'],
-  ['history', history, 'tables'],
+  ['indexes', indexes, 'migrations'],
+  ['history', history, 'migrations'],
   ['keys', keys, 'schema'],
   ['locks', locks, 'schema'],
 ];

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import pg from 'pg';
-import { GOOD_KEY, LIST, UPDATE } from './statements.ts';
+import { GOOD_KEY, LIST, update } from './statements.ts';
 
 // BigInt keeps every int64 exact; the default is a string, which a schema would turn into a rounded number.
 pg.types.setTypeParser(pg.types.builtins.INT8, BigInt);
@@ -12,6 +12,9 @@ const pool = new pg.Pool({
   idleTimeoutMillis: 0,
   keepAlive: true,
 });
+
+const { rows: version } = await pool.query<{ server_version_num: string }>('SHOW server_version_num');
+const UPDATE = update(Number(version[0]?.server_version_num));
 
 export interface Key {
   id: string;
