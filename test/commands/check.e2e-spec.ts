@@ -262,7 +262,7 @@ describe.each(WAYS.slice(0, HAS_POOLER ? 2 : 1))('inventory check, by the role o
   it('names a wrong password and a wrong schema', async () => {
     expect(await check({ url: await urlOf({ password: 'wrong' }) })).toEqual({
       code: 1,
-      lines: [matching(/^fault address the database refuses the login: .*; check user and password: /)],
+      lines: [matching(/^fault address the database refuses the login: .* \(28P01\); check user and password: /)],
     });
     const { lines } = await check({ url: await urlOf({ search: '?schema=nowhere' }) });
     expect(lines[0]).toMatch(

@@ -87,10 +87,11 @@ const KINDS: readonly Kind[] = [
     'the database refuses this connection: $1; check role, database, sslmode and sslcert of DATABASE_URL, and pg_hba.conf',
   ],
   [
-    /^28/,
+    /^28P01/,
     'not_applied',
-    'the database refuses the login: $1; check user and password: DATABASE_URL, DATABASE_PASSWORD_FILE, PGPASSWORD',
+    'the database refuses the login: $1 (28P01); check user and password: DATABASE_URL, DATABASE_PASSWORD_FILE, PGPASSWORD',
   ],
+  [/^28/, 'not_applied'],
   // From here on, errors of the connection. On an open session they do not show what became of the statement. Neither
   // do the other classes: shutdowns, I/O errors (which poolers also use for theirs), internal errors, another server's
   // part of a commit.
