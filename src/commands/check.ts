@@ -103,7 +103,7 @@ async function serviceAt(url: URL, key?: string): Promise<Finding> {
       return notLookedAt(
         `ready, but /metrics is ${metrics.status}: put a valid key of scope metrics:read into INVENTORY_KEY`,
       );
-    return judgeMetrics(await metrics.text());
+    return findingOfMetrics(await metrics.text());
   } catch (error) {
     const { cause, message } = error as { cause?: NodeJS.ErrnoException; message: string };
     const why = cause?.code ?? cause?.message ?? message;
@@ -111,7 +111,7 @@ async function serviceAt(url: URL, key?: string): Promise<Finding> {
   }
 }
 
-function judgeMetrics(text: string): Finding {
+function findingOfMetrics(text: string): Finding {
   const [, running = ''] = /^inventory_build_info\{version="([^"]*)"\}/m.exec(text) ?? [];
   const [, dropped = ''] = /^inventory_log_lines_dropped_total (\d+)/m.exec(text) ?? [];
   if (Number(dropped) > 0)
