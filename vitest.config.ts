@@ -23,7 +23,7 @@ const all: TestProjectInlineConfiguration = {
   test: {
     ...shared,
     name: 'all',
-    include: ['{src,dev,test}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'],
+    include: ['{src,dev,test,lab}/**/*.spec.ts', 'test/**/*.e2e-spec.ts'],
     pool: 'forks',
     isolate: false,
   },
@@ -44,7 +44,6 @@ const onDemand: TestProjectInlineConfiguration[] = [
       testTimeout: COMPILING_MS,
     },
   },
-  { test: { ...shared, name: 'lab', include: ['lab/**/*.spec.ts'] } },
   { test: { ...shared, name: 'judge', include: ['lab/faults/judge.trial.ts'], testTimeout: COMPILING_MS } },
   { test: { ...shared, name: 'proxies', include: ['lab/proxies/*.trial.ts'] } },
   { test: { ...shared, ...onDocker('containers', 'compose') } }, // CI runs it beside other projects
