@@ -179,7 +179,7 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
   // The plain service has a connection already.
   it.runIf(FAST === 'on')('has a failed trip when the service cannot connect', async () => {
     const collector = await startCollector();
-    const { service, database } = await start(collector.url, { ...CALLERS_ONLY, REQUEST_DEADLINE_MS: '500' });
+    const { service, database } = await start(collector.url, CALLERS_ONLY);
     const url = new URL(database.url);
     const name = url.pathname.slice(1);
     url.pathname = '/postgres';

@@ -177,7 +177,6 @@ function readerOf(header: string, separator: Separator, file: StockFile): LineRe
   const hasUnnamed = names.includes('');
   const named = names.filter((name) => name !== '').length;
   const misfit = `must have the values of the ${named} columns of the header, and no other; quotes stand around whole values, without line breaks`;
-  const point = separator === ',' ? '.' : ',';
   return (line, isEnded) => {
     const fields = fieldsOf(line, separator);
     if (!fields) return [{ kind: 'fields', text: misfit }];
@@ -188,7 +187,10 @@ function readerOf(header: string, separator: Separator, file: StockFile): LineRe
     }
     const exported = exportedAt < 0 ? undefined : (fields[exportedAt] ?? '');
     if (!isEnded && exported !== undefined && isBlank(exported)) return [NO_LINE_BREAK];
-    const reading = readRow({ members: memberAt.map((at) => fields[at] ?? ''), isLeftOut, exported, point }, file);
+    const reading = readRow(
+      { members: memberAt.map((at) => fields[at] ?? ''), isLeftOut, exported, isJson: false },
+      file,
+    );
     return typeof reading !== 'string' && fields.every(isBlank) ? undefined : reading;
   };
 }
@@ -269,7 +271,7 @@ function readItem(item: unknown, file: StockFile): Reading {
       members: MEMBERS.map(({ name, json }) => textOf(members[name], json.isString)),
       isLeftOut: NAMES.map((name) => members[name] === undefined),
       exported: isExported ? textOf(members[EXPORTED], true) : undefined,
-      point: undefined,
+      isJson: true,
     },
     file,
   );

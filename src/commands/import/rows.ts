@@ -36,19 +36,19 @@ export interface Written {
   readonly isLeftOut: readonly boolean[];
   /** Undefined where the row has no such column or member. */
   readonly exported: string | undefined;
-  /** Of numbers. Undefined in JSON, whose numbers are beyond doubt. */
-  readonly point: '.' | ',' | undefined;
+  /** Its numbers are beyond doubt. */
+  readonly isJson: boolean;
 }
 
 /** Reads strictly first, because nearly all rows are sound. */
-export function readRow({ members, isLeftOut, exported, point }: Written, file: StockFile): Reading {
+export function readRow({ members, isLeftOut, exported, isJson }: Written, file: StockFile): Reading {
   const isSound = (text: string, at: number) =>
     MEMBERS[at]?.isValid(text) === true || (isLeftOut[at] === true && MAY_BE_LEFT_OUT.has(MEMBERS[at]?.name ?? ''));
   const isPlain = members.every(isSound);
   const bare = isPlain ? members : members.map(trimBlanks);
   const texts = isPlain
     ? members
-    : bare.map((text, at) => (MEMBERS[at]?.json.isString ? text : plainDigits(text, point)));
+    : bare.map((text, at) => (MEMBERS[at]?.json.isString ? text : plainDigits(text, isJson)));
   const [written = ''] = bare;
   const [petId = '', quantity = '', status = ''] = texts;
   const origin = exported === undefined ? undefined : originOf(exported);
@@ -119,11 +119,10 @@ export const trimBlanks = (text: string) => WITHIN.exec(text)?.[0] ?? '';
  * A whole number that is written with a fraction of zero or an exponent, in plain digits. Any other text stays as it
  * is; so does `12.000`, which is 12 for some people and 12000 for others.
  */
-function plainDigits(text: string, point: Written['point']): string {
+function plainDigits(text: string, isJson: boolean): string {
   const [, sign, whole, dot, fraction = '', exponent] =
     /^(-?)(0|[1-9]\d*)(?:([.,])(\d*))?(?:e([+-]?\d{1,3}))?$/i.exec(text) ?? [];
-  if (whole === undefined || (point && ((dot ?? exponent) === undefined || (dot && dot !== point)))) return text;
-  if (point && fraction.length === 3 && exponent === undefined && /^[1-9]\d{0,2}$/.test(whole)) return text;
+  if (whole === undefined || (!isJson && exponent === undefined && (!dot || isInDoubt(whole, fraction)))) return text;
   const shift = Number(exponent ?? 0) - fraction.length;
   const digits = BigInt(whole + fraction);
   const unit = 10n ** BigInt(Math.abs(shift));
@@ -131,5 +130,8 @@ function plainDigits(text: string, point: Written['point']): string {
   const size = shift < 0 ? digits / unit : digits * unit;
   return String(sign ? -size : size);
 }
+
+/** Three digits behind a point or comma may be thousands. */
+const isInDoubt = (whole: string, fraction: string) => fraction.length === 3 && /^[1-9]\d{0,2}$/.test(whole);
 
 const csvField = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
