@@ -53,8 +53,7 @@ const failure = (message: string, code?: string, cause?: unknown) =>
 const STANDBY = 'the database takes no writes: it is a standby, or default_transaction_read_only is on';
 const LOST = 'the connection to the database was lost; check DATABASE_URL and the database';
 const SILENT = 'the database did not answer in time; check DATABASE_URL and the database';
-const IN_THE_WAY =
-  'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
+const IN_THE_WAY = 'another transaction was in the way; try again; after a restore run "inventory migrate" first';
 const REFUSED =
   'the database refuses this connection: secret; check role, database, sslmode and sslcert of DATABASE_URL, and pg_hba.conf';
 const UNNAMED =
@@ -162,7 +161,7 @@ describe('failureOf gives outcome and words of', () => {
       'a lock',
       databaseError('55P03'),
       'not_applied',
-      'another transaction holds what this needs and did not let go in time; nothing was written, try again',
+      'another transaction holds what this needs and did not let go in time; try again',
     ],
     ['a deadlock', databaseError('40P01'), 'not_applied', IN_THE_WAY],
     [

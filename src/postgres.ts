@@ -34,8 +34,7 @@ export const NOT_NEWEST = 'the database has no inventory tables, or not the newe
 /** Why an update or an import is refused if a trigger changed its rows. */
 export const NOT_AS_REQUESTED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
 
-const IN_THE_WAY =
-  'another transaction was in the way; nothing was written, try again; after a restore run "inventory migrate" first';
+const IN_THE_WAY = 'another transaction was in the way; try again; after a restore run "inventory migrate" first';
 
 /** Before the library's own. */
 const KINDS: readonly Kind[] = [

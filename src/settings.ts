@@ -64,8 +64,10 @@ export const SETTINGS = {
   DRAIN_TIMEOUT_MS: entry('On SIGTERM, longest time for open requests', '25000', integer(100, 600_000)),
   INVENTORY_KEY: entry('Key by which `inventory check --url` reads the metrics', '', bearerToken),
   OTEL_EXPORTER_OTLP_ENDPOINT: entry('Collector of traces, such as http://collector:4318; empty: none', '', httpUrl),
-  OTEL_EXPORTER_OTLP_PROTOCOL: traceEntry('http/protobuf', 'http/protobuf', (text, environment) =>
-    otlp(environment['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'] ? 'http/protobuf' : text),
+  OTEL_EXPORTER_OTLP_PROTOCOL: traceEntry(
+    'Protocol of the collector: http/protobuf',
+    'http/protobuf',
+    (text, environment) => otlp(environment['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'] ? 'http/protobuf' : text),
   ),
   OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: traceEntry('The same, for traces alone', 'http/protobuf', otlp),
   OTEL_TRACES_SAMPLER: traceEntry(

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { Command } from 'commander';
-import type pg from 'pg';
+import { type Client, DatabaseError, type QueryResult } from 'pg';
 import { Failure, schemaForPrisma } from '../lib/postgres/index.ts';
 import type { Query } from '../migrations/function-repair.ts';
 import { type Finding, fault, LOOKS, notLookedAt, ok, warn } from '../migrations/looks.ts';
@@ -23,8 +23,12 @@ const limits = {
   query_timeout: 2 * LOOK_MS, // for when PostgreSQL does not answer
 };
 
-const isUrl = (text: string) => /^https?:\/\//.test(text) && URL.canParse(text);
-const readUrl = reader('be the URL of a service, such as http://127.0.0.1:3000', isUrl, (text) => new URL(text));
+const isUrl = (text: string) => /^https?:\/\/[^?#]+$/.test(text) && URL.canParse(text);
+const readUrl = reader(
+  'be the URL of a service, such as http://127.0.0.1:3000',
+  isUrl,
+  (text) => new URL(text.replace(/\/?$/, '/')),
+);
 
 export function addCheck(program: Command): void {
   program
@@ -60,7 +64,7 @@ async function check({ url }: { url?: URL }): Promise<void> {
   if (faults > 0) throw new Failure(`${faults} of the lines above ${faults === 1 ? 'is a fault' : 'are faults'}`);
 }
 
-async function look(client: pg.Client, { DATABASE_URL }: Settings, print: (name: string, found: Finding) => void) {
+async function look(client: Client, { DATABASE_URL }: Settings, print: (name: string, found: Finding) => void) {
   const { user, host, port, database } = client;
   const mode = new Map(new URL(DATABASE_URL).searchParams).get('sslmode') ?? 'disable'; // of several, the last counts
   print('address', ok(`${user}@${host}:${port}/${database}, sslmode ${mode}`));
@@ -70,7 +74,7 @@ async function look(client: pg.Client, { DATABASE_URL }: Settings, print: (name:
     ...[`statement_timeout = ${LOOK_MS}`, `lock_timeout = ${LOCK_MS}`],
   ].map((setting) => `SET LOCAL ${setting};`);
   const query: Query = async (sql) => {
-    const results = (await client.query(bounds.join('') + sql)) as unknown as pg.QueryResult[];
+    const results = (await client.query(bounds.join('') + sql)) as unknown as QueryResult[];
     return results.at(-1)?.rows;
   };
   const notOk = new Set<string>();
@@ -80,8 +84,8 @@ async function look(client: pg.Client, { DATABASE_URL }: Settings, print: (name:
         ? notLookedAt(`see ${needs}`)
         : await lookAt(query).catch((error: unknown) => {
             const { outcome, words } = failureOf(error);
-            if (outcome === 'unknown') throw error; // the connection is lost
-            return words === NOT_NEWEST ? fault(words) : notLookedAt(words);
+            if (!(error instanceof DatabaseError || error instanceof Failure)) throw error; // the connection is lost
+            return outcome === 'unknown' || words === NOT_NEWEST ? fault(words) : notLookedAt(words);
           });
     if (found.state !== 'ok') notOk.add(name);
     print(name, found);
@@ -92,13 +96,13 @@ async function serviceAt(url: URL, key?: string): Promise<Finding> {
   const ask = (path: string, headers = {}) =>
     fetch(new URL(path, url), { headers, redirect: 'error', signal: AbortSignal.timeout(SERVICE_MS) });
   try {
-    const ready = await ask('/health/ready');
+    const ready = await ask('health/ready');
     if (!ready.ok) {
       const body = (await ready.json().catch(() => null)) as { message?: string } | null;
       return fault(`not ready (${ready.status}): ${body?.message ?? ''} Its log has the cause ("not ready: …")`);
     }
     if (key === undefined) return ok('ready; INVENTORY_KEY is not set, so its version and log are not looked at');
-    const metrics = await ask('/metrics', { Authorization: `Bearer ${key}` });
+    const metrics = await ask('metrics', { Authorization: `Bearer ${key}` });
     if (!metrics.ok)
       return notLookedAt(
         `ready, but /metrics is ${metrics.status}: put a valid key of scope metrics:read into INVENTORY_KEY`,

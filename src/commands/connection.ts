@@ -9,8 +9,8 @@ import {
   schemaForPrisma,
   UNCONFIRMED_COMMIT,
 } from '../lib/postgres/index.ts';
-import { NOT_NEWEST, applicationName, failureOf } from '../postgres.ts';
-import { pendingMigrations } from '../migrations/migrations.ts';
+import { applicationName, failureOf } from '../postgres.ts';
+import { requireMigrations } from '../migrations/migrations.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { readSettings } from '../settings.ts';
 
@@ -68,8 +68,7 @@ export async function whileCommitting<T>(unsure: string, commit: () => Promise<T
 /** For work that writes stock or history: on an older schema it would break the history. */
 export function withNewestSchema<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   return withConnection(command, async (client) => {
-    const pending = await pendingMigrations(async (sql) => (await client.query<object>(sql)).rows);
-    if (pending.length > 0) throw new Failure(NOT_NEWEST);
+    await requireMigrations(async (sql) => (await client.query<object>(sql)).rows);
     return work(client);
   });
 }

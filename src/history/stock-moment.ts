@@ -15,8 +15,9 @@ export interface Moment {
   readonly isUnrecordedAfter: string;
   /** The lowest id of those rows; null if there is none. */
   readonly firstAfter: string;
-  /** Whether pruned changes are missing for this moment, and the earliest moment for which none is. */
+  /** Whether pruned changes are missing for this moment. */
   readonly isPruned: string;
+  /** The earliest moment for which none is missing. */
   readonly earliest: string;
 }
 

@@ -1,9 +1,8 @@
 import { indexDamage } from '../inventory/stock/stock-index.ts';
-import { Failure } from '../lib/postgres/index.ts';
 import { failureOf, NOT_NEWEST } from '../postgres.ts';
 import type { Query } from './function-repair.ts';
 import { historyToRepair } from './history-repair.ts';
-import { functionFault, unknownMigrations } from './migrations.ts';
+import { functionFault, requireMigrations } from './migrations.ts';
 import { AS_OWNER, missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
 import { missingLines, OUR_TABLES } from './schema-parts.ts';
 
@@ -17,7 +16,7 @@ export const warn = (says: string): Finding => ({ state: 'warn', says });
 export const fault = (says: string): Finding => ({ state: 'fault', says });
 export const notLookedAt = (why: string) => warn(`not looked at: ${why}`);
 
-/** Reads only. A failure of the database is thrown. */
+/** Reads only. A Failure that is thrown is a fault, too. */
 export type Look = (query: Query) => Promise<Finding>;
 
 const SEE_ALL =
@@ -56,14 +55,9 @@ const schema: Look = async (query) => {
 };
 
 const migrations: Look = async (query) => {
-  try {
-    const unknown = await unknownMigrations(query);
-    if (unknown.length === 0) return ok('all applied');
-    return warn(`the database has migrations of a later version: ${listed(unknown)}; look with that version`);
-  } catch (error) {
-    if (error instanceof Failure) return fault(error.message);
-    throw error;
-  }
+  const unknown = await requireMigrations(query);
+  if (unknown.length === 0) return ok('all applied');
+  return warn(`the database has migrations of a later version: ${listed(unknown)}; look with that version`);
 };
 
 const tables: Look = async (query) => {

@@ -69,18 +69,6 @@ export async function applyMigrations(connectionString: string, folder = project
   }
 }
 
-/** The migrations that a database lacks; cheap enough for a readiness probe. */
-export async function pendingMigrations(query: Query): Promise<string[]> {
-  const names = await migrationNames(projectMigrations);
-  const registers = (await query(`SELECT WHERE to_regclass('_prisma_migrations') IS NOT NULL`)) as unknown[];
-  if (registers.length === 0) return names;
-  const rows = (await query(
-    'SELECT migration_name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
-  )) as { migration_name: string }[];
-  const applied = new Set(rows.map((row) => row.migration_name));
-  return names.filter((name) => !applied.has(name));
-}
-
 const lackOf = (functions: readonly string[]) =>
   `the schema lacks its functions ${functions.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`;
 
@@ -102,11 +90,10 @@ export async function functionFault(
 }
 
 /**
- * The migrations that a database has and this release lacks.
- *
- * @throws {Failure} when the database lacks migrations, or one of them failed or was edited
+ * @returns the migrations that the database has and this release lacks
+ * @throws {Failure} when the database lacks migrations or is older than 1.0.0, or one of them failed or was edited
  */
-export async function unknownMigrations(query: Query): Promise<string[]> {
+export async function requireMigrations(query: Query): Promise<string[]> {
   const { pending, unknown } = await compareRegister(query, await readMigrations(projectMigrations));
   if (pending.length > 0) throw new Failure(NOT_NEWEST);
   return unknown;

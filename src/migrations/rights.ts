@@ -30,8 +30,8 @@ export async function missingRights(query: Query, rights: readonly Right[]): Pro
     SELECT string_agg(format('GRANT %s ON %s%s TO %I', privilege, CASE privilege WHEN 'EXECUTE' THEN 'FUNCTION ' END,
                              name, current_user), '; ') AS grants
       FROM (VALUES ${needed}) AS needed (name, privilege)
-     WHERE NOT CASE privilege WHEN 'EXECUTE' THEN has_function_privilege(to_regprocedure(name), privilege)
-                              ELSE has_any_column_privilege(to_regclass(name), privilege) END`)) as [
+     WHERE NOT CASE privilege WHEN 'EXECUTE' THEN has_function_privilege(name::regprocedure, privilege)
+                              ELSE has_any_column_privilege(name::regclass, privilege) END`)) as [
     { grants: string | null },
   ];
   const { grants } = row;

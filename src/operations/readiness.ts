@@ -1,10 +1,12 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
+import { queryOf } from '../history/history-feed.ts';
 import { bootstrapKey } from '../keys/api-key-store.ts';
 import { KeyCheck } from '../keys/key-check.ts';
 import { byDeadline, Failure } from '../lib/postgres/index.ts';
 import { failureOf, NOT_NEWEST } from '../postgres.ts';
-import { functionFault, pendingMigrations } from '../migrations/migrations.ts';
+import { functionFault, requireMigrations } from '../migrations/migrations.ts';
 import { missingRights, RIGHTS_OF_REQUESTS } from '../migrations/rights.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { Settings } from '../settings.ts';
@@ -51,15 +53,18 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     return 'The database cannot be used at the moment.';
   }
 
-  /** Checks until the service is ready, so that the log says when it is, even without probes. */
-  async #watch(): Promise<void> {
+  /**
+   * Checks until the service is ready, so that the log says when it is, even without probes. Not in the context of the
+   * probe that begins it: its trace would have the statements of the whole outage.
+   */
+  readonly #watch = AsyncLocalStorage.bind(async (): Promise<void> => {
     if (this.#isWatching) return;
     this.#isWatching = true;
     while (!this.#isStopped && (await this.#findFailure()) !== undefined) {
       await pause(CHECK_AGAIN_AFTER_MS);
     }
     this.#isWatching = false;
-  }
+  });
 
   /** One at a time: probes that come meanwhile share it. */
   #findFailure(): Promise<string | undefined> {
@@ -68,12 +73,11 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   async #checkDatabase(): Promise<string | undefined> {
-    const deadline = performance.now() + CHECKED_WITHIN_MS;
     let failure: string | undefined;
     try {
       if (!this.prisma.isPrepared) await this.#prepare();
-      else await this.keyCheck.ping(deadline);
-      await this.#lookForRights(deadline);
+      else await this.keyCheck.ping(performance.now() + CHECKED_WITHIN_MS);
+      await this.#lookForRights(performance.now() + CHECKED_WITHIN_MS);
     } catch (error) {
       const { code, words } = failureOf(error);
       if (code === UNDEFINED_TABLE) this.prisma.isPrepared = false;
@@ -87,18 +91,20 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     return failure;
   }
 
-  /** A busy pool does not make the service unready. */
+  /** A missing table does make the service unready, a busy pool does not. */
   async #lookForRights(deadline: number): Promise<void> {
-    const rights = missingRights((sql) => this.prisma.$queryRawUnsafe(sql), RIGHTS_OF_REQUESTS);
-    const fault = await byDeadline(deadline, rights).catch(() => undefined);
+    const rights = missingRights(queryOf(this.prisma), RIGHTS_OF_REQUESTS);
+    const fault = await byDeadline(deadline, rights).catch((error: unknown) => {
+      const { words } = failureOf(error);
+      return words === NOT_NEWEST ? words : undefined;
+    });
     if (fault !== undefined) throw new Failure(fault);
   }
 
   async #prepare(): Promise<void> {
     const { BOOTSTRAP_API_KEY } = this.settings;
-    const pending = await pendingMigrations((sql) => this.prisma.$queryRawUnsafe(sql));
-    if (pending.length > 0) throw new Failure(NOT_NEWEST);
-    const { missing, misplaced } = await functionFault((sql) => this.prisma.$queryRawUnsafe(sql));
+    await requireMigrations(queryOf(this.prisma));
+    const { missing, misplaced } = await functionFault(queryOf(this.prisma));
     const fault = missing ?? misplaced;
     if (fault !== undefined) throw new Failure(fault);
     if (BOOTSTRAP_API_KEY !== undefined) {

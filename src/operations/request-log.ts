@@ -9,7 +9,7 @@ import { Metrics } from './metrics.ts';
 import type { Tracing } from './tracing.ts';
 
 /** The W3C's recommendation ignores a malformed field; two fields come joined, so they are malformed. */
-const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+const TRACEPARENT = /^(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/;
 
 @Injectable()
 export class RequestLog implements OnApplicationShutdown {
@@ -48,10 +48,11 @@ export class RequestLog implements OnApplicationShutdown {
     const failure = sent?.failure;
     const status = response.headersSent ? response.statusCode : 499; // the connection broke before; nginx writes it so
     // One route for all unknown paths: clients must not create series.
-    const route = String((request.route as { path: string | string[] } | undefined)?.path ?? 'unmatched');
+    const { path } = (request.route ?? {}) as { path?: string };
+    const route = path ?? 'unmatched';
     const durationMs = performance.now() - request.startedAt;
     this.metrics.requestEnded(request, route, status, durationMs / 1_000, failure?.code);
-    const tracedAs = this.tracing?.requestEnded(request, route, status, durationMs, failure?.code);
+    const tracedAs = this.tracing?.requestEnded(request, path, status, durationMs, failure?.code);
 
     const level = levelOf(status, route);
     if (!this.log.isEnabled(level)) return;

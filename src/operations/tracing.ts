@@ -62,7 +62,7 @@ export class Tracing {
     this.#provider = new TracerProvider({
       resource: defaultResource().merge(own).merge(given),
       sampler: samplerOf(settings),
-      spanLimits: { linkCountLimit: Infinity }, // a request is in few batches
+      spanLimits: { linkCountLimit: Infinity }, // a batch has a link for each of its sampled requests
       spanProcessors: [new BatchSpanProcessor({ exporter: new LoggedExporter(log) })],
     });
     this.#tracer = this.#provider.getTracer('inventory', version);
@@ -84,14 +84,19 @@ export class Tracing {
   }
 
   /** @returns the id of its trace */
-  requestEnded(request: ApiRequest<Access>, route: string, status: number, durationMs: number, code?: string): string {
+  requestEnded(
+    request: ApiRequest<Access>,
+    route: string | undefined,
+    status: number,
+    durationMs: number,
+    code?: string,
+  ): string {
     const span = this.#spanOf(request);
     const method = knownMethod(request.method);
-    const isMatched = route !== 'unmatched';
     const verb = method === '_OTHER' ? 'HTTP' : method;
-    span.updateName(isMatched ? `${verb} ${route}` : verb);
+    span.updateName(route === undefined ? verb : `${verb} ${route}`);
     span.setAttributes({
-      'http.route': isMatched ? route : undefined,
+      'http.route': route,
       'http.response.status_code': status,
       'inventory.key_id': request.access?.keyId,
     });

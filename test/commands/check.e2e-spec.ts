@@ -348,6 +348,17 @@ describe.each(WAYS.slice(0, HAS_POOLER ? 2 : 1))('inventory check, by the role o
   });
 });
 
+it('inventory check names a file that PostgreSQL has lost, and goes on', async () => {
+  const sql = `SELECT pg_relation_filepath('stock_change_pkey') AS path`;
+  const [{ path }] = (await owner.sql(sql)) as [{ path: string }];
+  await owner.sql('CHECKPOINT');
+  const run = (command: string) => owner.sql(`COPY (SELECT) TO PROGRAM 'cat; ${command}'`); // in its data directory
+  await run(`mv ${path} ${path}.away`);
+  const found = await check({ url: asRole(owner.url) });
+  await run(`mv ${path}.away ${path}`);
+  expect(found.lines).toEqual([matching(/^fault history .*\(58P01\)$/)]);
+});
+
 describe('inventory check --url', () => {
   const url = () => asRole(owner.url);
 
@@ -375,9 +386,11 @@ describe('inventory check --url', () => {
 
   it('reads the metrics even if the database is away, and follows no other server', async () => {
     const service = await ServiceProcess.running({ DATABASE_URL: url() });
-    const moved = createHttpServer(({ url: path }, answer) =>
-      answer.writeHead(302, { Location: `${service.url}${path}` }).end(),
-    );
+    const paths: (string | undefined)[] = [];
+    const moved = createHttpServer(({ url: path }, answer) => {
+      paths.push(path);
+      answer.writeHead(302, { Location: `${service.url}/health/ready` }).end();
+    });
     onTestFinished(() => void moved.close());
     await once(moved.listen(0, '127.0.0.1'), 'listening');
     const last = async (serviceUrl: string) =>
@@ -386,9 +399,10 @@ describe('inventory check --url', () => {
         .split('\n')
         .at(-1);
     expect(await last(service.url)).toBe(`ok    service    ready, version ${packageFile.version}, no log lines lost`);
-    expect(await last(`http://127.0.0.1:${(moved.address() as AddressInfo).port}`)).toMatch(
+    expect(await last(`http://127.0.0.1:${(moved.address() as AddressInfo).port}/behind/a-proxy`)).toMatch(
       /^fault service {4}no answer from the service \(unexpected redirect\)/,
     );
+    expect(paths).toEqual(['/behind/a-proxy/health/ready']);
   });
 });
 

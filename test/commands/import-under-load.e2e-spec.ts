@@ -17,7 +17,7 @@ import {
 } from './inventory-command.ts';
 
 const PETS = 5_000;
-const HELD = 'another transaction holds what this needs and did not let go in time; nothing was written, try again';
+const HELD = 'another transaction holds what this needs and did not let go in time; try again';
 
 let service: TestService;
 let url: string;

@@ -101,15 +101,16 @@ describe('the log', () => {
     expect(lines.map(({ address }) => address)).toEqual(['127.0.0.1', '::1']);
   });
 
-  it('leaves out the trace of a malformed traceparent', async () => {
+  it('takes a traceparent of a later version, and leaves out the trace of a malformed one', async () => {
     const [trace, parent] = [`00-${TRACE_ID}`, 'b7ad6b7169203331-01'];
     const sound = `${trace}-${parent}`;
     const others = [`00-${'0'.repeat(32)}-${parent}`, sound.toUpperCase(), `0${sound}`, sound.replace('00', 'ff')];
-    const values = [sound, `${sound}, ${sound}`, ...others];
+    const later = [sound.replace('00', '01'), `${sound.replace('00', 'cc')}-more`];
+    const values = [sound, ...later, `${sound}, ${sound}`, `${sound}-more`, ...others];
     const lines = await linesOf(async () => {
       for (const traceparent of values) await list({ traceparent });
     });
-    expect(lines.map(({ traceId }) => traceId)).toEqual([TRACE_ID, ...Array<undefined>(5)]);
+    expect(lines.map(({ traceId }) => traceId)).toEqual([...Array<string>(3).fill(TRACE_ID), ...Array<undefined>(6)]);
   });
 
   it('says that the client went away during a response', async () => {

@@ -197,6 +197,20 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
     });
   });
 
+  it('has the statements of a probe in its trace, and not those of the checks behind it', async () => {
+    const collector = await startCollector();
+    const { service, database } = await start(collector.url, CALLERS_ONLY);
+    await database.sql('ALTER TABLE api_key RENAME TO elsewhere');
+    expect((await ask(service.port, { target: '/health/ready', headers: sampled(TRACE_ID) })).status).toBe(503);
+    await database.sql('ALTER TABLE elsewhere RENAME TO api_key');
+    await expect.poll(() => service.lines().filter(({ msg }) => msg === 'ready')).toHaveLength(2); // without a probe
+    await service.terminate();
+    const spans = collector.spans.filter(({ traceId }) => traceId === TRACE_ID);
+    const end = spans.find(({ kind }) => kind === 'SERVER')?.endedAt ?? 0n;
+    expect(spans.length).toBeGreaterThan(1);
+    expect(spans.filter(({ startedAt }) => startedAt > end)).toEqual([]);
+  });
+
   describe('a collector that', () => {
     const OTEL_EXPORTER_OTLP_TIMEOUT = '400';
     /** A full batch is sent at once. */

@@ -62,11 +62,7 @@ const KINDS: readonly Kind[] = [
   ],
   [/^42501/, 'not_applied', undefined, false],
   [/^25006/, 'not_applied', 'the database takes no writes: it is a standby, or default_transaction_read_only is on'],
-  [
-    /^55P03/,
-    'not_applied',
-    'another transaction holds what this needs and did not let go in time; nothing was written, try again',
-  ],
+  [/^55P03/, 'not_applied', 'another transaction holds what this needs and did not let go in time; try again'],
   [/^57014/, 'not_applied', 'the database cut the statement off: it took too long, or somebody cancelled it'],
   [/^(?:26|42P05)/, 'not_applied'], // a pooler does not keep the named statements of its clients
   // No such database or schema; serialization failure, deadlock; no disk, memory or connection left; a lock that is
