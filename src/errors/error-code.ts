@@ -14,7 +14,12 @@ export const ERRORS = {
     status: 409,
     message: 'This Idempotency-Key belongs to another update: nothing was written.',
   },
-  precondition_failed: { status: 412, message: 'The stock has changed: If-Match does not hold.' },
+  precondition_failed: {
+    status: 412,
+    // Right for every If-Match that fails: a proxy may have changed the tag of a state that is the same.
+    message:
+      'If-Match does not hold: the stock has changed, or a proxy that compresses made the tag weak (W/) or added a suffix, which never matches.',
+  },
   // The service.
   internal_error: { status: 500, message: 'The service failed; its log says why.' },
   service_unavailable: {

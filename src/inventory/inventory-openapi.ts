@@ -7,7 +7,6 @@ import { LONGEST_NAME, SAFE_NAME } from '../safe-text.ts';
 import { FailsWith, REQUEST_ID, entityTag } from '../errors/response-docs.ts';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA } from './inventory.dto.ts';
 import { IF_MATCH_RULE } from './inventory.pipes.ts';
-import { LIST_MISMATCH } from './list-responses.ts';
 import { QUANTITY_FORM } from './stock/stock-limits.ts';
 
 const EXAMPLE_LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
@@ -62,7 +61,6 @@ An empty store is \`[]\`.`,
       bad_request: {},
       forbidden: { message: lacksScope('inventory:read') },
       precondition_failed: {
-        message: LIST_MISMATCH,
         headers: entityTag('The present tag of the list.', EXAMPLE_LIST_TAG),
       },
       service_unavailable: {},
@@ -135,7 +133,6 @@ it out: the first reason stays.`,
       not_found: { description: 'The requested resource could not be found.' },
       idempotency_key_reused: {},
       precondition_failed: {
-        description: '`If-Match` does not hold. `message` says whether the stock has changed or a tag cannot match.',
         headers: entityTag('The present tag of the item.', '"available-9"'),
       },
       payload_too_large: { message: BODY_TOO_LARGE },

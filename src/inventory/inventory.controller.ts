@@ -6,14 +6,7 @@ import { JsonBody, RequestHeader } from '../lib/http/index.ts';
 import type { GuardedRequest } from '../keys/access.ts';
 import { API_PREFIX } from '../settings.ts';
 import { type InventoryItem, InventoryUpdate } from './inventory.dto.ts';
-import {
-  ChangeReasonPipe,
-  IdempotencyKeyPipe,
-  type IfMatch,
-  IfMatchPipe,
-  NoIfNoneMatchPipe,
-  PetIdPipe,
-} from './inventory.pipes.ts';
+import { ChangeReasonPipe, IdempotencyKeyPipe, IfMatchPipe, NoIfNoneMatchPipe, PetIdPipe } from './inventory.pipes.ts';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory-openapi.ts';
 import { Inventory } from './inventory.ts';
 import { ListResponses } from './list-responses.ts';
@@ -43,15 +36,14 @@ export class InventoryController {
     @Param('petId', PetIdPipe) petId: bigint,
     @RequestHeader('idempotency-key', IdempotencyKeyPipe) idempotencyKey: string | null,
     @RequestHeader('change-reason', ChangeReasonPipe) reason: string | null,
-    @RequestHeader('if-match', IfMatchPipe) ifMatch: IfMatch | null,
+    @RequestHeader('if-match', IfMatchPipe) ifMatch: string[] | null,
     @RequestHeader('if-none-match', NoIfNoneMatchPipe) _: undefined,
     @JsonBody() { quantity }: InventoryUpdate,
     @Req() { id: requestId, access, bodyMs = 0 }: GuardedRequest,
     @Res({ passthrough: true }) response: Response,
   ): Promise<InventoryItem> {
-    const { tags = null, hasImpossibleTag } = ifMatch ?? {};
     const author = { changedBy: `key:${access.keyId}`, requestId, reason };
-    const update = { petId, quantity, ifMatch: tags, hasImpossibleTag, idempotencyKey, ...author };
+    const update = { petId, quantity, ifMatch, idempotencyKey, ...author };
     const deadline = access.deadline + bodyMs; // the client's own time does not count
     const { item, outcome } = await this.inventory.setQuantity(update, deadline);
     response.set({ ETag: `"${itemTag(item)}"`, 'Cache-Control': 'no-store' });

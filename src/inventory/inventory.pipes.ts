@@ -2,7 +2,6 @@ import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.ts';
 import { SAFE_NAME_RULE, isSafeName } from '../safe-text.ts';
 import { entityTags } from '../lib/http/index.ts';
-import { ITEM_TAG } from './stock/stock-item.ts';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock/stock-limits.ts';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
@@ -29,23 +28,14 @@ export function ifMatchTags(field: string): NonNullable<ReturnType<typeof entity
   return tags;
 }
 
-export interface IfMatch {
-  /** The tags of which a pet must have one. */
-  readonly tags: readonly string[];
-  /** Whether the client sent a tag that no pet can have. */
-  readonly hasImpossibleTag: boolean;
-}
-
-/** Null if any state will do, as with `*`. Weak tags never match (RFC 9110 section 13.1.1). */
+/** The tags of which a pet must have one; null if any state will do, as with `*`. Weak tags never match (RFC 9110 section 13.1.1). */
 @Injectable()
-export class IfMatchPipe implements PipeTransform<string | undefined, IfMatch | null> {
-  transform(field: string | undefined): IfMatch | null {
+export class IfMatchPipe implements PipeTransform<string | undefined, string[] | null> {
+  transform(field: string | undefined): string[] | null {
     if (field === undefined) return null;
     const tags = ifMatchTags(field);
     if (tags === '*') return null;
-    const comparable = tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
-    const areOfItems = comparable.length === tags.length && comparable.every((tag) => ITEM_TAG.test(tag));
-    return { tags: comparable, hasImpossibleTag: !areOfItems };
+    return tags.filter((tag) => !tag.weak && PRINTABLE.test(tag.opaque)).map((tag) => tag.opaque);
   }
 }
 

@@ -69,8 +69,6 @@ export interface QuantityUpdate {
   readonly quantity: number;
   /** The item must have one of these tags; null: no condition. */
   readonly ifMatch: readonly string[] | null;
-  /** Whether the client also named a tag that no item can have. Then the message of a 412 says so. */
-  readonly hasImpossibleTag?: boolean | undefined;
   /** The author of the change in the history. */
   readonly changedBy: string;
   /** The update takes place once under this key of its author. */

@@ -13,10 +13,6 @@ const MOST_OUTDATED_BYTES = 2 ** 25;
  */
 const MOST_DEFLATING = 64;
 
-/** Right for every If-Match that fails: a proxy may have changed the tag of a list that is the same. */
-export const LIST_MISMATCH =
-  'If-Match does not hold: the list has changed, or a proxy that compresses has changed the tag. A weak tag (W/) never matches.';
-
 /** Sends lists. Bounds the memory of outdated lists with slow readers, and of compressing. */
 @Injectable()
 export class ListResponses {
@@ -38,7 +34,7 @@ export class ListResponses {
     });
     const expected = request.headers['if-match']; // comes before If-None-Match (RFC 9110 section 13.2.2)
     if (expected !== undefined && !isExpected(list, expected)) {
-      throw new ApiError('precondition_failed', LIST_MISMATCH, { ETag: headers(preferred).ETag });
+      throw new ApiError('precondition_failed', undefined, { ETag: headers(preferred).ETag });
     }
     const known = request.headers['if-none-match'];
     if (known !== undefined && isKnown(list, known)) {

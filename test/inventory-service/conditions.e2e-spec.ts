@@ -36,22 +36,16 @@ eachService(({ start }) => {
       expect(await setQuantity(50, 6, ...fields)).toEqual(updated('50', 6, 'pending'));
     });
 
-    it.each(['"pending-6"', '"available-5"', '"sold-0", "available-5"', '"pending-2147483648"'])(
-      'does not match pending-5, and the 412 says that the stock has changed: %s',
-      (field) => expectUnchanged(field, refused.precondition('"pending-5"')),
-    );
-
     it.each([
+      ...['"pending-6"', '"available-5"', '"sold-0", "available-5"', '"pending-2147483648"'],
       ...['W/"pending-5"', 'W/"pending-6"', '"pending-6", W/"pending-5"', 'W/"pending-5" , "available-5"'], // nginx, CDNs
       ...['"pending-5-gzip"', '"pending-5;gzip"', '"pending-5--gzip"', '"pending-6","pending-5-br"'], // Apache, Jetty
       ...['"PENDING-5"', '"pending-05"', '"*"', '""', '"{pending-5}"', '"pending-5\xe4"'],
-    ])('does not match pending-5, and the 412 says that no pet has such a tag: %s', (field) =>
-      expectUnchanged(field, refused.noItemTag('"pending-5"')),
-    );
+    ])('does not match pending-5: %s', (field) => expectUnchanged(field, refused.precondition('"pending-5"')));
 
     it('ignores the tag of the list', async () => {
       const { headers } = await service.list();
-      await expectUnchanged(headers['etag'] ?? '', refused.noItemTag('"pending-5"'));
+      await expectUnchanged(headers['etag'] ?? '', refused.precondition('"pending-5"'));
     });
 
     it('says of a weak tag that it never matches, also when an Idempotency-Key comes with it', async () => {
@@ -60,7 +54,7 @@ eachService(({ start }) => {
         ['If-Match', 'W/"pending-5"'],
         ['Idempotency-Key', 'weak-1'],
       ] as const;
-      expect(whole(await service.update(53, 6, headers))).toEqual(refused.noItemTag('"pending-5"'));
+      expect(whole(await service.update(53, 6, headers))).toEqual(refused.precondition('"pending-5"'));
     });
 
     it.each(['*', '"available-5"'])('gives 404 for a missing pet: %s', async (field) => {

@@ -167,15 +167,15 @@ eachService(({ start }) => {
       ['the tag of an unknown coding', () => tags.identity.replace(/"$/, '-br"')],
       ['"*"', () => '"*"'],
     ])('is 412 with the present tag for %s', async (_, field) => {
-      expect(whole(await service.list(ifMatch(field())))).toEqual(refused.listPrecondition(tags.identity));
+      expect(whole(await service.list(ifMatch(field())))).toEqual(refused.precondition(tags.identity));
       const answer = await service.list([...GZIP, ...ifMatch(field())]);
-      expect(whole(answer)).toEqual(refused.listPrecondition(tags.gzip));
+      expect(whole(answer)).toEqual(refused.precondition(tags.gzip));
     });
 
     it('is 412 after a change, in every process', async () => {
       await service.stock([9, 1]);
       const { headers } = await service.list();
-      const expected = refused.listPrecondition(headers['etag'] ?? '');
+      const expected = refused.precondition(headers['etag'] ?? '');
       for (const one of [service, ...others]) expect(whole(await one.list(ifMatch(tags.identity)))).toEqual(expected);
     });
 
@@ -186,12 +186,12 @@ eachService(({ start }) => {
     it('comes before If-None-Match', async () => {
       const both = (expected: string) => service.list([...ifNoneMatch(tags.identity), ...ifMatch(expected)]);
       expect(whole(await both(tags.identity))).toEqual(notModified(tags.identity));
-      expect(whole(await both('"x"'))).toEqual(refused.listPrecondition(tags.identity));
+      expect(whole(await both('"x"'))).toEqual(refused.precondition(tags.identity));
     });
 
     it('is checked for HEAD, after the key', async () => {
       const authorized = { Authorization: `Bearer ${service.key}` };
-      const expected = { ...refused.listPrecondition(tags.identity), body: '' };
+      const expected = { ...refused.precondition(tags.identity), body: '' };
       expect(await request({ ...authorized, 'If-Match': '"x"' }, 'HEAD')).toEqual(expected);
       expect(await request({ 'If-Match': '"x"' })).toEqual(refused.noKey);
     });

@@ -92,18 +92,9 @@ export const refused = {
     'petId must be an integer from -9223372036854775808 to 9223372036854775807 in canonical decimal form.',
   ),
   precondition: (presentTag: string) =>
-    refusal('precondition_failed', 'The stock has changed: If-Match does not hold.', { etag: presentTag }),
-  noItemTag: (presentTag: string) =>
     refusal(
       'precondition_failed',
-      'If-Match does not hold. A weak tag (W/) or a tag with a suffix never matches: a proxy that compresses changes tags. ' +
-        'Write the tag from status and quantity, such as "available-12".',
-      { etag: presentTag },
-    ),
-  listPrecondition: (presentTag: string) =>
-    refusal(
-      'precondition_failed',
-      'If-Match does not hold: the list has changed, or a proxy that compresses has changed the tag. A weak tag (W/) never matches.',
+      'If-Match does not hold: the stock has changed, or a proxy that compresses made the tag weak (W/) or added a suffix, which never matches.',
       { etag: presentTag },
     ),
   ifNoneMatch: refusal('bad_request', 'An update takes If-Match, not If-None-Match: nothing was written.'),

@@ -36,7 +36,7 @@ export class FastInventoryService extends Inventory implements OnApplicationShut
   }
 
   setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated> {
-    return retryUntilApplied(update, deadline, () => this.#updates.attempt(update, deadline));
+    return retryUntilApplied(deadline, () => this.#updates.attempt(update, deadline));
   }
 
   async onApplicationShutdown(): Promise<void> {

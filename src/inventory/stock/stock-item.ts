@@ -82,9 +82,6 @@ export function itemTag({ quantity, status }: { quantity: number | string; statu
   return `${status}-${quantity}`;
 }
 
-/** The tags that {@link itemTag} can give. */
-export const ITEM_TAG = new RegExp(`^(?:${STATUSES.join('|')})-(?:0|[1-9]\\d*)$`);
-
 /** SQL for {@link itemTag}. @param suffix of the columns, as in `quantity_before` */
 export function itemTagOf(row: string, suffix = ''): string {
   return `${row}.${ITEM.status.column}${suffix} || '-' || ${row}.${ITEM.quantity.column}${suffix}`;

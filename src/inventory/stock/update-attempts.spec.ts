@@ -13,7 +13,7 @@ describe('retryUntilApplied', () => {
       .mockResolvedValueOnce({ outcome: 'busy' })
       .mockRejectedValueOnce(new NotApplied('no session'))
       .mockResolvedValue(DONE);
-    expect(await retryUntilApplied({}, inTime(), attempt)).toEqual(DONE);
+    expect(await retryUntilApplied(inTime(), attempt)).toEqual(DONE);
     expect(attempt).toHaveBeenCalledTimes(3);
   });
 
@@ -23,7 +23,7 @@ describe('retryUntilApplied', () => {
     ['its outcome is unknown', new DeadlinePassed({ sent: true }), OutcomeUnknown],
   ])('does not try again when %s', async (_, failure, thrown) => {
     const attempt = vi.fn<() => Promise<UpdateOutcome>>().mockRejectedValue(failure);
-    await expect(retryUntilApplied({}, inTime(), attempt)).rejects.toBeInstanceOf(thrown);
+    await expect(retryUntilApplied(inTime(), attempt)).rejects.toBeInstanceOf(thrown);
     expect(attempt).toHaveBeenCalledTimes(1);
   });
 
@@ -32,7 +32,7 @@ describe('retryUntilApplied', () => {
       .fn<() => Promise<UpdateOutcome>>()
       .mockResolvedValueOnce({ outcome: 'busy' })
       .mockRejectedValue(new DeadlinePassed({ sent: true }));
-    await expect(retryUntilApplied({}, inTime(), attempt)).rejects.toBeInstanceOf(OutcomeUnknown);
+    await expect(retryUntilApplied(inTime(), attempt)).rejects.toBeInstanceOf(OutcomeUnknown);
   });
 
   it.each([
@@ -40,7 +40,7 @@ describe('retryUntilApplied', () => {
     ['key_reused', 'idempotency_key_reused', {}],
     ['precondition_failed', 'precondition_failed', { ETag: '"sold-1"' }],
   ] as const)('makes an Error of an update that is %s', async (outcome, code, headers) => {
-    const update = retryUntilApplied({}, inTime(), () => Promise.resolve({ ...DONE, outcome }));
+    const update = retryUntilApplied(inTime(), () => Promise.resolve({ ...DONE, outcome }));
     await expect(update).rejects.toMatchObject({ code, headers });
   });
 });

@@ -1,7 +1,7 @@
 import { NotApplied, retryUntilDeadline } from '../../lib/postgres/index.ts';
 import { mayWriteAgain, writeFailure } from '../../postgres.ts';
 import { ApiError } from '../../errors/api-error.ts';
-import type { QuantityUpdate, Updated } from '../inventory.ts';
+import type { Updated } from '../inventory.ts';
 import type { InventoryItem } from '../inventory.dto.ts';
 import { itemTag } from './stock-item.ts';
 
@@ -21,20 +21,11 @@ class PetIsHeld extends NotApplied {
 }
 const PET_IS_HELD = 'Another transaction holds this pet at the moment; nothing was written.';
 
-/** Instead of "The stock has changed", which may be untrue if a tag is weak or has a suffix. */
-const IMPOSSIBLE_TAG =
-  'If-Match does not hold. A weak tag (W/) or a tag with a suffix never matches: a proxy that compresses changes tags. ' +
-  'Write the tag from status and quantity, such as "available-12".';
-
 /**
  * Repeats an update that was surely not applied, while that may help and its deadline allows. Makes an Error of what
  * refuses it.
  */
-export async function retryUntilApplied(
-  { hasImpossibleTag }: Pick<QuantityUpdate, 'hasImpossibleTag'>,
-  deadline: number,
-  attempt: () => Promise<UpdateOutcome>,
-): Promise<Updated> {
+export async function retryUntilApplied(deadline: number, attempt: () => Promise<UpdateOutcome>): Promise<Updated> {
   const unlessBusy = async () => {
     const result = await attempt();
     if (result.outcome === 'busy') throw new PetIsHeld();
@@ -55,9 +46,7 @@ export async function retryUntilApplied(
       throw new ApiError('idempotency_key_reused');
     case 'absent':
       throw new ApiError('not_found');
-    case 'precondition_failed': {
-      const headers = { ETag: `"${itemTag(result.item)}"` };
-      throw new ApiError('precondition_failed', hasImpossibleTag ? IMPOSSIBLE_TAG : undefined, headers);
-    }
+    case 'precondition_failed':
+      throw new ApiError('precondition_failed', undefined, { ETag: `"${itemTag(result.item)}"` });
   }
 }

@@ -74,7 +74,7 @@ export class UpdateTransactions {
   }
 
   setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated> {
-    return retryUntilApplied(update, deadline, () => this.#batcher.call(update, deadline));
+    return retryUntilApplied(deadline, () => this.#batcher.call(update, deadline));
   }
 
   /** Each in a transaction of its own, all at the same time. */
