@@ -5,14 +5,20 @@ import type { Snapshot } from './snapshot.ts';
 export const AUTH_FAILURES = ['no_key', 'malformed_header', 'unknown_key', 'expired_key', 'revoked_key'] as const;
 export type AuthFailure = (typeof AUTH_FAILURES)[number];
 
+export interface CheckedKey {
+  /** Why the key is refused; undefined for a live key. */
+  readonly failure: AuthFailure | undefined;
+  /** Its public id; undefined when the database does not know the key. */
+  readonly keyId: string | undefined;
+  readonly scopes: readonly string[];
+  /** What had been committed when it was checked. */
+  readonly snapshot: Snapshot;
+}
+
 /** What the guard found. */
-export interface Access extends Authorization {
+export interface Access extends Authorization, CheckedKey {
   /** Until when the request may wait for the database, on the clock of `performance.now()`. */
   readonly deadline: number;
-  readonly keyId: string | undefined;
-  readonly failure: AuthFailure | undefined;
-  /** What had been committed when the key was checked. */
-  readonly snapshot: Snapshot;
 }
 
 /** A request that the guard has let in. */

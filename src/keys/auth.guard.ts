@@ -33,9 +33,10 @@ export class AuthGuard implements CanActivate {
     const http = context.switchToHttp();
     const request = contextOf<Access>(http.getRequest<Request>());
     const deadline = request.startedAt + this.settings.REQUEST_DEADLINE_MS;
-    const { scopes, keyId, failure, snapshot } = await this.bearer.authenticate(request, deadline, needed);
-    const access: Access = { deadline, keyId, failure, snapshot, isAuthorized: false };
+    const key = await this.bearer.authenticate(request, deadline, needed);
+    const access: Access = { ...key, deadline, isAuthorized: false };
     request.access = access;
+    const { failure, keyId, scopes } = key;
     if (failure !== undefined) {
       throw new ApiError('unauthorized', undefined, challenge(failure === 'no_key' ? '' : ', error="invalid_token"'));
     }

@@ -7,7 +7,8 @@ import { PrismaService } from '../prisma.service.ts';
 import { ApiError } from '../errors/api-error.ts';
 import { headerValues } from '../lib/http/index.ts';
 import { Settings } from '../settings.ts';
-import { type CheckedKey, KeyCheck, NO_KEY } from './key-check.ts';
+import type { CheckedKey } from './access.ts';
+import { KeyCheck, NO_KEY } from './key-check.ts';
 import type { Scope } from './scopes.ts';
 
 const REALM = 'inventory';

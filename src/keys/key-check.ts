@@ -5,18 +5,8 @@ import { errors, mayReadAgain, readFailure, sessionOf } from '../postgres.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { SNAPSHOT, type Snapshot } from './snapshot.ts';
 import { Settings } from '../settings.ts';
-import type { AuthFailure } from './access.ts';
+import type { CheckedKey } from './access.ts';
 import { KEY_STATE } from './api-key-store.ts';
-
-export interface CheckedKey {
-  /** Why the key is refused; undefined for a live key. */
-  readonly failure: AuthFailure | undefined;
-  /** Its public id; undefined when the database does not know the key. */
-  readonly keyId: string | undefined;
-  readonly scopes: readonly string[];
-  /** What had been committed when it was checked. */
-  readonly snapshot: Snapshot;
-}
 
 const METRICS_WAIT_MS = 250;
 const METRICS_KEY_SERVES_MS = 3_600_000;
