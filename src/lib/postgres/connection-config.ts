@@ -144,8 +144,7 @@ function accountName(): string {
 }
 
 export function schemaOf(databaseUrl: string): string {
-  const schema = new URL(databaseUrl).searchParams.get('schema') ?? '';
-  return schema === '' ? 'public' : schema;
+  return filled(new Map(new URL(databaseUrl).searchParams).get('schema'), 'public');
 }
 
 /** The schema for Prisma, which puts it between double quotes as it is. */
