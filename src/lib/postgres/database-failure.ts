@@ -65,9 +65,8 @@ const KINDS: readonly Kind[] = [
   [/^55P03/, 'not_applied', 'another transaction holds what this needs and did not let go in time; try again'],
   [/^57014/, 'not_applied', 'the database cut the statement off: it took too long, or somebody cancelled it'],
   [/^(?:26|42P05)/, 'not_applied'], // a pooler does not keep the named statements of its clients
-  // No such database or schema; serialization failure, deadlock; no disk, memory or connection left; a lock that is
-  // held, an object in use.
-  [/^(?:0A|3D|3F|40(?!003)|53|55)/, 'not_applied'],
+  // No such database; serialization failure, deadlock; no disk, memory or connection left; an object in use.
+  [/^(?:3D|40(?!003)|53|55)/, 'not_applied'],
   // Sessions that ended before their commit; could not connect; starting up; the database was dropped, or the session
   // was idle.
   [/^(?:25P03|25P04|08001|08004|57P03|57P04|57P05)/, 'not_applied'],
@@ -87,7 +86,6 @@ const KINDS: readonly Kind[] = [
     'not_applied',
     'the database refuses the login: $1 (28P01); check user and password: DATABASE_URL, DATABASE_PASSWORD_FILE, PGPASSWORD',
   ],
-  [/^28/, 'not_applied'],
   // From here on, errors of the connection. On an open session they do not show what became of the statement. Neither
   // do the other classes: shutdowns, I/O errors (which poolers also use for theirs), internal errors, another server's
   // part of a commit.
