@@ -97,7 +97,7 @@ export class Batcher<Call, Result> {
       return Promise.reject(new TooManyWaiting());
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     const pending = { call, deadline, promise, resolve, reject };
-    if (batchCalls.hasSubscribers) batchCalls.publish(pending);
+    batchCalls.publish(pending);
     this.#pending.push(pending);
     if (!this.#isBusy) {
       this.#isBusy = true;
@@ -129,11 +129,8 @@ export class Batcher<Call, Result> {
       batch = this.#inFlight = this.#take();
       const calls = batch.map(({ call }) => call);
       const earliest = Math.min(...batch.map(({ deadline }) => deadline));
-      let ran: readonly (Result | FailedCall)[] = [];
-      if (calls.length > 0 && batchStarts.hasSubscribers) {
-        const start: Batch = { name: this.#options.name, calls: batch, beganAt };
-        ran = await batchStarts.runStores(start, this.#run, undefined, calls, earliest);
-      } else if (calls.length > 0) ran = await this.#run(calls, earliest);
+      const start: Batch = { name: this.#options.name, calls: batch, beganAt };
+      const ran = calls.length > 0 ? await batchStarts.runStores(start, this.#run, undefined, calls, earliest) : [];
       if (ran.length !== calls.length) throw new Error(`a batch of ${calls.length} calls has ${ran.length} results`);
       results = ran;
     } catch (reason) {
