@@ -16,8 +16,8 @@ const MOST_DEFLATING = 64;
 /** Sends lists. Bounds the memory of outdated lists with slow readers, and of compressing. */
 @Injectable()
 export class ListResponses {
-  /** Responses that the network has not taken yet, by list, the oldest list first. */
-  readonly #unsent = new Map<StockList, Set<Response>>();
+  /** Responses that the network has not taken yet, with their lists, the oldest first. */
+  readonly #unsent = new Map<Response, StockList>();
   #deflating = 0;
 
   /**
@@ -65,22 +65,19 @@ export class ListResponses {
   }
 
   #watch(response: Response, list: StockList): void {
-    const responses = this.#unsent.get(list) ?? new Set();
-    this.#unsent.set(list, responses.add(response));
-    response.once('close', () => {
-      if (responses.delete(response) && responses.size === 0) this.#unsent.delete(list);
-    });
+    this.#unsent.set(response, list);
+    response.once('close', () => this.#unsent.delete(response));
     const bound = Math.max(MOST_OUTDATED_BYTES, list.plain.length);
-    for (const [oldest, readers] of this.#unsent) {
+    for (const reader of this.#unsent.keys()) {
       if (this.#outdatedBytes(list) <= bound) return;
-      for (const reader of readers) reader.destroy();
-      this.#unsent.delete(oldest);
+      reader.destroy();
+      this.#unsent.delete(reader);
     }
   }
 
   /** An upper bound: a shared piece counts once, for the newest list that has it. */
   #outdatedBytes(present: StockList): number {
-    const lists = [...this.#unsent.keys()];
+    const lists = [...new Set(this.#unsent.values())];
     return lists.reduce((sum, list, at) => sum + list.bytesNotIn(lists[at + 1] ?? present), 0);
   }
 }
