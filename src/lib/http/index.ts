@@ -1,6 +1,5 @@
 /** The door of the library: outside of this folder, nothing else of it is imported. */
 export { type Connection } from './connection.ts';
-export { Drain } from './drain.ts';
 export { duplicateMember } from './duplicate-member.ts';
 export { ENTITY_TAG_LIST, entityTags } from './entity-tags.ts';
 export { exactIntegers } from './exact-integers.ts';
@@ -11,5 +10,5 @@ export { LIMITS, type Limits } from './limits.ts';
 export { REFUSED, type Refused } from './parser-errors.ts';
 export { type Access, type ApiRequest, REQUEST_ID_RULE, contextOf } from './request-context.ts';
 export { RequestHeader, headerValues } from './request-headers.ts';
-export { addCommonHeaders, sendError, sendJson, writeHead } from './responses.ts';
+export { addCommonHeaders, sendError, writeHead } from './responses.ts';
 export { kindOfJson, mustBe } from './value-kinds.ts';
