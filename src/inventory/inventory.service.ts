@@ -111,16 +111,13 @@ async function outcomeOfFirstUse(
   if (idempotencyKey === null) return undefined;
   const first = await tx.stockChange.findFirst({ where: { changedBy, idempotencyKey } });
   if (!first?.statusAfter) return undefined;
-  const isSame = first.petId === petId && first.quantityAfter === quantity;
-  if (!isSame || !sameBytes(first.ifMatchSha256, sha256Of(ifMatch))) return { outcome: 'key_reused' };
+  const sha256 = first.ifMatchSha256 && Buffer.from(first.ifMatchSha256);
+  const isSame = isDeepStrictEqual([first.petId, first.quantityAfter, sha256], [petId, quantity, sha256Of(ifMatch)]);
+  if (!isSame) return { outcome: 'key_reused' };
   await tx.$executeRaw`SELECT pg_logical_emit_message(true, 'inventory', 'replay')`;
   return { outcome: 'replayed', item: { petId, quantity, status: first.statusAfter } };
 }
 
 function sha256Of(ifMatch: QuantityUpdate['ifMatch']): Buffer<ArrayBuffer> | null {
   return ifMatch && hash('sha256', ifMatch.join(' '), 'buffer');
-}
-
-function sameBytes(one: Uint8Array | null, other: Buffer | null): boolean {
-  return one === null || other === null ? one === other : other.equals(one);
 }

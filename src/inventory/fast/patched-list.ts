@@ -18,7 +18,7 @@ export function patched(list: StockList, changes: readonly ChangedPet[]): StockL
 }
 
 /** The pieces of that list, each made when it is its turn. */
-export function* patchedPieces({ pieces }: StockList, changes: readonly ChangedPet[]): Generator<Piece, undefined> {
+export function* patchedPieces({ pieces }: StockList, changes: readonly ChangedPet[]): Generator<Piece> {
   const changesOfPieces = Map.groupBy(changes, ({ petId }) => pieceOf(pieces, BigInt(petId)));
   let last: Piece | undefined; // what follows may belong to it
   for (const [at, piece] of pieces.entries()) {
@@ -36,7 +36,6 @@ export function* patchedPieces({ pieces }: StockList, changes: readonly ChangedP
     }
   }
   if (last) yield last;
-  return undefined;
 }
 
 /** The piece that has a pet, or would have it. */

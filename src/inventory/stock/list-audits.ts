@@ -86,7 +86,9 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
         const { rows } = await byDeadline(deadline, client.query<Row & object>(sql, values));
         return rows;
       };
-      const end = await auditBy(query, compare);
+      await query(BEGIN);
+      const finding = await indexDamage(query);
+      const end = finding === undefined ? await compare(query) : { result: 'index' as const, finding };
       // A pooler ends its session with a client that leaves in a transaction. A failure here must not hide what was
       // found.
       await query('COMMIT').catch(() => undefined);
@@ -95,11 +97,4 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
       void client.end();
     }
   }
-}
-
-async function auditBy(query: Query, compare: Comparison): Promise<AuditEnd | undefined> {
-  await query(BEGIN);
-  const finding = await indexDamage(query);
-  if (finding === undefined) return compare(query);
-  return { result: 'index', finding };
 }
