@@ -2,7 +2,7 @@ import { userInfo } from 'node:os';
 import pg from 'pg';
 import { PASSWORD_FILE, passwordReader } from './password-file.ts';
 import { filled, hostOf, tlsOptions } from './tls.ts';
-import { Failure } from './failure.ts';
+import { Failure } from './outcomes.ts';
 import { startSession } from './postgres-version.ts';
 
 /** The statements rely on these. docs/decisions/session-settings.md says why, and what holds behind a pooler. */

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Client, DatabaseError } from 'pg';
 import { DeadlinePassed } from './deadline.ts';
-import { Failure } from './failure.ts';
-import { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from './outcomes.ts';
+import { Failure, NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting } from './outcomes.ts';
 
 /** `refused`: something that the operator added refuses the value. `program_fault`: a mistake of this program. */
 export type Outcome = 'not_applied' | 'unknown' | 'refused' | 'program_fault';

@@ -20,7 +20,6 @@ export {
 } from './database-failure.ts';
 export { postgresUrl } from './database-url.ts';
 export { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend, retryUntilDeadline } from './deadline.ts';
-export { Failure } from './failure.ts';
-export { NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting, UnconfirmedCommit } from './outcomes.ts';
+export { Failure, NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting, UnconfirmedCommit } from './outcomes.ts';
 export { PASSWORD_FILE, passwordReader } from './password-file.ts';
 export { type Statement, StatementConnection, arrayLiteral, statementNames } from './statement-connection.ts';

@@ -1,3 +1,6 @@
+/** An error whose message is written for the operator, a line for each thing to know. */
+export class Failure extends Error {}
+
 /** A failure that surely left no trace in the database. */
 export class NotApplied extends Error {}
 

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { Failure } from './failure.ts';
+import { Failure } from './outcomes.ts';
 
 const OLDEST = 15;
 /** YugabyteDB, Aurora DSQL, CedarDB, Doltgres, XTDB, GreptimeDB and YDB call themselves PostgreSQL 15 or newer. */
