@@ -18,7 +18,7 @@ export const ERRORS = {
     status: 412,
     // Right for every If-Match that fails: a proxy may have changed the tag of a state that is the same.
     message:
-      'If-Match does not hold: the stock has changed, or a proxy that compresses made the tag weak (W/) or added a suffix, which never matches.',
+      'If-Match does not hold. The stock has changed, or a proxy that compresses has changed the tag: a weak one (W/) or one with a suffix never matches.',
   },
   // The service.
   internal_error: { status: 500, message: 'The service failed; its log says why.' },

@@ -1,16 +1,18 @@
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
+import { exactIntegers } from '../lib/http/index.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { Prisma } from '../generated/prisma/client.ts';
 import { Settings } from '../settings.ts';
 import { ListAudits } from './stock/list-audits.ts';
-import { StockReadings, pageOf } from './stock/stock-readings.ts';
-import { type AttemptOutcome, UpdateTransactions } from './stock/update-transactions.ts';
+import { type Page, StockReadings } from './stock/stock-readings.ts';
+import { type AttemptOutcome, UpdateTransactions } from './update-transactions.ts';
 import { Inventory, type ListRequest, type QuantityUpdate } from './inventory.ts';
 import { InventoryCounts } from './stock/inventory-counts.ts';
 import type { InventoryItem } from './inventory.dto.ts';
 import { ITEM_COLUMNS, itemTag } from './stock/stock-item.ts';
+import { MAX_PET_ID } from './stock/stock-limits.ts';
 
 /** The event loop is held while the rows of one statement are read: with larger pages, updates would wait longer. */
 const PETS_PER_PAGE = 1_024;
@@ -46,13 +48,16 @@ export class InventoryService extends Inventory {
   }
 }
 
-async function nextPage(transaction: Prisma.TransactionClient, from: bigint) {
+async function nextPage(transaction: Prisma.TransactionClient, from: bigint): Promise<Page> {
   const items: InventoryItem[] = await transaction.inventoryItem.findMany({
     where: { petId: { gte: from } },
     orderBy: { petId: 'asc' },
     take: PETS_PER_PAGE,
   });
-  return pageOf(items, items.length < PETS_PER_PAGE);
+  const last = items.at(-1);
+  const text = last === undefined ? '' : `,${JSON.stringify(items, exactIntegers).slice(1, -1)}`;
+  const isEnd = last === undefined || items.length < PETS_PER_PAGE || last.petId === MAX_PET_ID;
+  return { items: text, next: isEnd ? null : last.petId + 1n };
 }
 
 /** How Prisma says that no row was updated. */

@@ -94,7 +94,7 @@ export const refused = {
   precondition: (presentTag: string) =>
     refusal(
       'precondition_failed',
-      'If-Match does not hold: the stock has changed, or a proxy that compresses made the tag weak (W/) or added a suffix, which never matches.',
+      'If-Match does not hold. The stock has changed, or a proxy that compresses has changed the tag: a weak one (W/) or one with a suffix never matches.',
       { etag: presentTag },
     ),
   ifNoneMatch: refusal('bad_request', 'An update takes If-Match, not If-None-Match: nothing was written.'),

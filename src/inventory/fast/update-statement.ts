@@ -2,7 +2,7 @@ import { arrayLiteral, type Statement } from '../../lib/postgres/index.ts';
 import { NOT_AS_REQUESTED } from '../../postgres.ts';
 import type { QuantityUpdate } from '../inventory.ts';
 import { columns, itemTagOf, KEPT_COLUMNS } from '../stock/stock-item.ts';
-import { transactionSettings } from '../stock/update-transactions.ts';
+import { transactionSettings } from '../stock/transaction-settings.ts';
 import { chainUpdates } from './update-chain.ts';
 
 /**

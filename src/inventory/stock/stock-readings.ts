@@ -3,12 +3,10 @@ import { failureOf, mayReadAgain, readFailure } from '../../postgres.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
-import { exactIntegers } from '../../lib/http/index.ts';
 import type { ListRequest } from '../inventory.ts';
 import type { InventoryCounts } from './inventory-counts.ts';
-import type { InventoryItem } from '../inventory.dto.ts';
 import { Piece, StockList } from './stock-list.ts';
-import { MAX_PET_ID, MIN_PET_ID } from './stock-limits.ts';
+import { MIN_PET_ID } from './stock-limits.ts';
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 export const LONGEST_READING_MS = 25_000;
@@ -36,13 +34,6 @@ export interface Page {
   readonly next: bigint | null;
 }
 
-/** A page of items. @param isLast whether the stock ends with them */
-export function pageOf(items: readonly InventoryItem[], isLast: boolean): Page {
-  const last = items.at(-1);
-  const text = last === undefined ? '' : `,${JSON.stringify(items, exactIntegers).slice(1, -1)}`;
-  return { items: text, next: isLast || last === undefined || last.petId === MAX_PET_ID ? null : last.petId + 1n };
-}
-
 /** Reads a page from this pet on; {@link MIN_PET_ID} is the first. */
 export type NextPage<Read extends Page> = (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>;
 
@@ -52,7 +43,7 @@ export type Query = <Row>(sql: string, ...values: unknown[]) => Promise<Row[]>;
 /** Called when the database begins to respond. */
 export type OnResponse = () => void;
 
-/** One reading of the stock at a time: requests that come during it share the next one. */
+/** One reading of the stock at a time, besides those that were given up: requests that come during it share the next one. */
 export class StockReadings {
   readonly #batcher: Batcher<ListRequest, StockList>;
   /** The newest list, as long as a response or the service holds it. */

@@ -8,36 +8,20 @@ import {
   NotApplied,
   RefusedValue,
   UnconfirmedCommit,
-} from '../../lib/postgres/index.ts';
-import { failureOf, NOT_AS_REQUESTED } from '../../postgres.ts';
-import type { PrismaService } from '../../prisma.service.ts';
-import type { Prisma } from '../../generated/prisma/client.ts';
-import type { Settings } from '../../settings.ts';
-import type { QuantityUpdate, Updated } from '../inventory.ts';
-import type { InventoryCounts } from './inventory-counts.ts';
-import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
-import { type UpdateOutcome, retryUntilApplied } from './update-attempts.ts';
+} from '../lib/postgres/index.ts';
+import { failureOf, NOT_AS_REQUESTED } from '../postgres.ts';
+import type { PrismaService } from '../prisma.service.ts';
+import type { Prisma } from '../generated/prisma/client.ts';
+import type { Settings } from '../settings.ts';
+import type { QuantityUpdate, Updated } from './inventory.ts';
+import type { InventoryCounts } from './stock/inventory-counts.ts';
+import { HeldCommits, STOP_AT_HELD_COMMITS } from './stock/held-commits.ts';
+import { transactionSettings } from './stock/transaction-settings.ts';
+import { type UpdateOutcome, retryUntilApplied } from './stock/update-attempts.ts';
 
 /** `not_as_requested`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
 export type AttemptOutcome = UpdateOutcome | { readonly outcome: 'not_as_requested' };
 
-/**
- * What the transaction of an update sets for itself, in both services. With `inventory.recorded_in`, the table's
- * trigger writes no history row: the update writes it, with key and request. The commit is durable. PostgreSQL warns if
- * no standby confirms it, which `client_min_messages = error` would hide. PostgreSQL 17 and later end a transaction
- * that nobody ends.
- *
- * @param timeoutMs SQL for a text: how long the transaction may last
- */
-export const transactionSettings = (
-  timeoutMs: string,
-) => `set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
-           CASE current_setting('client_min_messages')
-                WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
-           CASE current_setting('synchronous_commit')
-                WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
-           CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
-                THEN set_config('transaction_timeout', ${timeoutMs}, true) END`;
 const SET_FOR_TRANSACTION = `SELECT ${transactionSettings('$1')}`;
 
 /** Runs each update in a transaction of its own, with the bounds of the contract: deadline, waiting, held commits. */
