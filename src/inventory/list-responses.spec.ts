@@ -130,3 +130,31 @@ it('counts no list whose reader has gone', async () => {
   const present = await get(2);
   expect([await slow.json(), await present.json()]).toEqual([[expect.anything()], [expect.anything()]]);
 });
+
+it('counts who gets an outdated list when its other readers have just been cut off', async () => {
+  const pieces = [a, c, b, ...Array.from({ length: 3 }, () => pieceOfBytes(2 ** 24))];
+  const lists = pieces.map((piece) => new StockList([piece])) as [StockList, ...StockList[]];
+  const { promise: late, resolve: serveLate } = Promise.withResolvers<() => Promise<void>>();
+  const spy = vi.spyOn(ListResponses.prototype, 'send');
+  onTestFinished(() => spy.mockRestore());
+  const url = await serve(lists);
+  const get = (list: number) => fetch(`${url}/${list}`, { headers: { 'Accept-Encoding': 'identity' } });
+  spy.mockImplementationOnce(function (this: ListResponses, request, response) {
+    serveLate(() => this.send(request, response, lists[0])); // what this request gets, but later
+    return Promise.resolve();
+  });
+  const answerOfLate = get(0);
+  const sendLate = await late;
+  const answers = [await get(0)];
+  const closed = once(spy.mock.lastCall?.[1] as ServerResponse, 'close');
+  answers.push(await get(1));
+  spy.mockImplementationOnce(function (this: ListResponses, ...args) {
+    return Promise.all([this.send(...args), sendLate()]).then(() => undefined); // in one turn
+  });
+  answers.push(await get(2), await answerOfLate);
+  await closed;
+  for (const list of [3, 4, 5]) answers.push(await get(list));
+  const bodies = await Promise.allSettled(answers.map((answer) => answer.json()));
+  const ended = bodies.map(({ status }) => status);
+  expect(ended).toEqual([...Array<string>(4).fill('rejected'), ...Array<string>(3).fill('fulfilled')]);
+});
