@@ -105,9 +105,8 @@ describe('docs/clients.md and docs/clients/', () => {
     response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(Buffer.from(await answer.arrayBuffer()));
   }
 
-  function fail(what: Mishap, response: ServerResponse): void {
+  function fail(what: Mishap, response: ServerResponse): unknown {
     const [status, body] = MISHAPS[what] ?? [];
-    if (status) response.writeHead(status, { 'Retry-After': '0' }).end(body);
-    else response.destroy();
+    return status ? response.writeHead(status, { 'Retry-After': '0' }).end(body) : response.destroy();
   }
 });
