@@ -9,7 +9,7 @@ docker compose exec -T postgres pg_restore --list < "$backup" > /dev/null
 docker compose exec -T postgres dropdb -U inventory --if-exists inventory_restored
 docker compose exec -T postgres createdb -U inventory --template=template0 inventory_restored
 docker compose exec -T postgres pg_restore -U inventory -d inventory_restored --exit-on-error --single-transaction --no-owner --no-privileges < "$backup"
-docker compose stop inventory
+docker compose --profile scale stop inventory replica pooler
 docker compose exec -T postgres psql -U inventory -d postgres -v ON_ERROR_STOP=1 \
   -c 'ALTER DATABASE inventory RENAME TO inventory_before' \
   -c 'ALTER DATABASE inventory_restored RENAME TO inventory'

@@ -86,7 +86,7 @@ func setQuantity(item Item, quantity int64, reason string) (Item, error) {
 		case response.StatusCode == 200:
 			err = json.Unmarshal(content, &updated)
 			return updated, err
-		case response.StatusCode == 429 || response.StatusCode == 503:
+		case response.StatusCode >= 500 || response.StatusCode == 408 || response.StatusCode == 429:
 			seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
 			wait = max(wait, time.Duration(seconds)*time.Second)
 		default:

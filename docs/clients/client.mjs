@@ -32,10 +32,10 @@ async function setQuantity(item, quantity, reason = 'adjustment') {
   };
   const update = { method: 'PATCH', headers, body: JSON.stringify({ quantity }) };
   for (let attempt = 1; attempt <= 10; attempt++) {
-    // No response: the connection broke or took too long.
+    // No response of the service: the connection broke or took too long, or a proxy sent something else.
     const response = await call(`${base}/${item.petId}`, update).catch(() => undefined);
     if (response?.status === 200) return response.body;
-    if (response && response.status !== 503 && response.status !== 429) throw failure(response);
+    if (response && response.status < 500 && ![408, 429].includes(response.status)) throw failure(response);
     const retryAfterMs = 1000 * Number(response?.headers.get('Retry-After'));
     const pauseMs = Math.max(retryAfterMs || 0, Math.min(100 * 2 ** attempt, 10_000));
     await new Promise((resolve) => setTimeout(resolve, pauseMs * (1 + Math.random())));

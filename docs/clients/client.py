@@ -51,11 +51,11 @@ def set_quantity(item, quantity, reason):
             status, headers, body = call("PATCH", f"{BASE}/{item['petId']}", update, {"quantity": quantity})
             if status == 200:
                 return body
-            if status not in (429, 503):
+            if status < 500 and status not in (408, 429):
                 raise InventoryError(body["code"], body["message"])
             pause_s = max(pause_s, int(headers["Retry-After"] or 0))
-        except (OSError, HTTPException):
-            pass  # no response: the connection broke or took too long
+        except (OSError, HTTPException, ValueError):
+            pass  # no response of the service: the connection broke or took too long, or a proxy sent something else
         time.sleep(pause_s * (1 + random.random()))
     raise InventoryError("outcome_unknown", "The update may or may not have happened.")
 

@@ -28,7 +28,7 @@ export function addKeys(program: Command): void {
     .action(list);
   keys
     .command('revoke')
-    .description('Revokes a key at once, in every running process. A revoked key stays revoked.')
+    .description('Revokes a key for good, at once in every process; at /metrics, once the database answers.')
     .argument('<id>', 'id of the key, as "inventory keys list" shows it')
     .action(revoke);
   keys

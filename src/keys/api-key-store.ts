@@ -33,7 +33,7 @@ export function listKeys(prisma: PrismaClient): Promise<(KeyRecord & KeyWithStat
   return prisma.$queryRawUnsafe(`SELECT ${RECORD}, ${KEY_STATE} AS state FROM api_key ORDER BY created_at, id`);
 }
 
-/** Revokes a key for good, in every process from its next request on. Revoking it again keeps the first time. */
+/** Revokes a key for good. Revoking it again keeps the first time. */
 export async function revokeKey(prisma: PrismaClient, id: string): Promise<KeyRecord> {
   const [record] = await prisma.$queryRawUnsafe<KeyRecord[]>(
     `UPDATE api_key SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING ${RECORD}`,

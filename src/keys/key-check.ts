@@ -46,8 +46,8 @@ interface Call {
 }
 
 /**
- * Every request costs this round trip. Only {@link KeyCheck.checkForMetrics} remembers keys: a revocation takes effect
- * at once.
+ * Every request costs this round trip, so that a revocation takes effect at once; at `/metrics`, once the database
+ * answers: only {@link KeyCheck.checkForMetrics} remembers keys.
  */
 @Injectable()
 export class KeyCheck implements OnApplicationShutdown {
@@ -88,8 +88,8 @@ export class KeyCheck implements OnApplicationShutdown {
   }
 
   /**
-   * For metrics, which must show an outage: without an answer within 250 ms, a key counts that was good within the last
-   * hour.
+   * For metrics, which must show an outage: without an answer within 250 ms, a key serves that this method found good
+   * within the last hour, even if it was revoked since.
    */
   checkForMetrics(digest: string, deadline: number): Promise<CheckedKey> {
     const known = this.#metricsKeys.get(digest);
