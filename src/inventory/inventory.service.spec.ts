@@ -22,6 +22,7 @@ beforeEach(async () => {
 describe('the transaction of an update', () => {
   it.each([
     ['off', 'on'],
+    ['local', 'on'],
     ['remote_write', 'remote_write'],
   ])(
     'commits durably in a session with synchronous_commit = %s, as a pooler may give it: %s',

@@ -10,8 +10,10 @@ let replicated: Awaited<ReturnType<typeof startReplicated>>;
 beforeAll(async () => {
   replicated = await startReplicated();
   await onPrimary(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 100) n`);
-  // The service needs the warning of an unconfirmed commit, and must set its level by itself.
-  await onPrimary(`ALTER DATABASE postgres SET client_min_messages = error`);
+  // The service needs commits that wait for the standby, and a warning of one that did not. It must set both by itself.
+  await onPrimary(
+    `ALTER DATABASE postgres SET client_min_messages = error; ALTER DATABASE postgres SET synchronous_commit = local`,
+  );
   await replicated.awaitStandby();
 });
 
@@ -34,7 +36,9 @@ async function cancelWait(): Promise<void> {
 async function leaveSettings({ app }: TestService): Promise<void> {
   const pooler = new Database(app.get<Settings>(Settings).DATABASE_URL);
   const clients = await Promise.all(
-    Array.from({ length: POOLER_SESSIONS }, () => pooler.session('SET client_min_messages = error')),
+    Array.from({ length: POOLER_SESSIONS }, () =>
+      pooler.session('SET client_min_messages = error', 'SET synchronous_commit = local'),
+    ),
   );
   await Promise.all(clients.map((client) => client.query('COMMIT')));
 }

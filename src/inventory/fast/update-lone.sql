@@ -28,8 +28,8 @@
            set_config('inventory.recorded_in', pg_current_xact_id()::text, true),
            CASE current_setting('client_min_messages')
                 WHEN 'error' THEN set_config('client_min_messages', 'warning', true) END,
-           CASE current_setting('synchronous_commit')
-                WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+           CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
+                THEN set_config('synchronous_commit', 'on', true) END,
            CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
                 THEN set_config('transaction_timeout', $2, true) END
       FROM inventory_item AS item

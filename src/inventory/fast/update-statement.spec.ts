@@ -153,6 +153,8 @@ it('a statement records first the updates with a key, by key and author, and the
 it.each([
   ['off', 'on', [31n]],
   ['off', 'on', [31n, 32n]],
+  ['local', 'on', [31n]],
+  ['local', 'on', [31n, 32n]],
   ['remote_write', 'remote_write', [31n]],
   ['remote_write', 'remote_write', [31n, 32n]],
 ])(

@@ -25,11 +25,11 @@ const SESSION_SETTINGS = {
 /** PostgreSQL raises an error where row security would hide rows. */
 export const ALL_ROWS = { row_security: 'off' };
 
-/** PostgreSQL 15 and 16 do not know the first; the second may be stricter than `on`. */
+/** PostgreSQL 15 and 16 do not know the first; the second may be stricter than `on`. `local` waits for no standby. */
 const CONDITIONAL_SETTINGS = `
   SELECT CASE WHEN current_setting('transaction_timeout', true) <> '0'
               THEN set_config('transaction_timeout', '0', false) END,
-         CASE current_setting('synchronous_commit') WHEN 'off'
+         CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
               THEN set_config('synchronous_commit', 'on', false) END`;
 
 /**
