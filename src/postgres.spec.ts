@@ -324,6 +324,15 @@ describe('the language of PostgreSQL changes no outcome:', () => {
     for (const lines of [[inSql], [inSql, ...ours], [theirs], [theirs, ...ours]])
       expect(outcomeIn(...lines)).toBe('refused');
   });
+
+  it('an error whose context has parameters (log_parameter_max_length_on_error)', () => {
+    // X-Request-Id and If-Match are the client's.
+    const where = `unnamed portal with parameters: $1 = '1', $2 = '{SQL}', $3 = '{"PL/pgSQL"}', $4 = NULL`;
+    expect(failureOf(prisma('42501', 'no $1', { where }))).toMatchObject({ outcome: 'not_applied', words: RIGHTS });
+    expect(failureOf(prisma('42501', 'no', { where: `${VETO.where}\n${where}` }))).toMatchObject({
+      outcome: 'refused',
+    });
+  });
 });
 
 it('a message of somebody else cannot pretend to have facts', () => {
