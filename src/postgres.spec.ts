@@ -141,6 +141,12 @@ describe('failureOf gives outcome and words of', () => {
       'the database cannot be reached: getaddrinfo EAI_AGAIN db; check DATABASE_URL',
     ],
     [
+      'a socket that is not there, in the words of Prisma',
+      failure('\nInvalid `prisma.$queryRawUnsafe()` invocation:\n\n\nconnect ENOENT /run/.s.PGSQL.5432', 'ENOENT'),
+      'unknown',
+      'the database cannot be reached: connect ENOENT /run/.s.PGSQL.5432; check DATABASE_URL',
+    ],
+    [
       'a host that Prisma cannot reach',
       ofPrisma(adapterError({ kind: 'DatabaseNotReachable', host: 'db', port: 5432 })),
       'unknown',

@@ -110,7 +110,7 @@ const KINDS: readonly Kind[] = [
     'unknown',
     'the database cannot be reached: no such host, or nothing listens at $1; check DATABASE_URL',
   ],
-  [/^E(?:AI_)?[A-Z]+\n/, 'unknown', 'the database cannot be reached: $1; check DATABASE_URL'],
+  [/^E(?:AI_)?[A-Z]+\n(?:[^]*\n)?(.*)$/, 'unknown', 'the database cannot be reached: $1; check DATABASE_URL'],
 ];
 
 /** What a program knows of its own database. */
