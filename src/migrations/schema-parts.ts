@@ -17,7 +17,9 @@ const PARTS = {
       SELECT 'REPLICA IDENTITY FULL' WHERE relreplident = 'f'
       UNION ALL
       SELECT concat_ws(' ', attname, format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
-             CASE attidentity WHEN 'd' THEN 'IDENTITY' END, pg_get_expr(adbin, 0))
+             (SELECT 'IDENTITY CACHE ' || seqcache FROM pg_sequence JOIN pg_depend ON objid = seqrelid
+               WHERE refobjid = attrelid AND refobjsubid = attnum AND attidentity = 'd' AND deptype = 'i'),
+             pg_get_expr(adbin, 0))
         FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
        WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
       UNION ALL

@@ -200,6 +200,11 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
     ],
   ],
   [
+    'a sequence whose sessions take many ids at once',
+    bySql('ALTER SEQUENCE stock_change_id_seq CACHE 50', 'ALTER SEQUENCE stock_change_id_seq CACHE 1'),
+    [/^fault tables somebody changed the tables; .*; missing: stock_change id bigint NOT NULL IDENTITY CACHE 1$/],
+  ],
+  [
     'a history that migrate would mend',
     bySql(
       `INSERT INTO stock_change_pruned VALUES (0, '-infinity')`,
