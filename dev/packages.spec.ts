@@ -50,6 +50,13 @@ describe('the version', () => {
   });
 });
 
+it('README names each Node.js on which npm can install the packages', () => {
+  // The package of Prisma refuses others while it is installed.
+  const { engines } = JSON.parse(readFileSync('node_modules/prisma/package.json', 'utf8')) as typeof manifest;
+  const [old, middle, recent] = engines.node.split(' || ').map((range) => range.replace(/^\D+|\.0$/g, ''));
+  expect(readFileSync('README.md', 'utf8')).toContain(`you need Node.js ${old}, ${middle}, or ${recent} or later:`);
+});
+
 describe('the CI workflow', () => {
   it('names each action by commit and version', () => {
     const actions = readFileSync('.github/workflows/ci.yml', 'utf8').match(/uses: .*/g) ?? [];
