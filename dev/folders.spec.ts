@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { expect, it } from 'vitest';
 
@@ -30,7 +30,7 @@ it.each(FILES)('%s names folders and files that are there', (file) => {
   expect(named.filter((path) => !isThere(path))).toEqual([]);
 });
 
-it('no file is ignored by Git that is checked in', () => {
+it.runIf(existsSync('.git'))('no file is ignored by Git that is checked in', () => {
   const ignored = execFileSync('git', ['ls-files', '--cached', '--ignored', '--exclude-standard'], {
     encoding: 'utf8',
   });
