@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -87,7 +87,8 @@ describe('the embedded PostgreSQL', () => {
     const binaries = join(parent, 'foreign');
     mkdirSync(join(binaries, 'bin'), { recursive: true });
     for (const name of ['initdb', 'postgres'])
-      writeFileSync(join(binaries, 'bin', name), '#!/lib/ld-of-another-c-library\n', { mode: 0o755 });
+      writeFileSync(join(binaries, 'bin', name), '#!/lib/ld-of-another-c-library\n');
+    execFileSync('chmod', ['-R', 'a+rx', binaries]); // for the server's account, whatever the umask is
     const line =
       /^PostgreSQL cannot be run here: spawn.* ENOENT\. It needs Linux with glibc, .+\. Else set DATABASE_URL$/;
     for (const data of [join(parent, 'never'), folder])
