@@ -344,8 +344,8 @@ describe('readSettings', () => {
     for (const wrong of [`/dev/null&sslkey=${key}`, `${cert}&sslkey=/dev/null`, `${cert}&sslkey=package.json`])
       expect(() => read(`&sslcert=${wrong}`)).toThrow(new Failure(`DATABASE_URL ${PEM_RULE}`));
     const tls = (parameters = '') => connectionConfig(read(parameters).DATABASE_URL, 'test', {}).ssl;
-    expect(tls()).toEqual({});
-    expect(tls(`&sslcert=${cert}&sslkey=${key}`)).toEqual({ cert: pair.certificate, key: pair.key });
+    expect(tls()).toEqual({ rejectUnauthorized: true });
+    expect(tls(`&sslcert=${cert}&sslkey=${key}`)).toMatchObject({ cert: pair.certificate, key: pair.key });
   });
 
   it('verifies the server by the sslrootcert, and its name only with verify-full', () => {
@@ -359,10 +359,11 @@ describe('readSettings', () => {
       });
       return connectionConfig(address, 'test', {}).ssl as ConnectionOptions;
     };
-    const anyName = { ca: certificate, checkServerIdentity: expect.any(Function) as unknown };
+    const verified = { ca: certificate, rejectUnauthorized: true };
+    const anyName = { ...verified, checkServerIdentity: expect.any(Function) as unknown };
     expect(['disable', 'require', 'verify-ca', 'verify-full'].map(tls)).toEqual([
       ...[false, anyName, anyName],
-      { ca: certificate },
+      verified,
     ]);
     const options = tls('verify-full');
     const contents = ['renewed', ''].map((text) => (writeFileSync(ca, text), options.ca));

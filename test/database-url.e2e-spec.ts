@@ -239,6 +239,12 @@ describe('TLS with PostgreSQL', () => {
     }
   });
 
+  it('fails with an unknown authority, whatever NODE_TLS_REJECT_UNAUTHORIZED says', async () => {
+    const url = address('sslmode=verify-full&sslrootcert=$/other.pem');
+    const { code, stderr } = await inventory(url, ['keys', 'list'], '', { NODE_TLS_REJECT_UNAUTHORIZED: '0' });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(UNTRUSTED) as string });
+  });
+
   it.skipIf(inject('postgresMajor') < 17)('works with sslnegotiation=direct', async () => {
     const parameters = 'sslmode=verify-full&sslrootcert=$/authority.pem';
     await expectConnects(address(`${parameters}&sslnegotiation=direct`), {});

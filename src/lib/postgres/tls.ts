@@ -61,8 +61,8 @@ export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
   } catch (cause) {
     throw new Error('has an sslrootcert, or an sslcert with its sslkey, that is not valid PEM', { cause });
   }
-  if (!root && mode === 'require') options.rejectUnauthorized = false;
-  else if (mode !== 'verify-full') options.checkServerIdentity = () => undefined;
+  options.rejectUnauthorized = Boolean(root) || mode !== 'require'; // whatever NODE_TLS_REJECT_UNAUTHORIZED says
+  if (options.rejectUnauthorized && mode !== 'verify-full') options.checkServerIdentity = () => undefined;
   return options;
 }
 
