@@ -29,9 +29,9 @@ export const OWN = {
   ],
 };
 
-/** An SQL expression. The statements that follow its words do not name the schema. */
-export const AS_OWNER = `(SELECT format('run as %s in the database %I, with search_path = %s', relowner::regrole, current_database(),
-  relnamespace::regnamespace) FROM pg_class WHERE oid = to_regclass('inventory_item'))`;
+/** An SQL expression. The statements after its words do not name the schema. A long wait for a lock would stop requests. */
+export const AS_OWNER = `(SELECT format('run as %s in the database %I, with search_path = %s and lock_timeout = 500ms',
+  relowner::regrole, current_database(), relnamespace::regnamespace) FROM pg_class WHERE oid = to_regclass('inventory_item'))`;
 
 /** A pod of the service may have another role. */
 export const MIGRATE = 'run "inventory migrate" with the owner of the tables in DATABASE_URL';

@@ -31,7 +31,8 @@ const one = async <Row>(query: Query, sql: string) => ((await query(sql)) as [Ro
 const wordsOf = async (query: Query, sql: string) =>
   (await one<{ words: string }>(query, `SELECT ${sql} AS words`)).words;
 const asOwner = (query: Query) => wordsOf(query, AS_OWNER);
-const grantTo = (query: Query, right: string) => wordsOf(query, `format('GRANT ${right} TO %I', current_user)`);
+/** @param statement with `%I` for the role */
+const forRole = (query: Query, statement: string) => wordsOf(query, `format('${statement}', current_user)`);
 
 const version: Look = async (query) => {
   const { server_version } = await one<{ server_version: string }>(query, 'SHOW server_version');
@@ -106,7 +107,7 @@ const indexes: Look = async (query) => {
 const history: Look = async (query) => {
   const repairs = await historyToRepair(query);
   if (repairs === undefined)
-    return notLookedAt(`${await asOwner(query)}: ${await grantTo(query, 'SELECT ON stock_change_id_seq')}`);
+    return notLookedAt(`${await asOwner(query)}: ${await forRole(query, 'GRANT SELECT ON stock_change_id_seq TO %I')}`);
   if (repairs.length === 0) return ok('nothing to repair');
   return fault(
     `a restore, replication or SQL left the history in need of repair; ${MIGRATE}; it prints "repaired: ${repairs.join('", "repaired: ')}"`,
@@ -121,7 +122,9 @@ const rights: Look = async (query) => {
 /** How many standbys a commit waits for, by `synchronous_standby_names`. */
 const standbysOf = (names: string) => Number(/^\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(/i.exec(names)?.[1] ?? 1);
 
-interface Replication extends Record<'isStandby' | 'isReadOnly' | 'seesAll', boolean> {
+interface Replication extends Record<'isStandby' | 'seesAll', boolean> {
+  /** Where `default_transaction_read_only` is on: user, database, configuration file … */
+  readonly readOnlyBy: string | null;
   readonly names: string;
   readonly commit: string;
   readonly senders: number;
@@ -131,7 +134,7 @@ interface Replication extends Record<'isStandby' | 'isReadOnly' | 'seesAll', boo
 
 const REPLICATION = `
   SELECT pg_is_in_recovery() AS "isStandby",
-         (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only') AS "isReadOnly",
+         (SELECT source FROM pg_settings WHERE name = 'default_transaction_read_only' AND reset_val = 'on') AS "readOnlyBy",
          current_setting('synchronous_standby_names') AS names,
          (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit') AS commit,
          (SELECT count(*)::int FROM pg_stat_replication) AS senders,
@@ -142,12 +145,12 @@ const REPLICATION = `
 
 const primary: Look = async (query) => {
   const found = await one<Replication>(query, REPLICATION);
-  const { isStandby, isReadOnly, names, commit, senders, synchronous, waiting, seesAll } = found;
+  const { isStandby, readOnlyBy, names, commit, senders, synchronous, waiting, seesAll } = found;
   const needed = names === '' ? 0 : standbysOf(names);
   if (isStandby) return fault('this server is a standby; write the address of the primary into DATABASE_URL');
-  if (isReadOnly)
+  if (readOnlyBy !== null)
     return fault(
-      'default_transaction_read_only is on; as a superuser, run RESET for it: ALTER ROLE, ALTER DATABASE, or ALTER SYSTEM and pg_reload_conf()',
+      `default_transaction_read_only is on by "${readOnlyBy}"; as a superuser, run ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only`,
     );
   if (senders < needed || waiting > 0 || (seesAll && synchronous < needed))
     return fault(
@@ -155,11 +158,11 @@ const primary: Look = async (query) => {
     );
   if (needed > 0 && !seesAll)
     return notLookedAt(
-      `as a superuser, run ${await grantTo(query, 'pg_read_all_stats')}, or look: in pg_stat_replication, ${needed} must have the sync_state sync or quorum`,
+      `as a superuser, run ${await forRole(query, 'GRANT pg_read_all_stats TO %I')}, or look: in pg_stat_replication, ${needed} must have the sync_state sync or quorum`,
     );
   if (commit === 'off' || (commit === 'local' && needed > 0))
     return warn(
-      `synchronous_commit is ${commit} by default: as a superuser, run ${await wordsOf(query, `format('ALTER ROLE %I SET synchronous_commit = on', current_user)`)}`,
+      `synchronous_commit is ${commit} by default: as a superuser, run ${await forRole(query, 'ALTER ROLE %I SET synchronous_commit = on')}`,
     );
   return ok(needed === 0 ? 'the primary; no synchronous standby is set' : `the primary; synchronous: ${synchronous}`);
 };

@@ -106,7 +106,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'GRANT UPDATE ON inventory_item TO inventory_pooled',
     ),
     [
-      /^fault rights the role of DATABASE_URL lacks rights; run as \S+ in the database \S+, with search_path = public: GRANT UPDATE ON inventory_item TO inventory_pooled$/,
+      /^fault rights the role of DATABASE_URL lacks rights; run as \S+ in the database \S+, with search_path = public and lock_timeout = 500ms: GRANT UPDATE ON inventory_item TO inventory_pooled$/,
     ],
   ],
   [
@@ -175,14 +175,14 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history',
     ),
     [
-      /^fault triggers triggers are off, missing or renamed, .*; rename them back, or run as \S+ in the database \S+, with search_path = public \(before CREATE, drop one of the same name; updates wait meanwhile\): ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
+      /^fault triggers triggers are off, missing or renamed, .*; rename them back, or run as \S+ in the database \S+, with search_path = public and lock_timeout = 500ms \(before CREATE, drop one of the same name; updates wait meanwhile\): ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
     ],
   ],
   [
     'an index that lacks a pet',
     lostIndex,
     [
-      /^fault indexes an index of inventory_item is damaged; run as \S+ in the database \S+, with search_path = public, until it succeeds: SET lock_timeout = '500ms'; REINDEX TABLE inventory_item; meanwhile requests can get 503; pets in the index: 100, in the table: 101, /,
+      /^fault indexes an index of inventory_item is damaged; run as \S+ in the database \S+, with search_path = public and lock_timeout = 500ms, until it succeeds: REINDEX TABLE inventory_item; meanwhile requests can get 503; pets in the index: 100, in the table: 101, /,
     ],
   ],
   [
@@ -208,7 +208,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER TABLE stock_change ALTER changed_in SET DEFAULT pg_current_xact_id()',
     ),
     [
-      /^fault tables somebody changed the tables; run as \S+ in the database \S+, with search_path = public: ALTER TABLE, until they have this again: stock_change changed_in xid8 NOT NULL pg_current_xact_id\(\); restore a backup only if rows are lost$/,
+      /^fault tables somebody changed the tables; run as \S+ in the database \S+, with search_path = public and lock_timeout = 500ms: ALTER TABLE, until they have this again: stock_change changed_in xid8 NOT NULL pg_current_xact_id\(\); restore a backup only if rows are lost$/,
     ],
   ],
   [
@@ -430,7 +430,7 @@ it.each([
 ])('inventory check reads no more than 1 MB of %s', async (endless, status) => {
   const server = createHttpServer(({ url: path }, answer) => {
     if (path !== endless) return answer.end();
-    const write = (): unknown => answer.write('x'.repeat(65_536), () => write());
+    const write = (): unknown => answer.write('x'.repeat(65_536), (error) => error ?? write());
     answer.writeHead(status);
     return write();
   });
@@ -454,7 +454,7 @@ it('inventory check names a database that takes no writes, and a role whose comm
   ]);
   await owner.sql('ALTER ROLE inventory_pooled SET default_transaction_read_only = on');
   expect((await check({ url })).lines[0]).toMatch(
-    /^fault primary default_transaction_read_only is on; as a superuser, run RESET for it: ALTER ROLE, /,
+    /^fault primary default_transaction_read_only is on by "user"; as a superuser, run ALTER ROLE, ALTER DATABASE or /,
   );
 });
 

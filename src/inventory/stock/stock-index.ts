@@ -25,5 +25,5 @@ export async function indexDamage(query: (sql: string) => Promise<unknown>): Pro
   const [found] = (await query(INDEX)) as [Readonly<Record<'pets' | 'entries' | 'lost' | 'asOwner', string>>];
   const { pets, entries, lost, asOwner } = found;
   if (pets === entries && lost === '0') return undefined;
-  return `an index of inventory_item is damaged; ${asOwner}, until it succeeds: SET lock_timeout = '500ms'; REINDEX TABLE inventory_item; meanwhile requests can get 503; pets in the index: ${entries}, in the table: ${pets}, of which the index does not find ${lost}`;
+  return `an index of inventory_item is damaged; ${asOwner}, until it succeeds: REINDEX TABLE inventory_item; meanwhile requests can get 503; pets in the index: ${entries}, in the table: ${pets}, of which the index does not find ${lost}`;
 }
