@@ -104,8 +104,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   async #prepare(): Promise<void> {
     const { BOOTSTRAP_API_KEY } = this.settings;
     await requireMigrations(queryOf(this.prisma));
-    const { missing, misplaced } = await functionFault(queryOf(this.prisma));
-    const fault = missing ?? misplaced;
+    const fault = await functionFault(queryOf(this.prisma), 'missing', 'misplaced');
     if (fault !== undefined) throw new Failure(fault);
     if (BOOTSTRAP_API_KEY !== undefined) {
       const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
