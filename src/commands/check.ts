@@ -1,17 +1,14 @@
-import { createRequire } from 'node:module';
 import type { Command } from 'commander';
 import { type Client, DatabaseError, type QueryResult } from 'pg';
-import { Failure, schemaForPrisma } from '../lib/postgres/index.ts';
-import type { Query } from '../migrations/function-repair.ts';
+import { Failure, type Query, schemaForPrisma } from '../lib/postgres/index.ts';
 import { type Finding, fault, LOOKS, notLookedAt, ok, warn } from '../migrations/looks.ts';
 import { failureOf, NOT_NEWEST } from '../postgres.ts';
 import { withoutSecrets } from '../safe-text.ts';
 import { readSettings, type Settings } from '../settings.ts';
+import { version } from '../version.ts';
 import { withConnection } from './connection.ts';
 import { reader } from './option-values.ts';
 import { withoutControls } from './output.ts';
-
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
 const LOOK_MS = 1_000;
 const LOCK_MS = 900; // less: the words of a lock say more than those of a statement that was cut off

@@ -1,6 +1,5 @@
 import type { Client } from 'pg';
-
-export type Query = (sql: string) => Promise<unknown>;
+import type { Query } from '../lib/postgres/index.ts';
 
 /** The tables' schema. As text it is quoted. */
 const SCHEMA = `(SELECT relnamespace::regnamespace FROM pg_class WHERE oid = to_regclass('inventory_item'))`;

@@ -1,6 +1,6 @@
 import { indexDamage } from '../inventory/stock/stock-index.ts';
 import { AS_OWNER, failureOf, MIGRATE, NOT_NEWEST } from '../postgres.ts';
-import type { Query } from './function-repair.ts';
+import type { Query } from '../lib/postgres/index.ts';
 import { historyToRepair } from './history-repair.ts';
 import { functionFault, requireMigrations } from './migrations.ts';
 import { missingRights, RIGHTS_OF_SERVICE } from './rights.ts';

@@ -1,14 +1,21 @@
 import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
-import { ALL_ROWS, connectionConfig, Failure, openConnection, retryUntilDeadline } from '../lib/postgres/index.ts';
+import {
+  ALL_ROWS,
+  connectionConfig,
+  Failure,
+  openConnection,
+  type Query,
+  queryOfClient,
+  retryUntilDeadline,
+} from '../lib/postgres/index.ts';
 import { applicationName, MIGRATE, NOT_NEWEST } from '../postgres.ts';
 import {
   type FunctionDefinitions,
   type FunctionFault,
   functionFaults,
   makeFunctions,
-  type Query,
   repairPaths,
 } from './function-repair.ts';
 import { LOCK_WITHIN_MS, repairHistory } from './history-repair.ts';
@@ -61,7 +68,7 @@ export async function applyMigrations(connectionString: string, folder = project
     });
     await client.query(createRegister);
     const migrations = await readMigrations(folder);
-    const query = async (sql: string) => (await client.query<object>(sql)).rows;
+    const query = queryOfClient(client);
     const { pending, unknown } = await compareRegister(query, migrations);
     const functions = functionsOf(migrations);
     const repaired = await repairPaths(functions, client); // first, so that migrations find the tables

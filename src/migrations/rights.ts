@@ -1,5 +1,5 @@
 import { AS_OWNER } from '../postgres.ts';
-import type { Query } from './function-repair.ts';
+import type { Query } from '../lib/postgres/index.ts';
 
 type Right = readonly [of: string, privilege: string];
 

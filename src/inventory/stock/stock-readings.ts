@@ -37,9 +37,6 @@ export interface Page {
 /** Reads a page from this pet on; {@link MIN_PET_ID} is the first. */
 export type NextPage<Read extends Page> = (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>;
 
-/** Asks PostgreSQL in the transaction of a reading. */
-export type Query = <Row>(sql: string, ...values: unknown[]) => Promise<Row[]>;
-
 /** Called when the database begins to respond. */
 export type OnResponse = () => void;
 
