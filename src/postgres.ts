@@ -30,7 +30,7 @@ export const OWN = {
 };
 
 /** An SQL expression. The statements after it name no schema. Requests would wait behind a long wait for a lock. */
-export const AS_OWNER = `(SELECT format('run as %s in the database %I, with search_path = %s and lock_timeout = 500ms',
+export const AS_OWNER = `(SELECT format('run as %s in the database %I, with search_path = %s and lock_timeout = ''500ms''',
   relowner::regrole, current_database(), relnamespace::regnamespace) FROM pg_class WHERE oid = to_regclass('inventory_item'))`;
 
 /** A pod of the service may have another role. */

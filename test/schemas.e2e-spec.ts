@@ -159,7 +159,7 @@ describe('a store', () => {
         `CREATE TABLE ${SHOP}.%1$I (LIKE public.%1$I INCLUDING ALL); INSERT INTO ${SHOP}.%1$I TABLE public.%1$I`,
       )}`,
     );
-    const why = `the schema lacks its functions ${names.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`;
+    const why = `the schema lacks its functions ${names.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump; if a later version migrated it, run "inventory migrate" of that version`;
     expect(await inventory(urlOf(database, SHOP), ['migrate'])).toEqual(failed(why));
   });
 });

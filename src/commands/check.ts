@@ -98,6 +98,8 @@ async function serviceAt(url: URL, key?: string): Promise<Finding> {
   };
   try {
     const ready = await ask('health/ready');
+    if (!ready.ok && ready.status !== 503)
+      return fault(`health/ready is ${ready.status} at this address: write the service's own, without /v1`);
     if (!ready.ok) {
       const body = (await new Response(ready.text).json().catch(() => null)) as { message?: string } | null;
       return fault(`not ready (${ready.status}): ${body?.message ?? ''} Its log has the cause ("not ready: …")`);

@@ -70,5 +70,5 @@ export async function makeFunctions(
   if (names.length === 0) return [];
   const path = `SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`;
   await client.query([path, ...names.map((name) => definitions.get(name))].join(';'));
-  return [`functions are as migrated again: ${names.join(', ')}`];
+  return [`functions are as migrated again: ${names.join(', ')}; "inventory check" names triggers that went with them`];
 }

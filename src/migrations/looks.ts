@@ -150,7 +150,7 @@ const primary: Look = async (query) => {
   if (isStandby) return fault('this server is a standby; write the address of the primary into DATABASE_URL');
   if (readOnlyBy !== null)
     return fault(
-      `default_transaction_read_only is on by "${readOnlyBy}"; as a superuser, run ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only`,
+      `default_transaction_read_only is on by "${readOnlyBy}"; ask first who stopped writes, and why: after a move, those here would be lost; only then, as a superuser, run ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only`,
     );
   if (senders < needed || waiting > 0 || (seesAll && synchronous < needed))
     return fault(

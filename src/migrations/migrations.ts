@@ -77,7 +77,7 @@ export async function applyMigrations(connectionString: string, folder = project
     // Without any, the tables were moved or copied alone: their triggers, too, are missing or those of another schema.
     if (missing.length === functions.size || (missing.length > 0 && unknown.length > 0))
       throw new Failure(
-        `the schema lacks its functions ${missing.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`,
+        `the schema lacks its functions ${missing.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump; if a later version migrated it, run "inventory migrate" of that version`,
       );
     if (unknown.length === 0) repaired.push(...(await makeFunctions([...missing, ...changed], functions, client)));
     repaired.push(...(await repairHistory(client)));

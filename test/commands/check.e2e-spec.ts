@@ -106,7 +106,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'GRANT UPDATE ON inventory_item TO inventory_pooled',
     ),
     [
-      /^fault rights the role of DATABASE_URL lacks rights; run as \S+ in the database \S+, with search_path = public and lock_timeout = 500ms: GRANT UPDATE ON inventory_item TO inventory_pooled$/,
+      /^fault rights the role of DATABASE_URL lacks rights; run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms': GRANT UPDATE ON inventory_item TO inventory_pooled$/,
     ],
   ],
   [
@@ -151,7 +151,8 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       );
       return async () =>
         expect(await inventory(owner.url, ['migrate'])).toMatchObject({
-          stderr: 'repaired: functions are as migrated again: record_stock_change\nthe database is up to date\n',
+          stderr:
+            'repaired: functions are as migrated again: record_stock_change; "inventory check" names triggers that went with them\nthe database is up to date\n',
         });
     },
     [
@@ -175,14 +176,14 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history',
     ),
     [
-      /^fault triggers triggers are off, missing or renamed, .*; rename them back, or run as \S+ in the database \S+, with search_path = public and lock_timeout = 500ms \(before CREATE, drop one of the same name; updates wait meanwhile\): ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
+      /^fault triggers triggers are off, missing or renamed, .*; rename them back, or run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms' \(before CREATE, drop one of the same name; updates wait meanwhile\): ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
     ],
   ],
   [
     'an index that lacks a pet',
     lostIndex,
     [
-      /^fault indexes an index of inventory_item is damaged; run as \S+ in the database \S+, with search_path = public and lock_timeout = 500ms, until it succeeds: REINDEX TABLE inventory_item; meanwhile requests can get 503; pets in the index: 100, in the table: 101, /,
+      /^fault indexes an index of inventory_item is damaged; run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms', until it succeeds: REINDEX TABLE inventory_item; meanwhile requests can get 503; pets in the index: 100, in the table: 101, /,
     ],
   ],
   [
@@ -208,7 +209,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER TABLE stock_change ALTER changed_in SET DEFAULT pg_current_xact_id()',
     ),
     [
-      /^fault tables somebody changed the tables; run as \S+ in the database \S+, with search_path = public and lock_timeout = 500ms: ALTER TABLE, until they have this again: stock_change changed_in xid8 NOT NULL pg_current_xact_id\(\); restore a backup only if rows are lost$/,
+      /^fault tables somebody changed the tables; run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms': ALTER TABLE, until they have this again: stock_change changed_in xid8 NOT NULL pg_current_xact_id\(\); restore a backup only if rows are lost$/,
     ],
   ],
   [
@@ -386,6 +387,8 @@ describe('inventory check --url', () => {
       (await inventory(url(), ['check', '--url', service.url], '', env)).stdout.trimEnd().split('\n').at(-1);
     expect(await last()).toMatch(/^ok {4}service {4}ready; INVENTORY_KEY is not set/);
     expect(await last(WITH_KEY)).toBe(`ok    service    ready, version ${packageFile.version}, no log lines lost`);
+    const ofClients = await inventory(url(), ['check', '--url', `${service.url}/v1`]);
+    expect(ofClients.stdout).toMatch(/^fault service {4}health\/ready is 404 at this address: .*without \/v1$/m);
     expect(await last({ INVENTORY_KEY: 'k'.repeat(40) })).toMatch(
       /^warn {2}service {4}not looked at: .*metrics is 401/,
     );
@@ -454,7 +457,7 @@ it('inventory check names a database that takes no writes, and a role whose comm
   ]);
   await owner.sql('ALTER ROLE inventory_pooled SET default_transaction_read_only = on');
   expect((await check({ url })).lines[0]).toMatch(
-    /^fault primary default_transaction_read_only is on by "user"; as a superuser, run ALTER ROLE, ALTER DATABASE or /,
+    /^fault primary default_transaction_read_only is on by "user"; ask first who stopped writes, .*; only then, as a superuser, run ALTER ROLE, ALTER DATABASE or /,
   );
 });
 
