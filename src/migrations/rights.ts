@@ -9,13 +9,13 @@ export const RIGHTS_OF_REQUESTS: readonly Right[] = [
   ['inventory_item', 'UPDATE'],
   ['stock_change', 'SELECT'],
   ['stock_change', 'INSERT'],
+  ['unrecorded_change', 'SELECT'],
   ...['server_life()', 'present_server_life()', 'stock_witness(text)'].map((name): Right => [name, 'EXECUTE']),
 ];
 
 /** All that the service needs, from its start on. */
 export const RIGHTS_OF_SERVICE: readonly Right[] = [
   ...RIGHTS_OF_REQUESTS,
-  ['unrecorded_change', 'SELECT'],
   ['api_key', 'SELECT'],
   ['api_key', 'UPDATE'],
   ['_prisma_migrations', 'SELECT'],
