@@ -23,8 +23,8 @@ const PARTS = `ARRAY[prosrc, CASE WHEN prosecdef THEN 'SECURITY DEFINER' END]
 export type FunctionFault = 'missing' | 'misplaced' | 'changed';
 
 /**
- * @returns `missing`: the functions that the schema of the tables lacks; `misplaced`: those whose search path is that of
- *   another schema; `changed`: those with another body, or without SECURITY DEFINER or a setting of their own. An
+ * @returns `missing`: the functions that the schema of the tables lacks; `misplaced`: those whose search path is that
+ *   of another schema; `changed`: those with another body, or without SECURITY DEFINER or a setting of their own. An
  *   operator may have more functions of the same name.
  */
 export async function functionFaults(

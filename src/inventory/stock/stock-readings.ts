@@ -40,7 +40,10 @@ export type NextPage<Read extends Page> = (transaction: Prisma.TransactionClient
 /** Called when the database begins to respond. */
 export type OnResponse = () => void;
 
-/** One reading of the stock at a time, besides those that were given up: requests that come during it share the next one. */
+/**
+ * One reading of the stock at a time, besides those that were given up: requests that come during it share the next
+ * one.
+ */
 export class StockReadings {
   readonly #batcher: Batcher<ListRequest, StockList>;
   /** The newest list, as long as a response or the service holds it. */
