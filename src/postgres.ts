@@ -34,7 +34,7 @@ export const AS_OWNER = `(SELECT format('run as %s in the database %I, with sear
   relowner::regrole, current_database(), relnamespace::regnamespace) FROM pg_class WHERE oid = to_regclass('inventory_item'))`;
 
 /** A pod of the service may have another role. */
-export const MIGRATE = 'run "inventory migrate" with the owner of the tables in DATABASE_URL';
+export const MIGRATE = 'run "inventory migrate" as the owner of the tables (in DATABASE_URL)';
 
 // In a wrong database, "inventory migrate" would make an empty store.
 export const NOT_NEWEST = `the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, ${MIGRATE}`;

@@ -119,7 +119,7 @@ async function createStore() {
 async function expectNotReady(databaseUrl: string, functions: readonly string[]): Promise<void> {
   const service = await ServiceProcess.onFreePort({ DATABASE_URL: databaseUrl });
   service.start();
-  const message = `not ready: functions are missing, changed or of another schema: ${functions.join(', ')}; run "inventory migrate" with the owner of the tables in DATABASE_URL`;
+  const message = `not ready: functions are missing, changed or of another schema: ${functions.join(', ')}; run "inventory migrate" as the owner of the tables (in DATABASE_URL)`;
   await service.line(({ msg }) => msg === message);
   await service.kill();
 }

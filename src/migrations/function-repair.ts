@@ -61,14 +61,16 @@ export async function repairPaths(definitions: FunctionDefinitions, client: Clie
   return ['the functions find the tables of their schema'];
 }
 
-/** After somebody changed or dropped functions. @returns what was repaired, in a line */
+/** After somebody changed or dropped functions: as functions of the tables' owner. @returns what was repaired, in a line */
 export async function makeFunctions(
   names: readonly string[],
   definitions: FunctionDefinitions,
   client: Client,
 ): Promise<string[]> {
   if (names.length === 0) return [];
-  const path = `SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`;
-  await client.query([path, ...names.map((name) => definitions.get(name))].join(';'));
+  const asOwner = `
+    SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true), set_config('role', pg_get_userbyid(relowner), true)
+      FROM pg_class WHERE oid = to_regclass('inventory_item')`;
+  await client.query([asOwner, ...names.map((name) => definitions.get(name))].join(';'));
   return [`functions are as migrated again: ${names.join(', ')}; "inventory check" names triggers that went with them`];
 }

@@ -66,6 +66,9 @@ const migrations: Look = async (query) => {
 const tables: Look = async (query) => {
   const missing = await missingLines('tables', query);
   if (missing.length === 0) return ok('as migrated');
+  const gone = missing.flatMap((line) => / kind r /.exec(line)?.input.split(' ')[0] ?? []);
+  if (gone.length > 0)
+    return fault(`somebody dropped or renamed tables: rename them back, or restore a backup; missing: ${gone.join()}`);
   return fault(
     `somebody changed the tables; ${await asOwner(query)}: ALTER TABLE, until they have this again: ${listed(missing, '; ')}; restore a backup only if rows are lost`,
   );

@@ -76,8 +76,9 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     let failure: string | undefined;
     try {
       if (!this.prisma.isPrepared) await this.#prepare();
-      else await this.keyCheck.ping(performance.now() + CHECKED_WITHIN_MS);
-      await this.#lookForRights(performance.now() + CHECKED_WITHIN_MS);
+      const deadline = performance.now() + CHECKED_WITHIN_MS;
+      await this.keyCheck.ping(deadline);
+      await this.#lookForRights(deadline);
     } catch (error) {
       const { code, words } = failureOf(error);
       if (code === UNDEFINED_TABLE) this.prisma.isPrepared = false;

@@ -126,7 +126,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER FUNCTION renamed() RENAME TO stock_changed_by; ALTER FUNCTION gone() RENAME TO mark_unrecorded_change',
     ),
     [
-      /^fault functions functions are missing, changed or of another schema: mark_unrecorded_change, stock_changed_by; run "inventory migrate" with the owner of the tables in DATABASE_URL$/,
+      /^fault functions functions are missing, changed or of another schema: mark_unrecorded_change, stock_changed_by; run "inventory migrate" as the owner of the tables \(in DATABASE_URL\)$/,
       /^fault triggers triggers are off, missing or renamed, .*: CREATE TRIGGER inventory_item_replicated /,
     ],
   ],
@@ -137,7 +137,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       `UPDATE _prisma_migrations SET rolled_back_at = NULL`,
     ),
     [
-      /^fault migrations the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate" with the owner of the tables in DATABASE_URL$/,
+      /^fault migrations the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate" as the owner of the tables \(in DATABASE_URL\)$/,
       ...['tables', 'functions', 'triggers', 'indexes', 'history'].map((name) =>
         RegExp(`^warn ${name} not looked at: see migrations$`),
       ),
@@ -203,6 +203,16 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
     [/^fault indexes .*: CREATE INDEX stock_change_id_idx ON stock_change USING btree \(id\)$/],
   ],
   [
+    'a table that is gone',
+    bySql('ALTER TABLE unrecorded_change RENAME TO gone', 'ALTER TABLE gone RENAME TO unrecorded_change'),
+    [
+      /^warn rights not looked at: see migrations, tables and functions$/,
+      /^fault tables somebody dropped or renamed tables: rename them back, or restore a backup; missing: unrecorded_change$/,
+      /^fault indexes /,
+      /^warn history not looked at: see migrations, tables and functions$/,
+    ],
+  ],
+  [
     'a column without its default',
     bySql(
       'ALTER TABLE stock_change ALTER changed_in DROP DEFAULT',
@@ -219,7 +229,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'DELETE FROM stock_change_pruned WHERE ctid <> (SELECT min(ctid) FROM stock_change_pruned)',
     ),
     [
-      /^fault history a restore, .*; run "inventory migrate" with the owner .*; it prints "repaired: stock_change_pruned has one row"$/,
+      /^fault history a restore, .*; run "inventory migrate" as the owner .*; it prints "repaired: stock_change_pruned has one row"$/,
     ],
   ],
   [

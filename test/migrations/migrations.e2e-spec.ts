@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -203,6 +203,21 @@ describe('migrations', () => {
     await applyMigrations(database.url, folderWithLater());
     await replace();
     expect(await applyMigrations(database.url)).toEqual([]);
+  });
+
+  it('make a dropped function as one of the owner of the tables, also when a superuser runs them', async () => {
+    await applyMigrations(database.url);
+    const role = `owner_${randomUUID()}`;
+    await client.query(
+      `CREATE ROLE "${role}"; GRANT CREATE ON SCHEMA public TO "${role}"; ALTER TABLE inventory_item OWNER TO "${role}"`,
+    );
+    onTestFinished(async () => {
+      await client.query(`DROP OWNED BY "${role}" CASCADE; DROP ROLE "${role}"`);
+    });
+    await client.query('DROP FUNCTION server_life()');
+    await applyMigrations(database.url);
+    const owner = `SELECT pg_get_userbyid(proowner) AS owner FROM pg_proc WHERE proname = 'server_life'`;
+    expect(await rows(owner)).toEqual([{ owner: role }]);
   });
 
   it('are refused over the tables of a version before 1.0.0', async () => {
