@@ -59,7 +59,7 @@ const REFUSED =
 const UNNAMED =
   'a pooler does not keep the named statements of its clients (secret); use PgBouncer 1.21 or later with max_prepared_statements above 0, or session mode (docs/deployment.md)';
 const RIGHTS =
-  'the role of DATABASE_URL lacks a right (no $1); if the tables belong to another role, restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"';
+  'the role of DATABASE_URL lacks a right (no $1); "inventory check" names what to grant to the service; commands such as "inventory migrate" need the owner of the tables';
 const HIDDEN =
   'row security hides rows from the role of DATABASE_URL (no); use a role with BYPASSRLS, or the owner of the table if that sees all rows';
 const VETO = { where: 'PL/pgSQL function shop.veto(integer) line 3 at RAISE' };

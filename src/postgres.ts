@@ -29,7 +29,15 @@ export const OWN = {
   ],
 };
 
-export const NOT_NEWEST = 'the database has no inventory tables, or not the newest; run "inventory migrate" first';
+/** An SQL expression. The statements after it name no schema. Requests would wait behind a long wait for a lock. */
+export const AS_OWNER = `(SELECT format('run as %s in the database %I, with search_path = %s and lock_timeout = ''500ms''',
+  relowner::regrole, current_database(), relnamespace::regnamespace) FROM pg_class WHERE oid = to_regclass('inventory_item'))`;
+
+/** A pod of the service may have another role. */
+export const MIGRATE = 'run "inventory migrate" as the owner of the tables (in DATABASE_URL)';
+
+// In a wrong database, "inventory migrate" would make an empty store.
+export const NOT_NEWEST = `the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, ${MIGRATE}`;
 
 /** Why an update or an import is refused if a trigger changed its rows. */
 export const NOT_AS_REQUESTED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';
@@ -52,7 +60,7 @@ const KINDS: readonly Kind[] = [
   [
     /^42501(?! (?:ExecWithCheckOptions|check_enable_rls))/, // those are of row security
     'not_applied',
-    'the role of DATABASE_URL lacks a right ($1); if the tables belong to another role, restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"',
+    'the role of DATABASE_URL lacks a right ($1); "inventory check" names what to grant to the service; commands such as "inventory migrate" need the owner of the tables',
     false,
   ],
   [

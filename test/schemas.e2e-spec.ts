@@ -119,7 +119,7 @@ async function createStore() {
 async function expectNotReady(databaseUrl: string, functions: readonly string[]): Promise<void> {
   const service = await ServiceProcess.onFreePort({ DATABASE_URL: databaseUrl });
   service.start();
-  const message = `not ready: the schema was renamed or copied: ${functions.join(', ')} belong to another schema; run "inventory migrate"`;
+  const message = `not ready: functions are missing, changed or of another schema: ${functions.join(', ')}; run "inventory migrate" as the owner of the tables (in DATABASE_URL)`;
   await service.line(({ msg }) => msg === message);
   await service.kill();
 }
@@ -159,7 +159,7 @@ describe('a store', () => {
         `CREATE TABLE ${SHOP}.%1$I (LIKE public.%1$I INCLUDING ALL); INSERT INTO ${SHOP}.%1$I TABLE public.%1$I`,
       )}`,
     );
-    const why = `the schema lacks its functions ${names.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`;
+    const why = `the schema lacks its functions ${names.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump; if a later version migrated it, run "inventory migrate" of that version`;
     expect(await inventory(urlOf(database, SHOP), ['migrate'])).toEqual(failed(why));
   });
 });

@@ -3,6 +3,7 @@
 #
 # Run it in the folder of docker-compose.yml. The service is down from "stop" to "up". The earlier database remains as
 # inventory_before; drop it before the next restore. If a step fails, `docker compose up -d` continues with the earlier database.
+# With COMPOSE_PROFILES=scale in .env, "up" starts replicas and the pooler again.
 set -eu
 backup=${1:-inventory.dump}
 docker compose exec -T postgres pg_restore --list < "$backup" > /dev/null

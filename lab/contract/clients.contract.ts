@@ -85,7 +85,7 @@ describe.skipIf(!(await areHere('java', 'javac')))(
         'HTTP_1_1 200 - [{"petId":1,"quantity":12,"status":"available"},{"petId":3,"quantity":0,"status":"sold"}]',
         'HTTP_1_1 200 - {"petId":1,"quantity":13,"status":"available"}',
         'HTTP_1_1 200 true {"petId":1,"quantity":13,"status":"available"}',
-        'HTTP_1_1 412 - {"code":"precondition_failed","message":"If-Match does not hold. The stock has changed, or a proxy that compresses has changed the tag: a weak one (W/) or one with a suffix never matches.","status":412}',
+        'HTTP_1_1 412 - {"code":"precondition_failed","message":"If-Match does not hold: none of its tags is the present one. A weak tag (W/) never matches. A proxy that compresses can make a tag weak, or add a suffix.","status":412}',
         'HTTP_1_1 404 - {"code":"not_found","message":"There is no pet with this petId.","status":404}',
       ]);
       expect({ connections, offers }).toEqual({ connections: 1, offers: 203 });

@@ -1,21 +1,19 @@
-import { createRequire } from 'node:module';
 import type { Command } from 'commander';
 import { type Client, DatabaseError, type QueryResult } from 'pg';
-import { Failure, schemaForPrisma } from '../lib/postgres/index.ts';
-import type { Query } from '../migrations/function-repair.ts';
+import { Failure, type Query, schemaForPrisma } from '../lib/postgres/index.ts';
 import { type Finding, fault, LOOKS, notLookedAt, ok, warn } from '../migrations/looks.ts';
 import { failureOf, NOT_NEWEST } from '../postgres.ts';
 import { withoutSecrets } from '../safe-text.ts';
 import { readSettings, type Settings } from '../settings.ts';
+import { version } from '../version.ts';
 import { withConnection } from './connection.ts';
 import { reader } from './option-values.ts';
 import { withoutControls } from './output.ts';
 
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
-
 const LOOK_MS = 1_000;
 const LOCK_MS = 900; // less: the words of a lock say more than those of a statement that was cut off
 const SERVICE_MS = 3_000;
+const LONGEST_RESPONSE = 1_000_000; // characters
 const limits = {
   connectionTimeoutMillis: 3_000,
   lock_timeout: LOCK_MS,
@@ -85,6 +83,8 @@ async function look(client: Client, { DATABASE_URL }: Settings, print: (name: st
         : await lookAt(query).catch((error: unknown) => {
             const { outcome, words } = failureOf(error);
             if (!(error instanceof DatabaseError || error instanceof Failure)) throw error; // the connection is lost
+            if (words === NOT_NEWEST && name !== 'migrations')
+              return notLookedAt('see migrations, tables and functions');
             return outcome === 'unknown' || words === NOT_NEWEST ? fault(words) : notLookedAt(words);
           });
     if (found.state !== 'ok') notOk.add(name);
@@ -93,12 +93,17 @@ async function look(client: Client, { DATABASE_URL }: Settings, print: (name: st
 }
 
 async function serviceAt(url: URL, key?: string): Promise<Finding> {
-  const ask = (path: string, headers = {}) =>
-    fetch(new URL(path, url), { headers, redirect: 'error', signal: AbortSignal.timeout(SERVICE_MS) });
+  const ask = async (path: string, headers = {}) => {
+    const signal = AbortSignal.timeout(SERVICE_MS);
+    const response = await fetch(new URL(path, url), { headers, redirect: 'error', signal });
+    return { ok: response.ok, status: response.status, text: await textOf(response) };
+  };
   try {
     const ready = await ask('health/ready');
+    if (!ready.ok && ready.status !== 503)
+      return fault(`health/ready is ${ready.status} at this address: write the service's own, without /v1`);
     if (!ready.ok) {
-      const body = (await ready.json().catch(() => null)) as { message?: string } | null;
+      const body = (await new Response(ready.text).json().catch(() => null)) as { message?: string } | null;
       return fault(`not ready (${ready.status}): ${body?.message ?? ''} Its log has the cause ("not ready: …")`);
     }
     if (key === undefined) return ok('ready; INVENTORY_KEY is not set, so its version and log are not looked at');
@@ -107,7 +112,7 @@ async function serviceAt(url: URL, key?: string): Promise<Finding> {
       return notLookedAt(
         `ready, but /metrics is ${metrics.status}: put a valid key of scope metrics:read into INVENTORY_KEY`,
       );
-    return findingOfMetrics(await metrics.text());
+    return findingOfMetrics(metrics.text);
   } catch (error) {
     const { cause, message } = error as { cause?: NodeJS.ErrnoException; message: string };
     const why = cause?.code ?? cause?.message ?? message;
@@ -115,12 +120,22 @@ async function serviceAt(url: URL, key?: string): Promise<Finding> {
   }
 }
 
+/** An endless one would fill the memory. */
+async function textOf({ body }: Response): Promise<string> {
+  let text = '';
+  for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += part;
+    if (text.length > LONGEST_RESPONSE) throw new Error('its response is longer than 1 MB');
+  }
+  return text;
+}
+
 function findingOfMetrics(text: string): Finding {
   const [, running = ''] = /^inventory_build_info\{version="([^"]*)"\}/m.exec(text) ?? [];
   const [, dropped = ''] = /^inventory_log_lines_dropped_total (\d+)/m.exec(text) ?? [];
   if (Number(dropped) > 0)
     return warn(
-      `ready, but lost ${dropped} log lines since its start: make room on the disk of its log, or restart the reader (docs/alerts.md#inventoryloglost)`,
+      `ready, but lost ${dropped} log lines since its start: make room on the disk of its log, or restart its reader; this line stays until the service restarts`,
     );
   if (running !== version)
     return warn(`ready, but of version ${running}, and this command is ${version}: look with that version`);

@@ -1,6 +1,6 @@
-import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
 import { failureOf } from '../postgres.ts';
+import { version } from '../version.ts';
 import { hasUnconfirmedCommit } from './connection.ts';
 import { addCheck } from './check.ts';
 import { addExport } from './export.ts';
@@ -8,8 +8,6 @@ import { addHistory } from './history.ts';
 import { addImport } from './import.ts';
 import { addKeys } from './keys.ts';
 import { addMigrate } from './migrate.ts';
-
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
 /** The parser of the command, which runs what it has parsed. */
 export function commandLine(): Command {

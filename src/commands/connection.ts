@@ -6,6 +6,7 @@ import {
   Failure,
   keepFacts,
   openConnection,
+  queryOfClient,
   schemaForPrisma,
   UNCONFIRMED_COMMIT,
 } from '../lib/postgres/index.ts';
@@ -68,7 +69,7 @@ export async function whileCommitting<T>(unsure: string, commit: () => Promise<T
 /** For work that writes stock or history: on an older schema it would break the history. */
 export function withNewestSchema<T>(command: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   return withConnection(command, async (client) => {
-    await requireMigrations(async (sql) => (await client.query<object>(sql)).rows);
+    await requireMigrations(queryOfClient(client));
     return work(client);
   });
 }

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import { Failure } from '../lib/postgres/index.ts';
+import { Failure, type Query, queryOfClient } from '../lib/postgres/index.ts';
 import { failureOf } from '../postgres.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
 import { type MomentOption, CHANGED_AT, waitForMoment, stockAt } from '../history/stock-moment.ts';
@@ -98,10 +98,10 @@ async function writeStock(client: Client, options: ExportOptions): Promise<void>
 /** The end mark, with the newest change up to which an export that begins now has all changes, if that can be known. */
 async function endMarkOf(client: Client): Promise<string> {
   const giveUpAt = performance.now() + LONGEST_WAIT_MS;
-  const query = async (sql: string) => {
+  const query: Query = (sql) => {
     if (performance.now() > giveUpAt)
       throw new Failure(`a transaction that writes stock was still open after ${LONGEST_WAIT_MS / 1_000} s`);
-    return (await client.query<object>(sql)).rows;
+    return queryOfClient(client)(sql);
   };
   try {
     const { newest } = await waitForOpenWriters(query);

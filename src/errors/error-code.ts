@@ -16,9 +16,9 @@ export const ERRORS = {
   },
   precondition_failed: {
     status: 412,
-    // Right for every If-Match that fails: a proxy may have changed the tag of a state that is the same.
+    // Right for every If-Match that fails: the state may be the same, and a tag of a list may have a suffix.
     message:
-      'If-Match does not hold. The stock has changed, or a proxy that compresses has changed the tag: a weak one (W/) or one with a suffix never matches.',
+      'If-Match does not hold: none of its tags is the present one. A weak tag (W/) never matches. A proxy that compresses can make a tag weak, or add a suffix.',
   },
   // The service.
   internal_error: { status: 500, message: 'The service failed; its log says why.' },

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.ts';
-import { Failure } from '../lib/postgres/index.ts';
+import { Failure, type Query } from '../lib/postgres/index.ts';
 import { failureOf } from '../postgres.ts';
-import { readView, type Query, waitForOpenWriters } from './open-writers.ts';
+import { readView, waitForOpenWriters } from './open-writers.ts';
 
 /** Left out of the feed: only the service compares it. */
 export const NOT_IN_FEED = { ifMatchSha256: true } as const;
@@ -16,8 +16,8 @@ const LONGEST_PAUSE_MS = 1_100;
 
 export const queryOf =
   (prisma: PrismaClient): Query =>
-  (sql) =>
-    prisma.$queryRawUnsafe(sql);
+  (sql, ...values) =>
+    prisma.$queryRawUnsafe(sql, ...values);
 
 /**
  * Every change of every writer behind `after`, each once, by rising id. It ends with the newest one; with `follow` it

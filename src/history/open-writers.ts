@@ -1,8 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Failure } from '../lib/postgres/index.ts';
-
-/** Runs a statement, each in a transaction of its own, and gives its rows. */
-export type Query = (sql: string) => Promise<unknown>;
+import { Failure, type Query } from '../lib/postgres/index.ts';
 
 /** What is visible of the history: the newest change, and the highest id that was pruned. */
 export interface View {

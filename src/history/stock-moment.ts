@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
-import { Failure } from '../lib/postgres/index.ts';
+import { Failure, queryOfClient } from '../lib/postgres/index.ts';
 import { columns, ITEM } from '../inventory/stock/stock-item.ts';
-import { type Query, refuseUnknown, waitForOpenWriters, waitForTransactionsBefore } from './open-writers.ts';
+import { refuseUnknown, waitForOpenWriters, waitForTransactionsBefore } from './open-writers.ts';
 
 /** The id of a change, a time, or the milliseconds from a time until now. */
 export type MomentOption = bigint | Date | number;
@@ -35,7 +35,7 @@ export const CHANGED_AT = utc(`date_trunc('milliseconds', changed_at)`);
 
 /** Waits until the changes that count are all visible. @throws {Failure} when the moment has not come yet */
 export async function waitForMoment(client: Client, at: MomentOption): Promise<Moment> {
-  const query: Query = async (sql) => (await client.query<object>(sql)).rows;
+  const query = queryOfClient(client);
   const timer = setTimeout(() => console.error(WAITING), WAITING_SHOWN_AFTER_MS);
   try {
     if (typeof at === 'bigint') {

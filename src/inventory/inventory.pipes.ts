@@ -28,7 +28,10 @@ export function ifMatchTags(field: string): NonNullable<ReturnType<typeof entity
   return tags;
 }
 
-/** The tags of which a pet must have one; null if any state will do, as with `*`. Weak tags never match (RFC 9110 section 13.1.1). */
+/**
+ * The tags of which a pet must have one; null if any state will do, as with `*`. Weak tags never match (RFC 9110
+ * section 13.1.1).
+ */
 @Injectable()
 export class IfMatchPipe implements PipeTransform<string | undefined, string[] | null> {
   transform(field: string | undefined): string[] | null {

@@ -12,8 +12,8 @@ import type { StockList } from './stock/stock-list.ts';
  * - It is of one moment, that of its request's key check or later, whoever changes the stock, and how (tests:
  *   list-changes, locked-tables, slow-networks, standbys), and after a crash, too (tests: crashes, replaced-databases).
  * - Equal lists have the same tags in every process (tests: list-tags, list-changes). In one process they share memory.
- *   At most one reading of the stock runs, besides those that were given up: requests that come during it share the next
- *   one (test: lists).
+ *   At most one reading of the stock runs, besides those that were given up: requests that come during it share the
+ *   next one (test: lists).
  * - A list fails if the database does not begin to respond by the request's deadline; a reading has at least 400 ms,
  *   however late it begins (tests: locked-tables, slow-networks). Waiting for a reading and the reading itself end
  *   within 25 s (test: long-lists).

@@ -68,8 +68,10 @@ export class ListResponses {
     this.#unsent.set(response, list);
     response.once('close', () => this.#unsent.delete(response));
     const bound = Math.max(MOST_OUTDATED_BYTES, list.plain.length);
-    for (const reader of this.#unsent.keys()) {
-      if (this.#outdatedBytes(list) <= bound) return;
+    let cutOff: StockList | undefined; // its other readers keep it in memory: counting again would hold the event loop
+    for (const [reader, read] of this.#unsent) {
+      if (read !== cutOff && this.#outdatedBytes(list) <= bound) return;
+      cutOff = read;
       reader.destroy();
       this.#unsent.delete(reader);
     }

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { HISTORY_LOCK } from '../history/history-lock.ts';
-import type { Query } from './function-repair.ts';
+import type { Query } from '../lib/postgres/index.ts';
 
 /** Shorter than an update waits for a lock, so that no update behind this fails. */
 export const LOCK_WITHIN_MS = 400;

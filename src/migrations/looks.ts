@@ -1,9 +1,9 @@
 import { indexDamage } from '../inventory/stock/stock-index.ts';
-import { failureOf, NOT_NEWEST } from '../postgres.ts';
-import type { Query } from './function-repair.ts';
+import { AS_OWNER, failureOf, MIGRATE, NOT_NEWEST } from '../postgres.ts';
+import type { Query } from '../lib/postgres/index.ts';
 import { historyToRepair } from './history-repair.ts';
 import { functionFault, requireMigrations } from './migrations.ts';
-import { AS_OWNER, missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
+import { missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
 import { missingLines, OUR_TABLES } from './schema-parts.ts';
 
 export interface Finding {
@@ -19,8 +19,6 @@ export const notLookedAt = (why: string) => warn(`not looked at: ${why}`);
 /** Reads only. A Failure that is thrown is a fault, too. */
 export type Look = (query: Query) => Promise<Finding>;
 
-const SEE_ALL =
-  'GRANT pg_read_all_stats TO the role of DATABASE_URL, as a superuser (docs/deployment.md#kubernetes), or look as one';
 const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
 
 /** Not more than a line can show. */
@@ -30,6 +28,11 @@ function listed(items: readonly string[], separator = ', '): string {
 }
 
 const one = async <Row>(query: Query, sql: string) => ((await query(sql)) as [Row])[0];
+const wordsOf = async (query: Query, sql: string) =>
+  (await one<{ words: string }>(query, `SELECT ${sql} AS words`)).words;
+const asOwner = (query: Query) => wordsOf(query, AS_OWNER);
+/** @param statement with `%I` for the role */
+const forRole = (query: Query, statement: string) => wordsOf(query, `format('${statement}', current_user)`);
 
 const version: Look = async (query) => {
   const { server_version } = await one<{ server_version: string }>(query, 'SHOW server_version');
@@ -63,21 +66,27 @@ const migrations: Look = async (query) => {
 const tables: Look = async (query) => {
   const missing = await missingLines('tables', query);
   if (missing.length === 0) return ok('as migrated');
+  const gone = missing.flatMap((line) => / kind r /.exec(line)?.input.split(' ')[0] ?? []);
+  if (gone.length > 0)
+    return fault(`somebody dropped or renamed tables: rename them back, or restore a backup; missing: ${gone.join()}`);
   return fault(
-    `somebody changed the tables; undo that, or restore a backup (docs/operations.md#back-up-and-restore); missing: ${listed(missing, '; ')}`,
+    `somebody changed the tables; ${await asOwner(query)}: ALTER TABLE, until they have this again: ${listed(missing, '; ')}; restore a backup only if rows are lost`,
   );
 };
 
 const functions: Look = async (query) => {
-  const faults = Object.values(await functionFault(query));
-  return faults.length === 0 ? ok('as migrated') : fault(faults.join('; '));
+  const found = await functionFault(query, 'missing', 'misplaced', 'changed');
+  return found === undefined ? ok('as migrated') : fault(found);
 };
+
+const makeAgain = async (query: Query, statements: readonly string[]) =>
+  `rename them back, or ${await asOwner(query)} (before CREATE, drop one of the same name; updates wait meanwhile): ${statements.join('; ')}`;
 
 const triggers: Look = async (query) => {
   const missing = await missingLines('triggers', query);
   if (missing.length === 0) return ok('as migrated');
   return fault(
-    `triggers are off, missing or renamed, so the history may lack changes; rename them back, or ${AS_OWNER}: ${missing.join('; ')}; then "inventory history --verify" names the pets`,
+    `triggers are off, missing or renamed, so the history may lack changes; ${await makeAgain(query, missing)}; then "inventory history --verify" names the pets`,
   );
 };
 
@@ -86,15 +95,14 @@ const QUERY_CANCELED = '57014';
 
 const indexes: Look = async (query) => {
   const missing = await missingLines('indexes', query);
-  if (missing.length > 0)
-    return fault(`indexes are missing, damaged or renamed; rename them back, or ${AS_OWNER}: ${missing.join('; ')}`);
+  if (missing.length > 0) return fault(`indexes are missing, damaged or renamed; ${await makeAgain(query, missing)}`);
   try {
     const damage = await indexDamage((sql) => query(`SET LOCAL enable_seqscan = off;${sql}`));
     return damage === undefined ? ok('as migrated, and lead to all pets') : fault(damage);
   } catch (error) {
     if (failureOf(error).code !== QUERY_CANCELED) throw error;
     return notLookedAt(
-      'a second is too short for all pets; the audits of the service look each hour (docs/alerts.md#inventorylistwrong)',
+      'a second is too short for all pets; the service audits them each hour, and logs an error if this index is damaged',
     );
   }
 };
@@ -102,9 +110,11 @@ const indexes: Look = async (query) => {
 const history: Look = async (query) => {
   const repairs = await historyToRepair(query);
   if (repairs === undefined)
-    return notLookedAt(`${AS_OWNER}: GRANT SELECT ON stock_change_id_seq TO the role of DATABASE_URL`);
+    return notLookedAt(`${await asOwner(query)}: ${await forRole(query, 'GRANT SELECT ON stock_change_id_seq TO %I')}`);
   if (repairs.length === 0) return ok('nothing to repair');
-  return fault(`run "inventory migrate"; afterwards: ${repairs.join('; ')}`);
+  return fault(
+    `a restore, replication or SQL left the history in need of repair; ${MIGRATE}; it prints "repaired: ${repairs.join('", "repaired: ')}"`,
+  );
 };
 
 const rights: Look = async (query) => {
@@ -115,7 +125,9 @@ const rights: Look = async (query) => {
 /** How many standbys a commit waits for, by `synchronous_standby_names`. */
 const standbysOf = (names: string) => Number(/^\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(/i.exec(names)?.[1] ?? 1);
 
-interface Replication extends Record<'isReadOnly' | 'seesAll', boolean> {
+interface Replication extends Record<'isStandby' | 'seesAll', boolean> {
+  /** Where `default_transaction_read_only` is on: user, database, configuration file … */
+  readonly readOnlyBy: string | null;
   readonly names: string;
   readonly commit: string;
   readonly senders: number;
@@ -124,7 +136,8 @@ interface Replication extends Record<'isReadOnly' | 'seesAll', boolean> {
 }
 
 const REPLICATION = `
-  SELECT pg_is_in_recovery() OR (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only') AS "isReadOnly",
+  SELECT pg_is_in_recovery() AS "isStandby",
+         (SELECT source FROM pg_settings WHERE name = 'default_transaction_read_only' AND reset_val = 'on') AS "readOnlyBy",
          current_setting('synchronous_standby_names') AS names,
          (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit') AS commit,
          (SELECT count(*)::int FROM pg_stat_replication) AS senders,
@@ -134,22 +147,26 @@ const REPLICATION = `
          pg_has_role('pg_read_all_stats', 'USAGE') AS "seesAll"`;
 
 const primary: Look = async (query) => {
-  const { isReadOnly, names, commit, senders, synchronous, waiting, seesAll } = await one<Replication>(
-    query,
-    REPLICATION,
-  );
+  const found = await one<Replication>(query, REPLICATION);
+  const { isStandby, readOnlyBy, names, commit, senders, synchronous, waiting, seesAll } = found;
   const needed = names === '' ? 0 : standbysOf(names);
-  if (isReadOnly)
+  if (isStandby) return fault('this server is a standby; write the address of the primary into DATABASE_URL');
+  if (readOnlyBy !== null)
     return fault(
-      'the database takes no writes: it is a standby, or default_transaction_read_only is on; use the primary',
+      `default_transaction_read_only is on by "${readOnlyBy}"; ask first who stopped writes, and why: after a move, those here would be lost; only then, as a superuser, run ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only`,
     );
   if (senders < needed || waiting > 0 || (seesAll && synchronous < needed))
     return fault(
-      `commits wait for a synchronous standby; bring it back (docs/alerts.md#inventorycommitsheld); synchronous_standby_names = ${names}; standbys needed: ${needed}, connected: ${seesAll ? synchronous : senders}; commits that wait: ${waiting}`,
+      `commits wait for a synchronous standby; bring it back, and restart nothing; synchronous_standby_names = ${names}; standbys needed: ${needed}, connected: ${seesAll ? synchronous : senders}; commits that wait: ${waiting}`,
     );
-  if (needed > 0 && !seesAll) return notLookedAt(`${SEE_ALL}: SELECT * FROM pg_stat_replication`);
+  if (needed > 0 && !seesAll)
+    return notLookedAt(
+      `as a superuser, run ${await forRole(query, 'GRANT pg_read_all_stats TO %I')}, or look: in pg_stat_replication, ${needed} must have the sync_state sync or quorum`,
+    );
   if (commit === 'off' || (commit === 'local' && needed > 0))
-    return warn(`synchronous_commit is ${commit} by default: set it to on for the role of DATABASE_URL (ALTER ROLE)`);
+    return warn(
+      `synchronous_commit is ${commit} by default: as a superuser, run ${await forRole(query, 'ALTER ROLE %I SET synchronous_commit = on')}`,
+    );
   return ok(needed === 0 ? 'the primary; no synchronous standby is set' : `the primary; synchronous: ${synchronous}`);
 };
 
@@ -177,7 +194,9 @@ const keys: Look = async (query) => {
      ORDER BY expires_at, id`)) as { id: string; at: string }[];
   if (rows.length === 0) return ok('none expires within a week');
   const shown = rows.map(({ id, at }) => `${id} (${at})`);
-  return warn(`keys expire within a week; run "inventory keys rotate <id>" for each: ${listed(shown)}`);
+  return warn(
+    `keys expire within a week; for each, run "inventory keys rotate <id> --overlap 7d", and give the printed key to its client: ${listed(shown)}`,
+  );
 };
 
 /**
@@ -205,7 +224,7 @@ const locks: Look = async (query) => {
   const shown = rows.map(({ pid, program, role, since }) =>
     pid === 0
       ? 'a prepared transaction (ROLLBACK PREPARED; pg_prepared_xacts has its gid)'
-      : `pid ${pid} (${program}, role ${role}) since ${since ?? `? (${SEE_ALL})`}`,
+      : `pid ${pid} (${program}, role ${role}) since ${since ?? 'an unknown time'}`,
   );
   return fault(
     `sessions lock the tables; let them end, or run, as their role or a superuser, SELECT pg_terminate_backend(<pid>): ${listed(shown)}`,

@@ -1,9 +1,23 @@
 import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
-import { ALL_ROWS, connectionConfig, Failure, openConnection, retryUntilDeadline } from '../lib/postgres/index.ts';
-import { applicationName, NOT_NEWEST } from '../postgres.ts';
-import { type FunctionDefinitions, functionFaults, type Query, repairBodies, repairPaths } from './function-repair.ts';
+import {
+  ALL_ROWS,
+  connectionConfig,
+  Failure,
+  openConnection,
+  type Query,
+  queryOfClient,
+  retryUntilDeadline,
+} from '../lib/postgres/index.ts';
+import { applicationName, MIGRATE, NOT_NEWEST } from '../postgres.ts';
+import {
+  type FunctionDefinitions,
+  type FunctionFault,
+  functionFaults,
+  makeFunctions,
+  repairPaths,
+} from './function-repair.ts';
 import { LOCK_WITHIN_MS, repairHistory } from './history-repair.ts';
 
 // Two levels up from src/migrations and from dist/migrations alike.
@@ -54,14 +68,18 @@ export async function applyMigrations(connectionString: string, folder = project
     });
     await client.query(createRegister);
     const migrations = await readMigrations(folder);
-    const query = async (sql: string) => (await client.query<object>(sql)).rows;
+    const query = queryOfClient(client);
     const { pending, unknown } = await compareRegister(query, migrations);
     const functions = functionsOf(migrations);
     const repaired = await repairPaths(functions, client); // first, so that migrations find the tables
     for (const migration of pending) await apply(client, migration);
     const { missing, changed } = await functionFaults(functions, query);
-    if (missing.length > 0) throw new Failure(lackOf(missing));
-    if (unknown.length === 0) repaired.push(...(await repairBodies(changed, functions, client)));
+    // Without any, the tables were moved or copied alone: their triggers, too, are missing or those of another schema.
+    if (missing.length === functions.size || (missing.length > 0 && unknown.length > 0))
+      throw new Failure(
+        `the schema lacks its functions ${missing.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump; if a later version migrated it, run "inventory migrate" of that version`,
+      );
+    if (unknown.length === 0) repaired.push(...(await makeFunctions([...missing, ...changed], functions, client)));
     repaired.push(...(await repairHistory(client)));
     return [...pending.map(({ name }) => `applied ${name}`), ...repaired.map((what) => `repaired: ${what}`)];
   } finally {
@@ -69,24 +87,12 @@ export async function applyMigrations(connectionString: string, folder = project
   }
 }
 
-const lackOf = (functions: readonly string[]) =>
-  `the schema lacks its functions ${functions.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump`;
-
-/** Says which functions of this release are missing, belong to another schema or have another body, for the operator. */
-export async function functionFault(
-  query: Query,
-): Promise<Partial<Record<'missing' | 'misplaced' | 'changed', string>>> {
-  const functions = functionsOf(await readMigrations(projectMigrations));
-  const { missing, misplaced, changed } = await functionFaults(functions, query);
-  return {
-    ...(missing.length > 0 && { missing: lackOf(missing) }),
-    ...(misplaced.length > 0 && {
-      misplaced: `the schema was renamed or copied: ${misplaced.join(', ')} belong to another schema; run "inventory migrate"`,
-    }),
-    ...(changed.length > 0 && {
-      changed: `somebody replaced functions: ${changed.join(', ')}; run "inventory migrate"`,
-    }),
-  };
+/** Says which functions of this release have one of these faults, for the operator. */
+export async function functionFault(query: Query, ...kinds: readonly FunctionFault[]): Promise<string | undefined> {
+  const faults = await functionFaults(functionsOf(await readMigrations(projectMigrations)), query);
+  const names = new Set(kinds.flatMap((kind) => faults[kind]));
+  if (names.size === 0) return undefined;
+  return `functions are missing, changed or of another schema: ${[...names].join(', ')}; ${MIGRATE}`;
 }
 
 /**
@@ -134,7 +140,7 @@ async function compareRegister(query: Query, migrations: readonly Migration[]) {
   const failed = rows.find((row) => row.finished_at === null);
   if (failed)
     throw new Failure(
-      `migration ${failed.migration_name} is marked as failed in this database; repair what it left, then delete its row from _prisma_migrations`,
+      `migration ${failed.migration_name} is marked as failed by Prisma's program; when that has ended, run as the owner of the tables: DELETE FROM _prisma_migrations WHERE finished_at IS NULL; then "inventory migrate"`,
     );
   const checksums = new Map(rows.map((row) => [row.migration_name, row.checksum]));
   if (checksums.size > 0 && !checksums.has(migrations[0]?.name ?? ''))
@@ -144,7 +150,7 @@ async function compareRegister(query: Query, migrations: readonly Migration[]) {
   const edited = migrations.find(({ name, checksum }) => (checksums.get(name) ?? checksum) !== checksum);
   if (edited)
     throw new Failure(
-      `migration ${edited.name} was edited after this database applied it; restore the file and put the change into a new migration`,
+      `the file of migration ${edited.name} is not the one that this database applied; install this version anew, and put a change of yours into a new migration`,
     );
   const known = new Set(migrations.map(({ name }) => name));
   return {

@@ -1,4 +1,5 @@
-import type { Query } from './function-repair.ts';
+import { AS_OWNER } from '../postgres.ts';
+import type { Query } from '../lib/postgres/index.ts';
 
 type Right = readonly [of: string, privilege: string];
 
@@ -8,32 +9,30 @@ export const RIGHTS_OF_REQUESTS: readonly Right[] = [
   ['inventory_item', 'UPDATE'],
   ['stock_change', 'SELECT'],
   ['stock_change', 'INSERT'],
+  ['unrecorded_change', 'SELECT'],
   ...['server_life()', 'present_server_life()', 'stock_witness(text)'].map((name): Right => [name, 'EXECUTE']),
 ];
 
 /** All that the service needs, from its start on. */
 export const RIGHTS_OF_SERVICE: readonly Right[] = [
   ...RIGHTS_OF_REQUESTS,
-  ['unrecorded_change', 'SELECT'],
   ['api_key', 'SELECT'],
   ['api_key', 'UPDATE'],
   ['_prisma_migrations', 'SELECT'],
 ];
-
-/** The statements do not name the schema. */
-export const AS_OWNER = 'run, as the owner of the tables and in their schema';
 
 /** @returns which rights the role lacks, with the GRANT for each */
 export async function missingRights(query: Query, rights: readonly Right[]): Promise<string | undefined> {
   const needed = rights.map(([of, privilege]) => `('${of}', '${privilege}')`).join();
   const [row] = (await query(`
     SELECT string_agg(format('GRANT %s ON %s%s TO %I', privilege, CASE privilege WHEN 'EXECUTE' THEN 'FUNCTION ' END,
-                             name, current_user), '; ') AS grants
+                             name, current_user), '; ') AS grants,
+           ${AS_OWNER} AS "asOwner"
       FROM (VALUES ${needed}) AS needed (name, privilege)
      WHERE NOT CASE privilege WHEN 'EXECUTE' THEN has_function_privilege(name::regprocedure, privilege)
                               ELSE has_any_column_privilege(name::regclass, privilege) END`)) as [
-    { grants: string | null },
+    { grants: string | null; asOwner: string | null },
   ];
-  const { grants } = row;
-  return grants === null ? undefined : `the role of DATABASE_URL lacks rights; ${AS_OWNER}: ${grants}`;
+  const { grants, asOwner } = row;
+  return grants === null ? undefined : `the role of DATABASE_URL lacks rights; ${asOwner}: ${grants}`;
 }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { OWN } from '../postgres.ts';
-import type { Query } from './function-repair.ts';
+import type { Query } from '../lib/postgres/index.ts';
 
 /** What the migrations make, a line for each fact. A test writes it from a database. */
 const MADE = new URL('../../prisma/schema.txt', import.meta.url);

@@ -4,8 +4,8 @@ import { withoutSecrets } from '../safe-text.ts';
 
 const MAX_CAUSES = 5;
 /**
- * An error for the log, without secrets. Prisma's adapter throws plain objects. The stack of an HttpError shows
- * nothing.
+ * An error for the log, without secrets. The cause of an error of Prisma's adapter is a plain object. The stack of an
+ * HttpError shows nothing.
  */
 export function describeError(thrown: unknown, depth = 0): object {
   if (!(thrown instanceof Error)) {

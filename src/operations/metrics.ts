@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
 import { type BatchEnd, batchEnds } from '../lib/postgres/index.ts';
@@ -8,6 +7,7 @@ import { AUTH_FAILURES, type Access } from '../keys/access.ts';
 import type { ApiRequest } from '../lib/http/index.ts';
 import { InventoryCounts } from '../inventory/stock/inventory-counts.ts';
 import { AUDIT_RESULTS, type AuditEnd, ListAudits } from '../inventory/stock/list-audits.ts';
+import { version } from '../version.ts';
 import { Log } from './log.ts';
 
 /** Seconds; most responses of this service take less than 5 ms. */
@@ -16,8 +16,6 @@ const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT']);
 /** By OpenTelemetry's semantic conventions: clients must not create values. */
 export const knownMethod = (method: string) => (METHODS.has(method) ? method : '_OTHER');
-
-export const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
 /** Labels have values from closed lists only, so the number of series is bounded. */
 @Injectable()

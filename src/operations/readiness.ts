@@ -76,8 +76,9 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     let failure: string | undefined;
     try {
       if (!this.prisma.isPrepared) await this.#prepare();
-      else await this.keyCheck.ping(performance.now() + CHECKED_WITHIN_MS);
-      await this.#lookForRights(performance.now() + CHECKED_WITHIN_MS);
+      const deadline = performance.now() + CHECKED_WITHIN_MS;
+      await this.keyCheck.ping(deadline);
+      await this.#lookForRights(deadline);
     } catch (error) {
       const { code, words } = failureOf(error);
       if (code === UNDEFINED_TABLE) this.prisma.isPrepared = false;
@@ -104,8 +105,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   async #prepare(): Promise<void> {
     const { BOOTSTRAP_API_KEY } = this.settings;
     await requireMigrations(queryOf(this.prisma));
-    const { missing, misplaced } = await functionFault(queryOf(this.prisma));
-    const fault = missing ?? misplaced;
+    const fault = await functionFault(queryOf(this.prisma), 'missing', 'misplaced');
     if (fault !== undefined) throw new Failure(fault);
     if (BOOTSTRAP_API_KEY !== undefined) {
       const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);

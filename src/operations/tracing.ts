@@ -37,7 +37,8 @@ import type { PrismaService } from '../prisma.service.ts';
 import { withoutSecrets } from '../safe-text.ts';
 import type { Settings } from '../settings.ts';
 import type { Log } from './log.ts';
-import { knownMethod, version } from './metrics.ts';
+import { version } from '../version.ts';
+import { knownMethod } from './metrics.ts';
 
 const FLUSH_MS = 1_000;
 const POSTGRESQL = { 'db.system.name': 'postgresql' };

@@ -106,7 +106,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'GRANT UPDATE ON inventory_item TO inventory_pooled',
     ),
     [
-      /^fault rights the role of DATABASE_URL lacks rights; run, as the owner of the tables and in their schema: GRANT UPDATE ON inventory_item TO inventory_pooled$/,
+      /^fault rights the role of DATABASE_URL lacks rights; run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms': GRANT UPDATE ON inventory_item TO inventory_pooled$/,
     ],
   ],
   [
@@ -126,7 +126,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER FUNCTION renamed() RENAME TO stock_changed_by; ALTER FUNCTION gone() RENAME TO mark_unrecorded_change',
     ),
     [
-      /^fault functions the schema lacks its functions mark_unrecorded_change, stock_changed_by; move it whole /,
+      /^fault functions functions are missing, changed or of another schema: mark_unrecorded_change, stock_changed_by; run "inventory migrate" as the owner of the tables \(in DATABASE_URL\)$/,
       /^fault triggers triggers are off, missing or renamed, .*: CREATE TRIGGER inventory_item_replicated /,
     ],
   ],
@@ -137,7 +137,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       `UPDATE _prisma_migrations SET rolled_back_at = NULL`,
     ),
     [
-      /^fault migrations the database has no inventory tables, or not the newest; run "inventory migrate" first$/,
+      /^fault migrations the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate" as the owner of the tables \(in DATABASE_URL\)$/,
       ...['tables', 'functions', 'triggers', 'indexes', 'history'].map((name) =>
         RegExp(`^warn ${name} not looked at: see migrations$`),
       ),
@@ -151,10 +151,23 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       );
       return async () =>
         expect(await inventory(owner.url, ['migrate'])).toMatchObject({
-          stderr: 'repaired: functions have their own body again: record_stock_change\nthe database is up to date\n',
+          stderr:
+            'repaired: functions are as migrated again: record_stock_change; "inventory check" names triggers that went with them\nthe database is up to date\n',
         });
     },
-    [/^fault functions somebody replaced functions: record_stock_change; run "inventory migrate"$/],
+    [
+      /^fault functions functions are missing, changed or of another schema: record_stock_change; run "inventory migrate" /,
+    ],
+  ],
+  [
+    'functions without their rights and settings',
+    async () => {
+      await owner.sql(
+        'ALTER FUNCTION server_life() SECURITY INVOKER; ALTER FUNCTION record_truncated_stock() RESET row_security; ALTER FUNCTION note_pruned_stock_change() RESET search_path',
+      );
+      return () => inventory(owner.url, ['migrate']);
+    },
+    [/^fault functions .*: note_pruned_stock_change, record_truncated_stock, server_life; run "inventory migrate" /],
   ],
   [
     'a trigger that is off',
@@ -163,14 +176,14 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history',
     ),
     [
-      /^fault triggers triggers are off, missing or renamed, .*: ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
+      /^fault triggers triggers are off, missing or renamed, .*; rename them back, or run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms' \(before CREATE, drop one of the same name; updates wait meanwhile\): ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
     ],
   ],
   [
     'an index that lacks a pet',
     lostIndex,
     [
-      /^fault indexes an index of inventory_item is damaged; run REINDEX TABLE inventory_item .*in the index: 100, in the table: 101, /,
+      /^fault indexes an index of inventory_item is damaged; run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms', until it succeeds: REINDEX TABLE inventory_item; meanwhile requests can get 503; pets in the index: 100, in the table: 101, /,
     ],
   ],
   [
@@ -190,13 +203,23 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
     [/^fault indexes .*: CREATE INDEX stock_change_id_idx ON stock_change USING btree \(id\)$/],
   ],
   [
+    'a table that is gone',
+    bySql('ALTER TABLE unrecorded_change RENAME TO gone', 'ALTER TABLE gone RENAME TO unrecorded_change'),
+    [
+      /^warn rights not looked at: see migrations, tables and functions$/,
+      /^fault tables somebody dropped or renamed tables: rename them back, or restore a backup; missing: unrecorded_change$/,
+      /^fault indexes /,
+      /^warn history not looked at: see migrations, tables and functions$/,
+    ],
+  ],
+  [
     'a column without its default',
     bySql(
       'ALTER TABLE stock_change ALTER changed_in DROP DEFAULT',
       'ALTER TABLE stock_change ALTER changed_in SET DEFAULT pg_current_xact_id()',
     ),
     [
-      /^fault tables somebody changed the tables; .*; missing: stock_change changed_in xid8 NOT NULL pg_current_xact_id\(\)$/,
+      /^fault tables somebody changed the tables; run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms': ALTER TABLE, until they have this again: stock_change changed_in xid8 NOT NULL pg_current_xact_id\(\); restore a backup only if rows are lost$/,
     ],
   ],
   [
@@ -210,7 +233,9 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       `INSERT INTO stock_change_pruned VALUES (0, '-infinity')`,
       'DELETE FROM stock_change_pruned WHERE ctid <> (SELECT min(ctid) FROM stock_change_pruned)',
     ),
-    [/^fault history run "inventory migrate"; afterwards: stock_change_pruned has one row$/],
+    [
+      /^fault history a restore, .*; run "inventory migrate" as the owner .*; it prints "repaired: stock_change_pruned has one row"$/,
+    ],
   ],
   [
     'a standby that is away',
@@ -219,7 +244,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       return () => replicated.awaitStandby();
     },
     [
-      /^fault primary commits wait for a synchronous standby; bring it back \(docs\/alerts\.md#inventorycommitsheld\); synchronous_standby_names = \*; standbys needed: 1, connected: 0; commits that wait: 0$/,
+      /^fault primary commits wait for a synchronous standby; bring it back, and restart nothing; synchronous_standby_names = \*; standbys needed: 1, connected: 0; commits that wait: 0$/,
     ],
   ],
   [
@@ -228,7 +253,9 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       await owner.addKey('x'.repeat(40), { id: 'expiring', expires_at: new Date(Date.now() + 3 * 86_400_000) });
       return () => owner.sql(`DELETE FROM api_key WHERE id = 'expiring'`);
     },
-    [/^warn keys keys expire within a week; run "inventory keys rotate <id>" for each: expiring \(\S+Z\)$/],
+    [
+      /^warn keys keys expire within a week; for each, run "inventory keys rotate <id> --overlap 7d", and give the printed key to its client: expiring \(\S+Z\)$/,
+    ],
   ],
   [
     'a lock that somebody holds',
@@ -335,7 +362,9 @@ describe.each(WAYS.slice(0, HAS_POOLER ? 2 : 1))('inventory check, by the role o
       if (n > 16) found = (await check({ url: url, service: service.url, environment: WITH_KEY })).lines;
     }
     expect(found).toEqual([
-      matching(/^warn service ready, but lost \d+ log lines since its start: make room on the disk of its log/),
+      matching(
+        /^warn service ready, but lost \d+ log lines since its start: make room on the disk of its log, or restart its reader; this line stays until the service restarts$/,
+      ),
     ]);
   });
 
@@ -373,6 +402,8 @@ describe('inventory check --url', () => {
       (await inventory(url(), ['check', '--url', service.url], '', env)).stdout.trimEnd().split('\n').at(-1);
     expect(await last()).toMatch(/^ok {4}service {4}ready; INVENTORY_KEY is not set/);
     expect(await last(WITH_KEY)).toBe(`ok    service    ready, version ${packageFile.version}, no log lines lost`);
+    const ofClients = await inventory(url(), ['check', '--url', `${service.url}/v1`]);
+    expect(ofClients.stdout).toMatch(/^fault service {4}health\/ready is 404 at this address: .*without \/v1$/m);
     expect(await last({ INVENTORY_KEY: 'k'.repeat(40) })).toMatch(
       /^warn {2}service {4}not looked at: .*metrics is 401/,
     );
@@ -411,6 +442,40 @@ describe('inventory check --url', () => {
   });
 });
 
+it.each([
+  ['/metrics', 200],
+  ['/health/ready', 503],
+])('inventory check reads no more than 1 MB of %s', async (endless, status) => {
+  const server = createHttpServer(({ url: path }, answer) => {
+    if (path !== endless) return answer.end();
+    const write = (): unknown => answer.write('x'.repeat(65_536), (error) => error ?? write());
+    answer.writeHead(status);
+    return write();
+  });
+  onTestFinished(() => void server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const service = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  expect((await check({ url: asRole(owner.url), service, environment: WITH_KEY })).lines).toEqual([
+    matching(/^fault service no answer from the service \(its response is longer than 1 MB\)/),
+  ]);
+});
+
+it('inventory check names a database that takes no writes, and a role whose commits do not last', async () => {
+  const url = asRole(owner.url);
+  onTestFinished(async () => {
+    await owner.sql('ALTER ROLE inventory_pooled RESET default_transaction_read_only');
+    await owner.sql('ALTER ROLE inventory_pooled RESET synchronous_commit');
+  });
+  await owner.sql('ALTER ROLE inventory_pooled SET synchronous_commit = off');
+  expect((await check({ url })).lines).toEqual([
+    matching(/^warn primary .* as a superuser, run ALTER ROLE inventory_pooled SET synchronous_commit = on$/),
+  ]);
+  await owner.sql('ALTER ROLE inventory_pooled SET default_transaction_read_only = on');
+  expect((await check({ url })).lines[0]).toMatch(
+    /^fault primary default_transaction_read_only is on by "user"; ask first who stopped writes, .*; only then, as a superuser, run ALTER ROLE, ALTER DATABASE or /,
+  );
+});
+
 it('inventory check says what a role without rights of its own may not see', async () => {
   await owner.sql(
     'REVOKE pg_read_all_stats FROM inventory_pooled; REVOKE SELECT ON stock_change_id_seq FROM inventory_pooled',
@@ -422,14 +487,16 @@ it('inventory check says what a role without rights of its own may not see', asy
   expect(await check({ url: asRole(owner.url) })).toEqual({
     code: 0,
     lines: [
-      matching(/^warn primary not looked at: GRANT pg_read_all_stats /),
-      matching(/^warn history not looked at: .*: GRANT SELECT ON stock_change_id_seq TO /),
+      matching(
+        /^warn primary not looked at: as a superuser, run GRANT pg_read_all_stats TO inventory_pooled, or look: in pg_stat_replication, 1 must have the sync_state sync or quorum$/,
+      ),
+      matching(/^warn history not looked at: run as .*: GRANT SELECT ON stock_change_id_seq TO inventory_pooled$/),
     ],
   });
 });
 
 it.each([
-  ['pg_cancel_backend', /^warn indexes not looked at: a second is too short for all pets; the audits /],
+  ['pg_cancel_backend', /^warn indexes not looked at: a second is too short for all pets; the service audits /],
   ['pg_terminate_backend', /^fault address /],
 ])('inventory check says what to do when %s ends the statement that reads all pets', async (end, line) => {
   const session = await owner.session('LOCK TABLE inventory_item'); // so that it waits to be ended

@@ -25,7 +25,9 @@ const PRINTS_PRISMA = `data:text/javascript,
   const load = (url, context, next) => (url.includes('/@prisma/') && console.error(url), next(url, context));
   registerHooks({ load })`;
 
-const TOO_EARLY = failed('the database has no inventory tables, or not the newest; run "inventory migrate" first');
+const TOO_EARLY = failed(
+  'the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate" as the owner of the tables (in DATABASE_URL)',
+);
 
 /** Runs a command line of a shell. */
 function run(line: string, databaseUrl = 'postgresql://127.0.0.1:1/x') {

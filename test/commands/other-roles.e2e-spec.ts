@@ -28,7 +28,7 @@ async function outcomeOf(args: readonly string[], input?: string) {
   return { ...outcome, stderr: named(outcome.stderr) };
 }
 const lacks = (table: string) =>
-  `the role of DATABASE_URL lacks a right (${table}); if the tables belong to another role, restore them as this role or make it their owner (docs/operations.md), or grant it what it needs by deploy/scale/pooled-role.sql; only the owner can run "inventory migrate"`;
+  `the role of DATABASE_URL lacks a right (${table}); "inventory check" names what to grant to the service; commands such as "inventory migrate" need the owner of the tables`;
 
 it('a role learns that the tables belong to another one, also when it may use all but the sequence', async () => {
   expect(await outcomeOf(['keys', 'list'])).toEqual(failed(lacks('api_key')));
@@ -41,11 +41,11 @@ it('a role learns that the tables belong to another one, also when it may use al
   await store.sql(`REVOKE UPDATE ON inventory_item FROM ${role}`);
   expect(await service.health('ready')).toBe(503);
   const missingGrant = `GRANT UPDATE ON inventory_item TO ${role}`;
-  await service.line(
-    ({ msg }) =>
-      msg ===
-      `not ready: the role of DATABASE_URL lacks rights; run, as the owner of the tables and in their schema: ${missingGrant}`,
+  const [{ owner } = {}] = await store.sql(
+    `SELECT format('%s in the database %I', current_user, current_database()) AS owner`,
   );
+  const rights = `the role of DATABASE_URL lacks rights; run as ${String(owner)}, with search_path = public and lock_timeout = '500ms': ${missingGrant}`;
+  await service.line(({ msg }) => msg === `not ready: ${rights}`);
   await store.sql(missingGrant);
   await service.becomesReady();
   expect(await outcomeOf(['migrate'])).toEqual(failed(lacks('stock_change_id_seq')));

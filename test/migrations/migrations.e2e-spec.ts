@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -149,7 +149,7 @@ describe('migrations', () => {
     await client.query(`UPDATE _prisma_migrations SET checksum = 'another' WHERE migration_name = $1`, [first]);
     await expect(applyMigrations(database.url)).rejects.toThrow(
       new Failure(
-        `migration ${first} was edited after this database applied it; restore the file and put the change into a new migration`,
+        `the file of migration ${first} is not the one that this database applied; install this version anew, and put a change of yours into a new migration`,
       ),
     );
   });
@@ -161,7 +161,7 @@ describe('migrations', () => {
     await expect(requireMigrations(rows)).rejects.toThrow();
     await expect(applyMigrations(database.url)).rejects.toThrow(
       new Failure(
-        `migration ${first} is marked as failed in this database; repair what it left, then delete its row from _prisma_migrations`,
+        `migration ${first} is marked as failed by Prisma's program; when that has ended, run as the owner of the tables: DELETE FROM _prisma_migrations WHERE finished_at IS NULL; then "inventory migrate"`,
       ),
     );
     await client.query(`UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = $1`, [first]);
@@ -179,22 +179,45 @@ describe('migrations', () => {
     expect((await requireMigrations(rows)).length).toBeLessThan(2);
   });
 
-  it('give replaced functions their own body again, unless a newer version may have made them', async () => {
+  it('make changed and dropped functions again, unless a newer version may have made them', async () => {
     await applyMigrations(database.url);
     const functions = `SELECT proname, prosrc, prosecdef, proconfig FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1`;
     const before = await rows(functions);
     const replace = () =>
       client.query(`CREATE OR REPLACE FUNCTION server_life() RETURNS text LANGUAGE sql AS $$ SELECT NULL $$;
         CREATE OR REPLACE FUNCTION record_stock_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`);
-    await replace();
-    expect(await applyMigrations(database.url)).toEqual([
-      'repaired: functions have their own body again: record_stock_change, server_life',
-    ]);
-    expect(await rows(functions)).toEqual(before);
+    for (const [change, names] of [
+      [replace, 'record_stock_change, server_life'],
+      [() => client.query('ALTER FUNCTION server_life() SECURITY INVOKER'), 'server_life'],
+      [() => client.query('ALTER FUNCTION record_stock_change() RESET search_path'), 'record_stock_change'],
+      [() => client.query('ALTER FUNCTION record_truncated_stock() RESET row_security'), 'record_truncated_stock'],
+      [() => client.query('DROP FUNCTION stock_witness(text), stock_changed_by()'), 'stock_changed_by, stock_witness'],
+    ] as const) {
+      await change();
+      expect(await applyMigrations(database.url)).toEqual([
+        `repaired: functions are as migrated again: ${names}; "inventory check" names triggers that went with them`,
+      ]);
+      expect(await rows(functions)).toEqual(before);
+    }
     expect(await applyMigrations(database.url)).toEqual([]);
     await applyMigrations(database.url, folderWithLater());
     await replace();
     expect(await applyMigrations(database.url)).toEqual([]);
+  });
+
+  it('make a dropped function as one of the owner of the tables, also when a superuser runs them', async () => {
+    await applyMigrations(database.url);
+    const role = `owner_${randomUUID()}`;
+    await client.query(
+      `CREATE ROLE "${role}"; GRANT CREATE ON SCHEMA public TO "${role}"; ALTER TABLE inventory_item OWNER TO "${role}"`,
+    );
+    onTestFinished(async () => {
+      await client.query(`DROP OWNED BY "${role}" CASCADE; DROP ROLE "${role}"`);
+    });
+    await client.query('DROP FUNCTION server_life()');
+    await applyMigrations(database.url);
+    const owner = `SELECT pg_get_userbyid(proowner) AS owner FROM pg_proc WHERE proname = 'server_life'`;
+    expect(await rows(owner)).toEqual([{ owner: role }]);
   });
 
   it('are refused over the tables of a version before 1.0.0', async () => {

@@ -94,7 +94,7 @@ export const refused = {
   precondition: (presentTag: string) =>
     refusal(
       'precondition_failed',
-      'If-Match does not hold. The stock has changed, or a proxy that compresses has changed the tag: a weak one (W/) or one with a suffix never matches.',
+      'If-Match does not hold: none of its tags is the present one. A weak tag (W/) never matches. A proxy that compresses can make a tag weak, or add a suffix.',
       { etag: presentTag },
     ),
   ifNoneMatch: refusal('bad_request', 'An update takes If-Match, not If-None-Match: nothing was written.'),

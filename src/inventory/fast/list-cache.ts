@@ -1,3 +1,4 @@
+import type { Query } from '../../lib/postgres/index.ts';
 import { failureOf } from '../../postgres.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Snapshot } from '../../keys/snapshot.ts';
@@ -5,14 +6,7 @@ import type { Settings } from '../../settings.ts';
 import type { InventoryCounts } from '../stock/inventory-counts.ts';
 import type { Comparison, ListAudits } from '../stock/list-audits.ts';
 import { PAST_INDEX } from '../stock/stock-index.ts';
-import {
-  type NextPage,
-  type OnResponse,
-  type Page,
-  type Query,
-  StockReadings,
-  piecesOf,
-} from '../stock/stock-readings.ts';
+import { type NextPage, type OnResponse, type Page, StockReadings, piecesOf } from '../stock/stock-readings.ts';
 import type { ListRequest } from '../inventory.ts';
 import { itemJson } from '../stock/stock-item.ts';
 import { PETS_PER_PIECE, StockList } from '../stock/stock-list.ts';
@@ -187,7 +181,7 @@ export class ListCache {
     return async (query) => {
       if (!kept) return { result: 'equal' };
       const [life] = kept.lifeNames;
-      const [read] = await query<Changes>(CHANGES, kept.transactions, life);
+      const [read] = (await query(CHANGES, kept.transactions, life)) as [Changes?];
       if (read?.witness !== kept.witness) return undefined;
       await query(CURSOR);
       const stock = piecesOf(await nextOfCursor(query), () => nextOfCursor(query));
@@ -236,7 +230,7 @@ function pagesWithoutIndex(life: string | null): NextPage<Page & Reading> {
 
 /** The cursor knows where to go on. */
 async function nextOfCursor(query: Query): Promise<Page> {
-  const rows = await query<{ item: string }>(NEXT_OF_CURSOR);
+  const rows = (await query(NEXT_OF_CURSOR)) as { item: string }[];
   const isLast = rows.length < PETS_PER_FETCH;
   return { items: rows.map(({ item }) => item).join(''), next: isLast ? null : MAX_PET_ID };
 }

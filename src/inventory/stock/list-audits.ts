@@ -1,10 +1,10 @@
 import { EventEmitter } from 'node:events';
 import { Injectable } from '@nestjs/common';
-import { byDeadline, configOfRequests, openConnection } from '../../lib/postgres/index.ts';
+import { byDeadline, configOfRequests, openConnection, type Query, queryOfClient } from '../../lib/postgres/index.ts';
 import { failureOf, sessionOf } from '../../postgres.ts';
 import { Settings } from '../../settings.ts';
 import { indexDamage } from './stock-index.ts';
-import { LONGEST_READING_MS, type Query } from './stock-readings.ts';
+import { LONGEST_READING_MS } from './stock-readings.ts';
 
 /**
  * `equal` and `different`: the list that a service keeps, and the stock. `index`: it is damaged. `none`: the audit
@@ -82,10 +82,7 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
     const client = await openConnection(this.#config);
     const deadline = performance.now() + LONGEST_READING_MS;
     try {
-      const query: Query = async <Row>(sql: string, ...values: unknown[]) => {
-        const { rows } = await byDeadline(deadline, client.query<Row & object>(sql, values));
-        return rows;
-      };
+      const query: Query = (...statement) => byDeadline(deadline, queryOfClient(client)(...statement));
       await query(BEGIN);
       const finding = await indexDamage(query);
       const end = finding === undefined ? await compare(query) : { result: 'index' as const, finding };

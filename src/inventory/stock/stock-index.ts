@@ -1,3 +1,4 @@
+import { AS_OWNER } from '../../postgres.ts';
 import { MIN_PET_ID } from './stock-limits.ts';
 
 /** The table itself: PostgreSQL never uses an index for a sample, and this sample is all of the table. */
@@ -10,7 +11,8 @@ export const PAST_INDEX = 'inventory_item AS item TABLESAMPLE SYSTEM (100)';
 const INDEX = `
   SELECT count(*) AS pets, (SELECT count(*) FROM inventory_item WHERE pet_id >= ${MIN_PET_ID}) AS entries,
          count(*) FILTER (WHERE (SELECT found.ctid FROM inventory_item AS found WHERE found.pet_id = item.pet_id LIMIT 1)
-                                IS DISTINCT FROM item.ctid) AS lost
+                                IS DISTINCT FROM item.ctid) AS lost,
+         ${AS_OWNER} AS "asOwner"
     FROM ${PAST_INDEX}`;
 
 /**
@@ -20,8 +22,8 @@ const INDEX = `
  * @returns what is wrong, for the operator
  */
 export async function indexDamage(query: (sql: string) => Promise<unknown>): Promise<string | undefined> {
-  const [found] = (await query(INDEX)) as [Readonly<Record<'pets' | 'entries' | 'lost', string>>];
-  const { pets, entries, lost } = found;
+  const [found] = (await query(INDEX)) as [Readonly<Record<'pets' | 'entries' | 'lost' | 'asOwner', string>>];
+  const { pets, entries, lost, asOwner } = found;
   if (pets === entries && lost === '0') return undefined;
-  return `an index of inventory_item is damaged; run REINDEX TABLE inventory_item (docs/alerts.md#inventorylistwrong); pets in the index: ${entries}, in the table: ${pets}, of which the index does not find ${lost}`;
+  return `an index of inventory_item is damaged; ${asOwner}, until it succeeds: REINDEX TABLE inventory_item; meanwhile requests can get 503; pets in the index: ${entries}, in the table: ${pets}, of which the index does not find ${lost}`;
 }

@@ -37,13 +37,13 @@ export interface Page {
 /** Reads a page from this pet on; {@link MIN_PET_ID} is the first. */
 export type NextPage<Read extends Page> = (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>;
 
-/** Asks PostgreSQL in the transaction of a reading. */
-export type Query = <Row>(sql: string, ...values: unknown[]) => Promise<Row[]>;
-
 /** Called when the database begins to respond. */
 export type OnResponse = () => void;
 
-/** One reading of the stock at a time, besides those that were given up: requests that come during it share the next one. */
+/**
+ * One reading of the stock at a time, besides those that were given up: requests that come during it share the next
+ * one.
+ */
 export class StockReadings {
   readonly #batcher: Batcher<ListRequest, StockList>;
   /** The newest list, as long as a response or the service holds it. */

@@ -17,10 +17,7 @@ export class OpenConnections {
   admit(socket: Connection): void {
     this.#open.add(socket);
     socket.once('close', () => this.#open.delete(socket));
-    if (this.#open.size <= this.limits.connections) return;
-    const yielding = this.#longestUnauthorized() ?? socket;
-    this.#open.delete(yielding);
-    yielding.destroy();
+    if (this.#open.size > this.limits.connections) this.#closeLongestUnauthorized(); // the new one, if all others are
   }
 
   /** Whether a client still lacks some of its response. */
@@ -34,11 +31,13 @@ export class OpenConnections {
     else if (this.#open.delete(socket)) this.#open.add(socket);
   }
 
-  #longestUnauthorized(): Connection | undefined {
+  #closeLongestUnauthorized(): void {
     const now = performance.now();
     for (const socket of this.#open) {
-      if (!socket.lastRequest?.access?.isAuthorized && (socket.isAuthorizedUntil ?? 0) <= now) return socket;
+      if (socket.lastRequest?.access?.isAuthorized || (socket.isAuthorizedUntil ?? 0) > now) continue;
+      this.#open.delete(socket);
+      socket.destroy();
+      return;
     }
-    return undefined;
   }
 }

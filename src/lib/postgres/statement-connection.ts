@@ -13,7 +13,7 @@ export interface Statement {
   readonly sql: string;
   /** As PostgreSQL reads them, arrays as {@link arrayLiteral} writes them. */
   readonly values: (string | null)[];
-  /** True if it has no row only when PostgreSQL begins it too late, and then does nothing. */
+  /** True if no row means that PostgreSQL began it too late, and that it did nothing. */
   readonly isEmptyIfLate?: boolean;
 }
 
