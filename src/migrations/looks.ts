@@ -4,7 +4,7 @@ import type { Query } from '../lib/postgres/index.ts';
 import { historyToRepair } from './history-repair.ts';
 import { functionFault, requireMigrations } from './migrations.ts';
 import { missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
-import { missingLines, OUR_TABLES } from './schema-parts.ts';
+import { GONE_TABLES, missingLines, OUR_TABLES } from './schema-parts.ts';
 
 export interface Finding {
   readonly state: 'ok' | 'warn' | 'fault';
@@ -41,7 +41,7 @@ const version: Look = async (query) => {
 
 const schema: Look = async (query) => {
   const sql = `
-    SELECT current_schema() AS name, to_regclass('inventory_item') IS NOT NULL AS "hasTables",
+    SELECT current_schema() AS name, (SELECT count(name) > 0 FROM ${OUR_TABLES} AS ours (name)) AS "hasTables",
            (SELECT string_agg(relnamespace::regnamespace::text, ', ') FROM pg_class
              WHERE relname = 'inventory_item' AND relkind = 'r' AND has_schema_privilege(relnamespace, 'USAGE')) AS elsewhere`;
   type Row = Readonly<{ name: string | null; hasTables: boolean; elsewhere: string | null }>;
@@ -54,7 +54,9 @@ const schema: Look = async (query) => {
     );
   }
   if (elsewhere === null) return fault(NOT_NEWEST);
-  return fault(`the schema ${name} has no inventory tables, but ${elsewhere} has; set ?schema= in DATABASE_URL`);
+  return fault(
+    `the schema ${name} has no inventory tables, but ${elsewhere} has; if that is the store, set ?schema= in DATABASE_URL`,
+  );
 };
 
 const migrations: Look = async (query) => {
@@ -66,11 +68,11 @@ const migrations: Look = async (query) => {
 const tables: Look = async (query) => {
   const missing = await missingLines('tables', query);
   if (missing.length === 0) return ok('as migrated');
-  const gone = missing.flatMap((line) => / kind r /.exec(line)?.input.split(' ')[0] ?? []);
-  if (gone.length > 0)
-    return fault(`somebody dropped or renamed tables: rename them back, or restore a backup; missing: ${gone.join()}`);
+  const { gone } = await one<{ gone: string | null }>(query, GONE_TABLES);
+  if (gone !== null)
+    return fault(`somebody dropped or renamed tables: rename them back, or restore a backup; missing: ${gone}`);
   return fault(
-    `somebody changed the tables; ${await asOwner(query)}: ALTER TABLE, until they have this again: ${listed(missing, '; ')}; restore a backup only if rows are lost`,
+    `somebody changed the tables; ${await asOwner(query)}: ALTER TABLE, until they have this again: ${listed(missing, '; ')}; restore a backup only if values are lost`,
   );
 };
 
@@ -153,7 +155,7 @@ const primary: Look = async (query) => {
   if (isStandby) return fault('this server is a standby; write the address of the primary into DATABASE_URL');
   if (readOnlyBy !== null)
     return fault(
-      `default_transaction_read_only is on by "${readOnlyBy}"; ask first who stopped writes, and why: after a move, those here would be lost; only then, as a superuser, run ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only`,
+      `default_transaction_read_only is on by "${readOnlyBy}"; ask first who stopped writes, and why: after a move, those here would be lost; only then, as a superuser, run SET default_transaction_read_only = off; ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only; SELECT pg_reload_conf()`,
     );
   if (senders < needed || waiting > 0 || (seesAll && synchronous < needed))
     return fault(
@@ -195,7 +197,7 @@ const keys: Look = async (query) => {
   if (rows.length === 0) return ok('none expires within a week');
   const shown = rows.map(({ id, at }) => `${id} (${at})`);
   return warn(
-    `keys expire within a week; for each, run "inventory keys rotate <id> --overlap 7d", and give the printed key to its client: ${listed(shown)}`,
+    `keys expire within a week; for each, run "inventory keys rotate <id> --overlap 7d --expires <when>", and give the printed key to its client: ${listed(shown)}`,
   );
 };
 
@@ -227,7 +229,7 @@ const locks: Look = async (query) => {
       : `pid ${pid} (${program}, role ${role}) since ${since ?? 'an unknown time'}`,
   );
   return fault(
-    `sessions lock the tables; let them end, or run, as their role or a superuser, SELECT pg_terminate_backend(<pid>): ${listed(shown)}`,
+    `sessions lock the tables; let them end, or, if the line primary is ok, run as their role or a superuser SELECT pg_terminate_backend(<pid>): ${listed(shown)}`,
   );
 };
 

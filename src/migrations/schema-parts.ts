@@ -5,8 +5,10 @@ import type { Query } from '../lib/postgres/index.ts';
 /** What the migrations make, a line for each fact. A test writes it from a database. */
 const MADE = new URL('../../prisma/schema.txt', import.meta.url);
 
+const NAMES = `unnest('{${OWN.tables.join()}}'::text[]) AS name`;
 /** The oids of our tables that are there. It waits for no lock. */
-export const OUR_TABLES = `(SELECT to_regclass(name)::oid FROM unnest('{${OWN.tables.join()}}'::text[]) AS name)`;
+export const OUR_TABLES = `(SELECT to_regclass(name)::oid FROM ${NAMES})`;
+export const GONE_TABLES = `SELECT string_agg(name, ', ') AS gone FROM ${NAMES} WHERE to_regclass(name) IS NULL`;
 
 /** Each statement gives lines. Where it can, a line is the statement that makes this part again. */
 const PARTS = {

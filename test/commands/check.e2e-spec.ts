@@ -219,7 +219,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER TABLE stock_change ALTER changed_in SET DEFAULT pg_current_xact_id()',
     ),
     [
-      /^fault tables somebody changed the tables; run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms': ALTER TABLE, until they have this again: stock_change changed_in xid8 NOT NULL pg_current_xact_id\(\); restore a backup only if rows are lost$/,
+      /^fault tables somebody changed the tables; run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms': ALTER TABLE, until they have this again: stock_change changed_in xid8 NOT NULL pg_current_xact_id\(\); restore a backup only if values are lost$/,
     ],
   ],
   [
@@ -254,7 +254,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       return () => owner.sql(`DELETE FROM api_key WHERE id = 'expiring'`);
     },
     [
-      /^warn keys keys expire within a week; for each, run "inventory keys rotate <id> --overlap 7d", and give the printed key to its client: expiring \(\S+Z\)$/,
+      /^warn keys keys expire within a week; for each, run "inventory keys rotate <id> --overlap 7d --expires <when>", and give the printed key to its client: expiring \(\S+Z\)$/,
     ],
   ],
   [
@@ -472,7 +472,7 @@ it('inventory check names a database that takes no writes, and a role whose comm
   ]);
   await owner.sql('ALTER ROLE inventory_pooled SET default_transaction_read_only = on');
   expect((await check({ url })).lines[0]).toMatch(
-    /^fault primary default_transaction_read_only is on by "user"; ask first who stopped writes, .*; only then, as a superuser, run ALTER ROLE, ALTER DATABASE or /,
+    /^fault primary default_transaction_read_only is on by "user"; ask first who stopped writes, .*; only then, as a superuser, run SET default_transaction_read_only = off; ALTER ROLE, ALTER DATABASE or /,
   );
 });
 
