@@ -9,7 +9,15 @@ import { bootstrapKey, revokeKey, rotateKey } from '../../src/keys/api-key-store
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import { Failure } from '../../src/lib/postgres/index.ts';
 import { createDatabase } from '../support/database.ts';
-import { failed, outcomeOf, sessionsOf, SHELL_COMMAND, startInventory, untilSessionOf } from './inventory-command.ts';
+import {
+  failed,
+  outcomeOf,
+  sessionsOf,
+  SHELL_COMMAND,
+  startInventory,
+  untilSessionOf,
+  withClockAhead,
+} from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -193,6 +201,25 @@ describe('inventory keys rotate', () => {
     expect((await stored('leaked')).map(({ state }) => state)).toEqual(['expired', 'live']);
     expect(await keys('rotate', id)).toEqual(failed(`key ${id} is expired; only a live key can be rotated`));
   });
+});
+
+describe('inventory keys create and rotate', () => {
+  const HOUR_MS = 3_600_000;
+
+  it.each([-24, 24])(
+    'tell times by the clock of the database, not by their own, which is %i h ahead',
+    async (hours) => {
+      const name = `clock ${hours}`;
+      const run = (...args: string[]) =>
+        outcomeOf(startInventory(store.url, ['keys', ...args], withClockAhead(hours * HOUR_MS)));
+      const { stderr } = await run('create', '--name', name);
+      const [, id = ''] = /^key (\S+)/.exec(stderr) ?? [];
+      expect((await run('rotate', id)).code).toBe(0);
+      const age = 'extract(epoch FROM clock_timestamp() - created_at)::float8 AS age_s';
+      const young = { age_s: expect.closeTo(0, -3) as number };
+      expect(await store.sql(`SELECT ${age} FROM api_key WHERE name = $1`, [name])).toEqual([young, young]);
+    },
+  );
 });
 
 describe('inventory keys rotate, twice at once', () => {
