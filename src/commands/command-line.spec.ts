@@ -58,7 +58,6 @@ it.each([
   ['keys create --name=', 'It must have 1 to 100 printable characters.'],
   ['keys create --name=x --scope=inventory:all', 'Allowed choices are inventory:read, inventory:write, metrics:read.'],
   ['keys create --name=x --expires=soon', 'It must be a duration such as'],
-  ['keys create --name=x --expires=2001-01-01', 'It must lie in the future.'],
   ['keys create --name=x --expire=1d', 'Did you mean --expires?'],
 ])('%s prints: %s', async (line, message) => {
   await expect(parser().parse(`inventory ${line}`)).rejects.toThrow(message);

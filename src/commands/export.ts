@@ -5,7 +5,7 @@ import { to as copyTo } from 'pg-copy-streams';
 import { Failure, type Query, queryOfClient } from '../lib/postgres/index.ts';
 import { failureOf } from '../postgres.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
-import { type MomentOption, CHANGED_AT, waitForMoment, stockAt } from '../history/stock-moment.ts';
+import { CHANGED_AT, waitForMoment, stockAt } from '../history/stock-moment.ts';
 import { ITEM_COLUMNS, itemJson } from '../inventory/stock/stock-item.ts';
 import { whileInterruptible, withConnection } from './connection.ts';
 import { END_MARK, EXPORTED, exportedOf, FAILED_MARK } from './export-marks.ts';
@@ -34,7 +34,7 @@ interface ExportOptions {
   readonly format: (typeof FORMATS)[number];
   readonly endMark?: true;
   readonly editable?: true;
-  readonly at?: MomentOption;
+  readonly at?: ReturnType<typeof readAt>;
 }
 
 export function addExport(program: Command): void {
@@ -82,7 +82,8 @@ async function exportStock(options: ExportOptions): Promise<void> {
 async function writeStock(client: Client, options: ExportOptions): Promise<void> {
   const { format, endMark, at } = options;
   const mark = endMark && format !== 'json' ? await endMarkOf(client) : undefined;
-  const moment = at !== undefined && (await waitForMoment(client, at));
+  const time = typeof at === 'function' ? await at(queryOfClient(client)) : at;
+  const moment = time !== undefined && (await waitForMoment(client, time));
   await client.query(`
     BEGIN ISOLATION LEVEL ${moment ? 'REPEATABLE READ' : 'READ COMMITTED'} READ ONLY;
     SET LOCAL statement_timeout = 0; -- a reader may be slow

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { STATE } from '../inventory/stock/stock-item.ts';
 import { isPetId } from '../inventory/stock/stock-limits.ts';
 import { withConnection, withNewestSchema, withPrisma } from './connection.ts';
-import { Failure } from '../lib/postgres/index.ts';
+import { Failure, queryOfClient } from '../lib/postgres/index.ts';
 import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.ts';
 import { type Change, queryOf, readChanges } from '../history/history-feed.ts';
 import { type Search, searchHistory } from '../history/history-search.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
-import { lineReader, PAST_FORM, reader, readPast, readSafeName } from './option-values.ts';
+import { lineReader, PAST_FORM, reader, readPast, readSafeName, type When } from './option-values.ts';
 import { printJson, startTable, withoutControls } from './output.ts';
 
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
@@ -24,7 +24,8 @@ const readLimit = reader('be an integer from 1 to 100000', (text) => /^([1-9]\d{
 /** A search takes these, and no other work does. */
 const SEARCH = ['since', 'request', 'by'];
 
-interface ShowOptions extends Search {
+interface ShowOptions extends Omit<Search, 'since'> {
+  readonly since?: When;
   readonly limit: number;
   readonly after?: bigint;
   readonly follow?: true;
@@ -72,9 +73,11 @@ export function addHistory(program: Command): void {
     .command('prune')
     .description('Deletes old changes. It keeps the newest change of each pet, so that --verify still works.')
     .requiredOption('--before <when>', `delete changes older than this: ${PAST_FORM}`, readPast)
-    .action(async ({ before }: { before: Date }) => {
-      const deleted = await withNewestSchema('history', (client) => pruneBefore(client, before));
-      console.error(`${deleted} rows older than ${before.toISOString()} deleted`);
+    .action(async ({ before }: { before: When }) => {
+      await withNewestSchema('history', async (client) => {
+        const time = await before(queryOfClient(client));
+        console.error(`${await pruneBefore(client, time)} rows older than ${time.toISOString()} deleted`);
+      });
     });
   const ofShow = new Help();
   history
@@ -86,11 +89,12 @@ export function addHistory(program: Command): void {
     .addHelpText('after', '\nExample:\n  inventory history --follow --json --after "$(inventory history cursor)"');
 }
 
-async function search(petId: bigint | undefined, { limit, json, ...options }: ShowOptions): Promise<void> {
+async function search(petId: bigint | undefined, { limit, json, since, ...options }: ShowOptions): Promise<void> {
   const print = startTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason']);
   const found: Change[] = [];
   await withPrisma('history', async (prisma) => {
-    const what = { ...options, ...(petId !== undefined && { petId }) };
+    const time = since && { since: await since(queryOf(prisma)) };
+    const what = { ...options, ...time, ...(petId !== undefined && { petId }) };
     for await (const changes of searchHistory(prisma, what, limit + 1)) {
       if (!json) print(changes.slice(0, limit - found.length).map(cells));
       found.push(...changes);

@@ -1,13 +1,14 @@
 import { type Command, Option } from 'commander';
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
+import { queryOf } from '../history/history-feed.ts';
 import { makeKeyId } from '../keys/api-key-format.ts';
 import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../keys/api-key-store.ts';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../keys/scopes.ts';
 import { Failure } from '../lib/postgres/index.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { whileCommitting, whileInterruptible, withPrisma } from './connection.ts';
-import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture } from './option-values.ts';
+import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture, type When } from './option-values.ts';
 import { printJson, printTable, showDateTime, withoutControls } from './output.ts';
 
 export function addKeys(program: Command): void {
@@ -42,11 +43,14 @@ export function addKeys(program: Command): void {
     .action(rotate);
 }
 
-async function create({ name, scope, expires }: { name: string; scope: Scope[]; expires?: Date }): Promise<void> {
+async function create({ name, scope, expires }: { name: string; scope: Scope[]; expires?: When }): Promise<void> {
   refuseNullDevice();
-  const data = { id: makeKeyId(), name, scopes: [...new Set(scope)], expiresAt: expires ?? null };
+  const id = makeKeyId();
   const advice = 'if "inventory keys list" shows it, revoke it';
-  await write(`${mayBeMade(data.id)}; ${advice}`, async (prisma) => showIssued(await createKey(prisma, data)));
+  await write(`${mayBeMade(id)}; ${advice}`, async (prisma) => {
+    const expiresAt = (await expires?.(queryOf(prisma))) ?? null;
+    showIssued(await createKey(prisma, { id, name, scopes: [...new Set(scope)], expiresAt }));
+  });
 }
 
 async function list({ json }: { json?: true }): Promise<void> {
@@ -66,17 +70,13 @@ async function revoke(id: string): Promise<void> {
   });
 }
 
-async function rotate(id: string, { overlap, expires }: { overlap?: number; expires?: Date }): Promise<void> {
+async function rotate(id: string, { overlap, expires }: { overlap?: number; expires?: When }): Promise<void> {
   refuseNullDevice();
-  const rotation = {
-    oldId: id,
-    id: makeKeyId(),
-    overlapMs: overlap ?? readDuration('24h'),
-    expiresAt: expires ?? null,
-  };
+  const rotation = { oldId: id, id: makeKeyId(), overlapMs: overlap ?? readDuration('24h') };
   const advice = `if "inventory keys list" shows it, revoke it, and rotate key ${id} again before it expires`;
   await write(`${mayBeMade(rotation.id)}; ${advice}`, async (prisma) => {
-    const issued = await rotateKey(prisma, rotation);
+    const expiresAt = (await expires?.(queryOf(prisma))) ?? null;
+    const issued = await rotateKey(prisma, { ...rotation, expiresAt });
     showIssued(issued);
     console.error(`key ${id} is good until ${showDateTime(issued.record.oldExpiresAt)}`);
   });

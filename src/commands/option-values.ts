@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
-import type { MomentOption } from '../history/stock-moment.ts';
 import { isPetId } from '../inventory/stock/stock-limits.ts';
+import { Failure, type Query } from '../lib/postgres/index.ts';
 import { isSafeName, SAFE_NAME_RULE } from '../safe-text.ts';
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1e3, m: 60e3, h: 3_600e3, d: 86_400e3, w: 7 * 86_400e3 };
@@ -35,28 +35,34 @@ function durationOf(text: string): number {
   return Number(count) * (UNIT_MS[unit] ?? NaN);
 }
 
-export const readPast = (text: string) => readDateTime(text, -1);
-export const readFuture = (text: string) => readDateTime(text, 1);
-
-/**
- * A duration from now, forward or back, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs its
- * zone.
- */
-export function readDateTime(text: string, direction: 1 | -1, now = new Date()): Date {
-  const moment = momentOf(text);
-  if (moment === undefined) throw new InvalidArgumentError(`It must be ${direction === 1 ? FUTURE_FORM : PAST_FORM}.`);
-  const dateTime = typeof moment === 'number' ? new Date(now.getTime() + direction * moment) : moment;
-  if (direction === 1 ? dateTime > now : dateTime <= now) return dateTime;
-  throw new InvalidArgumentError(`It must lie in the ${direction === 1 ? 'future' : 'past'}.`);
-}
+/** Tells a time by the database's clock. @throws {Failure} when it lies on the wrong side of now */
+export type When = (query: Query) => Promise<Date>;
 
 export const AT_FORM = `the id of a change, ${PAST_FORM}`;
+const readTimeAt = whenReader(AT_FORM, -1);
+export const readAt = (text: string) => (isPetId(text) && !text.startsWith('-') ? BigInt(text) : readTimeAt(text));
+export const readPast = whenReader(PAST_FORM, -1);
+export const readFuture = whenReader(FUTURE_FORM, 1);
 
-export function readAt(text: string): MomentOption {
-  if (isPetId(text) && !text.startsWith('-')) return BigInt(text);
-  const moment = momentOf(text);
-  if (moment === undefined) throw new InvalidArgumentError(`It must be ${AT_FORM}.`);
-  return moment;
+/**
+ * Reads a duration from now, forward or back, or a date or time in ISO 8601. A date alone is midnight UTC; a time needs
+ * its zone.
+ */
+function whenReader(form: string, direction: 1 | -1) {
+  return (text: string): When => {
+    const moment = momentOf(text);
+    if (moment === undefined) throw new InvalidArgumentError(`It must be ${form}.`);
+    return async (query) => {
+      const clock = 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms';
+      const [{ ms }] = (await query(clock)) as [{ ms: number }];
+      const now = new Date(ms);
+      const time = typeof moment === 'number' ? new Date(ms + direction * moment) : moment;
+      if (direction === 1 ? time > now : time <= now) return time;
+      throw new Failure(
+        `${time.toISOString()} lies in the ${direction === 1 ? 'past' : 'future'} by the database's clock, which says ${now.toISOString()}`,
+      );
+    };
+  };
 }
 
 /** A date or time, or the milliseconds of a duration. Digits beyond the millisecond are cut. */

@@ -3,9 +3,6 @@ import { Failure, queryOfClient } from '../lib/postgres/index.ts';
 import { columns, ITEM } from '../inventory/stock/stock-item.ts';
 import { refuseUnknown, waitForOpenWriters, waitForTransactionsBefore } from './open-writers.ts';
 
-/** The id of a change, a time, or the milliseconds from a time until now. */
-export type MomentOption = bigint | Date | number;
-
 /** What SQL says of a moment. */
 export interface Moment {
   readonly name: string;
@@ -33,8 +30,8 @@ export const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-
 /** SQL for the time of a change, as the history prints it. */
 export const CHANGED_AT = utc(`date_trunc('milliseconds', changed_at)`);
 
-/** Waits until the changes that count are all visible. @throws {Failure} when the moment has not come yet */
-export async function waitForMoment(client: Client, at: MomentOption): Promise<Moment> {
+/** Waits until the changes that count are all visible. @param at the id of a change, or a time that has come */
+export async function waitForMoment(client: Client, at: bigint | Date): Promise<Moment> {
   const query = queryOfClient(client);
   const timer = setTimeout(() => console.error(WAITING), WAITING_SHOWN_AFTER_MS);
   try {
@@ -42,16 +39,8 @@ export async function waitForMoment(client: Client, at: MomentOption): Promise<M
       refuseUnknown(at, await waitForOpenWriters(query));
       return momentOfId(at);
     }
-    const clock = 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now';
-    const [{ now }] = (await query(clock)) as [{ now: number }];
-    const time = typeof at === 'number' ? new Date(now - at) : at;
-    if (time.getTime() > now)
-      throw new Failure(
-        `${time.toISOString()} lies in the future by the database's clock, which says ${new Date(now).toISOString()}`,
-      );
-    const moment = momentOfTime(time);
-    await waitForTransactionsBefore(query, endOf(time));
-    return moment;
+    await waitForTransactionsBefore(query, endOf(at));
+    return momentOfTime(at);
   } finally {
     clearTimeout(timer);
   }

@@ -11,7 +11,7 @@ import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { startReplicated } from '../support/postgres-server.ts';
 import { ServiceProcess } from '../support/service-process.ts';
 import { withTrigger } from '../support/triggers.ts';
-import { inventory, outcomeOf, startInventory } from './inventory-command.ts';
+import { inventory, outcomeOf, startInventory, withClockAhead } from './inventory-command.ts';
 
 const PASSWORD = 'hunter2';
 const KEY = `metrics-${'k'.repeat(40)}`;
@@ -333,9 +333,7 @@ describe.each(WAYS.slice(0, HAS_POOLER ? 2 : 1))('inventory check, by the role o
     [-600, 'ahead of'],
     [600, 'behind'],
   ])('names a clock of this machine that is %i s off', async (seconds, direction) => {
-    const shift = `const now = Date.now; Date.now = () => now() + ${seconds * 1_000}`;
-    const NODE_OPTIONS = `--import data:text/javascript,${encodeURIComponent(shift)}`;
-    const { lines } = await check({ url, environment: { NODE_OPTIONS } });
+    const { lines } = await check({ url, environment: withClockAhead(seconds * 1_000) });
     expect(lines).toEqual([
       matching(
         RegExp(

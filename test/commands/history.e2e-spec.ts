@@ -6,7 +6,7 @@ import type { Change } from '../../src/history/history-feed.ts';
 import { HISTORY_LOCK } from '../../src/history/history-lock.ts';
 import { searchHistory } from '../../src/history/history-search.ts';
 import { atTestEnd } from '../support/test-end.ts';
-import { failed, printed } from './inventory-command.ts';
+import { failed, outcomeOf, printed, startInventory, withClockAhead } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -325,7 +325,30 @@ describe('inventory history', () => {
     const left = await store.sql('SELECT count(*)::int AS rows FROM stock_change GROUP BY pet_id ORDER BY pet_id');
     expect(left.map(({ rows }) => rows)).toEqual([1, 1, 1, 1, 5, 3]);
     expect((await verify()).stdout).toBe('the history of all 6 pets is whole\n');
-    expect((await store.inventory('history', 'prune', '--before', '2100-01-01')).code).toBe(2);
+  });
+
+  it('--since and prune count by the clock of the database, not by their own, which is 40 days ahead', async () => {
+    await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); UPDATE inventory_item SET quantity = 2`);
+    const days = (count: number) => count * 86_400_000;
+    const run = (...args: string[]) =>
+      outcomeOf(startInventory(store.url, ['history', ...args], withClockAhead(days(40))));
+    expect(JSON.parse((await run('--since', '1h', '--json')).stdout)).toHaveLength(2);
+    expect(await run('prune', '--before', '30d')).toEqual({
+      ...printed(),
+      stderr: expect.stringMatching(/^0 rows older than 20\S+Z deleted\n$/) as string,
+    });
+    const tomorrow = new Date(Date.now() + days(1)).toISOString();
+    for (const args of [
+      ['--since', tomorrow],
+      ['prune', '--before', tomorrow],
+    ]) {
+      const { code, stdout, stderr } = await run(...args);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr.replace(/20\S+Z\n$/, '…')).toBe(
+        `error: ${tomorrow} lies in the future by the database's clock, which says …`,
+      );
+    }
+    expect(await store.changes()).toHaveLength(2);
   });
 
   it('prune keeps a change with an Idempotency-Key for a day', async () => {

@@ -43,6 +43,13 @@ export function startInventory(databaseUrl: string, args: readonly string[], env
   return child;
 }
 
+/** The environment of a process whose clock goes wrong. */
+export function withClockAhead(ms: number): NodeJS.ProcessEnv {
+  const shift = `const now = Date.now; Date.now = () => now() + ${ms};
+    Date = new Proxy(Date, { construct: (date, values) => new date(...(values.length > 0 ? values : [Date.now()])) })`;
+  return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(shift)}` };
+}
+
 /** Waits for the end of a command. */
 export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<Outcome> {
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);

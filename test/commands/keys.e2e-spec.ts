@@ -9,7 +9,15 @@ import { bootstrapKey, revokeKey, rotateKey } from '../../src/keys/api-key-store
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import { Failure } from '../../src/lib/postgres/index.ts';
 import { createDatabase } from '../support/database.ts';
-import { failed, outcomeOf, sessionsOf, SHELL_COMMAND, startInventory, untilSessionOf } from './inventory-command.ts';
+import {
+  failed,
+  outcomeOf,
+  sessionsOf,
+  SHELL_COMMAND,
+  startInventory,
+  untilSessionOf,
+  withClockAhead,
+} from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -192,6 +200,45 @@ describe('inventory keys rotate', () => {
     expect((await keys('rotate', id, '--overlap', '0s')).code).toBe(0);
     expect((await stored('leaked')).map(({ state }) => state)).toEqual(['expired', 'live']);
     expect(await keys('rotate', id)).toEqual(failed(`key ${id} is expired; only a live key can be rotated`));
+  });
+});
+
+describe('inventory keys create and rotate', () => {
+  const HOUR_MS = 3_600_000;
+
+  it.each([-24, 24])(
+    'tell times by the clock of the database, not by their own, which is %i h ahead',
+    async (hours) => {
+      const name = `clock ${hours}`;
+      const run = (...args: string[]) =>
+        outcomeOf(startInventory(store.url, ['keys', ...args], withClockAhead(hours * HOUR_MS)));
+      const { stderr } = await run('create', '--name', name, '--expires', '1h');
+      const [, id = ''] = /^key (\S+)/.exec(stderr) ?? [];
+      expect((await run('rotate', id, '--expires', new Date(Date.now() + 2 * HOUR_MS).toISOString())).code).toBe(0);
+      expect(await stored(name)).toMatchObject([
+        { id, state: 'live', ends_in_s: expect.closeTo(3_600, -3) as number },
+        { state: 'live', ends_in_s: expect.closeTo(7_200, -3) as number },
+      ]);
+      const age = 'extract(epoch FROM clock_timestamp() - created_at)::float8 AS age_s';
+      const young = { age_s: expect.closeTo(0, -3) as number };
+      expect(await store.sql(`SELECT ${age} FROM api_key WHERE name = $1`, [name])).toEqual([young, young]);
+    },
+  );
+
+  it('refuse an end that has come by the clock of the database', async () => {
+    const id = await create('--name', 'ended');
+    const anHourAgo = new Date(Date.now() - HOUR_MS).toISOString();
+    for (const args of [
+      ['create', '--name', 'ended', '--expires', anHourAgo],
+      ['rotate', id, '--expires', anHourAgo],
+      ['rotate', id, '--expires', '0s'],
+    ])
+      expect(await outcomeOf(startInventory(store.url, ['keys', ...args], withClockAhead(-24 * HOUR_MS)))).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: any(/^error: 20\S+Z lies in the past by the database's clock, which says 20\S+Z\n$/),
+      });
+    expect(await stored('ended')).toMatchObject([{ id, state: 'live', ends_in_s: null }]);
   });
 });
 
