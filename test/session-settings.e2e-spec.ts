@@ -34,16 +34,25 @@ describe('with foreign settings on the database', () => {
     const pet = '7,8,sold\n';
     const imported = await store.inventoryReading(CSV_HEADER + pet, 'import', '-');
     const create = ['keys', 'create', '--name', 'Kässe 3', '--expires', '2d'];
-    const others = [['migrate'], ['export'], create, ['history', '7']];
-    const [migrated, exported, created, history] = await Promise.all(others.map((args) => store.inventory(...args)));
-    for (const run of [imported, migrated, exported, created, history]) expect(run?.code, run?.stderr).toBe(0);
-    expect([exported?.stdout, history?.stdout]).toEqual([exportedCsv(pet), expect.stringContaining('8 sold')]);
+    const others = [['migrate'], ['export'], create, ['history', '7'], ['check'], ['export', '--at', '0s']];
+    const [migrated, exported, created, history, checked, then] = await Promise.all(
+      others.map((args) => store.inventory(...args)),
+    );
+    for (const run of [imported, migrated, exported, created, history, checked, then])
+      expect(run?.code, run?.stderr).toBe(0);
+    expect([exported?.stdout, then?.stdout]).toEqual([exportedCsv(pet), exportedCsv(pet)]);
+    expect([history?.stdout, checked?.stdout]).toEqual([
+      expect.stringContaining('8 sold'),
+      expect.stringMatching(/^ok +clock/m),
+    ]);
     const { stdout } = await store.inventory('keys', 'list', '--json');
-    const [key] = JSON.parse(stdout) as { name: string; state: string; createdAt: string }[];
+    const [key] = JSON.parse(stdout) as { id: string; name: string; state: string; createdAt: string }[];
     expect(key).toMatchObject({ name: 'Kässe 3', state: 'live' });
     expect(Math.abs(Date.parse(key?.createdAt ?? '') - Date.now())).toBeLessThan(60_000);
+    const rotated = await store.inventory('keys', 'rotate', key?.id ?? '', '--overlap', '2d', '--expires', '2d');
+    expect(rotated.code, rotated.stderr).toBe(0);
     const lasts = `SELECT expires_at BETWEEN now() + interval '47 hours' AND now() + interval '2 days' AS two_days FROM api_key`;
-    expect(await store.sql(lasts)).toEqual([{ two_days: true }]); // what Prisma writes and reads has no time zone
+    expect(await store.sql(lasts)).toEqual([{ two_days: true }, { two_days: true }]); // what Prisma writes and reads has no time zone
   });
 });
 

@@ -23,7 +23,7 @@ describe('a duration', () => {
 });
 
 describe('a date or time', () => {
-  const databaseTime = () => Promise.resolve([{ ms: Date.parse('2026-11-20T12:00:00Z') }]);
+  const databaseTime = () => Promise.resolve([{ ms: String(Date.parse('2026-11-20T12:00:00Z')) }]);
   const read = (text: string, direction: number) => (direction === 1 ? readFuture : readPast)(text)(databaseTime);
 
   it.each([

@@ -53,10 +53,10 @@ function whenReader(form: string, direction: 1 | -1) {
     const moment = momentOf(text);
     if (moment === undefined) throw new InvalidArgumentError(`It must be ${form}.`);
     return async (query) => {
-      const clock = 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms';
-      const [{ ms }] = (await query(clock)) as [{ ms: number }];
-      const now = new Date(ms);
-      const time = typeof moment === 'number' ? new Date(ms + direction * moment) : moment;
+      const clock = 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::text AS ms';
+      const [{ ms }] = (await query(clock)) as [{ ms: string }];
+      const now = new Date(Number(ms));
+      const time = typeof moment === 'number' ? new Date(Number(ms) + direction * moment) : moment;
       if (direction === 1 ? time > now : time <= now) return time;
       throw new Failure(
         `${time.toISOString()} lies in the ${direction === 1 ? 'past' : 'future'} by the database's clock, which says ${now.toISOString()}`,

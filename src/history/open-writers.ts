@@ -49,7 +49,7 @@ const UNSEEN_MS = 1_000;
  * or prepared (`hidden`). PostgreSQL's own processes, which write no history, have no role.
  */
 const openBefore = (instant: string) => `
-  SELECT greatest(0, extract(epoch FROM ${instant} - clock_timestamp()) * 1000 + ${UNSEEN_MS})::float8 AS "waitMs",
+  SELECT ceil(greatest(0, extract(epoch FROM ${instant} - clock_timestamp()) * 1000 + ${UNSEEN_MS}))::int AS "waitMs",
          coalesce(array_agg(virtualtransaction) FILTER (WHERE xact_start < ${instant}), '{}') AS early,
          coalesce(array_agg(virtualtransaction) FILTER (WHERE xact_start IS NULL), '{}') AS hidden
     FROM (SELECT virtualtransaction, xact_start FROM pg_locks JOIN pg_stat_activity USING (pid)

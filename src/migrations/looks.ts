@@ -82,7 +82,7 @@ const functions: Look = async (query) => {
 };
 
 const makeAgain = async (query: Query, statements: readonly string[]) =>
-  `rename them back, or ${await asOwner(query)} (before CREATE, drop one of the same name; updates wait meanwhile): ${statements.join('; ')}`;
+  `rename them back, or ${await asOwner(query)} (before CREATE, drop one of the same name; meanwhile requests can get 503): ${statements.join('; ')}`;
 
 const triggers: Look = async (query) => {
   const missing = await missingLines('triggers', query);
@@ -176,8 +176,8 @@ const LARGEST_DIFFERENCE_MS = 5_000;
 
 const clock: Look = async (query) => {
   const before = Date.now();
-  const sql = 'SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS now';
-  const { now } = await one<{ now: number }>(query, sql);
+  const sql = 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::text AS ms';
+  const now = Number((await one<{ ms: string }>(query, sql)).ms);
   const differenceMs = now < before ? before - now : Math.max(0, now - Date.now());
   if (differenceMs <= LARGEST_DIFFERENCE_MS) return ok('as on this machine');
   const seconds = Math.round(differenceMs / 1_000);
@@ -203,7 +203,8 @@ const keys: Look = async (query) => {
 
 /**
  * Sessions that keep others from our tables, not those that wait themselves. A wait for a row is one for a transaction,
- * by a session that has a lock on the table. Without the right to see when a transaction began, the wait counts: those
+ * by a session that has a lock on the table. Updates of the service do not wait for a row, so an idle transaction that
+ * may hold some counts, too. Without the right to see when a transaction began, the wait counts: those
  * of the service begin again each half second.
  */
 const HOLDERS = `
@@ -212,7 +213,10 @@ const HOLDERS = `
        waits AS MATERIALIZED (SELECT pid, waitstart FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM of_ours)),
        holders AS (SELECT unnest(pg_blocking_pids(pid)) AS pid, waitstart FROM waits
          UNION ALL SELECT pid, NULL FROM of_ours WHERE granted
-          AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
+          AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+         UNION ALL SELECT pid, NULL FROM of_ours JOIN pg_stat_activity USING (pid)
+                    WHERE mode IN ('RowShareLock', 'RowExclusiveLock') AND state LIKE 'idle in transaction%'
+                      AND state_change < clock_timestamp() - interval '1 s')
   SELECT pid, application_name AS program, usename AS role, ${utc('xact_start')} AS since
     FROM holders LEFT JOIN pg_stat_activity USING (pid)
    WHERE pid <> pg_backend_pid() AND pid NOT IN (SELECT pid FROM waits)
@@ -222,7 +226,7 @@ const HOLDERS = `
 
 const locks: Look = async (query) => {
   const rows = (await query(HOLDERS)) as { pid: number; program?: string; role?: string; since: string | null }[];
-  if (rows.length === 0) return ok('nobody waits long for the tables');
+  if (rows.length === 0) return ok('nobody keeps others from the tables');
   const shown = rows.map(({ pid, program, role, since }) =>
     pid === 0
       ? 'a prepared transaction (ROLLBACK PREPARED; pg_prepared_xacts has its gid)'

@@ -176,7 +176,7 @@ const FAULTS: readonly (readonly [name: string, make: Fault, lines: readonly Reg
       'ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history',
     ),
     [
-      /^fault triggers triggers are off, missing or renamed, .*; rename them back, or run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms' \(before CREATE, drop one of the same name; updates wait meanwhile\): ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
+      /^fault triggers triggers are off, missing or renamed, .*; rename them back, or run as \S+ in the database \S+, with search_path = public and lock_timeout = '500ms' \(before CREATE, drop one of the same name; meanwhile requests can get 503\): ALTER TABLE inventory_item ENABLE TRIGGER inventory_item_history; then .*$/,
     ],
   ],
   [
@@ -366,16 +366,20 @@ describe.each(WAYS.slice(0, HAS_POOLER ? 2 : 1))('inventory check, by the role o
     ]);
   });
 
-  it('names who holds a row that others want', async () => {
-    const release = await owner.lockRow(7);
-    const waiting = owner
-      .session()
-      .then((session) => session.query('UPDATE inventory_item SET quantity = 1 WHERE pet_id = 7'));
+  // Updates of the service do not wait for an idle one; SQL of others waits for one at work.
+  it.each(['is idle', 'is at work'])('names who holds a row that others want, and %s', async (state) => {
+    const gate = await owner.session('SELECT pg_advisory_lock(7)');
+    const holder = await owner.session('SELECT FROM inventory_item WHERE pet_id = 7 FOR UPDATE');
+    const others = state === 'is idle' ? [] : [holder, await owner.session()];
+    const statements = ['SELECT pg_advisory_lock(7)', 'UPDATE inventory_item SET quantity = 1 WHERE pet_id = 7'];
+    const work = others.map((session, at) => session.query(statements[at] ?? ''));
     await expect
       .poll(async () => (await check({ url })).lines)
       .toEqual([matching(/^fault locks sessions lock the tables; .*: pid \d+ \(, role \S+\) since \S+Z$/)]);
-    await release();
-    await waiting;
+    await gate.end();
+    await work[0];
+    await holder.end();
+    await Promise.all(work);
     await expect.poll(() => check({ url })).toEqual(SOUND);
   });
 });
