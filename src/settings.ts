@@ -91,8 +91,8 @@ export function drainTimes({ DRAIN_DELAY_MS, DRAIN_TIMEOUT_MS }: Settings) {
 }
 
 /**
- * Besides the container's `health-check.ts`, the service reads `process.env` only here. OpenTelemetry's packages, which `operations/tracing.ts` loads, read
- * their other standard variables themselves, such as OTEL_SERVICE_NAME.
+ * Besides the container's `health-check.ts`, the service reads `process.env` only here. OpenTelemetry's packages, which
+ * `operations/tracing.ts` loads, read their other standard variables themselves, such as OTEL_SERVICE_NAME.
  * @throws Failure with a line for each missing or malformed setting, without its value
  */
 export function readSettings(source: Environment = process.env): Settings {

@@ -103,8 +103,8 @@ async function serviceAt(url: URL, key?: string): Promise<Finding> {
     if (!ready.ok && ready.status !== 503)
       return fault(`health/ready is ${ready.status} at this address: write the service's own, without /v1`);
     if (!ready.ok) {
-      const body = (await new Response(ready.text).json().catch(() => null)) as { message?: string } | null;
-      return fault(`not ready (${ready.status}): ${body?.message ?? ''} Its log has the cause ("not ready: …")`);
+      const [, message = ''] = /"message":"([^"]*)"/.exec(ready.text) ?? [];
+      return fault(`not ready (503): ${message} Its log has the cause ("not ready: …")`);
     }
     if (key === undefined) return ok('ready; INVENTORY_KEY is not set, so its version and log are not looked at');
     const metrics = await ask('metrics', { Authorization: `Bearer ${key}` });

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { STATE } from '../inventory/stock/stock-item.ts';
 import { isPetId } from '../inventory/stock/stock-limits.ts';
 import { withConnection, withNewestSchema, withPrisma } from './connection.ts';
-import { Failure, queryOfClient } from '../lib/postgres/index.ts';
+import { Failure, queryOfClient, queryOfPrisma } from '../lib/postgres/index.ts';
 import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.ts';
-import { type Change, queryOf, readChanges } from '../history/history-feed.ts';
+import { type Change, readChanges } from '../history/history-feed.ts';
 import { type Search, searchHistory } from '../history/history-search.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
 import { lineReader, PAST_FORM, reader, readPast, readSafeName, type When } from './option-values.ts';
@@ -66,7 +66,7 @@ export function addHistory(program: Command): void {
     .command('cursor')
     .description('Prints the id of the newest change, for --after. A later export has all changes up to it.')
     .action(async () => {
-      const { newest } = await withPrisma('history', (prisma) => waitForOpenWriters(queryOf(prisma)));
+      const { newest } = await withPrisma('history', (prisma) => waitForOpenWriters(queryOfPrisma(prisma)));
       console.log(String(newest));
     });
   history
@@ -93,7 +93,7 @@ async function search(petId: bigint | undefined, { limit, json, since, ...option
   const print = startTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason']);
   const found: Change[] = [];
   await withPrisma('history', async (prisma) => {
-    const time = since && { since: await since(queryOf(prisma)) };
+    const time = since && { since: await since(queryOfPrisma(prisma)) };
     const what = { ...options, ...time, ...(petId !== undefined && { petId }) };
     for await (const changes of searchHistory(prisma, what, limit + 1)) {
       if (!json) print(changes.slice(0, limit - found.length).map(cells));

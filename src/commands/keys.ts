@@ -1,11 +1,10 @@
 import { type Command, Option } from 'commander';
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
-import { queryOf } from '../history/history-feed.ts';
 import { makeKeyId } from '../keys/api-key-format.ts';
 import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../keys/api-key-store.ts';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../keys/scopes.ts';
-import { Failure } from '../lib/postgres/index.ts';
+import { Failure, queryOfPrisma } from '../lib/postgres/index.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { whileCommitting, whileInterruptible, withPrisma } from './connection.ts';
 import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture, type When } from './option-values.ts';
@@ -48,7 +47,7 @@ async function create({ name, scope, expires }: { name: string; scope: Scope[]; 
   const id = makeKeyId();
   const advice = 'if "inventory keys list" shows it, revoke it';
   await write(`${mayBeMade(id)}; ${advice}`, async (prisma) => {
-    const expiresAt = (await expires?.(queryOf(prisma))) ?? null;
+    const expiresAt = (await expires?.(queryOfPrisma(prisma))) ?? null;
     showIssued(await createKey(prisma, { id, name, scopes: [...new Set(scope)], expiresAt }));
   });
 }
@@ -75,7 +74,7 @@ async function rotate(id: string, { overlap, expires }: { overlap?: number; expi
   const rotation = { oldId: id, id: makeKeyId(), overlapMs: overlap ?? readDuration('24h') };
   const advice = `if "inventory keys list" shows it, revoke it, and rotate key ${id} again before it expires`;
   await write(`${mayBeMade(rotation.id)}; ${advice}`, async (prisma) => {
-    const expiresAt = (await expires?.(queryOf(prisma))) ?? null;
+    const expiresAt = (await expires?.(queryOfPrisma(prisma))) ?? null;
     const issued = await rotateKey(prisma, { ...rotation, expiresAt });
     showIssued(issued);
     console.error(`key ${id} is good until ${showDateTime(issued.record.oldExpiresAt)}`);

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.ts';
-import { Failure, type Query } from '../lib/postgres/index.ts';
+import { Failure, queryOfPrisma } from '../lib/postgres/index.ts';
 import { failureOf } from '../postgres.ts';
 import { readView, waitForOpenWriters } from './open-writers.ts';
 
@@ -13,11 +13,6 @@ const WINDOW = 10_000n;
 const FIRST_PAUSE_MS = 10;
 /** Less than one statement a second while nothing changes. */
 const LONGEST_PAUSE_MS = 1_100;
-
-export const queryOf =
-  (prisma: PrismaClient): Query =>
-  (sql, ...values) =>
-    prisma.$queryRawUnsafe(sql, ...values);
 
 /**
  * Every change of every writer behind `after`, each once, by rising id. It ends with the newest one; with `follow` it
@@ -33,7 +28,7 @@ export async function* readChanges(
   let pauseMs = FIRST_PAUSE_MS;
   for (;;) {
     try {
-      const { newest, pruned } = await waitForOpenWriters(queryOf(prisma), last);
+      const { newest, pruned } = await waitForOpenWriters(queryOfPrisma(prisma), last);
       last ??= newest - BigInt(limit) > pruned ? newest - BigInt(limit) : pruned;
       const upTo = newest - last > WINDOW ? last + WINDOW : newest;
       const changes = newest > last ? await between(prisma, last, upTo) : [];
@@ -57,7 +52,7 @@ export async function* readChanges(
 async function between(prisma: PrismaClient, last: bigint, upTo: bigint): Promise<Change[]> {
   const where = { id: { gt: last, lte: upTo } };
   const changes = await prisma.stockChange.findMany({ where, orderBy: { id: 'asc' }, omit: NOT_IN_FEED });
-  const { pruned } = await readView(queryOf(prisma)); // after them, so that what was pruned before is known
+  const { pruned } = await readView(queryOfPrisma(prisma)); // after them, so that what was pruned before is known
   if (pruned <= last) return changes;
   throw new Failure(`changes behind ${last} are pruned, up to ${pruned}; begin anew with "inventory history cursor"`);
 }

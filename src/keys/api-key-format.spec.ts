@@ -6,7 +6,7 @@ import { makeKey, makeKeyId, sha256OfKey } from './api-key-format.ts';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** Checks the rule of docs/operations.md: the last 6 characters are the CRC-32 of the characters before them, in base62. */
+/** The rule of docs/operations.md: the last 6 characters are the CRC-32 of those before them, in base62. */
 function isWellFormedKey(text: string): boolean {
   const [, body = '', checksum = ''] = /^(psk_[0-9A-Za-z]{42})([0-9A-Za-z]{6})$/.exec(text) ?? [];
   const value = Array.from(checksum).reduce((sum, char) => sum * 62 + BASE62.indexOf(char), 0);

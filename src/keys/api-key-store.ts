@@ -25,10 +25,10 @@ export interface IssuedKey {
 type NewKey = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'expiresAt'>;
 export async function createKey(prisma: PrismaClient, { id, name, scopes, expiresAt }: NewKey): Promise<IssuedKey> {
   const key = makeKey();
-  // In SQL, because Prisma would fill in created_at by the clock of this machine.
+  // In SQL, because Prisma would fill in created_at by the clock of this machine. Of a Date, Prisma sends no time zone.
   const [record] = await prisma.$queryRawUnsafe<[KeyRecord]>(
-    `INSERT INTO api_key (id, name, scopes, key_sha256, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING ${RECORD}`,
-    ...[id, name, scopes, sha256OfKey(key), expiresAt],
+    `INSERT INTO api_key (id, name, scopes, key_sha256, expires_at) VALUES ($1, $2, $3, $4, $5::timestamptz) RETURNING ${RECORD}`,
+    ...[id, name, scopes, sha256OfKey(key), expiresAt?.toISOString()],
   );
   return { key, record };
 }
@@ -69,7 +69,7 @@ export async function rotateKey(prisma: PrismaClient, { oldId, id, overlapMs, ex
      INSERT INTO api_key (id, name, scopes, key_sha256, expires_at)
      SELECT $3, name, scopes, $4, $5::timestamptz FROM old
      RETURNING ${RECORD}, (SELECT expires_at FROM old) AS "oldExpiresAt"`,
-    ...[oldId, overlapMs, id, sha256OfKey(key), expiresAt],
+    ...[oldId, overlapMs, id, sha256OfKey(key), expiresAt?.toISOString()],
   );
   return { key, record: record ?? (await refuse(prisma, oldId)) };
 }

@@ -61,7 +61,7 @@ export async function repairPaths(definitions: FunctionDefinitions, client: Clie
   return ['the functions find the tables of their schema'];
 }
 
-/** After somebody changed or dropped functions: as functions of the tables' owner. @returns what was repaired, in a line */
+/** Makes functions again that somebody changed or dropped, as the tables' owner. @returns what was repaired, in a line */
 export async function makeFunctions(
   names: readonly string[],
   definitions: FunctionDefinitions,

@@ -16,7 +16,7 @@ export const warn = (says: string): Finding => ({ state: 'warn', says });
 export const fault = (says: string): Finding => ({ state: 'fault', says });
 export const notLookedAt = (why: string) => warn(`not looked at: ${why}`);
 
-/** Reads only. A Failure that is thrown is a fault, too. */
+/** Reads only. What it throws becomes a finding, too. */
 export type Look = (query: Query) => Promise<Finding>;
 
 const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
@@ -204,8 +204,8 @@ const keys: Look = async (query) => {
 /**
  * Sessions that keep others from our tables, not those that wait themselves. A wait for a row is one for a transaction,
  * by a session that has a lock on the table. Updates of the service do not wait for a row, so an idle transaction that
- * may hold some counts, too. Without the right to see when a transaction began, the wait counts: those
- * of the service begin again each half second.
+ * may hold some counts, too. Without the right to see when a transaction began, the wait counts: those of the service
+ * begin again each half second.
  */
 const HOLDERS = `
   WITH of_ours AS MATERIALIZED (SELECT pid, mode, granted FROM pg_locks WHERE relation IN ${OUR_TABLES} AND locktype = 'relation'

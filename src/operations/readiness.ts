@@ -1,10 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
-import { queryOf } from '../history/history-feed.ts';
 import { bootstrapKey } from '../keys/api-key-store.ts';
 import { KeyCheck } from '../keys/key-check.ts';
-import { byDeadline, Failure } from '../lib/postgres/index.ts';
+import { byDeadline, Failure, queryOfPrisma } from '../lib/postgres/index.ts';
 import { failureOf, NOT_NEWEST } from '../postgres.ts';
 import { functionFault, requireMigrations } from '../migrations/migrations.ts';
 import { missingRights, RIGHTS_OF_REQUESTS } from '../migrations/rights.ts';
@@ -94,7 +93,7 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
 
   /** A missing table does make the service unready, a busy pool does not. */
   async #lookForRights(deadline: number): Promise<void> {
-    const rights = missingRights(queryOf(this.prisma), RIGHTS_OF_REQUESTS);
+    const rights = missingRights(queryOfPrisma(this.prisma), RIGHTS_OF_REQUESTS);
     const fault = await byDeadline(deadline, rights).catch((error: unknown) => {
       const { words } = failureOf(error);
       return words === NOT_NEWEST ? words : undefined;
@@ -104,8 +103,8 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
 
   async #prepare(): Promise<void> {
     const { BOOTSTRAP_API_KEY } = this.settings;
-    await requireMigrations(queryOf(this.prisma));
-    const fault = await functionFault(queryOf(this.prisma), 'missing', 'misplaced');
+    await requireMigrations(queryOfPrisma(this.prisma));
+    const fault = await functionFault(queryOfPrisma(this.prisma), 'missing', 'misplaced');
     if (fault !== undefined) throw new Failure(fault);
     if (BOOTSTRAP_API_KEY !== undefined) {
       const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { makeKeyId } from '../../src/keys/api-key-format.ts';
-import { bootstrapKey, revokeKey, rotateKey } from '../../src/keys/api-key-store.ts';
+import { bootstrapKey, createKey, revokeKey, rotateKey } from '../../src/keys/api-key-store.ts';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import { Failure } from '../../src/lib/postgres/index.ts';
 import { createDatabase } from '../support/database.ts';
@@ -240,6 +240,20 @@ describe('inventory keys create and rotate', () => {
       });
     expect(await stored('ended')).toMatchObject([{ id, state: 'live', ends_in_s: null }]);
   });
+});
+
+it('a key expires at the same time in a session of any time zone, as a pooler may give it', async () => {
+  const database = await createDatabase();
+  await database.set('TimeZone', 'Asia/Kathmandu');
+  const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: database.url }) });
+  onTestFinished(() => prisma.$disconnect());
+  const expiresAt = new Date('2099-12-31T12:00:00Z');
+  const { record } = await createKey(prisma, { id: 'first', name: 'zone', scopes: [], expiresAt });
+  await rotateKey(prisma, { oldId: record.id, id: 'second', overlapMs: 4e12, expiresAt });
+  const ends = await database.sql('SELECT DISTINCT expires_at = $1 AS "isSame" FROM api_key', [
+    expiresAt.toISOString(),
+  ]);
+  expect(ends).toEqual([{ isSame: true }]);
 });
 
 describe('inventory keys rotate, twice at once', () => {

@@ -1,4 +1,4 @@
--- The tables of an engineer who knows PostgreSQL and not this service: items, keys, and a history with author and request.
+-- The tables of an engineer who knows PostgreSQL, not this service: items, keys, and a history with author and request.
 CREATE TYPE pet_status AS ENUM ('available', 'pending', 'sold');
 
 CREATE TABLE inventory_item (

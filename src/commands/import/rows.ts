@@ -36,7 +36,7 @@ export interface Written {
   readonly isLeftOut: readonly boolean[];
   /** Undefined where the row has no such column or member. */
   readonly exported: string | undefined;
-  /** Its numbers are beyond doubt. */
+  /** The numbers of JSON are beyond doubt. */
   readonly isJson: boolean;
 }
 

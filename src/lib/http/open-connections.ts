@@ -17,7 +17,7 @@ export class OpenConnections {
   admit(socket: Connection): void {
     this.#open.add(socket);
     socket.once('close', () => this.#open.delete(socket));
-    if (this.#open.size > this.limits.connections) this.#closeLongestUnauthorized(); // the new one, if all others are
+    if (this.#open.size > this.limits.connections) this.#closeLongestUnauthorized();
   }
 
   /** Whether a client still lacks some of its response. */
@@ -31,6 +31,7 @@ export class OpenConnections {
     else if (this.#open.delete(socket)) this.#open.add(socket);
   }
 
+  /** The new connection is unauthorized, so there is one. */
   #closeLongestUnauthorized(): void {
     const now = performance.now();
     for (const socket of this.#open) {

@@ -6,3 +6,7 @@ export type Query = (sql: string, ...values: unknown[]) => Promise<unknown>;
 export function queryOfClient(client: ClientBase): Query {
   return async (sql, ...values) => (await client.query<object>(sql, values)).rows;
 }
+
+export function queryOfPrisma(prisma: { readonly $queryRawUnsafe: Query }): Query {
+  return (sql, ...values) => prisma.$queryRawUnsafe(sql, ...values);
+}
