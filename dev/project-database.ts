@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectionConfig, openConnection } from '../src/lib/postgres/index.ts';
-import { applicationName } from '../src/postgres.ts';
+import { applicationName } from '../src/database-errors.ts';
 import { projectFolder } from './build.ts';
 import { isAlive, runningPostgres, startPostgres, type EmbeddedPostgres } from './embedded-postgres.ts';
 

@@ -24,7 +24,7 @@ import {
   mayWriteAgain,
   readFailure,
   writeFailure,
-} from './postgres.ts';
+} from './database-errors.ts';
 
 const databaseError = (
   code: string,

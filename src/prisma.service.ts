@@ -3,7 +3,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import { Settings } from './settings.ts';
 import { type Prisma, PrismaClient } from './generated/prisma/client.ts';
 import { ConnectionPool, schemaForPrisma } from './lib/postgres/index.ts';
-import { sessionOf, statementName } from './postgres.ts';
+import { sessionOf, statementName } from './database-errors.ts';
 
 type Options = Prisma.PrismaClientOptions & { log: Prisma.LogDefinition[] };
 

@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 import type { Client, ClientBase } from 'pg';
 import { type MockInstance, expect, it, onTestFinished, vi } from 'vitest';
 import { cut, NotApplied, type Prepare, StatementConnection } from '../src/lib/postgres/index.ts';
-import { errors, sessionOf } from '../src/postgres.ts';
+import { errors, sessionOf } from '../src/database-errors.ts';
 import { readSettings } from '../src/settings.ts';
 import { Database, createDatabase } from './support/database.ts';
 

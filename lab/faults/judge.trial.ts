@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KeyCheck } from '../../src/keys/key-check.ts';
 import type { Inventory, ListRequest, QuantityUpdate } from '../../src/inventory/inventory.ts';
-import { Piece, StockList } from '../../src/inventory/stock/stock-list.ts';
+import { Piece, StockList } from '../../src/inventory/list/stock-list.ts';
 import { areHere } from '../contract/tools.ts';
 import { SERVICES } from '../../test/inventory-service/services.ts';
 import { startService } from '../../test/support/service.ts';

@@ -1,8 +1,8 @@
-import { indexDamage } from '../inventory/stock/stock-index.ts';
-import { AS_OWNER, failureOf, MIGRATE, NOT_NEWEST } from '../postgres.ts';
+import { indexDamage } from '../inventory/list/stock-index.ts';
+import { AS_OWNER, failureOf, MIGRATE, NOT_NEWEST } from '../database-errors.ts';
 import type { Query } from '../lib/postgres/index.ts';
-import { historyToRepair } from './history-repair.ts';
-import { functionFault, requireMigrations } from './migrations.ts';
+import { historyToRepair } from '../migrations/history-repair.ts';
+import { functionFault, requireMigrations } from '../migrations/migrations.ts';
 import { missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
 import { GONE_TABLES, missingLines, OUR_TABLES } from './schema-parts.ts';
 

@@ -1,4 +1,4 @@
-import { AS_OWNER } from '../postgres.ts';
+import { AS_OWNER } from '../database-errors.ts';
 import type { Query } from '../lib/postgres/index.ts';
 
 type Right = readonly [of: string, privilege: string];

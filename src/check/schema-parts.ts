@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { OWN } from '../postgres.ts';
+import { OWN } from '../database-errors.ts';
 import type { Query } from '../lib/postgres/index.ts';
 
 /** What the migrations make, a line for each fact. A test writes it from a database. */

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { type Client, DatabaseError, type QueryResult } from 'pg';
 import { Failure, type Query, schemaForPrisma } from '../lib/postgres/index.ts';
-import { type Finding, fault, LOOKS, notLookedAt, ok, warn } from '../migrations/looks.ts';
-import { failureOf, NOT_NEWEST } from '../postgres.ts';
+import { type Finding, fault, LOOKS, notLookedAt, ok, warn } from '../check/looks.ts';
+import { failureOf, NOT_NEWEST } from '../database-errors.ts';
 import { withoutSecrets } from '../safe-text.ts';
 import { readSettings, type Settings } from '../settings.ts';
 import { version } from '../version.ts';

@@ -1,5 +1,5 @@
 import { Command, CommanderError } from 'commander';
-import { failureOf } from '../postgres.ts';
+import { failureOf } from '../database-errors.ts';
 import { version } from '../version.ts';
 import { hasUnconfirmedCommit } from './connection.ts';
 import { addCheck } from './check.ts';

@@ -10,7 +10,7 @@ import {
   schemaForPrisma,
   UNCONFIRMED_COMMIT,
 } from '../lib/postgres/index.ts';
-import { applicationName, failureOf } from '../postgres.ts';
+import { applicationName, failureOf } from '../database-errors.ts';
 import { requireMigrations } from '../migrations/migrations.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { readSettings } from '../settings.ts';

@@ -1,4 +1,4 @@
-import { ITEM, itemTagOf } from '../inventory/stock/stock-item.ts';
+import { ITEM, itemTagOf } from '../inventory/item.ts';
 
 /** The last line of CSV and NDJSON says whether something is missing. No line of a pet looks like these. */
 export const END_MARK = '# end';

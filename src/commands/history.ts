@@ -1,7 +1,7 @@
 import { type Command, Help, Option } from 'commander';
 import { once } from 'node:events';
-import { STATE } from '../inventory/stock/stock-item.ts';
-import { isPetId } from '../inventory/stock/stock-limits.ts';
+import { STATE } from '../inventory/item.ts';
+import { isPetId } from '../inventory/item-limits.ts';
 import { withConnection, withNewestSchema, withPrisma } from './connection.ts';
 import { Failure, queryOfClient, queryOfPrisma } from '../lib/postgres/index.ts';
 import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.ts';

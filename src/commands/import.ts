@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { Client } from 'pg';
 import { Failure } from '../lib/postgres/index.ts';
-import { MEMBERS } from '../inventory/stock/stock-item.ts';
+import { MEMBERS } from '../inventory/item.ts';
 import { whileCommitting, whileInterruptible, withNewestSchema } from './connection.ts';
 import { END_MARK, EXPORTED } from './export-marks.ts';
 import { readText } from './import/file-text.ts';

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import { isPetId } from '../inventory/stock/stock-limits.ts';
+import { isPetId } from '../inventory/item-limits.ts';
 import { Failure, type Query } from '../lib/postgres/index.ts';
 import { isSafeName, SAFE_NAME_RULE } from '../safe-text.ts';
 

@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { HISTORY_LOCK } from './history-lock.ts';
-import { columns } from '../inventory/stock/stock-item.ts';
-import { MIN_PET_ID } from '../inventory/stock/stock-limits.ts';
+import { columns } from '../inventory/item.ts';
+import { MIN_PET_ID } from '../inventory/item-limits.ts';
 
 /** The fault of a change that does not begin where the one before it ended, and is older. */
 export const RESTORED_TWICE = 'each change is there twice: the history was restored over an existing one';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PrismaClient, StockChange } from '../generated/prisma/client.ts';
 import { Failure, queryOfPrisma } from '../lib/postgres/index.ts';
-import { failureOf } from '../postgres.ts';
+import { failureOf } from '../database-errors.ts';
 import { readView, waitForOpenWriters } from './open-writers.ts';
 
 /** Left out of the feed: only the service compares it. */

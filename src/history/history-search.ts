@@ -1,5 +1,5 @@
 import type { PrismaClient } from '../generated/prisma/client.ts';
-import { MAX_PET_ID } from '../inventory/stock/stock-limits.ts';
+import { MAX_PET_ID } from '../inventory/item-limits.ts';
 import { type Change, NOT_IN_FEED } from './history-feed.ts';
 
 /** Rows of the history in one statement, which so ends within the command's time-out. */

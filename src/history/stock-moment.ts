@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { Failure, queryOfClient } from '../lib/postgres/index.ts';
-import { columns, ITEM } from '../inventory/stock/stock-item.ts';
+import { columns, ITEM } from '../inventory/item.ts';
 import { refuseUnknown, waitForOpenWriters, waitForTransactionsBefore } from './open-writers.ts';
 
 /** What SQL says of a moment. */

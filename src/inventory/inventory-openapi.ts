@@ -7,7 +7,7 @@ import { LONGEST_NAME, SAFE_NAME } from '../safe-text.ts';
 import { FailsWith, REQUEST_ID, entityTag } from '../errors/response-docs.ts';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA } from './inventory.dto.ts';
 import { IF_MATCH_RULE } from './inventory.pipes.ts';
-import { QUANTITY_FORM } from './stock/stock-limits.ts';
+import { QUANTITY_FORM } from './item-limits.ts';
 
 const EXAMPLE_LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';
 const EXAMPLE: Record<keyof InventoryItem, unknown> = { petId: 1, quantity: 12, status: 'available' };

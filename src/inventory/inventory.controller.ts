@@ -9,8 +9,8 @@ import { type InventoryItem, InventoryUpdate } from './inventory.dto.ts';
 import { ChangeReasonPipe, IdempotencyKeyPipe, IfMatchPipe, NoIfNoneMatchPipe, PetIdPipe } from './inventory.pipes.ts';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory-openapi.ts';
 import { Inventory } from './inventory.ts';
-import { ListResponses } from './list-responses.ts';
-import { itemTag } from './stock/stock-item.ts';
+import { ListResponses } from './list/list-responses.ts';
+import { itemTag } from './item.ts';
 
 @ApiTags('Inventory')
 @Controller(`${API_PREFIX}/inventory`)

@@ -2,7 +2,7 @@ import { ApiProperty, ApiSchema, type ApiSchemaOptions } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { IsInt, Max, Min } from 'class-validator';
 import { PetStatus } from '../generated/prisma/enums.ts';
-import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID, QUANTITY_FORM } from './stock/stock-limits.ts';
+import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID, QUANTITY_FORM } from './item-limits.ts';
 
 /** The bounds are bigints, so that the document can give every digit of them. */
 export const PET_ID_SCHEMA = {

@@ -6,9 +6,9 @@ import { FastInventoryService } from './fast/fast-inventory.service.ts';
 import { InventoryController } from './inventory.controller.ts';
 import { Inventory } from './inventory.ts';
 import { InventoryService } from './inventory.service.ts';
-import { ListResponses } from './list-responses.ts';
-import { InventoryCounts } from './stock/inventory-counts.ts';
-import { AuditPace, ListAudits } from './stock/list-audits.ts';
+import { ListResponses } from './list/list-responses.ts';
+import { InventoryCounts } from './inventory-counts.ts';
+import { AuditPace, ListAudits } from './list/list-audits.ts';
 
 @Module({
   imports: [AuthModule],

@@ -2,7 +2,7 @@ import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.ts';
 import { SAFE_NAME_RULE, isSafeName } from '../safe-text.ts';
 import { entityTags } from '../lib/http/index.ts';
-import { isPetId, MAX_PET_ID, MIN_PET_ID } from './stock/stock-limits.ts';
+import { isPetId, MAX_PET_ID, MIN_PET_ID } from './item-limits.ts';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
 @Injectable()

@@ -4,7 +4,7 @@ import { type TestService, startService } from '../../test/support/service.ts';
 import { withTrigger } from '../../test/support/triggers.ts';
 import { UPDATE, changesOf, setQuantity } from '../../test/support/updates.ts';
 import { NotApplied } from '../lib/postgres/index.ts';
-import { failureOf } from '../postgres.ts';
+import { failureOf } from '../database-errors.ts';
 import { PrismaService } from '../prisma.service.ts';
 
 /* How the plain service keeps what both services promise: the promises are tested in test/inventory-service/. */

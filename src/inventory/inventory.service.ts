@@ -5,14 +5,14 @@ import { exactIntegers } from '../lib/http/index.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { Prisma } from '../generated/prisma/client.ts';
 import { Settings } from '../settings.ts';
-import { ListAudits } from './stock/list-audits.ts';
-import { type Page, StockReadings } from './stock/stock-readings.ts';
-import { type AttemptOutcome, UpdateTransactions } from './update-transactions.ts';
+import { ListAudits } from './list/list-audits.ts';
+import { type Page, StockReadings } from './list/stock-readings.ts';
+import { type AttemptOutcome, UpdateTransactions } from './update/update-transactions.ts';
 import { Inventory, type ListRequest, type QuantityUpdate } from './inventory.ts';
-import { InventoryCounts } from './stock/inventory-counts.ts';
+import { InventoryCounts } from './inventory-counts.ts';
 import type { InventoryItem } from './inventory.dto.ts';
-import { ITEM_COLUMNS, itemTag } from './stock/stock-item.ts';
-import { MAX_PET_ID } from './stock/stock-limits.ts';
+import { ITEM_COLUMNS, itemTag } from './item.ts';
+import { MAX_PET_ID } from './item-limits.ts';
 
 /** The event loop is held while the rows of one statement are read: with larger pages, updates would wait longer. */
 const PETS_PER_PAGE = 1_024;

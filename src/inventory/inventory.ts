@@ -1,6 +1,6 @@
 import type { Snapshot } from '../keys/snapshot.ts';
 import type { InventoryItem } from './inventory.dto.ts';
-import type { StockList } from './stock/stock-list.ts';
+import type { StockList } from './list/stock-list.ts';
 
 /**
  * The contract. Nest injects one of its two services, as FAST says: `InventoryService` works on Prisma, and is the one

@@ -1,6 +1,6 @@
-import { PetStatus } from '../../generated/prisma/enums.ts';
-import type { InventoryItem } from '../inventory.dto.ts';
-import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID, QUANTITY_FORM } from './stock-limits.ts';
+import { PetStatus } from '../generated/prisma/enums.ts';
+import type { InventoryItem } from './inventory.dto.ts';
+import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID, QUANTITY_FORM } from './item-limits.ts';
 
 /** How JSON writes a value: whether as a string, and by which SQL between two parts of a text literal. */
 interface Notation {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { arrayLiteral, Batcher, retryUntilDeadline, StatementConnection } from '../lib/postgres/index.ts';
-import { errors, mayReadAgain, readFailure, sessionOf } from '../postgres.ts';
+import { errors, mayReadAgain, readFailure, sessionOf } from '../database-errors.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { SNAPSHOT, type Snapshot } from './snapshot.ts';
 import { Settings } from '../settings.ts';

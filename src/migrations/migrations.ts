@@ -10,7 +10,7 @@ import {
   queryOfClient,
   retryUntilDeadline,
 } from '../lib/postgres/index.ts';
-import { applicationName, MIGRATE, NOT_NEWEST } from '../postgres.ts';
+import { applicationName, MIGRATE, NOT_NEWEST } from '../database-errors.ts';
 import {
   type FunctionDefinitions,
   type FunctionFault,

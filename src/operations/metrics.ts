@@ -5,8 +5,8 @@ import { PrismaService } from '../prisma.service.ts';
 import { ERRORS } from '../errors/error-code.ts';
 import { AUTH_FAILURES, type Access } from '../keys/access.ts';
 import type { ApiRequest } from '../lib/http/index.ts';
-import { InventoryCounts } from '../inventory/stock/inventory-counts.ts';
-import { AUDIT_RESULTS, type AuditEnd, ListAudits } from '../inventory/stock/list-audits.ts';
+import { InventoryCounts } from '../inventory/inventory-counts.ts';
+import { AUDIT_RESULTS, type AuditEnd, ListAudits } from '../inventory/list/list-audits.ts';
 import { version } from '../version.ts';
 import { Log } from './log.ts';
 

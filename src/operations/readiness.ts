@@ -4,9 +4,9 @@ import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } f
 import { bootstrapKey } from '../keys/api-key-store.ts';
 import { KeyCheck } from '../keys/key-check.ts';
 import { byDeadline, Failure, queryOfPrisma } from '../lib/postgres/index.ts';
-import { failureOf, NOT_NEWEST } from '../postgres.ts';
+import { failureOf, NOT_NEWEST } from '../database-errors.ts';
 import { functionFault, requireMigrations } from '../migrations/migrations.ts';
-import { missingRights, RIGHTS_OF_REQUESTS } from '../migrations/rights.ts';
+import { missingRights, RIGHTS_OF_REQUESTS } from '../check/rights.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { Settings } from '../settings.ts';
 import { Log } from './log.ts';

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { expect } from 'vitest';
-import { STATE } from '../../src/inventory/stock/stock-item.ts';
+import { STATE } from '../../src/inventory/item.ts';
 import { startInventory } from './inventory-command.ts';
 
 /** The command gives up waiting for an answer after 35 s. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { awaitTurn, loadRows, planMerge } from '../../src/commands/import/plan.ts';
 import { StockFile } from '../../src/commands/import/rows.ts';
 import { writePlanned } from '../../src/commands/import/writing.ts';
-import { MEMBERS } from '../../src/inventory/stock/stock-item.ts';
+import { MEMBERS } from '../../src/inventory/item.ts';
 import { CSV_HEADER } from '../support/stock.ts';
 import { EXTREMES, file, importFile, store, untilLockWait, useImportStore } from './import-store.ts';
 import { END_MARK } from './inventory-command.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NOT_AS_REQUESTED } from '../../src/postgres.ts';
+import { NOT_AS_REQUESTED } from '../../src/database-errors.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { withTrigger } from '../support/triggers.ts';
 import { BIG, csv, importText, SHEET, store, useImportStore } from './import-store.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { SeededRandom } from '../support/seeded-random.ts';
-import { columns } from '../../src/inventory/stock/stock-item.ts';
+import { columns } from '../../src/inventory/item.ts';
 import type { Database } from '../support/database.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { CSV_HEADER, exportedCsv, petsOf } from '../support/stock.ts';

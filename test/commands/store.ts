@@ -1,4 +1,4 @@
-import { columns } from '../../src/inventory/stock/stock-item.ts';
+import { columns } from '../../src/inventory/item.ts';
 import { createDatabase } from '../support/database.ts';
 import { inventory } from './inventory-command.ts';
 

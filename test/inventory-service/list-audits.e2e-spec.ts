@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { PrismaService } from '../../src/prisma.service.ts';
-import type { AuditEnd } from '../../src/inventory/stock/list-audits.ts';
+import type { AuditEnd } from '../../src/inventory/list/list-audits.ts';
 import { Log } from '../../src/operations/log.ts';
 import { IMPORT_CSV, inventory } from '../commands/inventory-command.ts';
 import { PETS, expectExact, refill } from '../support/exact-lists.ts';

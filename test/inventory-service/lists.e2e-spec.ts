@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock/stock-limits.ts';
+import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/item-limits.ts';
 import type { TestService } from '../support/service.ts';
 import { readStock } from '../support/stock-lists.ts';
 import { type Pet, itemText, listText } from '../support/stock.ts';

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/stock/stock-limits.ts';
+import { MAX_PET_ID, MIN_PET_ID } from '../../src/inventory/item-limits.ts';
 import { updated, whole } from '../support/answers.ts';
 import type { TestService } from '../support/service.ts';
 import { itemText, listText, itemOf } from '../support/stock.ts';

@@ -2,7 +2,7 @@ import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { columns, KEPT_COLUMNS } from '../../src/inventory/stock/stock-item.ts';
+import { columns, KEPT_COLUMNS } from '../../src/inventory/item.ts';
 import { makeKey } from '../../src/keys/api-key-format.ts';
 import { type Database, createDatabase } from '../support/database.ts';
 import { Connection, type Question, ask, sendRaw } from '../support/http-client.ts';

@@ -1,8 +1,8 @@
 import { gunzipSync } from 'node:zlib';
 import type { Client } from 'pg';
 import { expect } from 'vitest';
-import { ITEM_COLUMNS } from '../../src/inventory/stock/stock-item.ts';
-import { Piece, StockList } from '../../src/inventory/stock/stock-list.ts';
+import { ITEM_COLUMNS } from '../../src/inventory/item.ts';
+import { Piece, StockList } from '../../src/inventory/list/stock-list.ts';
 import type { TestService } from './service.ts';
 
 /** The list of each service is the table's own JSON, and its tag that of a list that is written at once. */

@@ -1,5 +1,5 @@
 import type { Inventory } from '../../src/inventory/inventory.ts';
-import { Piece, StockList } from '../../src/inventory/stock/stock-list.ts';
+import { Piece, StockList } from '../../src/inventory/list/stock-list.ts';
 
 /** The item of a pet, with what a member of text could contain. */
 export const item = (petId: bigint, n: number) => `{"petId":${petId},"note":${JSON.stringify(`ü{"petId":9}], ${n}`)}}`;

@@ -1,6 +1,6 @@
 import { PetStatus } from '../../src/generated/prisma/enums.ts';
 import type { InventoryItem } from '../../src/inventory/inventory.dto.ts';
-import { MEMBERS } from '../../src/inventory/stock/stock-item.ts';
+import { MEMBERS } from '../../src/inventory/item.ts';
 
 /** A pet's row; ids as text or bigint where a JavaScript number would round them. */
 export type Pet = readonly [petId: number | bigint | string, quantity: number, status?: PetStatus];

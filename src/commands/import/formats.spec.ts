@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../lib/postgres/index.ts';
-import { ITEM, MEMBERS } from '../../inventory/stock/stock-item.ts';
+import { ITEM, MEMBERS } from '../../inventory/item.ts';
 import { END_MARK } from '../export-marks.ts';
 import { type Ending, readRows } from './formats.ts';
 import { ADVICE, HEADER_RULE } from './problems.ts';

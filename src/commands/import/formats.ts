@@ -1,5 +1,5 @@
 import { Failure } from '../../lib/postgres/index.ts';
-import { MEMBERS } from '../../inventory/stock/stock-item.ts';
+import { MEMBERS } from '../../inventory/item.ts';
 import { duplicateMember } from '../../lib/http/index.ts';
 import { END_MARK, EXPORTED, FAILED_MARK } from '../export-marks.ts';
 import { quote } from '../output.ts';

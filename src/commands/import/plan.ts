@@ -2,7 +2,7 @@ import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { pipeline } from 'node:stream/promises';
 import { CHANGED_AT } from '../../history/stock-moment.ts';
-import { itemTagOf, MEMBERS, KEPT_COLUMNS, STATE, columns } from '../../inventory/stock/stock-item.ts';
+import { itemTagOf, MEMBERS, KEPT_COLUMNS, STATE, columns } from '../../inventory/item.ts';
 import { refusal } from './problems.ts';
 import { MADE, type StockFile } from './rows.ts';
 

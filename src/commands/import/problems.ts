@@ -1,5 +1,5 @@
 import { Failure } from '../../lib/postgres/index.ts';
-import { MEMBERS } from '../../inventory/stock/stock-item.ts';
+import { MEMBERS } from '../../inventory/item.ts';
 import { END_MARK, EXPORTED } from '../export-marks.ts';
 
 /** How problems name places of the file. */

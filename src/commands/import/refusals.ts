@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { Failure } from '../../lib/postgres/index.ts';
-import { KEPT_COLUMNS, itemTagOf } from '../../inventory/stock/stock-item.ts';
+import { KEPT_COLUMNS, itemTagOf } from '../../inventory/item.ts';
 import { EXPORTED } from '../export-marks.ts';
 import type { Counts, Rules } from './plan.ts';
 import { type Fault, Problems, refusal, SHOWN_AT_MOST } from './problems.ts';

@@ -1,5 +1,5 @@
-import { itemTag, ITEM, MEMBERS, KEPT_COLUMNS } from '../../inventory/stock/stock-item.ts';
-import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/stock/stock-limits.ts';
+import { itemTag, ITEM, MEMBERS, KEPT_COLUMNS } from '../../inventory/item.ts';
+import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/item-limits.ts';
 import { EXPORTED } from '../export-marks.ts';
 import { quote } from '../output.ts';
 import { type Fault, Problems, type Unit } from './problems.ts';

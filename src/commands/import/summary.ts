@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import { STATE } from '../../inventory/stock/stock-item.ts';
+import { STATE } from '../../inventory/item.ts';
 import { EXPORTED } from '../export-marks.ts';
 import { LINES } from '../output.ts';
 import { type Outcome, OUTCOMES } from './plan.ts';

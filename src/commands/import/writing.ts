@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { Failure } from '../../lib/postgres/index.ts';
-import { NOT_AS_REQUESTED } from '../../postgres.ts';
-import { STATE, columns } from '../../inventory/stock/stock-item.ts';
+import { NOT_AS_REQUESTED } from '../../database-errors.ts';
+import { STATE, columns } from '../../inventory/item.ts';
 import type { Counts } from './plan.ts';
 import { SHOWN_AT_MOST } from './problems.ts';
 

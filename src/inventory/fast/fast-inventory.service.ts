@@ -2,11 +2,11 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaService } from '../../prisma.service.ts';
 import { Settings } from '../../settings.ts';
 import { KeyCheck } from '../../keys/key-check.ts';
-import { ListAudits } from '../stock/list-audits.ts';
-import { retryUntilApplied } from '../stock/update-attempts.ts';
+import { ListAudits } from '../list/list-audits.ts';
+import { retryUntilApplied } from '../update/update-outcomes.ts';
 import { Inventory, type ListRequest, type QuantityUpdate, type Updated } from '../inventory.ts';
-import { InventoryCounts } from '../stock/inventory-counts.ts';
-import type { StockList } from '../stock/stock-list.ts';
+import { InventoryCounts } from '../inventory-counts.ts';
+import type { StockList } from '../list/stock-list.ts';
 import { ListCache } from './list-cache.ts';
 import { QuantityUpdates } from './quantity-updates.ts';
 

@@ -5,7 +5,7 @@ import { type FaultyPostgres, startFaultyPostgres } from '../../../test/support/
 import { type TestService, startService } from '../../../test/support/service.ts';
 import { readStock } from '../../../test/support/stock-lists.ts';
 import { PrismaService } from '../../prisma.service.ts';
-import { MAX_PET_ID } from '../stock/stock-limits.ts';
+import { MAX_PET_ID } from '../item-limits.ts';
 
 /** Its own, because changes in another database of a server change the snapshot, too. */
 let postgres: FaultyPostgres;

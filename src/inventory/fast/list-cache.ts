@@ -1,16 +1,16 @@
 import type { Query } from '../../lib/postgres/index.ts';
-import { failureOf } from '../../postgres.ts';
+import { failureOf } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Snapshot } from '../../keys/snapshot.ts';
 import type { Settings } from '../../settings.ts';
-import type { InventoryCounts } from '../stock/inventory-counts.ts';
-import type { Comparison, ListAudits } from '../stock/list-audits.ts';
-import { PAST_INDEX } from '../stock/stock-index.ts';
-import { type NextPage, type OnResponse, type Page, StockReadings, piecesOf } from '../stock/stock-readings.ts';
+import type { InventoryCounts } from '../inventory-counts.ts';
+import type { Comparison, ListAudits } from '../list/list-audits.ts';
+import { PAST_INDEX } from '../list/stock-index.ts';
+import { type NextPage, type OnResponse, type Page, StockReadings, piecesOf } from '../list/stock-readings.ts';
 import type { ListRequest } from '../inventory.ts';
-import { itemJson } from '../stock/stock-item.ts';
-import { PETS_PER_PIECE, StockList } from '../stock/stock-list.ts';
-import { MAX_PET_ID, MIN_PET_ID } from '../stock/stock-limits.ts';
+import { itemJson } from '../item.ts';
+import { PETS_PER_PIECE, StockList } from '../list/stock-list.ts';
+import { MAX_PET_ID, MIN_PET_ID } from '../item-limits.ts';
 import { ListDifferences } from './list-differences.ts';
 import { type ChangedPet, patched, patchedPieces } from './patched-list.ts';
 

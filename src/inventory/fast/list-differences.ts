@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { ITEM_START, type Piece } from '../stock/stock-list.ts';
+import { ITEM_START, type Piece } from '../list/stock-list.ts';
 
 const MOST_SHOWN = 20;
 

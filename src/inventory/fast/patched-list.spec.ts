@@ -2,8 +2,8 @@ import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { bodyOf, inOrder, item, listOf, stock } from '../../../test/support/stock-lists.ts';
-import { type Piece, StockList } from '../stock/stock-list.ts';
-import { MAX_PET_ID, MIN_PET_ID } from '../stock/stock-limits.ts';
+import { type Piece, StockList } from '../list/stock-list.ts';
+import { MAX_PET_ID, MIN_PET_ID } from '../item-limits.ts';
 import { patched } from './patched-list.ts';
 
 describe('a patched list', () => {

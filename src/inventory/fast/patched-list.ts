@@ -1,4 +1,4 @@
-import { ITEM_START, Piece, StockList, beginsPiece, petAt } from '../stock/stock-list.ts';
+import { ITEM_START, Piece, StockList, beginsPiece, petAt } from '../list/stock-list.ts';
 
 /** A pet that has changed, with its item as JSON; null when the pet is gone. */
 export interface ChangedPet {

@@ -8,13 +8,13 @@ import {
   RefusedValue,
   StatementConnection,
 } from '../../lib/postgres/index.ts';
-import { NOT_AS_REQUESTED, errors, failureOf, sessionOf } from '../../postgres.ts';
+import { NOT_AS_REQUESTED, errors, failureOf, sessionOf } from '../../database-errors.ts';
 import type { KeyCheck } from '../../keys/key-check.ts';
 import type { Settings } from '../../settings.ts';
 import type { InventoryItem } from '../inventory.dto.ts';
-import { HeldCommits } from '../stock/held-commits.ts';
-import type { InventoryCounts } from '../stock/inventory-counts.ts';
-import type { UpdateOutcome } from '../stock/update-attempts.ts';
+import { HeldCommits } from '../update/held-commits.ts';
+import type { InventoryCounts } from '../inventory-counts.ts';
+import type { UpdateOutcome } from '../update/update-outcomes.ts';
 import type { QuantityUpdate } from '../inventory.ts';
 import { type UpdatedRow, loneStatement, readRow, updateStatement } from './update-statement.ts';
 

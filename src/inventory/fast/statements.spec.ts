@@ -4,7 +4,7 @@ import { expectFile } from '../../../test/support/statement-files.ts';
 import { boundsOfRequest } from '../../lib/postgres/index.ts';
 import { LONGEST_NAME } from '../../safe-text.ts';
 import { readSettings } from '../../settings.ts';
-import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from '../stock/stock-limits.ts';
+import { MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID } from '../item-limits.ts';
 import { CHANGES, NEXT_ITEMS } from './list-cache.ts';
 import { MOST_PER_STATEMENT } from './quantity-updates.ts';
 import { FULL, LONE, PLAIN } from './update-statement.ts';

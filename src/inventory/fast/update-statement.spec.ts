@@ -4,7 +4,7 @@ import { type Database, createDatabase } from '../../../test/support/database.ts
 import { atTestEnd } from '../../../test/support/test-end.ts';
 import { UPDATE, UPDATE_KINDS } from '../../../test/support/updates.ts';
 import { ConnectionPool } from '../../lib/postgres/index.ts';
-import { sessionOf } from '../../postgres.ts';
+import { sessionOf } from '../../database-errors.ts';
 import { readSettings } from '../../settings.ts';
 import type { QuantityUpdate } from '../inventory.ts';
 import { loneStatement, updateStatement } from './update-statement.ts';

@@ -1,8 +1,8 @@
 import { arrayLiteral, type Statement } from '../../lib/postgres/index.ts';
-import { NOT_AS_REQUESTED } from '../../postgres.ts';
+import { NOT_AS_REQUESTED } from '../../database-errors.ts';
 import type { QuantityUpdate } from '../inventory.ts';
-import { columns, itemTagOf, KEPT_COLUMNS } from '../stock/stock-item.ts';
-import { transactionSettings } from '../stock/transaction-settings.ts';
+import { columns, itemTagOf, KEPT_COLUMNS } from '../item.ts';
+import { transactionSettings } from '../update/transaction-settings.ts';
 import { chainUpdates } from './update-chain.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { Injectable } from '@nestjs/common';
 import { byDeadline, configOfRequests, openConnection, type Query, queryOfClient } from '../../lib/postgres/index.ts';
-import { failureOf, sessionOf } from '../../postgres.ts';
+import { failureOf, sessionOf } from '../../database-errors.ts';
 import { Settings } from '../../settings.ts';
 import { indexDamage } from './stock-index.ts';
 import { LONGEST_READING_MS } from './stock-readings.ts';

@@ -3,9 +3,9 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import type { ApiRequest } from '../lib/http/index.ts';
+import type { ApiRequest } from '../../lib/http/index.ts';
 import { ListResponses } from './list-responses.ts';
-import { PETS_PER_PIECE, Piece, StockList } from './stock/stock-list.ts';
+import { PETS_PER_PIECE, Piece, StockList } from './stock-list.ts';
 
 /** A list that shares no piece with one of another quantity. */
 function listOf(pieces: number, quantity: number): StockList {

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
-import { ApiError } from '../errors/api-error.ts';
-import { type ApiRequest, entityTags, writeHead } from '../lib/http/index.ts';
-import { ifMatchTags } from './inventory.pipes.ts';
-import { type Body, CODINGS, type Coding, type StockList } from './stock/stock-list.ts';
+import { ApiError } from '../../errors/api-error.ts';
+import { type ApiRequest, entityTags, writeHead } from '../../lib/http/index.ts';
+import { ifMatchTags } from '../inventory.pipes.ts';
+import { type Body, CODINGS, type Coding, type StockList } from './stock-list.ts';
 
 /** Most bytes of all outdated lists that slow readers keep in memory; one list alone may have more. */
 const MOST_OUTDATED_BYTES = 2 ** 25;

@@ -1,5 +1,5 @@
-import { AS_OWNER } from '../../postgres.ts';
-import { MIN_PET_ID } from './stock-limits.ts';
+import { AS_OWNER } from '../../database-errors.ts';
+import { MIN_PET_ID } from '../item-limits.ts';
 
 /** The table itself: PostgreSQL never uses an index for a sample, and this sample is all of the table. */
 export const PAST_INDEX = 'inventory_item AS item TABLESAMPLE SYSTEM (100)';

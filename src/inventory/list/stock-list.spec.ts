@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { bodyOf, item, listOf, stock } from '../../../test/support/stock-lists.ts';
 import { PETS_PER_PIECE, Piece, StockList } from './stock-list.ts';
-import { MAX_PET_ID, MIN_PET_ID } from './stock-limits.ts';
+import { MAX_PET_ID, MIN_PET_ID } from '../item-limits.ts';
 
 const PETS = 100_000;
 

@@ -3,7 +3,7 @@ import { startService, type TestService } from '../../../test/support/service.ts
 import { readStock } from '../../../test/support/stock-lists.ts';
 import { atTestEnd } from '../../../test/support/test-end.ts';
 import { NotApplied } from '../../lib/postgres/index.ts';
-import { failureOf } from '../../postgres.ts';
+import { failureOf } from '../../database-errors.ts';
 import { PrismaService } from '../../prisma.service.ts';
 
 let service: TestService;

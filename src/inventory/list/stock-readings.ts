@@ -1,12 +1,12 @@
 import { Batcher, NotApplied, retryUntilDeadline } from '../../lib/postgres/index.ts';
-import { failureOf, mayReadAgain, readFailure } from '../../postgres.ts';
+import { failureOf, mayReadAgain, readFailure } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
 import type { ListRequest } from '../inventory.ts';
-import type { InventoryCounts } from './inventory-counts.ts';
+import type { InventoryCounts } from '../inventory-counts.ts';
 import { Piece, StockList } from './stock-list.ts';
-import { MIN_PET_ID } from './stock-limits.ts';
+import { MIN_PET_ID } from '../item-limits.ts';
 
 /** What reading tens of millions of pets takes; each of its statements has its own, shorter bound. */
 export const LONGEST_READING_MS = 25_000;

@@ -3,7 +3,7 @@ import { Database, createDatabaseOn } from '../../../test/support/database.ts';
 import { startReplicated } from '../../../test/support/postgres-server.ts';
 import { readSettings } from '../../settings.ts';
 import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
-import { InventoryCounts } from './inventory-counts.ts';
+import { InventoryCounts } from '../inventory-counts.ts';
 
 let primary: Database;
 let anotherStore: Database;

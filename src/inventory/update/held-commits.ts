@@ -1,7 +1,7 @@
 import { boundsOfRequest } from '../../lib/postgres/index.ts';
-import { applicationName } from '../../postgres.ts';
+import { applicationName } from '../../database-errors.ts';
 import type { Settings } from '../../settings.ts';
-import type { InventoryCounts } from './inventory-counts.ts';
+import type { InventoryCounts } from '../inventory-counts.ts';
 
 /** From so many on, no update is sent; the one under way may become the fifth. Each pins a connection of PostgreSQL. */
 export const STOP_AT_HELD_COMMITS = 4;

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { itemOf } from '../../../test/support/stock.ts';
 import { DeadlinePassed, NotApplied, OutcomeUnknown, TooManyWaiting } from '../../lib/postgres/index.ts';
-import { type UpdateOutcome, retryUntilApplied } from './update-attempts.ts';
+import { type UpdateOutcome, retryUntilApplied } from './update-outcomes.ts';
 
 const DONE: UpdateOutcome = { outcome: 'done', item: itemOf(1n, 1, 'sold') };
 const inTime = () => performance.now() + 5_000;

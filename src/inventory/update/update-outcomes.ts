@@ -1,9 +1,9 @@
 import { NotApplied, retryUntilDeadline } from '../../lib/postgres/index.ts';
-import { mayWriteAgain, writeFailure } from '../../postgres.ts';
+import { mayWriteAgain, writeFailure } from '../../database-errors.ts';
 import { ApiError } from '../../errors/api-error.ts';
 import type { Updated } from '../inventory.ts';
 import type { InventoryItem } from '../inventory.dto.ts';
-import { itemTag } from './stock-item.ts';
+import { itemTag } from '../item.ts';
 
 /**
  * Only `done` has changed the stock. The item is the update's result, or the present one where the precondition failed.

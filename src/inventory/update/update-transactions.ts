@@ -8,16 +8,16 @@ import {
   NotApplied,
   RefusedValue,
   UnconfirmedCommit,
-} from '../lib/postgres/index.ts';
-import { failureOf, NOT_AS_REQUESTED } from '../postgres.ts';
-import type { PrismaService } from '../prisma.service.ts';
-import type { Prisma } from '../generated/prisma/client.ts';
-import type { Settings } from '../settings.ts';
-import type { QuantityUpdate, Updated } from './inventory.ts';
-import type { InventoryCounts } from './stock/inventory-counts.ts';
-import { HeldCommits, STOP_AT_HELD_COMMITS } from './stock/held-commits.ts';
-import { transactionSettings } from './stock/transaction-settings.ts';
-import { type UpdateOutcome, retryUntilApplied } from './stock/update-attempts.ts';
+} from '../../lib/postgres/index.ts';
+import { failureOf, NOT_AS_REQUESTED } from '../../database-errors.ts';
+import type { PrismaService } from '../../prisma.service.ts';
+import type { Prisma } from '../../generated/prisma/client.ts';
+import type { Settings } from '../../settings.ts';
+import type { QuantityUpdate, Updated } from '../inventory.ts';
+import type { InventoryCounts } from '../inventory-counts.ts';
+import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
+import { transactionSettings } from './transaction-settings.ts';
+import { type UpdateOutcome, retryUntilApplied } from './update-outcomes.ts';
 
 /** `not_as_requested`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
 export type AttemptOutcome = UpdateOutcome | { readonly outcome: 'not_as_requested' };
