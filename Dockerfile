@@ -23,7 +23,7 @@ RUN find node_modules/@prisma/client/runtime -name 'query_compiler_*' ! -name 'q
  && find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' \) -delete
 
 FROM ${NODE_IMAGE}
-ARG VERSION=1.1.0
+ARG VERSION=1.2.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="pet-store-inventory" \
       org.opencontainers.image.description="Stock levels of a pet store over HTTP" \
