@@ -3,15 +3,15 @@ import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import { exactIntegers } from '../lib/http/index.ts';
 import { PrismaService } from '../prisma.service.ts';
-import { Prisma } from '../generated/prisma/client.ts';
+import type { Prisma } from '../generated/prisma/client.ts';
 import { Settings } from '../settings.ts';
 import { ListAudits } from './list/list-audits.ts';
-import { type Page, StockReadings } from './list/stock-readings.ts';
+import { type Page, type Reading, StockReadings, readWhole } from './list/stock-readings.ts';
 import { type AttemptOutcome, UpdateTransactions } from './update/update-transactions.ts';
 import { Inventory, type ListRequest, type QuantityUpdate } from './inventory.ts';
 import { InventoryCounts } from './inventory-counts.ts';
 import type { InventoryItem } from './inventory.dto.ts';
-import { ITEM_COLUMNS, itemTag } from './item.ts';
+import { itemTag } from './item.ts';
 import { MAX_PET_ID } from './item-limits.ts';
 
 /** The event loop is held while the rows of one statement are read: with larger pages, updates would wait longer. */
@@ -24,15 +24,13 @@ export class InventoryService extends Inventory {
   readonly #updates: UpdateTransactions;
 
   constructor(
-    prisma: PrismaService,
+    private readonly prisma: PrismaService,
     settings: Settings,
     private readonly counts: InventoryCounts,
     private readonly audits: ListAudits,
   ) {
     super();
-    this.#readings = new StockReadings(settings, prisma, counts, async (_requests, onResponse) => {
-      return (await this.#readings.readWhole(nextPage, onResponse)).list;
-    });
+    this.#readings = new StockReadings(settings, (reading) => this.#readStock(reading));
     this.#updates = new UpdateTransactions(prisma, settings, counts, applyUpdate);
   }
 
@@ -40,6 +38,13 @@ export class InventoryService extends Inventory {
     this.audits.beginIfDue();
     const list = await this.#readings.share(request);
     this.counts.listBytes = list.plain.length;
+    return list;
+  }
+
+  /** Page by page, in one transaction. */
+  async #readStock(reading: Reading) {
+    const { list } = await readWhole(this.prisma, nextPage, reading);
+    this.counts.readings++;
     return list;
   }
 
@@ -75,7 +80,7 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   if (known) return known;
   // No wait for a locked pet, because it would hold a connection: the update is tried again.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
-    SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
+    SELECT pet_id AS "petId", quantity, status FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
   // From here on, each refusal looks for the first use again: it may have committed in between. Without this, a
   // repetition got 412 because its first use had changed the pet, or 404 because the pet was removed after that.
   if (item?.petId !== petId) {

@@ -1,4 +1,4 @@
-import type { Snapshot } from '../keys/snapshot.ts';
+import type { Snapshot } from '../keys/checked-key.ts';
 import type { InventoryItem } from './inventory.dto.ts';
 import type { StockList } from './list/stock-list.ts';
 

@@ -11,12 +11,11 @@ import {
 import { NOT_AS_REQUESTED, errors, failureOf, sessionOf } from '../../database-errors.ts';
 import type { KeyCheck } from '../../keys/key-check.ts';
 import type { Settings } from '../../settings.ts';
-import type { InventoryItem } from '../inventory.dto.ts';
 import { HeldCommits } from '../update/held-commits.ts';
 import type { InventoryCounts } from '../inventory-counts.ts';
 import type { UpdateOutcome } from '../update/update-outcomes.ts';
 import type { QuantityUpdate } from '../inventory.ts';
-import { type UpdatedRow, loneStatement, readRow, updateStatement } from './update-statement.ts';
+import { type UpdatedRow, loneStatement, updateStatement } from './update-statement.ts';
 
 export const MOST_PER_STATEMENT = 500;
 
@@ -77,12 +76,11 @@ export class QuantityUpdates {
   }
 
   async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | NoHistoryRow> {
-    const { outcome, found } = readRow(await this.#batcher.call(update, deadline));
-    if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy' || outcome === 'no_history_row')
-      return { outcome };
+    const [, outcome, present, status] = await this.#batcher.call(update, deadline);
+    if (status === null || outcome === 'key_reused' || outcome === 'no_history_row') return { outcome };
     const { petId } = update;
-    const quantity = outcome === 'precondition_failed' ? found.quantity : update.quantity;
-    return { outcome, item: { petId, ...found, quantity } as InventoryItem };
+    const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
+    return { outcome, item: { petId, quantity, status } };
   }
 
   /** Looks at the database's clock. No session is opened while commits are held. */
