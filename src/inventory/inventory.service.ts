@@ -34,6 +34,7 @@ export class InventoryService extends Inventory {
     this.#updates = new UpdateTransactions(prisma, settings, counts, applyUpdate);
   }
 
+  /** Waits for the next reading, which all requests share that wait for it. */
   async list(request: ListRequest) {
     this.audits.beginIfDue();
     const list = await this.#readings.share(request);
@@ -41,7 +42,7 @@ export class InventoryService extends Inventory {
     return list;
   }
 
-  /** Page by page, in one transaction. */
+  /** Such a reading: page by page, in one transaction. */
   async #readStock(reading: Reading) {
     const { list } = await readWhole(this.prisma, nextPage, reading);
     this.counts.readings++;

@@ -111,8 +111,8 @@ interface Kept extends Conditions {
   /** A time before its snapshot. */
   readonly at: Time;
   /**
-   * The names of the server's life: one, unless an operator resets the statistics. Then older sessions keep the old
-   * one.
+   * Every name of the server's life that a request for this list had: one, unless an operator resets the statistics.
+   * Then older sessions keep the old name.
    */
   readonly lifeNames: ReadonlySet<string>;
 }
@@ -194,7 +194,7 @@ export class ListCache {
     return list;
   }
 
-  /** Compares the list that is kept now, with its changes, with the table past the index. A wrong one is replaced. */
+  /** Compares the list that is kept now, with its changes, with the table, read without the index. A wrong one is replaced. */
   #comparison(): Comparison {
     const kept = this.#kept;
     const at = now();

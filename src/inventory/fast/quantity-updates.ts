@@ -5,13 +5,14 @@ import {
   DeadlinePassed,
   FailedCall,
   leastTimeToSend,
+  queryOfClient,
   RefusedValue,
   StatementConnection,
 } from '../../lib/postgres/index.ts';
 import { NOT_AS_REQUESTED, errors, failureOf, sessionOf } from '../../database-errors.ts';
 import type { KeyCheck } from '../../keys/key-check.ts';
 import type { Settings } from '../../settings.ts';
-import { HeldCommits } from '../update/held-commits.ts';
+import { requireFreeCommits } from '../update/held-commits.ts';
 import type { InventoryCounts } from '../inventory-counts.ts';
 import type { UpdateOutcome } from '../update/update-outcomes.ts';
 import type { QuantityUpdate } from '../inventory.ts';
@@ -30,14 +31,16 @@ interface NoHistoryRow {
 export class QuantityUpdates {
   readonly #connection: StatementConnection;
   readonly #batcher: Batcher<QuantityUpdate, UpdatedRow>;
-  readonly #heldCommits: HeldCommits;
   readonly #queryTimeoutMs: number;
   readonly #leastTimeMs: number;
   /** How far the database's clock was ahead of `performance.now()` when the session began. */
   #clockAheadMs = 0;
 
-  constructor(settings: Settings, counts: InventoryCounts, keyCheck: KeyCheck) {
-    this.#heldCommits = new HeldCommits(settings, counts);
+  constructor(
+    settings: Settings,
+    private readonly counts: InventoryCounts,
+    keyCheck: KeyCheck,
+  ) {
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#leastTimeMs = leastTimeToSend(settings.REQUEST_DEADLINE_MS);
     this.#connection = new StatementConnection(sessionOf(settings, 'updates'), errors, (client) =>
@@ -85,9 +88,7 @@ export class QuantityUpdates {
 
   /** Looks at the database's clock. No session is opened while commits are held. */
   async #prepare(client: ClientBase): Promise<void> {
-    await this.#heldCommits.requireFreeCommits(
-      async (sql, ...values) => (await client.query<{ held: number }>(sql, values)).rows,
-    );
+    await requireFreeCommits(queryOfClient(client), this.counts, this.#queryTimeoutMs);
     const { rows } = await client.query<{ now: string }>(CLOCK);
     this.#clockAheadMs = Number(rows[0]?.now) - performance.now();
   }

@@ -6,6 +6,7 @@ import {
   FailedCall,
   leastTimeToSend,
   NotApplied,
+  queryOfPrisma,
   RefusedValue,
   UnconfirmedCommit,
 } from '../../lib/postgres/index.ts';
@@ -15,7 +16,7 @@ import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
 import type { QuantityUpdate, Updated } from '../inventory.ts';
 import type { InventoryCounts } from '../inventory-counts.ts';
-import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
+import { requireFreeCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
 import { transactionSettings } from './transaction-settings.ts';
 import { type UpdateOutcome, retryUntilApplied } from './update-outcomes.ts';
 
@@ -27,7 +28,6 @@ const SET_FOR_TRANSACTION = `SELECT ${transactionSettings('$1')}`;
 /** Runs each update in a transaction of its own, with the bounds of the contract: deadline, waiting, held commits. */
 export class UpdateTransactions {
   readonly #batcher: Batcher<QuantityUpdate, UpdateOutcome>;
-  readonly #heldCommits: HeldCommits;
   readonly #timeoutMs: number;
   /** True after a commit whose outcome is unknown, and at the start: another process may have left some. */
   #mayHaveHeldCommits = true;
@@ -40,10 +40,9 @@ export class UpdateTransactions {
   constructor(
     private readonly prisma: PrismaService,
     settings: Settings,
-    counts: InventoryCounts,
+    private readonly counts: InventoryCounts,
     private readonly apply: (tx: Prisma.TransactionClient, update: QuantityUpdate) => Promise<AttemptOutcome>,
   ) {
-    this.#heldCommits = new HeldCommits(settings, counts);
     this.#timeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
       name: 'updates',
@@ -83,9 +82,7 @@ export class UpdateTransactions {
     await Promise.allSettled(this.#transactions);
     if (!this.#mayHaveHeldCommits) return;
     try {
-      const query = (sql: string, givenUpAfterMs: number) =>
-        this.prisma.$queryRawUnsafe<{ held: number }[]>(sql, givenUpAfterMs);
-      this.#mostInNextBatch = await this.#heldCommits.requireFreeCommits(query);
+      this.#mostInNextBatch = await requireFreeCommits(queryOfPrisma(this.prisma), this.counts, this.#timeoutMs);
     } catch (error) {
       throw new NotApplied('no session could be used; nothing was sent', { cause: error });
     }
