@@ -2,12 +2,15 @@ import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import { exactIntegers } from '../lib/http/index.ts';
+import { RefusedValue } from '../lib/postgres/index.ts';
+import { NOT_AS_REQUESTED } from '../database-errors.ts';
 import { PrismaService } from '../prisma.service.ts';
 import type { Prisma } from '../generated/prisma/client.ts';
 import { Settings } from '../settings.ts';
 import { ListAudits } from './list/list-audits.ts';
 import { type Page, type Reading, StockReadings, readWhole } from './list/stock-readings.ts';
-import { type AttemptOutcome, UpdateTransactions } from './update/update-transactions.ts';
+import type { UpdateOutcome } from './update/update-outcomes.ts';
+import { UpdateTransactions } from './update/update-transactions.ts';
 import { Inventory, type ListRequest, type QuantityUpdate } from './inventory.ts';
 import { InventoryCounts } from './inventory-counts.ts';
 import type { InventoryItem } from './inventory.dto.ts';
@@ -74,8 +77,8 @@ type StateChange = Required<
   Pick<Prisma.StockChangeCreateManyInput, `${Exclude<keyof InventoryItem, 'petId'>}${'Before' | 'After'}`>
 >;
 
-/** Writes an update and its history row. */
-async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<AttemptOutcome> {
+/** Writes an update and its history row. @throws RefusedValue if a trigger changed either, or kept it back */
+async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<UpdateOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
   const known = await outcomeOfFirstUse(tx, update);
   if (known) return known;
@@ -108,7 +111,8 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   });
   // The row has other members, too, such as its id. A trigger may have changed any member that was requested.
   const isAsRequested = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, requested);
-  return isAsRequested ? { outcome: 'done', item: requested } : { outcome: 'not_as_requested' };
+  if (!isAsRequested) throw new RefusedValue(NOT_AS_REQUESTED);
+  return { outcome: 'done', item: requested };
 }
 
 /**
@@ -118,7 +122,7 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
 async function outcomeOfFirstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,
-): Promise<AttemptOutcome | undefined> {
+): Promise<UpdateOutcome | undefined> {
   if (idempotencyKey === null) return undefined;
   const first = await tx.stockChange.findFirst({ where: { changedBy, idempotencyKey } });
   if (!first?.statusAfter) return undefined;

@@ -62,11 +62,7 @@ const CHANGES = `
 
 /**
  * The next items of the whole stock, each behind a comma, and the pet to go on with; null at the end. $1: the life of
- * the server. $2: the pet to begin with.
- *
- * All readings of a REPEATABLE READ transaction that locked the table first are of one moment.
- *
- * PostgreSQL takes 4 to 5 ms of CPU time for it.
+ * the server. $2: the pet to begin with. PostgreSQL takes 4 to 5 ms of CPU time for it.
  */
 const NEXT_ITEMS = `
   SELECT pg_current_snapshot()::text AS transactions,

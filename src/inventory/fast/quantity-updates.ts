@@ -22,11 +22,6 @@ export const MOST_PER_STATEMENT = 500;
 
 const CLOCK = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now`;
 
-/** Another update took the key a moment ago, or a trigger kept the history row back. */
-interface NoHistoryRow {
-  readonly outcome: 'no_history_row';
-}
-
 /** Sets quantities. Updates that arrive during a database round trip share the next one. */
 export class QuantityUpdates {
   readonly #connection: StatementConnection;
@@ -78,7 +73,7 @@ export class QuantityUpdates {
     return this.#connection.close();
   }
 
-  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | NoHistoryRow> {
+  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | { outcome: 'no_history_row' }> {
     const [, outcome, present, status] = await this.#batcher.call(update, deadline);
     if (status === null || outcome === 'key_reused' || outcome === 'no_history_row') return { outcome };
     const { petId } = update;

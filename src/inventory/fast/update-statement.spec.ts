@@ -8,6 +8,7 @@ import { ConnectionPool, type Statement } from '../../lib/postgres/index.ts';
 import { failureOf, NOT_AS_REQUESTED, sessionOf } from '../../database-errors.ts';
 import { readSettings } from '../../settings.ts';
 import type { QuantityUpdate } from '../inventory.ts';
+import { STATE } from '../item.ts';
 import { loneStatement, updateStatement } from './update-statement.ts';
 
 const IS_17 = inject('postgresMajor') >= 17;
@@ -143,6 +144,13 @@ const TEXTS: readonly (readonly [name: string, text: Text, ofAbsentPet: readonly
     ['absent'],
   ],
 ];
+
+it.each(TEXTS)('the text %s records and compares each member of an item', (_, text) => {
+  const sql = text(UPDATE, FOREVER)?.sql;
+  for (const { column } of STATE)
+    for (const name of [`${column}_before`, `${column}_after`, `item.${column}`, `checked.${column}`])
+      expect(sql).toContain(name);
+});
 
 describe.each(TEXTS)('the text %s writes nothing', (_, text, ofAbsentPet) => {
   beforeEach(() => database.stock([1, 1]));

@@ -7,10 +7,9 @@ import {
   leastTimeToSend,
   NotApplied,
   queryOfPrisma,
-  RefusedValue,
   UnconfirmedCommit,
 } from '../../lib/postgres/index.ts';
-import { failureOf, NOT_AS_REQUESTED } from '../../database-errors.ts';
+import { failureOf } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
@@ -19,9 +18,6 @@ import type { InventoryCounts } from '../inventory-counts.ts';
 import { requireFreeCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
 import { transactionSettings } from './transaction-settings.ts';
 import { type UpdateOutcome, retryUntilApplied } from './update-outcomes.ts';
-
-/** `not_as_requested`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
-export type AttemptOutcome = UpdateOutcome | { readonly outcome: 'not_as_requested' };
 
 const SET_FOR_TRANSACTION = `SELECT ${transactionSettings('$1')}`;
 
@@ -41,7 +37,7 @@ export class UpdateTransactions {
     private readonly prisma: PrismaService,
     settings: Settings,
     private readonly counts: InventoryCounts,
-    private readonly apply: (tx: Prisma.TransactionClient, update: QuantityUpdate) => Promise<AttemptOutcome>,
+    private readonly apply: (tx: Prisma.TransactionClient, update: QuantityUpdate) => Promise<UpdateOutcome>,
   ) {
     this.#timeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
@@ -98,7 +94,6 @@ export class UpdateTransactions {
       async (tx) => {
         await tx.$queryRawUnsafe(SET_FOR_TRANSACTION, String(this.#timeoutMs));
         const applied = await this.apply(tx, update);
-        if (applied.outcome === 'not_as_requested') throw new RefusedValue(NOT_AS_REQUESTED);
         if (state.isGivenUp) throw new DeadlinePassed({ sent: false }); // rolls it back; nobody waits for it any more
         state.isCommitting = true;
         return applied;
