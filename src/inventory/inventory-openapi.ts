@@ -6,7 +6,7 @@ import { BODY_TOO_LARGE, ENTITY_TAG_LIST, kindOfJson, mustBe } from '../lib/http
 import { LONGEST_NAME, SAFE_NAME } from '../safe-text.ts';
 import { FailsWith, REQUEST_ID, entityTag } from '../errors/response-docs.ts';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA } from './inventory.dto.ts';
-import { IF_MATCH_RULE } from './inventory.pipes.ts';
+import { IF_MATCH_RULE } from './entity-tags.ts';
 import { QUANTITY_FORM } from './item-limits.ts';
 
 const EXAMPLE_LIST_TAG = '"0vLW2Tj1Rk2mBn0wQ3c5Zt8yHdE"';

@@ -12,6 +12,19 @@ import { Inventory } from './inventory.ts';
 import { ListResponses } from './list/list-responses.ts';
 import { itemTag } from './item.ts';
 
+/**
+ * The checks of a request in their order (docs/interface.md, section 4.2), and the files that make them:
+ *
+ * 1. request line and headers: `lib/http/express.adapter.ts` (limits), `parser-errors.ts`, `request-head.ts`
+ * 2. path and method: `lib/http/express.adapter.ts`, `methods.ts`
+ * 3. key, its limit, its scope: `keys/auth.guard.ts`, which calls `bearer.strategy.ts`, `key-check.ts`, `rate-limit.ts`
+ * 4. `petId` and headers: `inventory.pipes.ts`; body: `lib/http/json-body.ts`, then the rules of `inventory.dto.ts`
+ * 5. `Idempotency-Key`: `outcomeOfFirstUse` in `inventory.service.ts`, or `known` in `fast/update-statement.ts`
+ * 6. pet and `If-Match`: `applyUpdate`, or `is_accepted`, in the same two files
+ * 7. the operator's own rules: PostgreSQL; then `isAsRequested`, or `as_requested`, in the same two files
+ *
+ * `update/update-outcomes.ts` makes Errors of what 5 and 6 find, and `database-errors.ts` of what 7 finds.
+ */
 @ApiTags('Inventory')
 @Controller(`${API_PREFIX}/inventory`)
 export class InventoryController {

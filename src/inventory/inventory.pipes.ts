@@ -1,7 +1,7 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.ts';
 import { SAFE_NAME_RULE, isSafeName } from '../safe-text.ts';
-import { entityTags } from '../lib/http/index.ts';
+import { ifMatchTags } from './entity-tags.ts';
 import { isPetId, MAX_PET_ID, MIN_PET_ID } from './item-limits.ts';
 
 /** Any int64 in canonical decimal, as a bigint throughout. */
@@ -16,17 +16,8 @@ export class PetIdPipe implements PipeTransform<string, bigint> {
   }
 }
 
-export const IF_MATCH_RULE = 'If-Match must be * or a list of entity tags in double quotes, such as "available-12".';
-
 /** The tags of pets have no other characters, and PostgreSQL cannot read all others in every encoding. */
 const PRINTABLE = /^[!-~]*$/;
-
-/** @throws ApiError `bad_request` if the field is malformed, because a 412 would claim that the stock has changed */
-export function ifMatchTags(field: string): NonNullable<ReturnType<typeof entityTags>> {
-  const tags = entityTags(field);
-  if (tags === undefined) throw new ApiError('bad_request', IF_MATCH_RULE);
-  return tags;
-}
 
 /**
  * The tags of which a pet must have one; null if any state will do, as with `*`. Weak tags never match (RFC 9110

@@ -2,16 +2,19 @@ import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import { exactIntegers } from '../lib/http/index.ts';
+import { RefusedValue } from '../lib/postgres/index.ts';
+import { NOT_AS_REQUESTED } from '../database-errors.ts';
 import { PrismaService } from '../prisma.service.ts';
-import { Prisma } from '../generated/prisma/client.ts';
+import type { Prisma } from '../generated/prisma/client.ts';
 import { Settings } from '../settings.ts';
 import { ListAudits } from './list/list-audits.ts';
-import { type Page, StockReadings } from './list/stock-readings.ts';
-import { type AttemptOutcome, UpdateTransactions } from './update/update-transactions.ts';
+import { type Page, type Reading, StockReadings, readWhole } from './list/stock-readings.ts';
+import type { UpdateOutcome } from './update/update-outcomes.ts';
+import { UpdateTransactions } from './update/update-transactions.ts';
 import { Inventory, type ListRequest, type QuantityUpdate } from './inventory.ts';
 import { InventoryCounts } from './inventory-counts.ts';
 import type { InventoryItem } from './inventory.dto.ts';
-import { ITEM_COLUMNS, itemTag } from './item.ts';
+import { itemTag } from './item.ts';
 import { MAX_PET_ID } from './item-limits.ts';
 
 /** The event loop is held while the rows of one statement are read: with larger pages, updates would wait longer. */
@@ -24,22 +27,28 @@ export class InventoryService extends Inventory {
   readonly #updates: UpdateTransactions;
 
   constructor(
-    prisma: PrismaService,
+    private readonly prisma: PrismaService,
     settings: Settings,
     private readonly counts: InventoryCounts,
     private readonly audits: ListAudits,
   ) {
     super();
-    this.#readings = new StockReadings(settings, prisma, counts, async (_requests, onResponse) => {
-      return (await this.#readings.readWhole(nextPage, onResponse)).list;
-    });
+    this.#readings = new StockReadings(settings, (reading) => this.#readStock(reading));
     this.#updates = new UpdateTransactions(prisma, settings, counts, applyUpdate);
   }
 
+  /** Waits for the next reading, which all requests share that wait for it. */
   async list(request: ListRequest) {
     this.audits.beginIfDue();
     const list = await this.#readings.share(request);
     this.counts.listBytes = list.plain.length;
+    return list;
+  }
+
+  /** Such a reading: page by page, in one transaction. */
+  async #readStock(reading: Reading) {
+    const { list } = await readWhole(this.prisma, nextPage, reading);
+    this.counts.readings++;
     return list;
   }
 
@@ -68,14 +77,14 @@ type StateChange = Required<
   Pick<Prisma.StockChangeCreateManyInput, `${Exclude<keyof InventoryItem, 'petId'>}${'Before' | 'After'}`>
 >;
 
-/** Writes an update and its history row. */
-async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<AttemptOutcome> {
+/** Writes an update and its history row. @throws RefusedValue if a trigger changed either, or kept it back */
+async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<UpdateOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
   const known = await outcomeOfFirstUse(tx, update);
   if (known) return known;
   // No wait for a locked pet, because it would hold a connection: the update is tried again.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
-    SELECT ${Prisma.raw(ITEM_COLUMNS)} FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
+    SELECT pet_id AS "petId", quantity, status FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
   // From here on, each refusal looks for the first use again: it may have committed in between. Without this, a
   // repetition got 412 because its first use had changed the pet, or 404 because the pet was removed after that.
   if (item?.petId !== petId) {
@@ -102,7 +111,8 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   });
   // The row has other members, too, such as its id. A trigger may have changed any member that was requested.
   const isAsRequested = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, requested);
-  return isAsRequested ? { outcome: 'done', item: requested } : { outcome: 'not_as_requested' };
+  if (!isAsRequested) throw new RefusedValue(NOT_AS_REQUESTED);
+  return { outcome: 'done', item: requested };
 }
 
 /**
@@ -112,7 +122,7 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
 async function outcomeOfFirstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,
-): Promise<AttemptOutcome | undefined> {
+): Promise<UpdateOutcome | undefined> {
   if (idempotencyKey === null) return undefined;
   const first = await tx.stockChange.findFirst({ where: { changedBy, idempotencyKey } });
   if (!first?.statusAfter) return undefined;

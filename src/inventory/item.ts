@@ -2,21 +2,16 @@ import { PetStatus } from '../generated/prisma/enums.ts';
 import type { InventoryItem } from './inventory.dto.ts';
 import { isPetId, MAX_PET_ID, MAX_QUANTITY, MIN_PET_ID, QUANTITY_FORM } from './item-limits.ts';
 
-/** How JSON writes a value: whether as a string, and by which SQL between two parts of a text literal. */
-interface Notation {
-  readonly isString: boolean;
-  readonly write: (value: string) => string;
-}
-const NUMBER: Notation = { isString: false, write: (value) => `' || ${value} || '` };
-/** A text without characters that JSON escapes. */
-const WORD: Notation = { isString: true, write: (value) => `"' || ${value} || '"` };
+/** How JSON writes a value: as a number, or as a text without characters that JSON escapes. */
+const NUMBER = { isString: false, quote: '' };
+const WORD = { isString: true, quote: '"' };
 
 interface Member {
   /** In inventory_item; stock_change has it with `_before` and with `_after`. */
   readonly column: string;
   /** The type in SQL. */
   readonly type: string;
-  readonly json: Notation;
+  readonly json: typeof NUMBER;
   /** The rule in words: the member must be … */
   readonly rule: string;
   /**
@@ -73,7 +68,9 @@ export const ITEM_COLUMNS = MEMBERS.map(({ name, column }) => `${column} AS "${n
 
 /** SQL for an item as JSON. @param row what the statement calls the row of inventory_item */
 export function itemJson(row: string): string {
-  const members = MEMBERS.map(({ name, column, json }) => `"${name}":${json.write(`${row}.${column}`)}`);
+  const members = MEMBERS.map(
+    ({ name, column, json }) => `"${name}":${json.quote}' || ${row}.${column} || '${json.quote}`,
+  );
   return `'{${members.join(',')}}'`;
 }
 

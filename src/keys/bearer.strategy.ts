@@ -7,7 +7,7 @@ import { PrismaService } from '../prisma.service.ts';
 import { ApiError } from '../errors/api-error.ts';
 import { headerValues } from '../lib/http/index.ts';
 import { Settings } from '../settings.ts';
-import type { CheckedKey } from './access.ts';
+import type { CheckedKey } from './checked-key.ts';
 import { KeyCheck, NO_KEY } from './key-check.ts';
 import type { Scope } from './scopes.ts';
 

@@ -3,10 +3,8 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { arrayLiteral, Batcher, retryUntilDeadline, StatementConnection } from '../lib/postgres/index.ts';
 import { errors, mayReadAgain, readFailure, sessionOf } from '../database-errors.ts';
 import { PrismaService } from '../prisma.service.ts';
-import { SNAPSHOT, type Snapshot } from './snapshot.ts';
 import { Settings } from '../settings.ts';
-import type { CheckedKey } from './access.ts';
-import { KEY_STATE } from './api-key-store.ts';
+import type { CheckedKey, Snapshot } from './checked-key.ts';
 
 const METRICS_WAIT_MS = 250;
 const METRICS_KEY_SERVES_MS = 3_600_000;
@@ -14,22 +12,45 @@ const METRICS_KEY_SERVES_MS = 3_600_000;
 /** How stale `last_used_at` may grow. Noting every use would be a write on every request. */
 const NOTE_USE_EVERY_MS = 600_000;
 
-export const MOST_KEYS = 1_000;
+const MOST_KEYS = 1_000;
 
-/** Read it in key-check-and-snapshot.sql. It has a row even if no key is known: for the snapshot. */
-const checkKeys = (snapshot: string) => `
-  SELECT ${snapshot},
+/**
+ * Checks the keys of all requests that wait, if all of these are updates. $1: the SHA-256 of each key, once.
+ *
+ * A key has a row if the table has it; if the table has none of them, there is one row without sha256. A revoked or
+ * expired key is refused from its next request on, because the statement is sent after the request has come.
+ *
+ * PostgreSQL takes 50 µs of CPU time for one key, 63 for 8, 165 for 64. So requests share it.
+ */
+const CHECK_KEYS = `
+  SELECT NULL AS life, NULL AS transactions,
          encode(key_sha256, 'hex') AS sha256, id, array_to_string(scopes, ' ') AS scopes,
-         nullif(${KEY_STATE} || '_key', 'live_key') AS failure
+         CASE WHEN revoked_at IS NOT NULL THEN 'revoked_key'
+              WHEN expires_at <= clock_timestamp() THEN 'expired_key' END AS failure
     FROM (VALUES (1)) AS always LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
-export const CHECK_KEYS = checkKeys('NULL AS life, NULL AS transactions');
-export const CHECK_KEYS_AND_SNAPSHOT = checkKeys(SNAPSHOT);
+
+/**
+ * The same for lists, with a {@link Snapshot} in each row: it sees each commit that was confirmed before the request
+ * came. The session keeps the life in a setting, because no session outlives a crash.
+ *
+ * PostgreSQL takes 55 µs of CPU time for one key, 74 for 8, 200 for 64.
+ */
+export const CHECK_KEYS_AND_SNAPSHOT = `
+  SELECT CASE WHEN NOT pg_is_in_recovery() THEN
+           nullif(coalesce(nullif(current_setting('inventory.life', true), ''),
+                           set_config('inventory.life', present_server_life(), false)), '')
+         END AS life,
+         pg_current_snapshot() AS transactions,
+         encode(key_sha256, 'hex') AS sha256, id, array_to_string(scopes, ' ') AS scopes,
+         CASE WHEN revoked_at IS NOT NULL THEN 'revoked_key'
+              WHEN expires_at <= clock_timestamp() THEN 'expired_key' END AS failure
+    FROM (VALUES (1)) AS always LEFT JOIN api_key ON key_sha256 = ANY ($1::bytea[])`;
 
 type KeyRow = readonly [
   life: string | null,
   transactions: string | null,
-  digest: string | null,
-  keyId: string,
+  sha256: string | null,
+  id: string,
   scopes: string,
   failure: 'expired_key' | 'revoked_key' | null,
 ];

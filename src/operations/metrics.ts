@@ -3,7 +3,8 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import { type BatchEnd, batchEnds } from '../lib/postgres/index.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { ERRORS } from '../errors/error-code.ts';
-import { AUTH_FAILURES, type Access } from '../keys/access.ts';
+import type { Access } from '../keys/access.ts';
+import { AUTH_FAILURES } from '../keys/checked-key.ts';
 import type { ApiRequest } from '../lib/http/index.ts';
 import { InventoryCounts } from '../inventory/inventory-counts.ts';
 import { AUDIT_RESULTS, type AuditEnd, ListAudits } from '../inventory/list/list-audits.ts';

@@ -44,7 +44,7 @@ beforeEach(async () => {
 const sql = (statement: string) => owner.query<Record<string, unknown>>(statement);
 
 function pace({ auditPace }: TestService, ms: number): void {
-  auditPace.everyMs = auditPace.againMs = ms;
+  auditPace.everyMs = auditPace.firstMs = ms;
 }
 
 /** Lets the next list find that an audit is due. */

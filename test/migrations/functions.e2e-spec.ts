@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { SNAPSHOT } from '../../src/keys/snapshot.ts';
+import { CHECK_KEYS_AND_SNAPSHOT } from '../../src/keys/key-check.ts';
 import { createDatabase } from '../support/database.ts';
 
 describe('the functions of the schema', () => {
@@ -36,8 +36,7 @@ describe('the functions of the schema', () => {
 
   it('are asked once in a session for the life of the server, but again until there is one', async () => {
     const readSnapshot = async () =>
-      (await session.query<{ life: string | null }>(`SELECT present.* FROM (SELECT ${SNAPSHOT}) AS present (life)`))
-        .rows;
+      (await session.query<{ life: string | null }>(CHECK_KEYS_AND_SNAPSHOT, ['{}'])).rows;
     await session.query('BEGIN READ ONLY');
     expect(await readSnapshot()).toMatchObject([{ life: null }]);
     await session.query('COMMIT');

@@ -228,7 +228,7 @@ export function batchedUpdates(mistake?: Mistake): Model<State> {
     const held = next.statements.flatMap(({ written }) => written?.locked ?? []);
     const outcomes: Record<number, Outcome> = { ...statement.known };
     const [locked, changes, stock]: [number[], Change[], Partial<Stock>] = [[], [], {}];
-    const chained: Partial<Stock> = {}; // `chainUpdates`: an update finds what the one before it asks for
+    const chained: Partial<Stock> = {}; // `updateStatement`: an update finds what the one before it asks for
     for (const { n } of statement.calls) {
       const { pet, quantity, ifMatch, key } = updateOf(next.workload, n);
       const requested = chained[pet];

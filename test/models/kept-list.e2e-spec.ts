@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { KeyCheck } from '../../src/keys/key-check.ts';
 import { pruneBefore } from '../../src/history/history-chain.ts';
-import type { Snapshot } from '../../src/keys/snapshot.ts';
+import type { Snapshot } from '../../src/keys/checked-key.ts';
 import type { Database } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres, startReplicated } from '../support/postgres-server.ts';
 import { startService } from '../support/service.ts';

@@ -182,9 +182,9 @@ describe('GET /metrics', () => {
     await service.list(); // the stock was truncated, so there is no list to compare
     const rises = await risesOf(async () => {
       const ended = once(audits, 'end');
-      auditPace.againMs = 0;
+      auditPace.firstMs = 0;
       await service.list();
-      auditPace.againMs = Infinity;
+      auditPace.firstMs = Infinity;
       await ended;
     });
     expect(rises('inventory_list_audits_total')).toEqual({ '{result="equal"}': 1 });

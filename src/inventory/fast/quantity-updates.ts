@@ -5,40 +5,37 @@ import {
   DeadlinePassed,
   FailedCall,
   leastTimeToSend,
+  queryOfClient,
   RefusedValue,
   StatementConnection,
 } from '../../lib/postgres/index.ts';
 import { NOT_AS_REQUESTED, errors, failureOf, sessionOf } from '../../database-errors.ts';
 import type { KeyCheck } from '../../keys/key-check.ts';
 import type { Settings } from '../../settings.ts';
-import type { InventoryItem } from '../inventory.dto.ts';
-import { HeldCommits } from '../update/held-commits.ts';
+import { requireFreeCommits } from '../update/held-commits.ts';
 import type { InventoryCounts } from '../inventory-counts.ts';
 import type { UpdateOutcome } from '../update/update-outcomes.ts';
 import type { QuantityUpdate } from '../inventory.ts';
-import { type UpdatedRow, loneStatement, readRow, updateStatement } from './update-statement.ts';
+import { type UpdatedRow, loneStatement, updateStatement } from './update-statement.ts';
 
 export const MOST_PER_STATEMENT = 500;
 
 const CLOCK = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now`;
 
-/** Another update took the key a moment ago, or a trigger kept the history row back. */
-interface NoHistoryRow {
-  readonly outcome: 'no_history_row';
-}
-
 /** Sets quantities. Updates that arrive during a database round trip share the next one. */
 export class QuantityUpdates {
   readonly #connection: StatementConnection;
   readonly #batcher: Batcher<QuantityUpdate, UpdatedRow>;
-  readonly #heldCommits: HeldCommits;
   readonly #queryTimeoutMs: number;
   readonly #leastTimeMs: number;
   /** How far the database's clock was ahead of `performance.now()` when the session began. */
   #clockAheadMs = 0;
 
-  constructor(settings: Settings, counts: InventoryCounts, keyCheck: KeyCheck) {
-    this.#heldCommits = new HeldCommits(settings, counts);
+  constructor(
+    settings: Settings,
+    private readonly counts: InventoryCounts,
+    keyCheck: KeyCheck,
+  ) {
     this.#queryTimeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#leastTimeMs = leastTimeToSend(settings.REQUEST_DEADLINE_MS);
     this.#connection = new StatementConnection(sessionOf(settings, 'updates'), errors, (client) =>
@@ -76,20 +73,17 @@ export class QuantityUpdates {
     return this.#connection.close();
   }
 
-  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | NoHistoryRow> {
-    const { outcome, found } = readRow(await this.#batcher.call(update, deadline));
-    if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy' || outcome === 'no_history_row')
-      return { outcome };
+  async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | { outcome: 'no_history_row' }> {
+    const [, outcome, present, status] = await this.#batcher.call(update, deadline);
+    if (status === null || outcome === 'key_reused' || outcome === 'no_history_row') return { outcome };
     const { petId } = update;
-    const quantity = outcome === 'precondition_failed' ? found.quantity : update.quantity;
-    return { outcome, item: { petId, ...found, quantity } as InventoryItem };
+    const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;
+    return { outcome, item: { petId, quantity, status } };
   }
 
   /** Looks at the database's clock. No session is opened while commits are held. */
   async #prepare(client: ClientBase): Promise<void> {
-    await this.#heldCommits.requireFreeCommits(
-      async (sql, ...values) => (await client.query<{ held: number }>(sql, values)).rows,
-    );
+    await requireFreeCommits(queryOfClient(client), this.counts, this.#queryTimeoutMs);
     const { rows } = await client.query<{ now: string }>(CLOCK);
     this.#clockAheadMs = Number(rows[0]?.now) - performance.now();
   }

@@ -2,11 +2,13 @@ import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { type Database, createDatabase } from '../../../test/support/database.ts';
 import { atTestEnd } from '../../../test/support/test-end.ts';
+import { withTrigger } from '../../../test/support/triggers.ts';
 import { UPDATE, UPDATE_KINDS } from '../../../test/support/updates.ts';
-import { ConnectionPool } from '../../lib/postgres/index.ts';
-import { sessionOf } from '../../database-errors.ts';
+import { ConnectionPool, type Statement } from '../../lib/postgres/index.ts';
+import { failureOf, NOT_AS_REQUESTED, sessionOf } from '../../database-errors.ts';
 import { readSettings } from '../../settings.ts';
 import type { QuantityUpdate } from '../inventory.ts';
+import { STATE } from '../item.ts';
 import { loneStatement, updateStatement } from './update-statement.ts';
 
 const IS_17 = inject('postgresMajor') >= 17;
@@ -23,12 +25,12 @@ beforeEach(async () => {
 });
 
 const FOREVER = Number.MAX_SAFE_INTEGER;
+const TIMEOUT_MS = 2_000; // of a transaction
 
 /** Of a lone update without a key, the statement that is tried first. */
 function statementOf(...given: Partial<QuantityUpdate>[]) {
   const updates = given.map((update) => ({ ...UPDATE, ...update }));
-  const timeoutMs = 2_000; // of its transaction
-  return loneStatement(updates, FOREVER, timeoutMs) ?? updateStatement(updates, FOREVER, timeoutMs);
+  return loneStatement(updates, FOREVER, TIMEOUT_MS) ?? updateStatement(updates, FOREVER, TIMEOUT_MS);
 }
 
 /** Each update's outcome, present quantity and status. */
@@ -129,6 +131,82 @@ describe.each(STATEMENTS)('the statement of %s', (_, members, others) => {
     await holder.end();
     expect((await outcomes).map(([outcome]) => outcome)).toEqual(others.length === 0 ? [] : ['busy', 'busy']);
     expect(await stock()).toMatchObject([{ quantity: 20 }, { quantity: 10 }]);
+  });
+});
+
+type Text = (update: QuantityUpdate, lastMs: number) => Statement | undefined;
+const TEXTS: readonly (readonly [name: string, text: Text, ofAbsentPet: readonly string[]])[] = [
+  ['LONE', (update, lastMs) => loneStatement([update], lastMs, TIMEOUT_MS), []],
+  ['PLAIN', (update, lastMs) => updateStatement([update], lastMs, TIMEOUT_MS), ['absent']],
+  [
+    'FULL',
+    (update, lastMs) => updateStatement([{ ...update, ifMatch: ['available-1'] }], lastMs, TIMEOUT_MS),
+    ['absent'],
+  ],
+];
+
+it.each(TEXTS)('the text %s records and compares each member of an item', (_, text) => {
+  const sql = text(UPDATE, FOREVER)?.sql;
+  for (const { column } of STATE)
+    for (const name of [`${column}_before`, `${column}_after`, `item.${column}`, `checked.${column}`])
+      expect(sql).toContain(name);
+});
+
+describe.each(TEXTS)('the text %s writes nothing', (_, text, ofAbsentPet) => {
+  beforeEach(() => database.stock([1, 1]));
+
+  /** Adds something to the database until the test ends. */
+  async function withRule(rule: string, undo: string): Promise<void> {
+    await session.query(rule);
+    await atTestEnd(() => session.query(undo));
+  }
+
+  /** In a new session; as in those for requests, PostgreSQL uses the index of a small table, too. */
+  async function attempt(lastMs = FOREVER): Promise<readonly unknown[]> {
+    const state = () =>
+      rowsOf('SELECT pet_id, quantity, (SELECT max(id) FROM stock_change) AS last FROM inventory_item');
+    const before = await state();
+    const own = await database.session('SET enable_seqscan = off');
+    const { sql = '', values } = text({ ...UPDATE, quantity: 5 }, lastMs) ?? {};
+    const outcomes = await own.query<{ outcome: string }>(sql, values).then(
+      ({ rows }) => rows.map(({ outcome }) => outcome),
+      (error: unknown) => [failureOf(error).words],
+    );
+    expect(await state()).toEqual(before);
+    return outcomes;
+  }
+
+  it('if a damaged index leads to another pet', async () => {
+    const live = (isLive: boolean) =>
+      `UPDATE pg_index SET indislive = ${isLive} WHERE indexrelid = 'inventory_item_pkey'::regclass`;
+    await withRule(live(false), `${live(true)}; REINDEX TABLE inventory_item`);
+    // In a new session, this update concerns no index: the entry of pet 1 stays, and leads to the row of pet 3.
+    await database.sql('UPDATE inventory_item SET pet_id = 3');
+    await session.query(live(true));
+    expect(await attempt()).toEqual(ofAbsentPet);
+  });
+
+  it('if a rule puts another table in its place', async () => {
+    await withRule(
+      `CREATE TABLE aside AS SELECT * FROM inventory_item;
+       CREATE RULE instead AS ON UPDATE TO inventory_item DO INSTEAD
+         UPDATE aside SET quantity = NEW.quantity WHERE aside.pet_id = NEW.pet_id RETURNING aside.*`,
+      'DROP RULE instead ON inventory_item; DROP TABLE aside',
+    );
+    expect(await attempt()).toEqual([expect.stringContaining('(XX000)')]); // it names a column that no rule has
+  });
+
+  it('if a trigger rewrites the row', async () => {
+    await withTrigger(
+      { sql: (sql) => session.query(sql) },
+      'BEFORE UPDATE ON inventory_item',
+      'NEW.quantity := 4; RETURN NEW;',
+    );
+    expect(await attempt()).toEqual([NOT_AS_REQUESTED]);
+  });
+
+  it('if it is too late', async () => {
+    expect(await attempt(Date.now() - 60_000)).toEqual([]);
   });
 });
 

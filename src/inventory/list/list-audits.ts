@@ -7,8 +7,8 @@ import { indexDamage } from './stock-index.ts';
 import { LONGEST_READING_MS } from './stock-readings.ts';
 
 /**
- * `equal` and `different`: the list that a service keeps, and the stock. `index`: it is damaged. `none`: the audit
- * failed.
+ * `equal`, `different`: the kept list and the table were compared. `index`: the index is damaged, so they were not.
+ * `none`: the audit failed and has no result.
  */
 export const AUDIT_RESULTS = ['equal', 'different', 'index', 'none'] as const;
 
@@ -20,10 +20,10 @@ export interface AuditEnd {
 
 /** Tests shorten it. */
 export class AuditPace {
-  /** From the end of an audit to the next one. */
+  /** From an audit that compared the list to the next one. */
   everyMs = 3_600_000;
-  /** The same after the start, and after an audit that compared nothing or found the index damaged. */
-  againMs = 300_000;
+  /** From the start, or from any other audit, to the next one. */
+  firstMs = 300_000;
 }
 
 /** Compares what a service keeps with the stock. Undefined: they cannot be compared. */
@@ -50,7 +50,7 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
   readonly #config: ReturnType<typeof configOfRequests>;
   #isUnderWay = false;
   #endedAt = performance.now();
-  #isDueAgain = true;
+  #hasCompared = false;
 
   constructor(
     settings: Settings,
@@ -62,7 +62,7 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
 
   /** Each list calls it; no list waits for an audit. */
   beginIfDue(): void {
-    const pauseMs = this.#isDueAgain ? this.pace.againMs : this.pace.everyMs;
+    const pauseMs = this.#hasCompared ? this.pace.everyMs : this.pace.firstMs;
     if (!this.#isUnderWay && performance.now() - this.#endedAt >= pauseMs) void this.#run();
   }
 
@@ -73,7 +73,7 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
     });
     this.#isUnderWay = false;
     this.#endedAt = performance.now();
-    this.#isDueAgain = end?.result !== 'equal' && end?.result !== 'different';
+    this.#hasCompared = end?.result === 'equal' || end?.result === 'different';
     if (end?.result !== 'none') this.isIndexDamaged = end?.result === 'index';
     if (end) this.emit('end', end);
   }

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
 import { ApiError } from '../../errors/api-error.ts';
 import { type ApiRequest, entityTags, writeHead } from '../../lib/http/index.ts';
-import { ifMatchTags } from '../inventory.pipes.ts';
+import { ifMatchTags } from '../entity-tags.ts';
 import { type Body, CODINGS, type Coding, type StockList } from './stock-list.ts';
 
 /** Most bytes of all outdated lists that slow readers keep in memory; one list alone may have more. */

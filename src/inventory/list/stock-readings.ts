@@ -4,7 +4,6 @@ import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
 import type { ListRequest } from '../inventory.ts';
-import type { InventoryCounts } from '../inventory-counts.ts';
 import { Piece, StockList } from './stock-list.ts';
 import { MIN_PET_ID } from '../item-limits.ts';
 
@@ -14,31 +13,14 @@ export const LONGEST_READING_MS = 25_000;
 /** Even after a long key check, the database has at least this long to begin to respond. */
 const LEAST_PATIENCE_MS = 400;
 
-/**
- * The text is cut into pieces when it is longer than this. After a cut, the unfinished last piece is built anew with
- * the next text.
- */
-const CUT_AT_LENGTH = 2 ** 18;
-
-const WRONG_OBJECT_TYPE = '42809';
-
-/**
- * Lock first: a snapshot taken before waiting for TRUNCATE or a swap would see an empty table. LOCK itself takes no
- * snapshot.
- */
-const LOCK = 'LOCK TABLE inventory_item IN ACCESS SHARE MODE';
-
-/** The next items of the stock as JSON, each with a comma before it, and the pet to go on with; null at the end. */
-export interface Page {
-  readonly items: string;
-  readonly next: bigint | null;
+/** One reading, for all the requests that share it. */
+export interface Reading {
+  readonly requests: readonly ListRequest[];
+  /** The newest list, if a response or the service still holds it. */
+  readonly last: StockList | undefined;
+  /** To be called when the database begins to respond. */
+  readonly onResponse: () => void;
 }
-
-/** Reads a page from this pet on; {@link MIN_PET_ID} is the first. */
-export type NextPage<Read extends Page> = (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>;
-
-/** Called when the database begins to respond. */
-export type OnResponse = () => void;
 
 /**
  * One reading of the stock at a time, besides those that were given up: requests that come during it share the next
@@ -46,15 +28,11 @@ export type OnResponse = () => void;
  */
 export class StockReadings {
   readonly #batcher: Batcher<ListRequest, StockList>;
-  /** The newest list, as long as a response or the service holds it. */
   #last: WeakRef<StockList> | undefined;
 
-  /** @param read gives the list that all these requests share */
   constructor(
     settings: Settings,
-    private readonly prisma: PrismaService,
-    private readonly counts: InventoryCounts,
-    private readonly read: (requests: readonly ListRequest[], onResponse: OnResponse) => Promise<StockList>,
+    private readonly read: (reading: Reading) => Promise<StockList>,
   ) {
     this.#batcher = new Batcher((requests) => this.#readFor(requests), {
       name: 'list',
@@ -80,45 +58,65 @@ export class StockReadings {
     const { promise: silence, reject } = Promise.withResolvers<never>();
     const giveUp = () => reject(new NotApplied('the database did not begin to respond in time'));
     const patience = setTimeout(giveUp, Math.max(leftMs, LEAST_PATIENCE_MS));
+    const reading = { requests, last: this.#last?.deref(), onResponse: () => clearTimeout(patience) };
     try {
-      const list = await Promise.race([this.read(requests, () => clearTimeout(patience)), silence]);
+      const list = await Promise.race([this.read(reading), silence]);
       this.#last = new WeakRef(list);
       return requests.map(() => list);
     } finally {
       clearTimeout(patience);
     }
   }
+}
 
-  /**
-   * The whole stock of one moment, page by page, and the first page. Pieces that equal those of the list before are
-   * shared with it, so that readers of both do not hold them twice.
-   */
-  async readWhole<Read extends Page>(
-    nextPage: NextPage<Read>,
-    onResponse: OnResponse,
-    isLocked = true,
-  ): Promise<{ list: StockList; firstPage: Read }> {
-    const last = this.#last?.deref();
-    const reading = this.prisma.$transaction(
+/** The next items of the stock as JSON, each with a comma before it, and the pet to go on with; null at the end. */
+export interface Page {
+  readonly items: string;
+  readonly next: bigint | null;
+}
+
+/** Reads a page from this pet on; {@link MIN_PET_ID} is the first. */
+export type NextPage<Read extends Page> = (transaction: Prisma.TransactionClient, from: bigint) => Promise<Read>;
+
+/**
+ * Lock first: a snapshot taken before waiting for TRUNCATE or a swap would see an empty table. LOCK itself takes no
+ * snapshot.
+ */
+const LOCK = 'LOCK TABLE inventory_item IN ACCESS SHARE MODE';
+const WRONG_OBJECT_TYPE = '42809';
+
+/**
+ * The whole stock of one moment, page by page, and the first page. Pieces that equal those of the last list are shared
+ * with it, so that readers of both do not hold them twice.
+ */
+export async function readWhole<Read extends Page>(
+  prisma: PrismaService,
+  nextPage: NextPage<Read>,
+  { last, onResponse }: Reading,
+): Promise<{ list: StockList; firstPage: Read }> {
+  const read = (isLocked: boolean) =>
+    prisma.$transaction(
       async (transaction) => {
         if (isLocked) await transaction.$executeRawUnsafe(LOCK);
         const firstPage = await nextPage(transaction, MIN_PET_ID);
         onResponse();
         const pieces: Piece[] = [];
         for await (const piece of piecesOf(firstPage, (from) => nextPage(transaction, from))) pieces.push(piece);
-        return { pieces, firstPage };
+        return { list: new StockList(pieces).sharedWith(last), firstPage };
       },
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
-    const read = await reading.catch((error: unknown) => {
-      if (isLocked && failureOf(error).code === WRONG_OBJECT_TYPE) return undefined;
-      throw error;
-    });
-    if (!read) return this.readWhole(nextPage, onResponse, false); // PostgreSQL does not lock a foreign table
-    this.counts.readings++;
-    return { list: new StockList(read.pieces).sharedWith(last), firstPage: read.firstPage };
-  }
+  return read(true).catch((error: unknown) => {
+    if (failureOf(error).code === WRONG_OBJECT_TYPE) return read(false); // PostgreSQL does not lock a foreign table
+    throw error;
+  });
 }
+
+/**
+ * The text is cut into pieces when it is longer than this. After a cut, the unfinished last piece is built anew with
+ * the next text.
+ */
+const CUT_AT_LENGTH = 2 ** 18;
 
 /** The pieces of the whole stock, each as soon as no further page can go on with it. */
 export async function* piecesOf(page: Page, nextPage: (from: bigint) => Promise<Page>): AsyncGenerator<Piece> {

@@ -1,8 +1,8 @@
 import { beforeAll, expect, it } from 'vitest';
 import { Database, createDatabaseOn } from '../../../test/support/database.ts';
 import { startReplicated } from '../../../test/support/postgres-server.ts';
-import { readSettings } from '../../settings.ts';
-import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
+import type { Query } from '../../lib/postgres/index.ts';
+import { requireFreeCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
 import { InventoryCounts } from '../inventory-counts.ts';
 
 let primary: Database;
@@ -28,11 +28,9 @@ async function hold(name: string, database = primary): Promise<void> {
 
 it('counts the commits of the store that were given up, and lets four wait', async () => {
   const counts = new InventoryCounts();
-  const roomWith = (REQUEST_DEADLINE_MS: string) => {
-    const heldCommits = new HeldCommits(readSettings({ DATABASE_URL: primary.url, REQUEST_DEADLINE_MS }), counts);
-    return () => heldCommits.requireFreeCommits((sql, givenUpAfterMs) => primary.sql(sql, [givenUpAfterMs]));
-  };
-  const room = roomWith('1000');
+  const query: Query = (sql, ...values) => primary.sql(sql, values);
+  const roomAfter = (givenUpAfterMs: number) => () => requireFreeCommits(query, counts, givenUpAfterMs);
+  const room = roomAfter(1_000);
   await hold('psql');
   await hold('inventory updates', anotherStore);
   await hold('inventory pool', anotherRole);
@@ -42,7 +40,7 @@ it('counts the commits of the store that were given up, and lets four wait', asy
 
   for (const name of ['inventory updates', 'inventory pool', 'inventory pool']) await hold(name);
   await expect.poll(room).toBe(STOP_AT_HELD_COMMITS - 3);
-  expect(await roomWith('9000')()).toBe(STOP_AT_HELD_COMMITS); // for this deadline they have not waited long enough
+  expect(await roomAfter(9_000)()).toBe(STOP_AT_HELD_COMMITS); // they have not waited long enough
   await hold('inventory updates');
   await expect
     .poll(() => room().catch((error: unknown) => (error as Error).message))

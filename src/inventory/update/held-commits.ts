@@ -1,6 +1,4 @@
-import { boundsOfRequest } from '../../lib/postgres/index.ts';
-import { applicationName } from '../../database-errors.ts';
-import type { Settings } from '../../settings.ts';
+import type { Query } from '../../lib/postgres/index.ts';
 import type { InventoryCounts } from '../inventory-counts.ts';
 
 /** From so many on, no update is sent; the one under way may become the fifth. Each pins a connection of PostgreSQL. */
@@ -8,39 +6,30 @@ export const STOP_AT_HELD_COMMITS = 4;
 
 /**
  * Commits that wait for a standby, long after the service has given them up: PostgreSQL keeps their sessions without a
- * client.
+ * client. $1: after how many milliseconds a statement is given up.
  */
 const HELD = `
   SELECT count(*)::int AS held FROM pg_stat_activity
-   WHERE application_name IN ('${applicationName('updates')}', '${applicationName('pool')}') AND usename = session_user AND datname = current_database()
+   WHERE application_name IN ('inventory updates', 'inventory pool')
+     AND usename = session_user AND datname = current_database()
      AND wait_event = 'SyncRep' AND query_start < clock_timestamp() - $1 * interval '1 millisecond'`;
 
 /**
  * Bounds the commits that a lost synchronous standby holds. It counts those of all processes of this store and role,
  * but several processes can send commits at the same time.
+ *
+ * @param query runs a statement in any session of the service
+ * @returns how many more commits may wait for the standby
+ * @throws Error if no more may
  */
-export class HeldCommits {
-  readonly #givenUpAfterMs: number;
-
-  constructor(
-    settings: Settings,
-    private readonly counts: InventoryCounts,
-  ) {
-    this.#givenUpAfterMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
-  }
-
-  /**
-   * @param query runs a statement in any session of the service
-   * @returns how many more commits may wait for the standby
-   * @throws Error if no more may
-   */
-  async requireFreeCommits(
-    query: (sql: string, givenUpAfterMs: number) => Promise<readonly { held: number }[]>,
-  ): Promise<number> {
-    const [{ held } = { held: 0 }] = await query(HELD, this.#givenUpAfterMs);
-    this.counts.heldCommits = held;
-    if (held >= STOP_AT_HELD_COMMITS)
-      throw new Error('sessions that were given up still wait for the synchronous standby');
-    return STOP_AT_HELD_COMMITS - held;
-  }
+export async function requireFreeCommits(
+  query: Query,
+  counts: InventoryCounts,
+  givenUpAfterMs: number,
+): Promise<number> {
+  const [{ held }] = (await query(HELD, givenUpAfterMs)) as [{ held: number }];
+  counts.heldCommits = held;
+  if (held >= STOP_AT_HELD_COMMITS)
+    throw new Error('sessions that were given up still wait for the synchronous standby');
+  return STOP_AT_HELD_COMMITS - held;
 }

@@ -6,28 +6,24 @@ import {
   FailedCall,
   leastTimeToSend,
   NotApplied,
-  RefusedValue,
+  queryOfPrisma,
   UnconfirmedCommit,
 } from '../../lib/postgres/index.ts';
-import { failureOf, NOT_AS_REQUESTED } from '../../database-errors.ts';
+import { failureOf } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
 import type { QuantityUpdate, Updated } from '../inventory.ts';
 import type { InventoryCounts } from '../inventory-counts.ts';
-import { HeldCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
+import { requireFreeCommits, STOP_AT_HELD_COMMITS } from './held-commits.ts';
 import { transactionSettings } from './transaction-settings.ts';
 import { type UpdateOutcome, retryUntilApplied } from './update-outcomes.ts';
-
-/** `not_as_requested`: a trigger changed what was written, or kept it back. The transaction is rolled back. */
-export type AttemptOutcome = UpdateOutcome | { readonly outcome: 'not_as_requested' };
 
 const SET_FOR_TRANSACTION = `SELECT ${transactionSettings('$1')}`;
 
 /** Runs each update in a transaction of its own, with the bounds of the contract: deadline, waiting, held commits. */
 export class UpdateTransactions {
   readonly #batcher: Batcher<QuantityUpdate, UpdateOutcome>;
-  readonly #heldCommits: HeldCommits;
   readonly #timeoutMs: number;
   /** True after a commit whose outcome is unknown, and at the start: another process may have left some. */
   #mayHaveHeldCommits = true;
@@ -40,10 +36,9 @@ export class UpdateTransactions {
   constructor(
     private readonly prisma: PrismaService,
     settings: Settings,
-    counts: InventoryCounts,
-    private readonly apply: (tx: Prisma.TransactionClient, update: QuantityUpdate) => Promise<AttemptOutcome>,
+    private readonly counts: InventoryCounts,
+    private readonly apply: (tx: Prisma.TransactionClient, update: QuantityUpdate) => Promise<UpdateOutcome>,
   ) {
-    this.#heldCommits = new HeldCommits(settings, counts);
     this.#timeoutMs = boundsOfRequest(settings.REQUEST_DEADLINE_MS).query_timeout;
     this.#batcher = new Batcher((updates, deadline) => this.#run(updates, deadline), {
       name: 'updates',
@@ -83,9 +78,7 @@ export class UpdateTransactions {
     await Promise.allSettled(this.#transactions);
     if (!this.#mayHaveHeldCommits) return;
     try {
-      const query = (sql: string, givenUpAfterMs: number) =>
-        this.prisma.$queryRawUnsafe<{ held: number }[]>(sql, givenUpAfterMs);
-      this.#mostInNextBatch = await this.#heldCommits.requireFreeCommits(query);
+      this.#mostInNextBatch = await requireFreeCommits(queryOfPrisma(this.prisma), this.counts, this.#timeoutMs);
     } catch (error) {
       throw new NotApplied('no session could be used; nothing was sent', { cause: error });
     }
@@ -101,7 +94,6 @@ export class UpdateTransactions {
       async (tx) => {
         await tx.$queryRawUnsafe(SET_FOR_TRANSACTION, String(this.#timeoutMs));
         const applied = await this.apply(tx, update);
-        if (applied.outcome === 'not_as_requested') throw new RefusedValue(NOT_AS_REQUESTED);
         if (state.isGivenUp) throw new DeadlinePassed({ sent: false }); // rolls it back; nobody waits for it any more
         state.isCommitting = true;
         return applied;
