@@ -136,8 +136,8 @@ export const refused = {
   host: refusal('bad_request', 'The Host header is malformed.'),
   target: refusal('bad_request', 'The request target is malformed.'),
   targetTooLong: refusal('uri_too_long', 'The request target is longer than 2048 characters.'),
-  headersTooLarge: refusal('header_fields_too_large', 'The headers are larger than 8 KiB.'),
-  tooManyHeaders: refusal('header_fields_too_large', 'More than 64 headers.'),
+  headersTooLarge: refusal('header_fields_too_large', 'The headers are larger than 16 KiB.'),
+  tooManyHeaders: refusal('header_fields_too_large', 'More than 100 headers.'),
   late: refusal('request_timeout', 'The request did not arrive in time.'),
   failed: refusal('internal_error', 'The service failed; its log says why.'),
 } as const;

@@ -51,7 +51,7 @@ export class StrictExpressAdapter extends ExpressAdapter {
       {
         IncomingMessage: OwnRequest,
         ServerResponse: OwnResponse,
-        maxHeaderSize: 8_192, // all headers together
+        maxHeaderSize: 16_384, // all headers together
         insecureHTTPParser: false, // whatever NODE_OPTIONS say
         requireHostHeader: false, // validateHead asks for it, and answers with an Error
         headersTimeout: limits.headMs,
