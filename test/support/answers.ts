@@ -115,10 +115,9 @@ export const refused = {
     'If-Match must be * or a list of entity tags in double quotes, such as "available-12".',
   ),
   noBody: refusal('bad_request', 'A JSON body is required.'),
-  notJson: refusal('bad_request', 'The body is not JSON.'),
-  misquoted: refusal(
+  notJson: refusal(
     'bad_request',
-    'The body is not JSON: a shell may have removed or changed its double quotes. Send the JSON from a file.',
+    'The body is not JSON. A shell may have removed its double quotes: send the JSON from a file.',
   ),
   notUtf8: refusal('bad_request', 'The body is not UTF-8.'),
   repeated: (member: string) => refusal('bad_request', `${member} is there more than once.`),

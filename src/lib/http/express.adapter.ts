@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { StreamableFile } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type Request, type Response } from 'express';
-import { exactIntegers } from './exact-integers.ts';
+import { exactIntegers } from './json.ts';
 import { httpError } from './http-error.ts';
 import { contextOf } from './request-context.ts';
 import { addCommonHeaders, sendError, sendJson, writeHead } from './responses.ts';
