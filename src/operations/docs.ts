@@ -30,7 +30,7 @@ const NARROW = `@media (max-width: 40em) {
   .swagger-ui .opblock-body :is(thead, .response-col_links) { display: none; }
   .swagger-ui .opblock-body .btn { padding-inline: 0.5em; }
   .swagger-ui .opblock-body td :is(input, .btn) { max-width: 100%; overflow-wrap: anywhere; }
-  .swagger-ui .live-responses-table .microlight { padding-bottom: 50px !important; } /* for the buttons below the text */
+  .swagger-ui .highlight-code:has(.download-contents) > .microlight { padding-bottom: 50px !important; }
 }`;
 
 /** Serves the OpenAPI document, and Swagger UI for people, without a request to anywhere else. */
