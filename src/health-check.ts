@@ -26,7 +26,7 @@ export function isHealthy(host: string, port: number, path: string, timeoutMs: n
       port,
       path,
       agent: false,
-      maxHeaderSize: 8_192, // as the service has it: NODE_OPTIONS may say less
+      maxHeaderSize: 16_384, // as the service has it: NODE_OPTIONS may say less
       headers: { Host: 'localhost', Connection: 'close' },
       signal: AbortSignal.timeout(timeoutMs),
       ...(addresses ? { lookup } : {}),

@@ -16,9 +16,19 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [new RegExp(`${KEY_PREFIX}[0-9A-Za-z]+`, 'g'), '[key]'],
   [/(bearer\s+)[^\s"']+/gi, '$1[key]'],
   [/(:\/\/[^:/\s]*:)[^@\s]*@/g, '$1[password]@'],
+  [/(:\/\/)[^:/@\s]+@/g, '$1[user]@'], // which may be a token
   [/(valid HTTP token )\["[^]*?"\]/g, '$1[name]'], // of a header that was written as `name: secret`
 ];
 
 export function withoutSecrets(text: string): string {
   return SECRETS.reduce((clean, [secret, instead]) => clean.replace(secret, instead), text);
 }
+
+/** Whether a text must not be shown. */
+export const isSecret = (text: string) => withoutSecrets(text) !== text;
+
+/** Replaces line breaks, control and format characters, which could steer a terminal. */
+export const withoutControls = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
+
+/** The beginning of a text from outside, harmless for terminals. */
+export const excerpt = (text: string) => withoutControls(text.length > 40 ? `${text.slice(0, 40)}…` : text);

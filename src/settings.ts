@@ -1,14 +1,5 @@
-import { Failure, PASSWORD_FILE, postgresUrl } from './lib/postgres/index.ts';
-import {
-  bearerToken,
-  fraction,
-  httpUrl,
-  integer,
-  listenAddress,
-  oneOf,
-  originList,
-  passwordFile,
-} from './setting-values.ts';
+import { Failure, postgresUrl, withPasswordFile } from './lib/postgres/index.ts';
+import { bearerToken, fraction, httpUrl, integer, listenAddress, oneOf, originList } from './setting-values.ts';
 
 /** The version segment of the base address (docs/interface.md, section 9). */
 export const API_PREFIX = 'v1';
@@ -39,7 +30,7 @@ function traceEntry<T>(meaning: string, fallback: string, read: (text: string, e
 /** Every setting, in the order of the table in docs/operations.md, which is checked against this one. */
 export const SETTINGS = {
   DATABASE_URL: entry('PostgreSQL connection string (required)', '', postgresUrl),
-  DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', passwordFile),
+  DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', String),
   PORT: entry('TCP port to listen on; 0 picks a free one', '3000', integer(0, 65_535)),
   HOST: entry('Address to listen on; empty: IPv4 and IPv6', '0.0.0.0', listenAddress),
   BOOTSTRAP_API_KEY: entry('A key with every scope; 32 to 256 of A-Za-z0-9._~+/-', '', bearerToken),
@@ -93,7 +84,7 @@ export function drainTimes({ DRAIN_DELAY_MS, DRAIN_TIMEOUT_MS }: Settings) {
 /**
  * Besides the container's `health-check.ts`, the service reads `process.env` only here. OpenTelemetry's packages, which
  * `operations/tracing.ts` loads, read their other standard variables themselves, such as OTEL_SERVICE_NAME.
- * @throws Failure with a line for each missing or malformed setting, without its value
+ * @throws Failure with a line for each missing or malformed setting, without a secret
  */
 export function readSettings(source: Environment = process.env): Settings {
   const faults: string[] = [];
@@ -101,21 +92,12 @@ export function readSettings(source: Environment = process.env): Settings {
   for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
     try {
       values[name] = read(source[name] ?? fallback, source);
+      const { DATABASE_URL: url, DATABASE_PASSWORD_FILE: file } = values as Partial<Settings>;
+      if (name === 'DATABASE_PASSWORD_FILE' && url && file) values['DATABASE_URL'] = withPasswordFile(url, file);
     } catch (error) {
       faults.push(`${name} ${(error as Error).message}`);
     }
   }
   if (faults.length > 0) throw new Failure(faults.join('\n'));
-  const settings = values as Settings;
-  const { DATABASE_URL, DATABASE_PASSWORD_FILE: file } = settings;
-  return file === undefined ? settings : { ...settings, DATABASE_URL: withPasswordFile(DATABASE_URL, file) };
-}
-
-/** The path and not the password: each new connection reads the file. */
-function withPasswordFile(databaseUrl: string, file: string): string {
-  const url = new URL(databaseUrl);
-  if (url.password || url.searchParams.has('password'))
-    throw new Failure('DATABASE_PASSWORD_FILE must not be set where DATABASE_URL has a password');
-  url.searchParams.set(PASSWORD_FILE, file);
-  return url.href;
+  return values as Settings;
 }

@@ -129,7 +129,7 @@ describe.concurrent('the password of the database', () => {
   );
 
   it('is reported missing in one line by commands, readiness and requests, and the service leaks no connection', async () => {
-    const line = 'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none';
+    const line = 'the database wants a password; DATABASE_URL, its password file and PGPASSWORD have none';
     for (const args of EACH_LAYER) expect(await inventory(withoutPassword(), args)).toEqual(failedIn(args, line));
     const service = await startServe(withoutPassword());
     await expectReadiness(service, `not ready: ${line}`);
@@ -256,7 +256,7 @@ describe('TLS with PostgreSQL', () => {
     expect((await service.ended).code).toBe(1);
     expect(service.log.split('\n').slice(0, 2)).toEqual([
       'inventory: DATABASE_URL has an sslrootcert that cannot be read: no such file or directory',
-      'inventory: PORT must be an integer from 0 to 65535, but is a name (1 character)',
+      'inventory: PORT must be an integer from 0 to 65535, but is "x"',
     ]);
   });
 

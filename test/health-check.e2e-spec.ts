@@ -9,7 +9,7 @@ const proxy = { NODE_USE_ENV_PROXY: '1', HTTP_PROXY: 'http://127.0.0.1:9', HTTPS
 
 /** @returns the exit code of the check for a server that is live and not ready */
 async function check(host: string, path: string, settings: NodeJS.ProcessEnv = {}): Promise<unknown> {
-  const server = createServer({ maxHeaderSize: 8_192 }, ({ url }, answer) =>
+  const server = createServer({ maxHeaderSize: 16_384 }, ({ url }, answer) =>
     answer.writeHead(url === '/health/live' ? 200 : 503).end(),
   );
   onTestFinished(() => void server.close());

@@ -200,7 +200,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     const cases = [
       [{ PORT: taken }, `listen EADDRINUSE: address already in use 127.0.0.1:${taken}; set PORT to another`],
       [away, 'listen EADDRNOTAVAIL: address not available 192.0.2.1:9; set HOST to another'],
-      [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535, but is a name (4 characters)'],
+      [{ PORT: 'http' }, 'error: PORT must be an integer from 0 to 65535, but is "http"'],
     ] as const;
     for (const [settings, line] of cases) expect(await refusal({ DATABASE_URL, ...settings })).toBe(`${line}\n`);
     for (const [setting, settings] of [

@@ -11,6 +11,7 @@ import { MEMBERS } from '../inventory/item.ts';
 import { whileCommitting, whileInterruptible, withNewestSchema } from './connection.ts';
 import { END_MARK, EXPORTED } from './export-marks.ts';
 import { readText } from './import/file-text.ts';
+import { readRows } from './import/formats.ts';
 import { awaitTurn, loadRows, type Outcome, OUTCOMES, planMerge, type Rules } from './import/plan.ts';
 import { ADVICE } from './import/problems.ts';
 import { refusePlanned, refuseProblems } from './import/refusals.ts';
@@ -124,7 +125,6 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const ending = options.missing === 'remove' ? 'mark' : isFile ? 'whole line' : 'line break';
   let interrupted = 'interrupted: nothing was changed';
   async function work(client: Client): Promise<Import> {
-    const { readRows } = await import('./import/formats.ts'); // only now: with lib/http, it takes half a second to load
     const file = new StockFile();
     await loadRows(client, readRows(readText(name), ending, file));
     await refuseProblems(client, file);

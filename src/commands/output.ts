@@ -1,7 +1,11 @@
+import { exactIntegers } from '../lib/http/json.ts';
+import { excerpt, withoutControls } from '../safe-text.ts';
+
+export { withoutControls };
+
 /** JSON with every int64 as exact digits; with `indent` 0 on one line. */
 export function printJson(value: unknown, indent = 2): void {
-  const exact = (_: string, each: unknown) => (typeof each === 'bigint' ? JSON.rawJSON(String(each)) : each);
-  console.log(JSON.stringify(value, exact, indent));
+  console.log(JSON.stringify(value, exactIntegers, indent));
 }
 
 /**
@@ -34,9 +38,6 @@ export const showDateTime = (dateTime: Date | null) => dateTime?.toISOString().r
 
 /** Makes text from outside short, and harmless for terminals. Text in quotes gets no second ones. */
 export function quote(text: string): string {
-  const short = text.length > 40 ? `${text.slice(0, 40)}…` : text;
-  return withoutControls(short.startsWith('"') ? short : JSON.stringify(short));
+  const short = excerpt(text);
+  return short.startsWith('"') ? short : JSON.stringify(short);
 }
-
-/** Replaces line breaks, control and format characters, which could steer a terminal. */
-export const withoutControls = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');

@@ -2,7 +2,7 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiBody, ApiExtension, ApiHeader, ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import { lacksScope } from '../keys/scopes.ts';
 import { ERRORS } from '../errors/error-code.ts';
-import { BODY_TOO_LARGE, ENTITY_TAG_LIST, kindOfJson, mustBe } from '../lib/http/index.ts';
+import { BODY_TOO_LARGE, ENTITY_TAG_LIST, kindOfJson } from '../lib/http/index.ts';
 import { LONGEST_NAME, SAFE_NAME } from '../safe-text.ts';
 import { FailsWith, REQUEST_ID, entityTag } from '../errors/response-docs.ts';
 import { InventoryItem, InventoryUpdate, PET_ID_SCHEMA } from './inventory.dto.ts';
@@ -128,7 +128,7 @@ it out: the first reason stays.`,
         message: IF_MATCH_RULE,
         description: 'The request breaks a rule that `message` names. Nothing was written.',
       },
-      validation_failed: { message: `quantity ${mustBe(QUANTITY_FORM, kindOfJson(1.5))}.` },
+      validation_failed: { message: `quantity must be ${QUANTITY_FORM}, but is ${kindOfJson(1.5)}.` },
       forbidden: { message: lacksScope('inventory:write') },
       not_found: { description: 'The requested resource could not be found.' },
       idempotency_key_reused: {},

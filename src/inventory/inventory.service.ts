@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
-import { exactIntegers } from '../lib/http/index.ts';
+import { exactIntegers } from '../lib/http/json.ts';
 import { RefusedValue } from '../lib/postgres/index.ts';
 import { NOT_AS_REQUESTED } from '../database-errors.ts';
 import { PrismaService } from '../prisma.service.ts';

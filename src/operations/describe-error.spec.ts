@@ -13,6 +13,7 @@ describe('describeError', () => {
       'postgresql://me:secret-1@db/x, postgresql://:secret-2@db',
       'postgresql://me:[password]@db/x, postgresql://:[password]@db',
     ],
+    ['https://secret@collector, file:///a/@b', 'https://[user]@collector, file:///a/@b'],
     ['a password with signs, postgresql://me:/secret:1@db', 'a password with signs, postgresql://me:[password]@db'],
     [`'BEARER secret-1' "bearer secret-2"`, `'BEARER [key]' "bearer [key]"`],
   ])('leaves no secret of %s in message or stack', (message, shown) => {

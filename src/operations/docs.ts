@@ -5,7 +5,8 @@ import { dirname, extname } from 'node:path';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { NextFunction, Request, Response } from 'express';
-import { addCommonHeaders, exactIntegers, writeHead } from '../lib/http/index.ts';
+import { addCommonHeaders, writeHead } from '../lib/http/index.ts';
+import { exactIntegers } from '../lib/http/json.ts';
 import { describeApi, forReading } from './document.ts';
 import { inventoryPlugin } from './swagger-plugin.ts';
 
@@ -29,6 +30,7 @@ const NARROW = `@media (max-width: 40em) {
   .swagger-ui .opblock-body :is(thead, .response-col_links) { display: none; }
   .swagger-ui .opblock-body .btn { padding-inline: 0.5em; }
   .swagger-ui .opblock-body td :is(input, .btn) { max-width: 100%; overflow-wrap: anywhere; }
+  .swagger-ui .highlight-code:has(.download-contents) > .microlight { padding-bottom: 50px !important; }
 }`;
 
 /** Serves the OpenAPI document, and Swagger UI for people, without a request to anywhere else. */

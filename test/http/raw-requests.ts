@@ -48,7 +48,7 @@ export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: Who
     'GET / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     refused.transferCoding,
   ],
-  ['65 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(64)}\r\n`, refused.tooManyHeaders],
+  ['101 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(100)}\r\n`, refused.tooManyHeaders],
   ['2,500 headers', `GET / HTTP/1.1\r\nHost: a\r\n${'X:\r\n'.repeat(2_500)}\r\n`, refused.tooManyHeaders],
 ];
 

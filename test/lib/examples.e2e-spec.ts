@@ -91,7 +91,8 @@ it('the example of lib/http takes a strict body, writes every digit, and refuses
   const broken = (message: string) => error(400, 'validation_failed', message);
   expect(await get('/box')).toBe(error(404, 'empty', 'The box is empty.'));
   expect(await put('{"size": 9007199254740991}')).toBe('{"size":9007199254740991}');
-  expect(await put('five')).toBe(error(400, 'bad_request', 'The body is not JSON.'));
+  const NOT_JSON = 'The body is not JSON. A shell may have removed its double quotes: send the JSON from a file.';
+  expect(await put('five')).toBe(error(400, 'bad_request', NOT_JSON));
   expect(await put('{"size": 1, "size": 2}')).toBe(error(400, 'bad_request', 'size is there more than once.'));
   expect(await put('{}')).toBe(broken('size must be an integer number, but is missing.'));
   expect(await put('{"size": "5"}')).toBe(broken('size must be an integer number, but is a text.'));

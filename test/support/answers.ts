@@ -115,10 +115,9 @@ export const refused = {
     'If-Match must be * or a list of entity tags in double quotes, such as "available-12".',
   ),
   noBody: refusal('bad_request', 'A JSON body is required.'),
-  notJson: refusal('bad_request', 'The body is not JSON.'),
-  misquoted: refusal(
+  notJson: refusal(
     'bad_request',
-    'The body is not JSON: a shell may have removed or changed its double quotes. Send the JSON from a file.',
+    'The body is not JSON. A shell may have removed its double quotes: send the JSON from a file.',
   ),
   notUtf8: refusal('bad_request', 'The body is not UTF-8.'),
   repeated: (member: string) => refusal('bad_request', `${member} is there more than once.`),
@@ -136,8 +135,8 @@ export const refused = {
   host: refusal('bad_request', 'The Host header is malformed.'),
   target: refusal('bad_request', 'The request target is malformed.'),
   targetTooLong: refusal('uri_too_long', 'The request target is longer than 2048 characters.'),
-  headersTooLarge: refusal('header_fields_too_large', 'The headers are larger than 8 KiB.'),
-  tooManyHeaders: refusal('header_fields_too_large', 'More than 64 headers.'),
+  headersTooLarge: refusal('header_fields_too_large', 'The headers are larger than 16 KiB.'),
+  tooManyHeaders: refusal('header_fields_too_large', 'More than 100 headers.'),
   late: refusal('request_timeout', 'The request did not arrive in time.'),
   failed: refusal('internal_error', 'The service failed; its log says why.'),
 } as const;

@@ -240,7 +240,7 @@ describe('an object of JSON', () => {
     ['{"petId":5,"quantity":5,"__proto__":1}', 'member "__proto__" is unknown'],
     [
       `{"petId":5,"quantity":5,"status":"\\u001b\\u009b${'x'.repeat(50)}"}`,
-      `status must be ${ITEM.status.rule}, not "\\u001b\ufffd${'x'.repeat(38)}…" (pet 5)`,
+      `status must be ${ITEM.status.rule}, not "\ufffd\ufffd${'x'.repeat(38)}…" (pet 5)`,
     ],
   ])('is refused: %j', async (line, problem) => {
     expect(await problemsOf(`${NDJSON}${line}\n`)).toEqual([`line 3: ${problem}`]);

@@ -1,6 +1,6 @@
 import { Failure } from '../../lib/postgres/index.ts';
 import { MEMBERS } from '../../inventory/item.ts';
-import { duplicateMember } from '../../lib/http/index.ts';
+import { duplicateMember } from '../../lib/http/json.ts';
 import { END_MARK, EXPORTED, FAILED_MARK } from '../export-marks.ts';
 import { quote } from '../output.ts';
 import { HEADER_RULE, notStock, refusal } from './problems.ts';

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { StreamableFile } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type Request, type Response } from 'express';
-import { exactIntegers } from './exact-integers.ts';
+import { exactIntegers } from './json.ts';
 import { httpError } from './http-error.ts';
 import { contextOf } from './request-context.ts';
 import { addCommonHeaders, sendError, sendJson, writeHead } from './responses.ts';
@@ -51,7 +51,7 @@ export class StrictExpressAdapter extends ExpressAdapter {
       {
         IncomingMessage: OwnRequest,
         ServerResponse: OwnResponse,
-        maxHeaderSize: 8_192, // all headers together
+        maxHeaderSize: 16_384, // all headers together
         insecureHTTPParser: false, // whatever NODE_OPTIONS say
         requireHostHeader: false, // validateHead asks for it, and answers with an Error
         headersTimeout: limits.headMs,

@@ -15,7 +15,7 @@ export const HTTP_ERRORS = {
   payload_too_large: { status: 413, message: 'The body is too large.' },
   uri_too_long: { status: 414, message: 'The request target is too long.' },
   unsupported_media_type: { status: 415, message: 'The body must be application/json in UTF-8.' },
-  header_fields_too_large: { status: 431, message: 'The headers are larger than 8 KiB.' },
+  header_fields_too_large: { status: 431, message: 'The headers are larger than 16 KiB.' },
 } as const satisfies Readonly<Record<string, ErrorKind>>;
 
 type Headers = Readonly<Record<string, string>>;

@@ -1,6 +1,6 @@
 import { type ExecutionContext, createParamDecorator } from '@nestjs/common';
 import type { Response } from 'express';
-import { duplicateMember } from './duplicate-member.ts';
+import { duplicateMember } from './json.ts';
 import { httpError } from './http-error.ts';
 import { type ApiRequest, contextOf } from './request-context.ts';
 import { headerValues } from './request-headers.ts';
@@ -22,9 +22,7 @@ const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*([^;]*)/gi;
 const UTF8 = /^(?:utf-?8|"utf-?8")[ \t]*$/i;
 const decoder = new TextDecoder('utf-8', { fatal: true }); // skips a byte order mark
 
-const NOT_JSON = 'The body is not JSON.';
-const MISQUOTED =
-  'The body is not JSON: a shell may have removed or changed its double quotes. Send the JSON from a file.';
+const NOT_JSON = 'The body is not JSON. A shell may have removed its double quotes: send the JSON from a file.';
 
 const badRequest = (message: string) => httpError('bad_request', message);
 const unsupported = (message?: string) => httpError('unsupported_media_type', message);
@@ -86,7 +84,7 @@ function parse(bytes: Buffer): unknown {
   try {
     value = JSON.parse(text);
   } catch {
-    throw badRequest(isMisquoted(text) ? MISQUOTED : NOT_JSON);
+    throw badRequest(NOT_JSON);
   }
   const duplicate = duplicateMember(text);
   if (duplicate) throw badRequest(`${safeName(duplicate.name)} is there more than once.`);
@@ -100,14 +98,3 @@ function decode(bytes: Buffer): string {
   } catch {}
   throw badRequest('The body is not UTF-8.');
 }
-
-const STRING = /"(?:[^"\\]|\\.)*"/g;
-/**
- * Outside of strings: another quotation mark, a backslash, a caret, a doubled quote, or a name. `a=1` is what a form
- * would send.
- */
-const MISQUOTES =
-  /['`\\^\u00b4\u2032\u2033\u2018-\u201f\u00ab\u00bb\uff02\uff07]|"{4}|(?:^|[{,"])\s*[a-z_$][\w$]*\s*[:"]|^\s*[a-z_]\w*=./i;
-
-/** Whether a text that is not JSON looks like JSON whose double quotes a shell has removed, escaped or replaced. */
-const isMisquoted = (text: string) => MISQUOTES.test(text.replace(STRING, '""'));

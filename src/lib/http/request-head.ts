@@ -3,7 +3,7 @@ import { methodsAt } from './methods.ts';
 import type { ApiRequest } from './request-context.ts';
 import { headerValues } from './request-headers.ts';
 
-const MAX_HEADERS = 64;
+const MAX_HEADERS = 100;
 export const MAX_TARGET_LENGTH = 2_048;
 
 export const HTTP_VERSIONS = 'Only HTTP/1.1 and HTTP/1.0 are spoken here.';

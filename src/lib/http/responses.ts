@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { HttpError } from './http-error.ts';
-import { exactIntegers } from './exact-integers.ts';
+import { exactIntegers } from './json.ts';
 import { contextOf } from './request-context.ts';
 
 /** Headers of every response. */

@@ -1,7 +1,7 @@
 import { type ArgumentMetadata, ValidationPipe } from '@nestjs/common';
 import { type ValidationError, getMetadataStorage } from 'class-validator';
 import { type HttpError, httpError } from './http-error.ts';
-import { kindOfJson, mustBe } from './value-kinds.ts';
+import { kindOfJson } from './value-kinds.ts';
 
 /** @param type the class of the body */
 function notAMember(name: string, type: NonNullable<ArgumentMetadata['metatype']>): HttpError {
@@ -14,7 +14,7 @@ class BodyValidationPipe extends ValidationPipe {
   /** @throws HttpError `validation_failed` */
   override async transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw httpError('validation_failed', `The body ${mustBe('a JSON object', kindOfJson(value))}.`);
+      throw httpError('validation_failed', `The body must be a JSON object, but is ${kindOfJson(value)}.`);
     }
     // Nest's pipe silently drops members whose names every object inherits.
     const inherited = Object.keys(value).find((name) => name === 'prototype' || name in Object.prototype);
@@ -37,8 +37,8 @@ export const bodyValidation = new BodyValidationPipe({
     const form = Object.values(constraints).at(-1) ?? ''; // of the rule that the class has first
     const found = kindOfJson(fault.value, 'max' in constraints, 'min' in constraints);
     // class-validator's own message is a sentence that begins with the member's name.
-    const wanted = form.startsWith(`${property} `) ? `${form}, but is ${found}` : `${property} ${mustBe(form, found)}`;
-    return httpError('validation_failed', `${wanted}.`);
+    const wanted = form.startsWith(`${property} `) ? form : `${property} must be ${form}`;
+    return httpError('validation_failed', `${wanted}, but is ${found}.`);
   },
 });
 

@@ -1,7 +1,7 @@
-/** Names the form that is wanted and the kind of what was found, never its text: it may be a secret. */
-export const mustBe = (form: string, found: string) => `must be ${form}, but is ${found}`;
-
-/** A number that is no fraction can be out of bounds: larger or smaller than it may be. */
+/**
+ * For messages, which never repeat a client's text: it may be a secret. A number that is no fraction can be out of
+ * bounds: larger or smaller than it may be.
+ */
 export function kindOfJson(value: unknown, isLarger = false, isSmaller = false): string {
   if (value === undefined) return 'missing';
   if (value === null) return 'null';

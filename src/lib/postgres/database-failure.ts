@@ -85,7 +85,7 @@ const KINDS: readonly Kind[] = [
   [
     /^28P01/,
     'not_applied',
-    'the database refuses the login: $1 (28P01); check user and password: DATABASE_URL, DATABASE_PASSWORD_FILE, PGPASSWORD',
+    'the database refuses the login: $1 (28P01); check user and password: DATABASE_URL, its password file, PGPASSWORD',
   ],
   // From here on, errors of the connection. On an open session they do not show what became of the statement. Neither
   // do the other classes: shutdowns, I/O errors (which poolers also use for theirs), internal errors, another server's
@@ -93,7 +93,7 @@ const KINDS: readonly Kind[] = [
   [
     /client password must be/,
     'unknown',
-    'the database wants a password; DATABASE_URL, DATABASE_PASSWORD_FILE and PGPASSWORD have none',
+    'the database wants a password; DATABASE_URL, its password file and PGPASSWORD have none',
   ],
   [
     /^(timeout expired|SocketTimeout)$|^timeout exceeded|due to connection timeout$|^Query read timeout|^deadline passed/m,

@@ -21,6 +21,6 @@ export {
 export { postgresUrl } from './database-url.ts';
 export { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend, retryUntilDeadline } from './deadline.ts';
 export { Failure, NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting, UnconfirmedCommit } from './outcomes.ts';
-export { PASSWORD_FILE, passwordReader } from './password-file.ts';
+export { withPasswordFile } from './password-file.ts';
 export { type Query, queryOfClient, queryOfPrisma } from './query.ts';
 export { type Statement, StatementConnection, arrayLiteral, statementNames } from './statement-connection.ts';

@@ -1,7 +1,20 @@
 import { lastText, readText } from './tls.ts';
 
-/** The parameter of a connection string by which the settings name the file of its password. */
-export const PASSWORD_FILE = 'DATABASE_PASSWORD_FILE';
+/** Added to a connection string by {@link withPasswordFile} alone: `postgresUrl` refuses it. */
+export const PASSWORD_FILE = 'password_file';
+
+/**
+ * @returns the connection string, by which each new connection reads its password from the file
+ * @throws in words that follow the name of the file's setting
+ */
+export function withPasswordFile(databaseUrl: string, file: string): string {
+  const url = new URL(databaseUrl);
+  if (url.password || url.searchParams.has('password'))
+    throw new Error('must not be set where DATABASE_URL has a password');
+  passwordReader(file); // throws when there is none
+  url.searchParams.set(PASSWORD_FILE, file);
+  return url.href;
+}
 
 /**
  * @returns a function that reads the file, for each connection again. Editors and secret stores add a mark or a line

@@ -1,3 +1,8 @@
+/** A replacer for `JSON.stringify`: writes a bigint as a number. */
+export function exactIntegers(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value;
+}
+
 /** The first member that an object of this valid JSON text has twice, and where its name stands the second time. */
 export function duplicateMember(text: string): { readonly name: string; readonly at: number } | undefined {
   if (text.indexOf(':') === text.lastIndexOf(':')) return undefined; // one member at most
@@ -12,4 +17,11 @@ export function duplicateMember(text: string): { readonly name: string; readonly
     }
   }
   return undefined;
+}
+
+declare global {
+  interface JSON {
+    /** In Node.js since 21, not yet in TypeScript's library. */
+    rawJSON(text: string): unknown;
+  }
 }
