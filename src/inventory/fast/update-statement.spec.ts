@@ -220,11 +220,12 @@ it('a statement records first the updates with a key, by key and author, and the
   });
   await run([...others.slice(0, 15), ...keyed, ...others.slice(15)]);
   const recorded = await rowsOf(
-    `SELECT request_id FROM stock_change WHERE xmin = (SELECT xmin FROM inventory_item WHERE pet_id = 1) ORDER BY id`,
+    `SELECT request_id, quantity_before FROM stock_change
+      WHERE xmin = (SELECT xmin FROM inventory_item WHERE pet_id = 1) ORDER BY id`,
   );
-  expect(recorded.map((row) => row['request_id'])).toEqual([
-    ...names.toReversed(),
-    ...others.map(({ requestId }) => requestId),
+  expect(recorded).toEqual([
+    ...names.toReversed().map((request_id) => ({ request_id, quantity_before: 0 })),
+    ...others.map(({ requestId }, at) => ({ request_id: requestId, quantity_before: at })), // a chain
   ]);
 });
 
