@@ -27,7 +27,11 @@ class GoodUpdate {
 
 /** Faults of a request in the order of the checks, each with its answer and a function that adds it. */
 const FAULTS: [name: string, expected: WholeAnswer, add: (update: GoodUpdate) => unknown][] = [
-  ['headers', refused.tooManyHeaders, ({ headers }) => Array.from({ length: 110 }, (_, n) => headers.set(`X-${n}`, ''))],
+  [
+    'headers',
+    refused.tooManyHeaders,
+    ({ headers }) => Array.from({ length: 110 }, (_, n) => headers.set(`X-${n}`, '')),
+  ],
   ['target length', refused.targetTooLong, (update) => (update.target += `?${'x'.repeat(2_100)}`)],
   ['Host', refused.noHost, ({ headers }) => headers.set('host', 'two')],
   ['route', refused.noRoute, (update) => (update.target = update.target.replace('inventory', 'Inventory'))],

@@ -25,7 +25,7 @@ export class OpenConnections {
     return [...this.#open].some(({ lastRequest }) => lastRequest && !lastRequest.res?.writableFinished);
   }
 
-  /** An authorized response leaves the order as it is: `isAuthorizedUntil` protects the connection meanwhile. */
+  /** After an authorized response the place in the queue stays: `isAuthorizedUntil` protects the connection meanwhile. */
   responded({ socket, access }: ApiRequest): void {
     if (access?.isAuthorized) (socket as Connection).isAuthorizedUntil = performance.now() + this.limits.idleMs;
     else if (this.#open.delete(socket)) this.#open.add(socket);

@@ -25,7 +25,7 @@ const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
  * `SQL-Anweisung »INSERT INTO …«`. An expression of theirs has brackets or operators:
  * `SQL expression "present || (SELECT …"`.
  */
-const A_FUNCTION = /\bPL\/|^(?=.*\bSQL\b)[^\p{QMark}]*\p{QMark}(?!\s?[A-Z]+\s)[^(|\p{QMark}]*\p{QMark}/u;
+const NAMES_A_FUNCTION = /\bPL\/|^(?=.*\bSQL\b)[^\p{QMark}]*\p{QMark}(?!\s?[A-Z]+\s)[^(|\p{QMark}]*\p{QMark}/u;
 /** A line of parameters, which log_parameter_max_length_on_error adds. Their text is the client's. */
 const PARAMETERS = /\$\d+ = /;
 /** What an operator's function can say by its SQLSTATE: try again. Or PostgreSQL itself ended it. */
@@ -144,7 +144,7 @@ export function errorReader({ functions, kinds: ownKinds, refusal, withoutSecret
   // By its SQLSTATE alone, 42P01 from a trigger whose author dropped a table means that our tables are missing, and
   // 42601 that this program is wrong: then one refused update would fail its whole batch, at each attempt.
   const isOfOperator = (where = '') =>
-    where.split('\n').some((line) => A_FUNCTION.test(line) && !ownFunction.test(line) && !PARAMETERS.test(line));
+    where.split('\n').some((line) => NAMES_A_FUNCTION.test(line) && !ownFunction.test(line) && !PARAMETERS.test(line));
 
   function failureOf(error: unknown): DatabaseFailure {
     const root = rootOf(error instanceof Error ? error : new Error(String(error)));
