@@ -15,10 +15,11 @@ import { requireMigrations } from '../migrations/migrations.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { readSettings } from '../settings.ts';
 
-/**
- * The long statements of import, export and history set their own. A client may be slow, so no transaction has a bound.
- */
+/** A client may be slow, so no transaction has a bound. */
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
+
+/** For transactions with long statements. A pooler may give the session to others, so it is no setting of the session. */
+export const UNBOUNDED = 'SET LOCAL statement_timeout = 0';
 
 /** Whether a commit of this command did not wait for the synchronous standby. */
 export let hasUnconfirmedCommit = false;

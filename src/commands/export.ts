@@ -5,12 +5,22 @@ import { to as copyTo } from 'pg-copy-streams';
 import { Failure, type Query, queryOfClient } from '../lib/postgres/index.ts';
 import { failureOf } from '../database-errors.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
-import { CHANGED_AT, waitForMoment, stockAt } from '../history/stock-moment.ts';
-import { ITEM_COLUMNS, itemJson } from '../inventory/item.ts';
-import { whileInterruptible, withConnection } from './connection.ts';
-import { END_MARK, EXPORTED, exportedOf, FAILED_MARK } from './export-marks.ts';
+import { waitForMoment, stockAt } from '../history/stock-moment.ts';
+import { ITEM, ITEM_COLUMNS, itemJson, itemTagOf } from '../inventory/item.ts';
+import { UNBOUNDED, whileInterruptible, withConnection } from './connection.ts';
 import { AT_FORM, readAt } from './option-values.ts';
 import { LINES } from './output.ts';
+import { withProgress } from './progress.ts';
+
+/** The last line of CSV and NDJSON says whether something is missing. No line of a pet looks like these. */
+export const END_MARK = '# end';
+export const FAILED_MARK = '# failed';
+
+/** The column or member of `--editable`: which pet a row was made from, and from which state of it. */
+export const EXPORTED = 'exported';
+
+/** SQL for {@link EXPORTED}. Its last colon shows that it is whole; with it, it is text to every spreadsheet. */
+const EXPORTED_SQL = `inventory_item.${ITEM.petId.column} || ':' || ${itemTagOf('inventory_item')} || ':'`;
 
 const FORMATS = ['csv', 'ndjson', 'json'] as const;
 
@@ -18,12 +28,11 @@ const LONGEST_WAIT_MS = 10_000;
 
 /** PostgreSQL writes the lines: int64 stays exact, and Node.js makes no object for each pet. */
 function copyOf({ format, editable }: ExportOptions, stock: string): string {
-  const exported = exportedOf('inventory_item');
   const item = editable
-    ? `rtrim(${itemJson('inventory_item')}, '}') || ',"${EXPORTED}":"' || ${exported} || '"}'`
+    ? `rtrim(${itemJson('inventory_item')}, '}') || ',"${EXPORTED}":"' || ${EXPORTED_SQL} || '"}'`
     : itemJson('inventory_item');
   const [selected, options] = {
-    csv: [editable ? `${ITEM_COLUMNS}, ${exported} AS ${EXPORTED}` : ITEM_COLUMNS, 'FORMAT csv, HEADER'],
+    csv: [editable ? `${ITEM_COLUMNS}, ${EXPORTED_SQL} AS ${EXPORTED}` : ITEM_COLUMNS, 'FORMAT csv, HEADER'],
     ndjson: [item, LINES],
     json: [`CASE row_number() OVER (ORDER BY pet_id) WHEN 1 THEN ' ' ELSE ',' END || ${item}`, LINES],
   }[format];
@@ -83,14 +92,18 @@ async function writeStock(client: Client, options: ExportOptions): Promise<void>
   const { format, endMark, at } = options;
   const mark = endMark && format !== 'json' ? await endMarkOf(client) : undefined;
   const time = typeof at === 'function' ? await at(queryOfClient(client)) : at;
-  const moment = time !== undefined && (await waitForMoment(client, time));
+  const moment = time !== undefined && (await waitForMoment(client, time, console.error));
   await client.query(`
     BEGIN ISOLATION LEVEL ${moment ? 'REPEATABLE READ' : 'READ COMMITTED'} READ ONLY;
-    SET LOCAL statement_timeout = 0; -- a reader may be slow
+    ${UNBOUNDED};
     LOCK TABLE inventory_item${moment ? ', stock_change, stock_change_pruned' : ''} IN ACCESS SHARE MODE`);
   const { stock, message } = moment ? await stockAt(client, moment) : { stock: 'inventory_item' };
   if (format === 'json') process.stdout.write('[\n');
-  await pipeline(client.query(copyTo(copyOf(options, stock))), process.stdout, { end: false });
+  const copy = client.query(copyTo(copyOf(options, stock)));
+  let lines = 0;
+  if (process.stderr.isTTY) copy.on('data', (chunk: Buffer) => (lines += chunk.filter((byte) => byte === 10).length));
+  const write = () => pipeline(copy, process.stdout, { end: false });
+  await withProgress(() => `${lines} lines written`, write, !process.stdout.isTTY);
   if (format === 'json') process.stdout.write(']\n');
   else if (mark) process.stdout.write(`${mark}\n`);
   if (message) console.error(message);
@@ -107,9 +120,9 @@ async function endMarkOf(client: Client): Promise<string> {
   try {
     const { newest } = await waitForOpenWriters(query);
     if (newest === 0n) return END_MARK; // nothing has changed yet
-    const text = `SELECT ${CHANGED_AT} AS at FROM stock_change WHERE id = $1`;
-    const { rows } = await client.query<{ at: string }>(text, [newest]);
-    return [END_MARK, newest, ...rows.map(({ at }) => at)].join(' ');
+    const text = `SELECT changed_at FROM stock_change WHERE id = $1`;
+    const { rows } = await client.query<{ changed_at: Date }>(text, [newest]);
+    return [END_MARK, newest, ...rows.map(({ changed_at }) => changed_at.toISOString())].join(' ');
   } catch (error) {
     console.error(`the end mark does not tell when the export was made: ${failureOf(error).words}`);
     return END_MARK;

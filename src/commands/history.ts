@@ -2,18 +2,22 @@ import { type Command, Help, Option } from 'commander';
 import { once } from 'node:events';
 import { STATE } from '../inventory/item.ts';
 import { isPetId } from '../inventory/item-limits.ts';
-import { withConnection, withNewestSchema, withPrisma } from './connection.ts';
+import { UNBOUNDED, withConnection, withNewestSchema, withPrisma } from './connection.ts';
 import { Failure, queryOfClient, queryOfPrisma } from '../lib/postgres/index.ts';
-import { RESTORED_TWICE, verifyHistory, pruneBefore } from '../history/history-chain.ts';
 import { type Change, readChanges } from '../history/history-feed.ts';
+import { pruneBefore } from '../history/history-pruning.ts';
 import { type Search, searchHistory } from '../history/history-search.ts';
+import { RESTORED_TWICE, verifyHistory } from '../history/history-verification.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
 import { lineReader, PAST_FORM, reader, readPast, readSafeName, type When } from './option-values.ts';
 import { printJson, startTable, withoutControls } from './output.ts';
+import { withProgress } from './progress.ts';
+import { SHOWN_AT_MOST } from '../safe-text.ts';
 
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.
 New changes are recorded as always. A pet verifies again once it has changed anew and the older changes are pruned.`;
+const AUTHORS = '; authors are key:<id or name>, command:<name> and sql:<role>';
 const RESTORED = `The stock is as the list shows it. In the history, ${RESTORED_TWICE}.
 Restore into a new database instead; docs/operations.md says how.`;
 
@@ -76,7 +80,10 @@ export function addHistory(program: Command): void {
     .action(async ({ before }: { before: When }) => {
       await withNewestSchema('history', async (client) => {
         const time = await before(queryOfClient(client));
-        console.error(`${await pruneBefore(client, time)} rows older than ${time.toISOString()} deleted`);
+        let deleted = 0;
+        const prune = () => pruneBefore(client, time, (count) => (deleted = count));
+        deleted = await withProgress(() => `${deleted} rows deleted`, prune);
+        console.error(`${deleted} rows older than ${time.toISOString()} deleted`);
       });
     });
   const ofShow = new Help();
@@ -101,7 +108,7 @@ async function search(petId: bigint | undefined, { limit, json, since, ...option
     }
   });
   if (json) printJson(found.slice(0, limit));
-  else if (found.length === 0) print([]);
+  else if (found.length === 0) console.error(`no change found${/^\w+:|^$/.test(options.by ?? '') ? '' : AUTHORS}`);
   if (found.length > limit) console.error('there are older changes; --limit shows more of them');
 }
 
@@ -109,7 +116,7 @@ async function feed(options: ShowOptions): Promise<void> {
   if (options.follow)
     for (const signal of ['SIGINT', 'SIGTERM']) process.prependListener(signal, () => process.exit(0));
   await withPrisma('history', async (prisma) => {
-    for await (const changes of readChanges(prisma, options)) {
+    for await (const changes of readChanges(prisma, options, console.error)) {
       for (const change of changes) {
         if (options.json) printJson(change, 0);
         else console.log(cells(change).map(withoutControls).join('  '));
@@ -140,12 +147,17 @@ function cells(change: Change): string[] {
 }
 
 async function verify({ json }: ShowOptions): Promise<void> {
-  const verification = await withConnection('history', verifyHistory);
+  const verification = await withConnection('history', async (client) => {
+    await client.query(`BEGIN READ ONLY; ${UNBOUNDED}`);
+    const work = () => verifyHistory(client);
+    return withProgress(() => 'verifying', work);
+  });
   const { pets, brokenPets, broken } = verification;
   if (pets === 0) throw new Failure('there is nothing to verify: the stock and its history are empty');
   if (json) printJson(verification);
   else if (brokenPets === 0) console.log(`the history of all ${pets} pets is whole`);
-  else for (const { petId, faults } of broken.slice(0, 20)) console.log(`pet ${petId}: ${faults.join('; ')}`);
+  else
+    for (const { petId, faults } of broken.slice(0, SHOWN_AT_MOST)) console.log(`pet ${petId}: ${faults.join('; ')}`);
   const isTwice = broken.some(({ faults }) => faults.includes(RESTORED_TWICE));
   if (brokenPets > 0)
     throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken\n${isTwice ? RESTORED : BROKEN}`);

@@ -9,7 +9,7 @@ import type { Client } from 'pg';
 import { Failure } from '../lib/postgres/index.ts';
 import { MEMBERS } from '../inventory/item.ts';
 import { whileCommitting, whileInterruptible, withNewestSchema } from './connection.ts';
-import { END_MARK, EXPORTED } from './export-marks.ts';
+import { END_MARK, EXPORTED } from './export.ts';
 import { readText } from './import/file-text.ts';
 import { readRows } from './import/formats.ts';
 import { awaitTurn, loadRows, type Outcome, OUTCOMES, planMerge, type Rules } from './import/plan.ts';
@@ -20,6 +20,7 @@ import { jsonOf, linesOf } from './import/summary.ts';
 import { writePlanned } from './import/writing.ts';
 import { lineReader, readSafeName } from './option-values.ts';
 import { withoutControls } from './output.ts';
+import { withProgress } from './progress.ts';
 
 const UNSURE = `interrupted during the commit: ${ADVICE.commit}`;
 
@@ -123,18 +124,21 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const { dryRun = false, by = `${userName()}@${hostname()} ${basename(name)}`, reason } = options;
   const isFile = name !== '-' && existsSync(name) && statSync(name).isFile();
   const ending = options.missing === 'remove' ? 'mark' : isFile ? 'whole line' : 'line break';
+  const file = new StockFile();
+  let progress = () => `${file.rows} rows read`;
   let interrupted = 'interrupted: nothing was changed';
   async function work(client: Client): Promise<Import> {
-    const file = new StockFile();
     await loadRows(client, readRows(readText(name), ending, file));
-    await refuseProblems(client, file);
+    await refuseProblems(client, options, file);
     if (!dryRun) await awaitTurn(client);
+    progress = () => `comparing ${file.rows} rows`;
     const counts = await planMerge(client, options, file, !dryRun);
     await refusePlanned(client, options, file, counts);
     // The name of a file may be longer than the history can store.
     const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
-    if (!dryRun) await writePlanned(client, counts, { changedBy, reason });
     const { added = 0, changed = 0, removed = 0, skipped = 0, kept = 0, gone = 0 } = counts;
+    progress = () => `writing ${added + changed + removed} rows`;
+    if (!dryRun) await writePlanned(client, counts, { changedBy, reason });
     const unchanged = file.rows - added - changed - skipped - gone;
     const summary = { added, changed, unchanged, removed, skipped, kept, gone };
     const lines: Partial<Record<Outcome, readonly string[]>> = {};
@@ -150,7 +154,13 @@ export async function importStock(name: string, options: ImportOptions): Promise
     return { summary, lines, hasTime: file.newest !== undefined, json: json as Buffer[] };
   }
   const onSignal = () => console.error(interrupted);
-  return whileInterruptible(onSignal, () => withNewestSchema('import', work));
+  const run = () =>
+    withProgress(
+      () => progress(),
+      () => withNewestSchema('import', work),
+      !options.quiet,
+    );
+  return whileInterruptible(onSignal, run);
 }
 
 export function userName(): string {

@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { printJson, printTable, quote, showDateTime, startTable } from './output.ts';
+import { printJson, quote, showDateTime, startTable } from './output.ts';
 
 /** What `print` writes to standard output. */
 function printedBy(print: () => void): string {
@@ -15,7 +15,7 @@ it('prints the columns of a table below each other, without spaces at the end of
     ['1', 'till', '-'],
     ['1234', 'a\nb', ''],
   ];
-  expect(printedBy(() => printTable(['id', 'by name', 'last used'], rows))).toBe(
+  expect(printedBy(() => startTable(['id', 'by name', 'last used'])(rows))).toBe(
     ['id    by name  last used', '1     till     -', '1234  a\ufffdb', ''].join('\n'),
   );
 });

@@ -13,12 +13,10 @@ export function printJson(value: unknown, indent = 2): void {
  */
 export const LINES = String.raw`FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'`;
 
-/** A plain table without lines. No text in it can end its line or turn it round. */
-export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  startTable(head)(rows);
-}
-
-/** A table whose rows come piece by piece. The first piece is printed below the head, and sets the widths. */
+/**
+ * A plain table without lines. No text in it can end its line or turn it round. Its rows may come piece by piece. The
+ * first piece is printed below the head, and sets the widths.
+ */
 export function startTable(head: readonly string[]) {
   let widths: number[] | undefined;
   return (rows: readonly (readonly string[])[]): void => {

@@ -46,7 +46,7 @@ it('a follower ends when changes were pruned while it read them', async () => {
   const $queryRawUnsafe = () => Promise.resolve([{ newest, pruned, writers: [] }]);
   const findMany = () => Promise.resolve([]).finally(() => (pruned = 3n));
   const prisma = { $queryRawUnsafe, stockChange: { findMany } } as unknown as PrismaClient;
-  const follower = readChanges(prisma, { after: 2n, limit: 1, follow: true });
+  const follower = readChanges(prisma, { after: 2n, limit: 1, follow: true }, console.error);
   expect(await follower.next()).toEqual({ done: false, value: [] });
   newest = 5n;
   const failure = new Error('changes behind 2 are pruned, up to 3; begin anew with "inventory history cursor"');

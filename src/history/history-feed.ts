@@ -18,10 +18,13 @@ const LONGEST_PAUSE_MS = 1_100;
  * Every change of every writer behind `after`, each once, by rising id. It ends with the newest one; with `follow` it
  * goes on and waits while the database is away. Without `after` it begins with about the latest `limit` changes.
  * docs/decisions/change-feed.md proves that it misses none.
+ *
+ * @param tell gets a line when the database goes away, and one when it is back
  */
 export async function* readChanges(
   prisma: PrismaClient,
   { after, limit, follow = false }: { after?: bigint; limit: number; follow?: boolean },
+  tell: (line: string) => void,
 ): AsyncGenerator<Change[]> {
   let last = after;
   let isAway: boolean | undefined; // undefined until it has answered
@@ -32,7 +35,7 @@ export async function* readChanges(
       last ??= newest - BigInt(limit) > pruned ? newest - BigInt(limit) : pruned;
       const upTo = newest - last > WINDOW ? last + WINDOW : newest;
       const changes = newest > last ? await between(prisma, last, upTo) : [];
-      if (isAway) console.error('the database answers again');
+      if (isAway) tell('the database answers again');
       isAway = false;
       last = upTo;
       yield changes;
@@ -41,7 +44,7 @@ export async function* readChanges(
       pauseMs = changes.length > 0 ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
     } catch (error) {
       if (!follow || isAway === undefined || error instanceof Failure) throw error;
-      if (!isAway) console.error(`${failureOf(error).words}; waiting for it`);
+      if (!isAway) tell(`${failureOf(error).words}; waiting for it`);
       isAway = true;
       pauseMs = LONGEST_PAUSE_MS;
     }

@@ -1,6 +1,7 @@
 import type { Client } from 'pg';
 import { Failure, queryOfClient } from '../lib/postgres/index.ts';
 import { columns, ITEM } from '../inventory/item.ts';
+import { SHOWN_AT_MOST } from '../safe-text.ts';
 import { refuseUnknown, waitForOpenWriters, waitForTransactionsBefore } from './open-writers.ts';
 
 /** What SQL says of a moment. */
@@ -14,7 +15,7 @@ export interface Moment {
   readonly firstAfter: string;
   /** Whether pruned changes are missing for this moment. */
   readonly isPruned: string;
-  /** The earliest moment for which none is missing. */
+  /** The earliest moment for which none is missing: a time, or words. */
   readonly earliest: string;
 }
 
@@ -24,16 +25,15 @@ const WAITING = 'waiting for open transactions, which may still commit changes t
 /** A shorter wait is not worth a line. */
 const WAITING_SHOWN_AFTER_MS = 2_000;
 
-/** SQL for a time, as commands show it. */
-export const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-
-/** SQL for the time of a change, as the history prints it. */
-export const CHANGED_AT = utc(`date_trunc('milliseconds', changed_at)`);
-
-/** Waits until the changes that count are all visible. @param at the id of a change, or a time that has come */
-export async function waitForMoment(client: Client, at: bigint | Date): Promise<Moment> {
+/**
+ * Waits until the changes that count are all visible.
+ *
+ * @param at the id of a change, or a time that has come
+ * @param tell gets a line if it takes long
+ */
+export async function waitForMoment(client: Client, at: bigint | Date, tell: (line: string) => void): Promise<Moment> {
   const query = queryOfClient(client);
-  const timer = setTimeout(() => console.error(WAITING), WAITING_SHOWN_AFTER_MS);
+  const timer = setTimeout(tell, WAITING_SHOWN_AFTER_MS, WAITING);
   try {
     if (typeof at === 'bigint') {
       refuseUnknown(at, await waitForOpenWriters(query));
@@ -69,7 +69,7 @@ function momentOfTime(time: Date): Moment {
     isUnrecordedAfter: isAfter,
     firstAfter: `(SELECT min(id + 0) FROM stock_change WHERE ${isAfter})`,
     isPruned: `last_changed_at >= ${endOf(time)}`,
-    earliest: utc('last_changed_at'),
+    earliest: 'last_changed_at',
   };
 }
 
@@ -86,11 +86,11 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
   const { earliest, first, lastBefore, lacksChanges } = await findFirst(client, moment);
   if (earliest !== null)
     throw new Failure(
-      `the history does not tell the stock at ${name}, because changes were pruned; the earliest moment is ${earliest}`,
+      `the history does not tell the stock at ${name}, because changes were pruned; the earliest moment is ${typeof earliest === 'string' ? earliest : earliest.toISOString()}`,
     );
   // A pet's changes lie far apart on the disk: read by the index of the pets, ten million take minutes.
   await client.query(`SET LOCAL work_mem = '64MB'; SET LOCAL enable_indexscan = off`);
-  const { broken, pets, last, begins, changedAt } = await checkChains(client, isAfter, first, lastBefore);
+  const { broken, pets, last, changedAt, begins, begunAt } = await checkChains(client, isAfter, first, lastBefore);
   if (broken > 0) {
     const named = `${pets.join(', ')}${broken > pets.length ? ', …' : ''}`;
     throw new Failure(
@@ -98,8 +98,9 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
 "inventory history --verify" tells more`,
     );
   }
-  const none = `no change counts${begins === null ? '' : `, because the history begins later, with change ${begins}`}`;
-  const lastChange = last === '0' ? none : `the last change that counts is ${last}, ${changedAt ?? 'pruned'}`;
+  const none = `no change counts${begins === null ? '' : `, because the history begins later, with change ${begins}, ${begunAt.toISOString()}`}`;
+  const lastChange =
+    last === '0' ? none : `the last change that counts is ${last}, ${changedAt?.toISOString() ?? 'pruned'}`;
   const later = `
     SELECT DISTINCT ON (pet_id) pet_id, ${columns('#_before')}
       FROM stock_change WHERE id >= ${first} AND ${isAfter} ORDER BY pet_id, id`;
@@ -111,7 +112,7 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
 }
 
 interface First {
-  readonly earliest: string | null;
+  readonly earliest: string | Date | null;
   readonly first: string;
   readonly lastBefore: string;
   readonly lacksChanges: boolean;
@@ -136,9 +137,10 @@ interface Chains {
   readonly pets: readonly string[];
   /** The last change that counts, 0 if none does; and when it was, if it is not pruned. */
   readonly last: string;
-  readonly changedAt: string | null;
-  /** If none counts, the first change of the history with its time; null if there is none. */
+  readonly changedAt: Date | null;
+  /** If none counts, the first change of the history and its time; null if there is none. */
   readonly begins: string | null;
+  readonly begunAt: Date;
 }
 
 /** Whether each pet's changes from its first one after the moment on link up to its present stock. */
@@ -155,11 +157,11 @@ async function checkChains(client: Client, isAfter: string, first: string, lastB
         FROM change LEFT JOIN inventory_item AS item ON item.pet_id = change.pet_id AND is_last),
     summary AS (
       SELECT (count(DISTINCT pet_id) FILTER (WHERE is_broken))::integer AS broken,
-             (array_agg(DISTINCT pet_id ORDER BY pet_id) FILTER (WHERE is_broken))[:20]::text[] AS pets,
+             (array_agg(DISTINCT pet_id ORDER BY pet_id) FILTER (WHERE is_broken))[:${SHOWN_AT_MOST}]::text[] AS pets,
              greatest(${lastBefore}, max(id) FILTER (WHERE NOT is_after)) AS last, min(id) AS first
         FROM checked)
-    SELECT broken, pets, last, (SELECT ${utc('changed_at')} FROM stock_change WHERE id = last LIMIT 1) AS "changedAt",
-           CASE last WHEN 0 THEN (SELECT id || ', ' || ${CHANGED_AT} FROM stock_change WHERE id = first LIMIT 1) END AS begins
+    SELECT broken, pets, last, (SELECT changed_at FROM stock_change WHERE id = last LIMIT 1) AS "changedAt",
+           first AS begins, (SELECT changed_at FROM stock_change WHERE id = first LIMIT 1) AS "begunAt"
       FROM summary`);
   return (rows as [Chains])[0];
 }

@@ -28,14 +28,14 @@ export const ITEM = {
     column: 'pet_id',
     type: 'bigint',
     json: NUMBER,
-    rule: `an integer from ${MIN_PET_ID} to ${MAX_PET_ID}, in plain digits`,
+    rule: `an integer from ${MIN_PET_ID} to ${MAX_PET_ID}, in plain digits without thousands separators`,
     isValid: isPetId,
   },
   quantity: {
     column: 'quantity',
     type: 'integer',
     json: NUMBER,
-    rule: QUANTITY_FORM,
+    rule: `${QUANTITY_FORM}, without thousands separators`,
     isValid: (text) => /^(0|[1-9]\d{0,9})$/.test(text) && Number(text) <= MAX_QUANTITY,
   },
   status: {

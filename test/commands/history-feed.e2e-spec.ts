@@ -100,8 +100,8 @@ describe('inventory history --after, with and without --follow', () => {
     onTestFinished(() => void vi.unstubAllEnvs());
     const read: number[] = [];
     await withPrisma('test', async (prisma) => {
-      for await (const { length } of readChanges(prisma, { after: 10n, limit: 1 })) read.push(length);
-      const follower = readChanges(prisma, { after: 50_009n, limit: 1, follow: true });
+      for await (const { length } of readChanges(prisma, { after: 10n, limit: 1 }, console.error)) read.push(length);
+      const follower = readChanges(prisma, { after: 50_009n, limit: 1, follow: true }, console.error);
       const next = async () => ((await follower.next()).value as Change[]).map(({ id }) => id);
       expect(await next()).toEqual([50_010n]);
       await store.sql(`INSERT INTO stock_change (pet_id, changed_by) VALUES (1, 'x')`);

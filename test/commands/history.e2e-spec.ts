@@ -1,10 +1,11 @@
 import { PrismaPg } from '@prisma/adapter-pg';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { PrismaClient } from '../../src/generated/prisma/client.ts';
-import { pruneBefore, verifyHistory } from '../../src/history/history-chain.ts';
 import type { Change } from '../../src/history/history-feed.ts';
 import { HISTORY_LOCK } from '../../src/history/history-lock.ts';
+import { pruneBefore } from '../../src/history/history-pruning.ts';
 import { searchHistory } from '../../src/history/history-search.ts';
+import { verifyHistory } from '../../src/history/history-verification.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { failed, outcomeOf, printed, startInventory, withClockAhead } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
@@ -153,6 +154,13 @@ describe('inventory history', () => {
     ]);
     expect(json.stdout).not.toContain('ifMatch');
     expect(await store.inventory('history', '0', '--json')).toEqual(printed('[]\n'));
+    for (const [args, stderr] of [
+      [['0'], 'no change found\n'],
+      [['--request', 'lost'], 'no change found\n'],
+      [['--by', 'key:till-3'], 'no change found\n'],
+      [['--by', 'till-3'], 'no change found; authors are key:<id or name>, command:<name> and sql:<role>\n'],
+    ] as const)
+      expect([args, await store.inventory('history', ...args)]).toEqual([args, { ...printed(), stderr }]);
     expect((await store.inventory('history', pet, '--since', '2020-01-01')).stdout).toContain(' absent ');
 
     const ofAll = await store.inventory('history', '--since', '2020-01-01', '--limit', '1');
@@ -299,11 +307,15 @@ describe('inventory history', () => {
     );
   });
 
-  it('--verify may take half an hour, longer than other commands, and more memory for its sorts', async () => {
+  it('--verify has more memory for its sorts, and only in its transaction', async () => {
     const client = await store.database.session();
+    const memory = async () => (await client.query<object>('SHOW work_mem')).rows;
+    const before = await memory();
+    await client.query('BEGIN');
     await verifyHistory(client);
-    const settings = `SELECT current_setting('statement_timeout') AS timeout, current_setting('work_mem') AS memory`;
-    expect((await client.query(settings)).rows).toEqual([{ timeout: '30min', memory: '96MB' }]);
+    expect(await memory()).toEqual([{ work_mem: '96MB' }]);
+    await client.query('COMMIT');
+    expect(await memory()).toEqual(before);
   });
 
   it('prune deletes old changes but the newest of each pet, and the history still verifies', async () => {

@@ -115,7 +115,7 @@ describe('inventory import --missing remove', () => {
     expect(await mirror.stock()).toBe('2,1,sold\n88,1,sold\n');
     run(store.url);
     expect(await mirror.stock()).toBe(SHEET);
-    // The id of the only long pet may be the rounded one of the pet that is gone.
+    // The id of the only long pet may be rounded.
     await store.sql(`DELETE FROM inventory_item WHERE pet_id = ${BIG};
       INSERT INTO inventory_item VALUES (9912140633506420, 1, 'sold')`);
     run(store.url);

@@ -56,13 +56,3 @@ describe('an import, and a rule of the operator', () => {
     expect(await store.stock()).toBe(SHEET);
   });
 });
-
-it('looks for rounded ids only near the ids of the file, however many pets the store and the file have', async () => {
-  await store.database.fill(`SELECT id, 1, 'available' FROM generate_series(10, 40000) AS id`);
-  await store.sql('ANALYZE inventory_item');
-  const rows = Array.from(
-    { length: 40_000 },
-    (_, at) => `${9_000_000_000_000_000_000n + BigInt(at) * 70n},1,available`,
-  );
-  expect((await importText(csv(...rows), { new: 'add' })).summary).toMatchObject({ added: 40_000 });
-});

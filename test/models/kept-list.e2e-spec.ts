@@ -2,7 +2,7 @@ import type { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { KeyCheck } from '../../src/keys/key-check.ts';
-import { pruneBefore } from '../../src/history/history-chain.ts';
+import { pruneBefore } from '../../src/history/history-pruning.ts';
 import type { Snapshot } from '../../src/keys/checked-key.ts';
 import type { Database } from '../support/database.ts';
 import { type FaultyPostgres, startFaultyPostgres, startReplicated } from '../support/postgres-server.ts';

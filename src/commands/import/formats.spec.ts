@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../lib/postgres/index.ts';
 import { ITEM, MEMBERS } from '../../inventory/item.ts';
-import { END_MARK } from '../export-marks.ts';
+import { END_MARK } from '../export.ts';
 import { type Ending, readRows } from './formats.ts';
 import { ADVICE, HEADER_RULE } from './problems.ts';
 import { StockFile } from './rows.ts';
@@ -21,7 +21,7 @@ async function rowsOf(text: string | string[], ending: Ending = 'whole line', fi
   const rows = await Readable.from(readRows(Readable.from([text].flat()), ending, file)).toArray();
   file.problems.refuse(file.unit);
   const lines = rows.join('').split('\n').slice(0, -1);
-  // Other members are left out, and so are the number of the line and the reach of the id.
+  // Other members are left out, and so is the number of the line.
   return lines.map((row) => row.split(',')).map((row) => [...row.slice(1, 4), row[MEMBERS.length + 1]].join());
 }
 
@@ -153,9 +153,10 @@ describe('what spreadsheets do to text', () => {
   });
 
   it.each([
-    ['12.000,sold', `quantity must be ${ITEM.quantity.rule}, not "12.000" (pet 5)`],
-    ['"1,234",sold', `quantity must be ${ITEM.quantity.rule}, not "1,234" (pet 5)`],
-    ['12.5,sold', `quantity must be ${ITEM.quantity.rule}, not "12.5" (pet 5)`],
+    ...['12.000', '1,234', "1'234", '1 234', '1\u00a0234', '\u22125', '12.5'].map((text) => [
+      `"${text}",sold`,
+      `quantity must be ${ITEM.quantity.rule}, not "${text}" (pet 5)`,
+    ]),
     ['7,', 'status is missing (pet 5)'],
     ...['7,sold,x', '7', '7,"so"ld', '7,"sold', '7,="sold"'].map((fields) => [fields, MISFIT]),
   ])('is refused where its meaning is in doubt: %j', async (fields, problem) => {
@@ -262,6 +263,9 @@ describe('a row that says what it was made from', () => {
     ['9.91214E+15,6,sold,9912140633506421:sold-5:', '9912140633506421,6,sold,sold-5'],
     ['9.22337203685478E+18,6,sold,9223372036854775807:sold-5:', '9223372036854775807,6,sold,sold-5'],
     ['-9223372036854780000,6,sold,-9223372036854775808:sold-5:', '-9223372036854775808,6,sold,sold-5'],
+    ['9912140633506420,6,sold,9912140633506429:sold-5:', '9912140633506429,6,sold,sold-5'], // cut off
+    ['1.25967478138487E+018,6,sold,1259674781384864919:sold-5:', '1259674781384864919,6,sold,sold-5'], // LibreOffice
+    ['9223372036854776000,6,sold,9223372036854775807:sold-5:', '9223372036854775807,6,sold,sold-5'], // JavaScript
   ])('is known by the id in it: %s', async (row, known) => {
     expect(await rowsOf(`${MADE_FROM}${row}\n`)).toEqual([known]);
   });
@@ -274,7 +278,10 @@ describe('a row that says what it was made from', () => {
 
   it.each([
     ['8,12,available,7:available-12:', 'petId is 8, but exported is of pet 7: was one column sorted alone?'],
-    ['9912140633506430,5,sold,9912140633506421:sold-5:', 'petId is 9912140633506430, but exported is of pet'],
+    ...['9912140633506430', '9912140633506422', '9912140633506419', '99121406335064'].map((petId) => [
+      `${petId},5,sold,9912140633506421:sold-5:`,
+      `petId is ${petId}, but exported is of pet`,
+    ]),
     [
       '7,12,sold,7:available-12',
       'exported must be as the export wrote it, or empty for a new pet, not "7:available-12"',

@@ -1,7 +1,7 @@
 import { Failure } from '../../lib/postgres/index.ts';
 import { MEMBERS } from '../../inventory/item.ts';
 import { duplicateMember } from '../../lib/http/json.ts';
-import { END_MARK, EXPORTED, FAILED_MARK } from '../export-marks.ts';
+import { END_MARK, EXPORTED, FAILED_MARK } from '../export.ts';
 import { quote } from '../output.ts';
 import { HEADER_RULE, notStock, refusal } from './problems.ts';
 import { MAY_BE_LEFT_OUT, type Reading, readRow, type StockFile, trimBlanks } from './rows.ts';
@@ -187,10 +187,8 @@ function readerOf(header: string, separator: Separator, file: StockFile): LineRe
     }
     const exported = exportedAt < 0 ? undefined : (fields[exportedAt] ?? '');
     if (!isEnded && exported !== undefined && isBlank(exported)) return [NO_LINE_BREAK];
-    const reading = readRow(
-      { members: memberAt.map((at) => fields[at] ?? ''), isLeftOut, exported, isJson: false },
-      file,
-    );
+    const members = memberAt.map((at) => fields[at] ?? '');
+    const reading = readRow({ members, isLeftOut, exported, isJson: false });
     return typeof reading !== 'string' && fields.every(isBlank) ? undefined : reading;
   };
 }
@@ -266,15 +264,12 @@ function readItem(item: unknown, file: StockFile): Reading {
   if (isExported) file.hasExported = true;
   const unknown = Object.keys(members).find((name) => !NAMES.includes(name) && name !== EXPORTED);
   if (unknown !== undefined) return [{ kind: 'json', text: `member ${quote(unknown)} is unknown` }];
-  return readRow(
-    {
-      members: MEMBERS.map(({ name, json }) => textOf(members[name], json.isString)),
-      isLeftOut: NAMES.map((name) => members[name] === undefined),
-      exported: isExported ? textOf(members[EXPORTED], true) : undefined,
-      isJson: true,
-    },
-    file,
-  );
+  return readRow({
+    members: MEMBERS.map(({ name, json }) => textOf(members[name], json.isString)),
+    isLeftOut: NAMES.map((name) => members[name] === undefined),
+    exported: isExported ? textOf(members[EXPORTED], true) : undefined,
+    isJson: true,
+  });
 }
 
 /** A value of the wrong kind (string or not) is kept as JSON, which breaks the rule. */

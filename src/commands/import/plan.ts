@@ -1,10 +1,10 @@
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { pipeline } from 'node:stream/promises';
-import { CHANGED_AT } from '../../history/stock-moment.ts';
 import { itemTagOf, MEMBERS, KEPT_COLUMNS, STATE, columns } from '../../inventory/item.ts';
+import { UNBOUNDED } from '../connection.ts';
 import { refusal } from './problems.ts';
-import { MADE, type StockFile } from './rows.ts';
+import { EXPORTED_TAG, type StockFile } from './rows.ts';
 
 /**
  * What became of a pet. `removed`, `kept`: not in the file. `skipped`: the row was edited, but the pet has changed
@@ -27,14 +27,14 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
   await client.query(`
     SET temp_buffers = '64MB';
     BEGIN ISOLATION LEVEL READ COMMITTED;
-    SET LOCAL statement_timeout = 0; -- a file may come slowly
+    ${UNBOUNDED};
     SET LOCAL work_mem = '64MB';
     -- Where the platform has this check, it frees all locks soon after this process is killed.
     DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
     CREATE TEMP TABLE incoming (place bigint, ${MEMBERS.map(({ column, type }) => `${column} ${type}`).join(', ')},
-      made text COLLATE "C", lowest bigint, highest bigint) ON COMMIT DROP`);
+      made text COLLATE "C") ON COMMIT DROP`);
   await pipeline(csv, client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
-  await client.query(`SET LOCAL statement_timeout = '30min'; ANALYZE incoming (pet_id, lowest)`);
+  await client.query('ANALYZE incoming (pet_id)');
 }
 
 /** A pet keeps what the file leaves out. */
@@ -59,19 +59,19 @@ export async function awaitTurn(client: Client): Promise<void> {
 export async function planMerge(client: Client, rules: Rules, file: StockFile, locks: boolean): Promise<Counts> {
   const locking = (lock: string) => (locks ? `FOR ${lock} OF i` : '');
   const stale = rules.stale === 'skip' ? 'skipped' : 'stale';
-  if (file.hasExported) await client.query(`UPDATE incoming SET made = '${MADE.new}' WHERE made IS NULL`);
+  if (file.hasExported) await client.query(`UPDATE incoming SET made = '${EXPORTED_TAG.new}' WHERE made IS NULL`);
   await client.query(`
     CREATE TEMP TABLE planned ON COMMIT DROP AS
     SELECT file.place, i.pet_id, ${columns('i.# AS #_before')}, ${AFTER.map((sql, at) => `${sql} AS ${STATE[at]?.column}_after`).join()},
            CASE WHEN made <> ${itemTagOf('i')} THEN made END AS made,
            CASE WHEN made IS NULL OR made = ${itemTagOf('i')} THEN 'changed' ELSE '${stale}' END AS outcome
       FROM inventory_item i JOIN incoming file USING (pet_id)
-     WHERE made IS DISTINCT FROM '${MADE.unedited}' AND (made IS NOT NULL OR ${DIFFERS})
+     WHERE made IS DISTINCT FROM '${EXPORTED_TAG.unedited}' AND (made IS NOT NULL OR ${DIFFERS})
      ORDER BY i.pet_id ${locking('NO KEY UPDATE')};
     -- A statement of its own: it sees what went while the one before waited for locks.
     INSERT INTO planned (place, pet_id, ${columns('#_after')}, made, outcome)
     SELECT place, pet_id, ${columns()}, made,
-           CASE WHEN made = '${MADE.unedited}' THEN 'gone' WHEN made IS NULL OR made = '${MADE.new}' THEN 'added' ELSE '${stale}' END
+           CASE WHEN made = '${EXPORTED_TAG.unedited}' THEN 'gone' WHEN made IS NULL OR made = '${EXPORTED_TAG.new}' THEN 'added' ELSE '${stale}' END
       FROM incoming file
      WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) ORDER BY pet_id`);
   if (rules.missing === 'remove') await planRemoval(client, file, locking('UPDATE'));
@@ -93,9 +93,9 @@ async function planRemoval(client: Client, { newest }: StockFile, locking: strin
     SELECT i.pet_id, ${columns('i.#')}, 'removed' FROM inventory_item i
      WHERE NOT EXISTS (SELECT FROM incoming file WHERE file.pet_id = i.pet_id) ORDER BY i.pet_id ${locking}`);
   if (!newest) return;
-  const named = `SELECT FROM stock_change WHERE id = $1 AND ${CHANGED_AT} = $2`;
-  const { rows } = await client.query(named, [newest.id, newest.at]);
-  if (rows.length === 0)
+  const named = `SELECT changed_at FROM stock_change WHERE id = $1`;
+  const { rows } = await client.query<{ changed_at: Date }>(named, [newest.id]);
+  if (rows[0]?.changed_at.toISOString() !== newest.at)
     throw refusal(
       `the history of this store does not have change ${newest.id} of ${newest.at}, which the end mark names: it was pruned, or a restore has undone it, or it is another store's`,
       'mark',
@@ -125,7 +125,7 @@ async function countPlanned(client: Client): Promise<Counts> {
  */
 async function refuseMissed(client: Client, counts: Counts): Promise<void> {
   const { rows } = await client.query<{ edited: number }>(
-    `SELECT count(*)::integer AS edited FROM incoming WHERE made <> '${MADE.unedited}'`,
+    `SELECT count(*)::integer AS edited FROM incoming WHERE made <> '${EXPORTED_TAG.unedited}'`,
   );
   const { changed = 0, stale = 0, skipped = 0, added = 0 } = counts;
   if (rows[0]?.edited !== changed + stale + skipped + added)

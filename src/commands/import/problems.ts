@@ -1,17 +1,12 @@
 import { Failure } from '../../lib/postgres/index.ts';
 import { MEMBERS } from '../../inventory/item.ts';
-import { END_MARK, EXPORTED } from '../export-marks.ts';
+import { SHOWN_AT_MOST } from '../../safe-text.ts';
+import { END_MARK, EXPORTED } from '../export.ts';
 
 /** How problems name places of the file. */
 export type Unit = 'line' | 'item';
 
-/** How many pets, or problems, are named. */
-export const SHOWN_AT_MOST = 20;
-
 export const HEADER_RULE = `the header must be ${MEMBERS.map(({ name }) => name).join()}, in any order`;
-
-const AS_TEXT =
-  'Spreadsheets keep 15 digits, and some programs 16: write the id as text, or edit a file of "inventory export --editable"';
 
 /**
  * All that an import advises the operator to do, by the kind of refusal or problem.
@@ -27,8 +22,8 @@ export const ADVICE = {
   store: `To fill the store, import a file of "inventory export" without "--editable"`,
   cut: `If the file is whole, write ${END_MARK} into the first cell below the last row, and save the file again`,
   after: 'Leave one end mark, below all other rows, and save the file again',
-  digits: AS_TEXT,
-  rounded: `${AS_TEXT}. If the ids are right as they are, repeat the import with "--new add-as-written"`,
+  digits: 'Spreadsheets keep 15 digits: write the id as text, or edit a file of "inventory export --editable"',
+  rounded: 'Export with "--editable" and edit that file; or, if the ids are right, import with "--new add-as-written"',
   unknown: 'Correct the ids, or repeat the import with "--new add" to add new pets',
   incomplete: 'Add what is missing to each row of the file',
   exported: `Export again and edit that file, but not its "${EXPORTED}"; for a new pet, leave that empty`,

@@ -1,10 +1,11 @@
 import type { Client } from 'pg';
 import { Failure } from '../../lib/postgres/index.ts';
 import { KEPT_COLUMNS, itemTagOf } from '../../inventory/item.ts';
-import { EXPORTED } from '../export-marks.ts';
+import { EXPORTED } from '../export.ts';
+import { SHOWN_AT_MOST } from '../../safe-text.ts';
 import type { Counts, Rules } from './plan.ts';
-import { type Fault, Problems, refusal, SHOWN_AT_MOST } from './problems.ts';
-import { MADE, type StockFile } from './rows.ts';
+import { type Fault, Problems, refusal } from './problems.ts';
+import { EXPORTED_TAG, ROUNDED, type StockFile } from './rows.ts';
 
 type Row = Readonly<Record<string, string | null>>;
 
@@ -16,13 +17,24 @@ async function addRows(client: Client, problems: Problems, sql: string, faultOf:
   for (const [at, row] of rows.entries()) problems.add(faultOf(row), row.place, at === 0 ? 1 + others : 1);
 }
 
-/** @throws Failure with the problems of the file, and with rows of one pet */
-export async function refuseProblems(client: Client, { problems, unit }: StockFile): Promise<void> {
+/** SQL: whether an id has more than 15 digits. */
+const IS_LONG = 'pet_id NOT BETWEEN -999999999999999 AND 999999999999999';
+
+/** @throws Failure with the problems of the file, with rows of one pet, and with ids if all long ones may be rounded */
+export async function refuseProblems(client: Client, rules: Rules, file: StockFile): Promise<void> {
+  const { problems, unit, hasExported } = file;
   // A sort finds them: a join would cost seconds with a million pets.
-  const twice = `SELECT * FROM (SELECT place, lowest, min(place) OVER (PARTITION BY pet_id) AS first FROM incoming) AS pet WHERE place > first`;
-  await addRows(client, problems, twice, ({ first, lowest }) => {
-    return { kind: lowest === null ? 'twice' : 'digits', text: `petId is the same as in ${unit} ${first}` };
+  const twice = `SELECT * FROM (SELECT place, min(place) OVER (PARTITION BY pet_id) AS first FROM incoming) AS pet WHERE place > first`;
+  await addRows(client, problems, twice, ({ first }) => {
+    return { kind: 'twice', text: `petId is the same as in ${unit} ${first}` };
   });
+  const rounded = `
+    SELECT place, pet_id FROM incoming
+     WHERE ${IS_LONG} AND NOT EXISTS (SELECT FROM incoming WHERE ${IS_LONG} AND pet_id::text !~ '${ROUNDED.source}')`;
+  if (!hasExported && rules.new !== 'add-as-written')
+    await addRows(client, problems, rounded, ({ pet_id }) => {
+      return { kind: 'rounded', text: `petId ${pet_id} may be rounded by a spreadsheet` };
+    });
   problems.refuse(unit);
 }
 
@@ -40,7 +52,6 @@ export async function refusePlanned(client: Client, rules: Rules, file: StockFil
   const isEmpty = pets.length === 0;
   if (isEmpty && file.hasExported)
     throw refusal('the store has no pets, so the file was made from another one', 'store');
-  if (!isEmpty) await refuseRounded(client, rules, file);
   const problems = new Problems();
   const add = (kind: string, condition: string, words: (row: Row) => string) => {
     const sql = `SELECT place, pet_id, made, ${STATE_TAG} AS tag FROM planned WHERE ${condition}`;
@@ -57,22 +68,4 @@ export async function refusePlanned(client: Client, rules: Rules, file: StockFil
 export const STATE_TAG = itemTagOf('planned', '_before');
 
 export const staleWords = ({ made, tag }: Row) =>
-  `${made === MADE.new ? `has an empty ${EXPORTED}, as a new pet` : `was ${made} when the file was made`}, and is ${tag ?? 'gone'} now`;
-
-/** Refuses rows whose id may be the rounded id of a pet that the store has and the file lacks. */
-async function refuseRounded(client: Client, rules: Rules, file: StockFile): Promise<void> {
-  if (file.hasExactId || rules.new === 'add-as-written') return;
-  const problems = new Problems();
-  const pairs = `
-    SELECT DISTINCT ON (place) place, file.pet_id, own.pet_id AS other
-      FROM (SELECT * FROM incoming WHERE lowest IS NOT NULL OFFSET 0) AS file
-     -- OFFSET 0 keeps this order of joins: PostgreSQL would compare all pets of the store with all rows.
-     CROSS JOIN LATERAL (SELECT pet_id FROM inventory_item WHERE pet_id BETWEEN lowest AND highest OFFSET 0) AS own
-     WHERE NOT EXISTS (SELECT FROM incoming other WHERE other.pet_id = own.pet_id)
-     ORDER BY place, own.pet_id`;
-  await addRows(client, problems, pairs, ({ pet_id, other }) => {
-    const text = `petId ${pet_id} may be the rounded id of pet ${other}, which the store has and the file lacks`;
-    return { kind: 'rounded', text };
-  });
-  problems.refuse(file.unit);
-}
+  `${made === EXPORTED_TAG.new ? `has an empty ${EXPORTED}, as a new pet` : `was ${made} when the file was made`}, and is ${tag ?? 'gone'} now`;

@@ -1,9 +1,8 @@
 import { itemTag, ITEM, MEMBERS, KEPT_COLUMNS } from '../../inventory/item.ts';
-import { isPetId, MAX_PET_ID, MIN_PET_ID } from '../../inventory/item-limits.ts';
-import { EXPORTED } from '../export-marks.ts';
+import { isPetId } from '../../inventory/item-limits.ts';
+import { EXPORTED } from '../export.ts';
 import { quote } from '../output.ts';
 import { type Fault, Problems, type Unit } from './problems.ts';
-import { isLong, isRoundedFrom, reachOf } from './rounding.ts';
 
 /** What is known of a file once it is read, besides its rows. */
 export class StockFile {
@@ -15,23 +14,21 @@ export class StockFile {
   hasExported = false;
   /** The newest change that the export had, by the end mark. */
   newest?: { readonly id: string; readonly at: string };
-  /** Whether a long id is exact: no program has rounded ids of the file. */
-  hasExactId = false;
 }
 
-/** What `exported` says of a row: it adds a pet, or is unedited. Otherwise the tag of the state that was exported. */
-export const MADE = { new: 'new', unedited: 'same' } as const;
+/** What `exported` says of a row: it adds a pet, or is unedited. Otherwise the item tag that was exported. */
+export const EXPORTED_TAG = { new: 'new', unedited: 'same' } as const;
 
 /** If a file leaves them out, a pet of the store keeps its own. */
 export const MAY_BE_LEFT_OUT = new Set(
   MEMBERS.filter((member) => KEPT_COLUMNS.includes(member) || member.isValid('')).map(({ name }) => name),
 );
 
-/** A sound row in CSV: the members, {@link MADE}, the lowest and highest id that may have been rounded to its id. */
+/** A sound row in CSV: the members, {@link EXPORTED_TAG}. */
 export type Reading = string | readonly Fault[];
 
 /** As texts, in the order of the members; empty where one is missing. */
-export interface Written {
+export interface RawRow {
   readonly members: readonly string[];
   readonly isLeftOut: readonly boolean[];
   /** Undefined where the row has no such column or member. */
@@ -41,27 +38,27 @@ export interface Written {
 }
 
 /** Reads strictly first, because nearly all rows are sound. */
-export function readRow({ members, isLeftOut, exported, isJson }: Written, file: StockFile): Reading {
+export function readRow({ members, isLeftOut, exported, isJson }: RawRow): Reading {
   const isSound = (text: string, at: number) =>
     MEMBERS[at]?.isValid(text) === true || (isLeftOut[at] === true && MAY_BE_LEFT_OUT.has(MEMBERS[at]?.name ?? ''));
   const isPlain = members.every(isSound);
-  const bare = isPlain ? members : members.map(trimBlanks);
+  const trimmed = isPlain ? members : members.map(trimBlanks);
   const texts = isPlain
     ? members
-    : bare.map((text, at) => (MEMBERS[at]?.json.isString ? text : plainDigits(text, isJson)));
-  const [written = ''] = bare;
+    : trimmed.map((text, at) => (MEMBERS[at]?.json.isString ? text : plainDigits(text, isJson)));
+  const [written = ''] = trimmed;
   const [petId = '', quantity = '', status = ''] = texts;
   const origin = exported === undefined ? undefined : originOf(exported);
   const isOrigin = typeof origin === 'object';
-  const isOwn = isOrigin && (petId === origin.petId || isRoundedFrom(written, petId, BigInt(origin.petId)));
-  const hasPet = isOwn || (isSound(petId, 0) && (written === petId || !hasManyDigits(petId)));
-  const whose = hasPet ? ` (pet ${isOwn ? origin.petId : petId})` : '';
+  const matchesExport = isOrigin && (petId === origin.petId || isRoundedFrom(written, petId, origin.petId));
+  const hasPet = matchesExport || (isSound(petId, 0) && (written === petId || !hasManyDigits(petId)));
+  const whose = hasPet ? ` (pet ${matchesExport ? origin.petId : petId})` : '';
   const faults: Fault[] = [];
   if (!isPlain)
     for (const [at, member] of MEMBERS.entries())
       if (at === 0 ? !hasPet : !isSound(texts[at] ?? '', at))
-        faults.push({ kind: kindOf(member, bare[at] ?? ''), text: `${ruleOf(member, bare[at] ?? '')}${whose}` });
-  if (hasPet && isOrigin && !isOwn) {
+        faults.push({ kind: kindOf(member, trimmed[at] ?? ''), text: `${ruleOf(member, trimmed[at] ?? '')}${whose}` });
+  if (hasPet && isOrigin && !matchesExport) {
     const text = `petId is ${petId}, but ${EXPORTED} is of pet ${origin.petId}: was one column sorted alone?`;
     faults.push({ kind: EXPORTED, text });
   }
@@ -70,9 +67,9 @@ export function readRow({ members, isLeftOut, exported, isJson }: Written, file:
     faults.push({ kind: EXPORTED, text: `${rule}, not ${quote(exported ?? '')}${whose}` });
   }
   if (faults.length > 0) return faults;
-  if (!isOrigin) return `${texts.map(csvField).join()},${origin ?? ''},${rangeOf(petId, file)}`;
-  const made = isUnedited(origin.tag, quantity, status) ? MADE.unedited : origin.tag;
-  return `${[origin.petId, ...texts.slice(1)].map(csvField).join()},${made},,`;
+  if (!isOrigin) return `${texts.map(csvField).join()},${origin ?? ''}`;
+  const exportedTag = isUnedited(origin.tag, quantity, status) ? EXPORTED_TAG.unedited : origin.tag;
+  return `${[origin.petId, ...texts.slice(1)].map(csvField).join()},${exportedTag}`;
 }
 
 type Member = (typeof MEMBERS)[number];
@@ -84,12 +81,12 @@ const kindOf = (member: Member, text: string) =>
   member === MEMBERS[0] && hasManyDigits(text) ? 'digits' : member.name;
 
 /** Whether a text may have lost digits to rounding. */
-export const hasManyDigits = (text: string) => /^-?\d{16}|^[-\d.,]+e/i.test(text);
+const hasManyDigits = (text: string) => /^-?\d{16}|^[-\d.,]+e/i.test(text);
 
 /** What {@link EXPORTED} says of a row. */
-function originOf(exported: string): { petId: string; tag: string } | typeof MADE.new | 'broken' {
+function originOf(exported: string): { petId: string; tag: string } | typeof EXPORTED_TAG.new | 'broken' {
   const text = trimBlanks(exported);
-  if (text === '') return MADE.new;
+  if (text === '') return EXPORTED_TAG.new;
   const [, petId = '', tag = ''] = /^([^:]+):([^:]+):$/.exec(text) ?? [];
   const at = tag.lastIndexOf('-');
   const isTag = ITEM.status.isValid(tag.slice(0, Math.max(0, at))) && ITEM.quantity.isValid(tag.slice(at + 1));
@@ -101,14 +98,20 @@ function isUnedited(tag: string, quantity: string, status: string): boolean {
   return status === '' ? tag.endsWith(`-${quantity}`) : tag === itemTag({ quantity, status });
 }
 
-function rangeOf(petId: string, file: StockFile): string {
-  if (!isLong(petId)) return ',';
-  const id = BigInt(petId);
-  const reach = reachOf(id);
-  file.hasExactId ||= reach === 0n;
-  if (reach === 0n) return ',';
-  const [lowest, highest] = [id - reach, id + reach];
-  return `${lowest < MIN_PET_ID ? MIN_PET_ID : lowest},${highest > MAX_PET_ID ? MAX_PET_ID : highest}`;
+/** A long petId as a spreadsheet leaves it: it keeps 15 digits. */
+export const ROUNDED = /^-?\d{15}0+$/;
+
+/**
+ * Whether a program may have made a petId of the one in {@link EXPORTED}. A spreadsheet keeps 15 digits, or those that
+ * it shows, cut off or rounded; JavaScript keeps a double.
+ */
+function isRoundedFrom(written: string, plain: string, petId: string): boolean {
+  const [mantissa = '', exponent] = written.split(/e/i);
+  if (exponent === undefined && !ROUNDED.test(plain)) return plain === String(Number(petId));
+  const digits = exponent === undefined ? 15 : Math.min(mantissa.replace(/\D/g, '').length || 1, 17);
+  const rounded = (id: string) => Number(id).toPrecision(digits);
+  const cut = petId.slice(0, petId.startsWith('-') ? 16 : 15).padEnd(petId.length, '0');
+  return [petId, cut].some((id) => rounded(id) === rounded(plain));
 }
 
 /** The text without the blanks at its ends, also without invisible ones of web pages and word processors. */

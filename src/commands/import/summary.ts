@@ -1,11 +1,12 @@
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { STATE } from '../../inventory/item.ts';
-import { EXPORTED } from '../export-marks.ts';
+import { EXPORTED } from '../export.ts';
+import { SHOWN_AT_MOST } from '../../safe-text.ts';
 import { LINES } from '../output.ts';
 import { type Outcome, OUTCOMES } from './plan.ts';
 import { STATE_TAG, staleWords } from './refusals.ts';
-import { SHOWN_AT_MOST, type Unit } from './problems.ts';
+import type { Unit } from './problems.ts';
 
 /** Some pets of an outcome, a line each. */
 export async function linesOf(client: Client, outcome: Outcome, unit: Unit): Promise<string[]> {

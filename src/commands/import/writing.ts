@@ -2,8 +2,8 @@ import type { Client } from 'pg';
 import { Failure } from '../../lib/postgres/index.ts';
 import { NOT_AS_REQUESTED } from '../../database-errors.ts';
 import { STATE, columns } from '../../inventory/item.ts';
+import { SHOWN_AT_MOST } from '../../safe-text.ts';
 import type { Counts } from './plan.ts';
-import { SHOWN_AT_MOST } from './problems.ts';
 
 /** What the history says of an import. */
 interface Author {
