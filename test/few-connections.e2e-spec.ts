@@ -31,7 +31,7 @@ describe('while PostgreSQL gives no new connection', () => {
     const inUse = await Promise.all(Array.from({ length: pool.idleCount }, () => pool.connect()));
     expect(inUse).not.toEqual([]);
     const answers = Promise.all([service.list(), ask(service.port, { target: '/health/ready' })]);
-    await pause(200);
+    await pause(200); // until both have found no free connection; nothing shows that
     for (const connection of inUse) connection.release();
     expect((await answers).map(({ status }) => status)).toEqual([200, 200]);
     expect((await service.update(1, 3)).status).toBe(200);

@@ -102,7 +102,8 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await refusal({}, { ...serverAccount })).toBe(line);
   });
 
-  it('serves the demo stock by commands that work, makes a new key for a revoked one, and reports a killed PostgreSQL', async () => {
+  // One test, for each new store costs an initdb.
+  it('serves the demo stock by commands that work, makes a new key for a revoked one, keeps an acknowledged update when everything is killed, refuses to start twice, and reports a killed service or PostgreSQL', async () => {
     // An empty setting counts as unset.
     const unset = { DATABASE_URL: '', BOOTSTRAP_API_KEY: '', PGSSLNEGOTIATION: 'direct', PGCHANNELBINDING: 'require' };
     const first = start(unset);
@@ -130,31 +131,29 @@ describe('npm start', { timeout: 120_000 }, () => {
     await end(first, 'SIGINT');
     await expect.poll(() => isAlive(pid)).toBe(false);
 
-    const started = start(unset);
-    expect((await (await ready(started)).list()).status).toBe(200);
-    process.kill(postmaster(), 'SIGKILL');
-    expect(await started.exitCode).toBe(1);
-    expect(started.output()).toContain('The embedded PostgreSQL ended by itself');
-  });
-
-  it('keeps an acknowledged update when everything is killed, refuses to start twice, and reports a killed service', async () => {
-    const killed = start();
+    const killed = start(unset);
     const answer = await (await ready(killed)).update('{"quantity": 777}');
     expect(answer.status).toBe(200);
     process.kill(postmaster(), 'SIGKILL');
     killed.process.kill('SIGKILL');
 
     const started = start();
-    const { list } = await ready(started);
-    expect(await (await list()).text()).toContain(itemText(1, 777));
+    const { list: listAgain } = await ready(started);
+    expect(await (await listAgain()).text()).toContain(itemText(1, 777));
 
     const address = /API +(\S+)\/v1/.exec(started.output())?.[1] ?? '';
     expect(await refusal()).toBe(`npm start is already running at ${address} (process ${started.process.pid})\n`);
-    expect((await list()).status).toBe(200);
+    expect((await listAgain()).status).toBe(200);
     const service = execFileSync('pgrep', ['-P', String(started.process.pid), '-f', 'dist/main.js']);
     process.kill(Number(service), 'SIGKILL');
     expect(await started.exitCode).toBe(137);
     expect(started.output()).toMatch(/\nThe service was ended by SIGKILL, from outside\.\n$/);
+
+    const last = start();
+    await ready(last);
+    process.kill(postmaster(), 'SIGKILL');
+    expect(await last.exitCode).toBe(1);
+    expect(last.output()).toContain('The embedded PostgreSQL ended by itself');
   });
 
   it('reads .env, and migrates the database of DATABASE_URL without adding demo stock or a key', async () => {

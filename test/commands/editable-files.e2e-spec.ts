@@ -217,8 +217,7 @@ describe('the query of stock-files.md', () => {
 });
 
 it.each([
-  'UPDATE inventory_item SET quantity = 0',
-  `UPDATE inventory_item SET status = 'sold'`,
+  `UPDATE inventory_item SET quantity = 0, status = 'sold'`,
   'DELETE FROM inventory_item',
   'DELETE FROM inventory_item WHERE pet_id <> 2',
 ])('the commands of alerts.md put all pets back after %s', async (mistake) => {

@@ -102,11 +102,11 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
       readNaively(),
       followAndKill(),
     ];
-    await pause(WRITING_MS / 2);
+    await pause(WRITING_MS / 2); // the writers write
     await server.crash();
-    await pause(500);
+    await pause(500); // all of them meet a server that is down
     await server.restart();
-    await pause(WRITING_MS / 2);
+    await pause(WRITING_MS / 2); // the writers write
     const late = await server.database.session(`INSERT INTO inventory_item VALUES (5000001, 0, 'sold')`);
     const { rows } = await late.query<{ id: number }>('SELECT id::int FROM stock_change WHERE pet_id = 5000001');
     const lateId = rows[0]?.id ?? expect.fail();
@@ -162,7 +162,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
     await pause(1_500); // the follower now waits for the earlier transaction
     await early.query(`PREPARE TRANSACTION 'order'`);
     await early.end();
-    await pause(1_500);
+    await pause(1_500); // it would print too early by now
     expect(follower.lines).toHaveLength(1);
     await database.sql(`BEGIN; INSERT INTO inventory_item VALUES (2000003, 0, 'sold'); PREPARE TRANSACTION 'later'`);
     await database.sql(`COMMIT PREPARED 'order'`);

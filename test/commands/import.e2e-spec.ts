@@ -63,7 +63,7 @@ describe('inventory import', () => {
     const child = startInventory(store.url, [...IMPORT_CSV, '--missing', 'remove', '--by', 'me']);
     child.stdin.write(CSV_HEADER);
     await untilSessionOf('import', store.database, `query LIKE 'COPY incoming%'`);
-    await pause(100);
+    await pause(100); // the transaction is older than its changes
     const [read] = await store.sql('SELECT now() AS at');
     child.stdin.end(`7,12,available\n${END_MARK}`);
     const { stderr } = await outcomeOf(child);

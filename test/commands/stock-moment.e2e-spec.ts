@@ -192,7 +192,7 @@ describe('inventory export --at', () => {
     await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'), (2, 1, 'sold')`);
     const time = (await now(store)).slice(0, 23) + 'Z';
     const before = form === 'time' ? time : '2';
-    await pause(2);
+    await pause(2); // moments are told apart by the millisecond
     await store.sql(`SET session_replication_role = replica; DELETE FROM inventory_item WHERE pet_id = 2;
       RESET session_replication_role`);
     await store.sql('UPDATE inventory_item SET quantity = 2');
@@ -219,7 +219,7 @@ describe('inventory export --at', () => {
     it('at that time, even if they had written nothing, and for no later one', async () => {
       const early = await store.database.session('SELECT 1');
       const moment = await now(store);
-      await pause(2);
+      await pause(2); // moments are told apart by the millisecond
       await store.database.session('UPDATE inventory_item SET quantity = 9 WHERE pet_id = 2');
       const child = startInventory(store.url, ['export', '--at', moment]);
       const outcome = outcomeOf(child);

@@ -61,7 +61,7 @@ describe('the head of a request', () => {
     const connection = await send();
     for (const byte of update()) {
       connection.send(byte);
-      await pause(0);
+      await pause(0); // a packet each
     }
     expect(whole(await connection.answer())).toEqual(updated('1', 5));
   });
@@ -72,7 +72,7 @@ it('a method that is not known gets 400, also a byte at a time, and the connecti
   expect((await connection.answer()).status).toBe(200);
   for (const byte of `${update().replace('PATCH', 'PAtch')}${list()}`) {
     connection.send(byte);
-    await pause(0);
+    await pause(0); // a packet each
   }
   expect(await raw.lastAnswer(connection)).toEqual(refused.unknownMethod);
 });
@@ -119,7 +119,7 @@ describe('a body', () => {
     const arrived = once(service.server, 'request') as Promise<[ApiRequest]>;
     const connection = await send(update(LENGTH, '{"quan', 2));
     const [request] = await arrived;
-    await pause(20);
+    await pause(20); // until the first bytes have been read; nothing shows that
     connection[end]();
     await expect.poll(() => request.sent?.failure).toMatchObject({ code: 'bad_request' }); // no fault of the service
     expect(await answerTo(list())).toMatchObject({ status: 200 });
@@ -156,7 +156,7 @@ describe('an Expect header', () => {
 describe('a body of the largest size', () => {
   it('is accepted in two packets', async () => {
     const connection = await send(update('Content-Length: 1024\r\n', FIVE));
-    await pause(20);
+    await pause(20); // the rest comes in a packet of its own
     const rest = ' '.repeat(1024 - FIVE.length);
     expect(whole(await connection.send(rest).answer())).toEqual(updated('1', 5));
   });
@@ -164,7 +164,7 @@ describe('a body of the largest size', () => {
   it('is refused in two packets with a byte more', async () => {
     const half = `200\r\n${FIVE.padEnd(512)}\r\n`;
     const connection = await send(update(CHUNKED, half));
-    await pause(20);
+    await pause(20); // the rest comes in a packet of its own
     connection.send(half + '1\r\n ');
     expect(await raw.lastAnswer(connection)).toEqual(refused.tooLarge);
   });
@@ -260,7 +260,7 @@ describe('the service', () => {
     for (const bytes of openings) {
       for (const afterMs of [0, 1, 5]) {
         const connection = await send(bytes);
-        await pause(afterMs);
+        await pause(afterMs); // any moment may be the one that fails
         connection.reset();
       }
     }

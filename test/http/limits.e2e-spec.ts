@@ -76,7 +76,7 @@ it('the service waits for a body longer than for the database', async () => {
   const own = await startService({ settings: { REQUEST_DEADLINE_MS: '2500' }, limits: { headMs: 1_500 } });
   await own.stock([1, 0]);
   const connection = await open(updateBytes(own.key, LENGTH, ''), own);
-  await pause(3_000);
+  await pause(3_000); // longer than requests wait for the database
   expect(whole(await connection.send(FIVE).answer())).toEqual(updated('1', 5));
 });
 
@@ -259,7 +259,7 @@ describe('a client that reads a long list', () => {
     const connection = await open(listBytes(large.key).replace('\r\n\r\n', `\r\n${header}\r\n`), large);
     connection.readSlowly(16);
     const startedAt = performance.now();
-    await pause(300);
+    await pause(300); // some of the list has been read
     connection.send(body);
     const answer = await connection.answer();
     expect(performance.now() - startedAt).toBeGreaterThan(STALLED_MS);

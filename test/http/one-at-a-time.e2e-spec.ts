@@ -118,7 +118,7 @@ describe('a connection serves one request at a time', () => {
       const connection = await send(update(1, 7));
       for (let n = 0; n < 9; n++) {
         connection.send(garbage);
-        await pause(2);
+        await pause(2); // a packet each
       }
       await unlock();
       expect(whole(await connection.answer())).toEqual(updated('1', 7));

@@ -3,7 +3,7 @@ import { asApiError } from '../../src/errors/error.filter.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { readStock } from '../support/stock-lists.ts';
-import { listText } from '../support/stock.ts';
+import { itemText, listText } from '../support/stock.ts';
 import { setQuantity } from '../support/updates.ts';
 import { eachService } from './services.ts';
 
@@ -59,7 +59,11 @@ eachService(({ start }) => {
     it('count the round trips of key checks, updates and lists, and the readings of the stock', async () => {
       const service = await start();
       await service.stock([1, 1]);
-      await Promise.all([service.list(), service.update(1, 2)]);
+      const answers = await Promise.all([service.list(), service.update(1, 2)]);
+      expect(answers.map(({ status, text }) => [status, text])).toEqual([
+        [200, expect.toBeOneOf([listText([1, 1]), listText([1, 2])]) as string],
+        [200, itemText(1, 2)],
+      ]);
       const headers = { Authorization: `Bearer ${service.key}` };
       const text = await (await fetch(`${service.url}/metrics`, { headers })).text();
       for (const name of ['batch_size', 'duration_seconds'])

@@ -19,7 +19,7 @@ import { type NamedService, SERVICES, startEveryService } from './services.ts';
 
 const NEVER_MS = Infinity;
 /** Of each service, beside changes of all kinds: `AUDITS=200 npx vitest run test/inventory-service/list-audits`. */
-const AUDITS = Number(process.env['AUDITS'] ?? 10);
+const AUDITS = Number(process.env['AUDITS'] ?? 3);
 
 let postgres: FaultyPostgres;
 let services: NamedService[];
@@ -166,7 +166,7 @@ it(
 async function crashOfSession(): Promise<void> {
   const { rows } = await sql('SELECT pg_backend_pid() AS pid');
   process.kill(Number(rows[0]?.['pid'] ?? NaN), 'SIGKILL'); // NaN fails; 0 would kill the process group of this test
-  await pause(200);
+  await pause(200); // until PostgreSQL has seen it; only its log would show that
   await expect.poll(() => postgres.database.sql('SELECT 1').catch(() => [])).toHaveLength(1);
 }
 
@@ -530,7 +530,7 @@ it(
     const file = (quantity: number) =>
       Array.from({ length: PETS }, (_, at) => `${at + 1},${quantity},available\n`).join('');
     await Promise.all([
-      ...services.map(({ list }) => repeat(() => list(), 0)),
+      ...services.map(({ list }) => repeat(() => list(), 5)),
       repeat((n) => Promise.resolve(services[n % services.length]?.update((n % PETS) + 1, n)), 10),
       repeat((n) => writer.query(DDL[n % DDL.length] ?? '').catch(() => writer.query('ROLLBACK')), 400),
       repeat((n) => inventory(postgres.url, [...IMPORT_CSV, '--quiet'], CSV_HEADER + file(n)), 1_000),

@@ -65,7 +65,7 @@ eachService(({ start }) => {
       const patienceMs = 1_800;
       const update = service.inventory.setQuantity({ ...UPDATE, quantity: 100 }, performance.now() + patienceMs);
       const failure = Promise.race([update.catch(asApiError), laterThan(patienceMs, asApiError('nothing'))]);
-      await pause(600);
+      await pause(600); // until the first attempts have ended; nothing shows their end
       await holder.query(lock);
       const { code, message: found } = asApiError(await failure);
       expect([code, found]).toEqual(['service_unavailable', expect.stringMatching(message)]);

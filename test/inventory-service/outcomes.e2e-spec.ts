@@ -34,7 +34,7 @@ eachServiceBothWays(({ start, isPooled }) => {
     const holder = await service.database.session('LOCK TABLE stock_change');
     const results = await Promise.all(
       Array.from({ length: 20 }, async (_, at) => {
-        await pause(40 * at);
+        await pause(40 * at); // each waits with another deadline
         const patienceMs = 1_000 + 83 * at;
         const update = setQuantity(service, { requestId: 'late' }, patienceMs);
         return Promise.race([update, laterThan(patienceMs, { outcome: 'nothing' })]);
@@ -58,10 +58,10 @@ eachServiceBothWays(({ start, isPooled }) => {
     // the deadline.
     const connection = await small.app.get(PrismaService).pool.connect();
     const updates = [1n, 2n].map((petId) => setQuantity(small, { petId, quantity: 5 }, 1_000));
-    await pause(400);
+    await pause(400); // so much later its transaction begins
     connection.release();
     const results = await Promise.all(updates);
-    await pause(1_000);
+    await pause(1_000); // what is committed late is committed by then; nothing shows that there is no more
     const written = (await stockOf(service)).map(({ quantity }) => quantity === 5);
     expect(results.map(({ outcome }, at) => outcome === 'service_unavailable' && written[at])).toEqual([false, false]);
     expect(await setQuantity(small, { quantity: 6 })).toMatchObject({ outcome: 'done' }); // with more time
@@ -158,7 +158,7 @@ eachServiceBothWays(({ start, isPooled }) => {
       const { own, cutOff } = await onNetwork('2500');
       const holder = await service.database.session('SELECT FROM inventory_item WHERE pet_id = 1 FOR UPDATE');
       const update = setQuantity(cutOff, { quantity: 6 }, 1_500);
-      await pause(500);
+      await pause(500); // until it waits for the pet; its attempts come and go
       own.delayAnswers(3_000);
       await holder.end();
       const { outcome } = await update;

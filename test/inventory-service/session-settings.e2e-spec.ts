@@ -64,7 +64,7 @@ eachServiceBothWays(({ isPooled, start }) => {
       };
       const opened = await sessions();
       expect(opened).not.toEqual([]);
-      await pause(400);
+      await pause(400); // twice the timeout: that nothing ends shows only afterwards
       expect(await sessions()).toEqual(opened);
     });
 

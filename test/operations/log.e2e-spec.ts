@@ -151,7 +151,7 @@ describe('the log', () => {
       connection.send('PATCH /v1/inventory/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\nx');
       expect((await connection.answer()).status).toBe(401);
       answeredMs = performance.now() - startedAt;
-      await pause(300);
+      await pause(300); // the time that the body takes
       connection.destroy();
     });
     expect(line).toMatchObject({ status: 401, reason: 'no_key' });

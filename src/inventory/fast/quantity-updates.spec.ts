@@ -179,7 +179,7 @@ describe('updates with the keys of others', () => {
       { petId: 2n, idempotencyKey: blocked },
       { petId: 1n, idempotencyKey: key },
     ]);
-    await pause(100);
+    await expect.poll(() => service.database.waitingForLocks()).toBe(1);
     const first = await service.database.session(record(key));
     await first.query('COMMIT');
     await blocker.query('ROLLBACK');
