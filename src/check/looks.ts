@@ -219,12 +219,11 @@ const keys: Look = async (query) => {
  */
 const HOLDERS = `
   SELECT DISTINCT virtualtransaction AS id,
-         coalesce('pid ' || pid || concat(' (', application_name, ', role ', usename, ')') || ' since ' || coalesce(${utc('xact_start')}, 'a time that this role may not see'),
-                  'the prepared transaction ' || gid) AS words
+         coalesce('pid ' || pid || concat(' (', application_name, ', role ', usename, ') since ', coalesce(${utc('xact_start')}, 'an unknown time')),
+                  'a prepared transaction') AS words
     FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)
-    LEFT JOIN pg_prepared_xacts ON virtualtransaction = '-1/' || transaction
    WHERE relation IN ${OUR_TABLES} AND locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
-     AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
      AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
 
 const locks: Look = async (query) => {
@@ -235,7 +234,7 @@ const locks: Look = async (query) => {
   const held = after.filter(({ id }) => before.some((holder) => holder.id === id)).map(({ words }) => words);
   if (held.length === 0) return ok('nobody keeps others from the tables');
   return fault(
-    `transactions keep others from pets or tables; ${listed(held, '; ')}; let them end; or, if the line primary is ok, as their role or a superuser; SELECT pg_terminate_backend(<pid>); ROLLBACK PREPARED '<the prepared transaction>'`,
+    `transactions keep others from pets or tables; ${listed(held, '; ')}; let them end; or, if the line primary is ok, as their role or a superuser; SELECT pg_terminate_backend(<pid>); ROLLBACK PREPARED '<gid>', which pg_prepared_xacts has`,
   );
 };
 
