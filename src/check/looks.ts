@@ -16,6 +16,10 @@ export const warn = (says: string): Finding => ({ state: 'warn', says });
 export const fault = (says: string): Finding => ({ state: 'fault', says });
 export const notLookedAt = (why: string) => warn(`not looked at: ${why}`);
 
+/** What an error says of something that is not there, although all migrations are applied. */
+export const missing = (error: unknown) =>
+  `${(error as Error).message}; somebody dropped or renamed it: rename it back, make it as prisma/migrations does, or restore a backup`;
+
 /** Reads only. What it throws becomes a finding, too. */
 export type Look = (query: Query) => Promise<Finding>;
 
@@ -227,14 +231,20 @@ const HOLDERS = `
      AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
 
 const locks: Look = async (query) => {
-  type Holder = Readonly<Record<'id' | 'words', string>>;
-  const before = (await query(HOLDERS)) as Holder[];
-  if (before.length > 0) await pause(1_000); // transactions of requests are shorter
-  const after = before.length > 0 ? ((await query(HOLDERS)) as Holder[]) : [];
-  const held = after.filter(({ id }) => before.some((holder) => holder.id === id)).map(({ words }) => words);
+  const look = async () => (await query(HOLDERS)) as Readonly<Record<'id' | 'words', string>>[];
+  let held = await look();
+  // For a second: transactions of requests are shorter. In parts, because the session may be one that is soon idle.
+  for (let n = 0; n < 10 && held.length > 0; n++) {
+    await pause(100);
+    const before = new Set(held.map(({ id }) => id));
+    held = (await look()).filter(({ id }) => before.has(id));
+  }
   if (held.length === 0) return ok('nobody keeps others from the tables');
   return fault(
-    `transactions keep others from pets or tables; ${listed(held, '; ')}; let them end; or, if the line primary is ok, as their role or a superuser; SELECT pg_terminate_backend(<pid>); ROLLBACK PREPARED '<gid>', which pg_prepared_xacts has`,
+    `transactions keep others from pets or tables; ${listed(
+      held.map(({ words }) => words),
+      '; ',
+    )}; let them end; or, if the line primary is ok, as their role or a superuser; SELECT pg_terminate_backend(<pid>); ROLLBACK PREPARED '<gid>', which pg_prepared_xacts has`,
   );
 };
 

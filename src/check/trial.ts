@@ -4,10 +4,12 @@ import { updateStatement } from '../inventory/fast/update-statement.ts';
 import { itemTag } from '../inventory/item.ts';
 import { MAX_QUANTITY } from '../inventory/item-limits.ts';
 import { Failure, type Query, RefusedValue } from '../lib/postgres/index.ts';
-import { type Finding, fault, ok, warn } from './looks.ts';
+import { CHECK_KEYS_AND_SNAPSHOT } from '../keys/key-check.ts';
+import { type Finding, fault, missing, ok, warn } from './looks.ts';
 
 const WITHIN_MS = 3_000;
-const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = ${WITHIN_MS}; SET LOCAL "inventory.life" = ''`;
+const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = ${WITHIN_MS}; SET LOCAL "inventory.life" = '';
+  SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'`;
 
 const ROLE = `
   SELECT current_user AS role, pg_is_in_recovery() AS "isStandby",
@@ -28,17 +30,12 @@ const CHANGES = `
   SELECT count(*)::int AS changes FROM stock_change
    WHERE changed_in = pg_current_xact_id() AND pet_id = $1 AND quantity_before = $2 AND quantity_after = $3`;
 
-/** What an error says of something that is not there, although all migrations are applied. */
-export const missing = (error: unknown) =>
-  `${(error as Error).message}; somebody dropped or renamed it: rename it back, make it as prisma/migrations does, or restore a backup`;
-
 /**
  * Does what requests do, in one transaction that is rolled back.
  *
  * @param begin begins it, with its settings
  */
 export async function tryRequests(query: Query, begin: string): Promise<Finding> {
-  const { CHECK_KEYS_AND_SNAPSHOT } = await import('../keys/key-check.ts'); // with much that other commands do not need
   const over = performance.now() + WITHIN_MS;
   const run: Query = async (sql, ...values) => {
     await query(`SET LOCAL statement_timeout = ${Math.max(1, Math.round(over - performance.now()))}`);

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { type Client, DatabaseError, escapeLiteral, type QueryResult } from 'pg';
 import { ALL_ROWS, Failure, queryOfClient, schemaForPrisma, SESSION_SETTINGS } from '../lib/postgres/index.ts';
-import { type Finding, fault, type Look, LOOKS, notLookedAt, ok } from '../check/looks.ts';
-import { missing, tryRequests } from '../check/trial.ts';
+import { type Finding, fault, type Look, LOOKS, missing, notLookedAt, ok } from '../check/looks.ts';
+import type { tryRequests } from '../check/trial.ts';
 import { failureOf, NOT_NEWEST } from '../database-errors.ts';
 import { withoutSecrets } from '../safe-text.ts';
 import { readSettings, type Settings } from '../settings.ts';
@@ -46,8 +46,9 @@ async function check({ readOnly = false }: { readOnly?: boolean }): Promise<void
   };
   try {
     const settings = readSettings();
+    const trial = (await import('../check/trial.ts')).tryRequests; // it loads much: before a session would wait for it
     const looks = readOnly ? LOOKS : [...LOOKS, ['trial', undefined, 'migrations'] as const];
-    await withConnection('check', (client) => lookAt(looks, client, settings, print), limits, null);
+    await withConnection('check', (client) => lookAt(looks, trial, client, settings, print), limits, null);
   } catch (error) {
     print('address', fault(failureOf(error).words.replaceAll('\n', '; ')));
   }
@@ -57,6 +58,7 @@ async function check({ readOnly = false }: { readOnly?: boolean }): Promise<void
 /** Sets nothing that the session keeps: behind a pooler, others get it next, and each statement may get another. */
 async function lookAt(
   looks: readonly (readonly [name: string, look: Look | undefined, needs?: string])[],
+  trial: typeof tryRequests,
   client: Client,
   { DATABASE_URL }: Settings,
   print: (name: string, found: Finding) => void,
@@ -79,7 +81,7 @@ async function lookAt(
   const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; ${setLocal({})}`;
   const notOk = new Set<string>();
   for (const [name, look, needs] of looks) {
-    const run = () => (look ? look(query) : tryRequests(queryOfClient(client), begin));
+    const run = () => (look ? look(query) : trial(queryOfClient(client), begin));
     const found =
       needs !== undefined && notOk.has(needs)
         ? notLookedAt(`see ${needs}`)

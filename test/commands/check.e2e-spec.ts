@@ -333,8 +333,11 @@ it('inventory check is silent on what an operator may add, and keeps nothing of 
   expect(await contents()).toEqual([{ ...before[0], last: String(Number(before[0]?.['last']) + 2) }]);
 });
 
-it('inventory check says that nothing was tried in an empty store, and that it tried as the owner', async () => {
+it('inventory check says that it tried as the owner, and that nothing was tried in an empty store', async () => {
   const { url } = await createDatabaseOn(owner.url);
+  expect(await check(owner.url)).toEqual([
+    'warn trial tried as postgres, the owner of the tables: a list and two updates',
+  ]);
   expect(await check(url)).toEqual([
     expect.stringMatching(/^warn trial tried as \S+, the owner of the tables: a list, but no update: there is no pet/),
   ]);
