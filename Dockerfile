@@ -39,7 +39,7 @@ COPY --from=dependencies /app/sbom.cdx.json ./
 COPY --from=dependencies /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY prisma/migrations prisma/migrations
-COPY prisma/demo-stock.csv prisma/schema.txt prisma/
+COPY prisma/demo-stock.csv prisma/
 RUN ln -s /app/dist/cli.js /usr/local/bin/inventory
 # The image's user "node", by number: Kubernetes can only tell from a number that it is not root. The files stay root's.
 USER 1000:1000

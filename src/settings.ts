@@ -53,7 +53,6 @@ export const SETTINGS = {
     integer(0, 600_000),
   ),
   DRAIN_TIMEOUT_MS: entry('On SIGTERM, longest time for open requests', '25000', integer(100, 600_000)),
-  INVENTORY_KEY: entry('Key by which `inventory check --url` reads the metrics', '', bearerToken),
   OTEL_EXPORTER_OTLP_ENDPOINT: entry('Collector of traces, such as http://collector:4318; empty: none', '', httpUrl),
   OTEL_EXPORTER_OTLP_PROTOCOL: traceEntry(
     'Protocol of the collector: http/protobuf',

@@ -39,7 +39,7 @@ describe('with foreign settings on the database', () => {
       others.map((args) => store.inventory(...args)),
     );
     for (const run of [imported, migrated, exported, created, history, checked, then])
-      expect(run?.code, run?.stderr).toBe(0);
+      expect(run?.code, `${run?.stdout}${run?.stderr}`).toBe(0);
     expect([exported?.stdout, then?.stdout]).toEqual([exportedCsv(pet), exportedCsv(pet)]);
     expect([history?.stdout, checked?.stdout]).toEqual([
       expect.stringContaining('8 sold'),

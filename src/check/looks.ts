@@ -1,14 +1,14 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { indexDamage } from '../inventory/list/stock-index.ts';
-import { AS_OWNER, failureOf, MIGRATE, NOT_NEWEST } from '../database-errors.ts';
+import { AS_OWNER, failureOf, MIGRATE, NOT_NEWEST, OWN } from '../database-errors.ts';
 import type { Query } from '../lib/postgres/index.ts';
 import { historyToRepair } from '../migrations/history-repair.ts';
-import { functionFault, requireMigrations } from '../migrations/migrations.ts';
+import { requireMigrations } from '../migrations/migrations.ts';
 import { missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
-import { GONE_TABLES, missingLines, OUR_TABLES } from './schema-parts.ts';
 
 export interface Finding {
   readonly state: 'ok' | 'warn' | 'fault';
-  /** What is so, then what to do. */
+  /** What is so, then what to do, a line or command each: `; ` is between them. */
   readonly says: string;
 }
 export const ok = (says: string): Finding => ({ state: 'ok', says });
@@ -16,8 +16,15 @@ export const warn = (says: string): Finding => ({ state: 'warn', says });
 export const fault = (says: string): Finding => ({ state: 'fault', says });
 export const notLookedAt = (why: string) => warn(`not looked at: ${why}`);
 
+/** What an error says of something that is not there, although all migrations are applied. */
+export const missing = (error: unknown) =>
+  `${(error as Error).message}; somebody dropped or renamed it: rename it back, make it as prisma/migrations does, or restore a backup`;
+
 /** Reads only. What it throws becomes a finding, too. */
 export type Look = (query: Query) => Promise<Finding>;
+
+/** The oids of our tables that are there. It waits for no lock. */
+const OUR_TABLES = `(SELECT to_regclass(name)::oid FROM unnest('{${OWN.tables.join()}}'::text[]) AS name)`;
 
 const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
 
@@ -41,7 +48,7 @@ const version: Look = async (query) => {
 
 const schema: Look = async (query) => {
   const sql = `
-    SELECT current_schema() AS name, (SELECT count(name) > 0 FROM ${OUR_TABLES} AS ours (name)) AS "hasTables",
+    SELECT current_schema() AS name, (SELECT count(oid) > 0 FROM ${OUR_TABLES} AS ours (oid)) AS "hasTables",
            (SELECT string_agg(relnamespace::regnamespace::text, ', ') FROM pg_class
              WHERE relname = 'inventory_item' AND relkind = 'r' AND has_schema_privilege(relnamespace, 'USAGE')) AS elsewhere`;
   type Row = Readonly<{ name: string | null; hasTables: boolean; elsewhere: string | null }>;
@@ -50,7 +57,7 @@ const schema: Look = async (query) => {
   if (name === null) {
     const found = elsewhere === null ? '' : `; ${elsewhere} has inventory tables`;
     return fault(
-      `the schema of DATABASE_URL is not there, or the role may not use it: set ?schema=, or run GRANT USAGE ON SCHEMA as its owner${found}`,
+      `the schema of DATABASE_URL is not there, or the role may not use it; set ?schema=, or run GRANT USAGE ON SCHEMA as its owner${found}`,
     );
   }
   if (elsewhere === null) return fault(NOT_NEWEST);
@@ -65,42 +72,49 @@ const migrations: Look = async (query) => {
   return warn(`the database has migrations of a later version: ${listed(unknown)}; look with that version`);
 };
 
-const tables: Look = async (query) => {
-  const missing = await missingLines('tables', query);
-  if (missing.length === 0) return ok('as migrated');
-  const { gone } = await one<{ gone: string | null }>(query, GONE_TABLES);
-  if (gone !== null)
-    return fault(`somebody dropped or renamed tables: rename them back, or restore a backup; missing: ${gone}`);
-  return fault(
-    `somebody changed the tables; ${await asOwner(query)}: ALTER TABLE, until they have this again: ${listed(missing, '; ')}; restore a backup only if values are lost`,
-  );
-};
+/** Made by this file, which has their definitions. */
+const DEFINITIONS = 'prisma/migrations/20261126150000_init/migration.sql';
 
-const functions: Look = async (query) => {
-  const found = await functionFault(query, 'missing', 'misplaced', 'changed');
-  return found === undefined ? ok('as migrated') : fault(found);
-};
-
-const makeAgain = async (query: Query, statements: readonly string[]) =>
-  `rename them back, or ${await asOwner(query)} (before CREATE, drop one of the same name; meanwhile requests can get 503): ${statements.join('; ')}`;
+/** The type of a trigger is a sum: each row 1, BEFORE 2, INSERT 4, DELETE 8, UPDATE 16, TRUNCATE 32. */
+const TRIGGERS = `
+  WITH ours AS (
+    SELECT trigger, to_regclass(relation)::oid AS relation, to_regprocedure(function || '()')::oid AS function, type, states
+      FROM (VALUES ('inventory_item_history', 'inventory_item', 'record_stock_change', 29, 'OA'),
+                   ('inventory_item_replicated', 'inventory_item', 'mark_unrecorded_change', 29, 'R'),
+                   ('inventory_item_truncate_history', 'inventory_item', 'record_truncated_stock', 34, 'OA'),
+                   ('stock_change_append_only', 'stock_change', 'refuse_stock_change_edit', 58, 'OA'),
+                   ('stock_change_pruning', 'stock_change', 'note_pruned_stock_change', 8, 'OA'))
+           AS made (trigger, relation, function, type, states)
+  )
+  SELECT trigger || ' is off, missing or changed' AS fault FROM ours
+   WHERE NOT EXISTS (SELECT FROM pg_trigger WHERE tgname = trigger AND tgrelid = relation AND tgfoid = function
+                        AND tgtype = type AND strpos(states, tgenabled::text) > 0)
+  UNION ALL
+  SELECT format('%I on %s calls a function of ours; drop it', tgname, tgrelid::regclass) FROM pg_trigger
+   WHERE tgfoid IN (SELECT function FROM ours) AND (tgname, tgrelid) NOT IN (SELECT trigger, relation FROM ours)
+  UNION ALL
+  SELECT 'inventory_item lacks its CHECK (quantity >= 0)'
+   WHERE NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = to_regclass('inventory_item') AND contype = 'c'
+                        AND replace(pg_get_constraintdef(oid), '"', '') = 'CHECK ((quantity >= 0))')
+  UNION ALL
+  SELECT format('the sequence %s has CACHE %s, not 1', seqrelid::regclass, seqcache) FROM pg_sequence
+   WHERE seqrelid = pg_get_serial_sequence('stock_change', 'id')::regclass AND seqcache <> 1`;
 
 const triggers: Look = async (query) => {
-  const missing = await missingLines('triggers', query);
-  if (missing.length === 0) return ok('as migrated');
+  const faults = ((await query(TRIGGERS)) as { fault: string }[]).map((row) => row.fault);
+  if (faults.length === 0) return ok('as migrated');
   return fault(
-    `triggers are off, missing or renamed, so the history may lack changes; ${await makeAgain(query, missing)}; then "inventory history --verify" names the pets`,
+    `the history may lack changes, or have them twice; ${listed(faults, '; ')}; ${await asOwner(query)}; the definitions in ${DEFINITIONS}; then "inventory history --verify" names the pets`,
   );
 };
 
 /** As by the statement_timeout. */
 const QUERY_CANCELED = '57014';
 
-const indexes: Look = async (query) => {
-  const missing = await missingLines('indexes', query);
-  if (missing.length > 0) return fault(`indexes are missing, damaged or renamed; ${await makeAgain(query, missing)}`);
+const index: Look = async (query) => {
   try {
     const damage = await indexDamage((sql) => query(`SET LOCAL enable_seqscan = off;${sql}`));
-    return damage === undefined ? ok('as migrated, and lead to all pets') : fault(damage);
+    return damage === undefined ? ok('leads to all pets') : fault(damage);
   } catch (error) {
     if (failureOf(error).code !== QUERY_CANCELED) throw error;
     return notLookedAt(
@@ -112,7 +126,9 @@ const indexes: Look = async (query) => {
 const history: Look = async (query) => {
   const repairs = await historyToRepair(query);
   if (repairs === undefined)
-    return notLookedAt(`${await asOwner(query)}: ${await forRole(query, 'GRANT SELECT ON stock_change_id_seq TO %I')}`);
+    return notLookedAt(
+      `a right is missing; ${await asOwner(query)}; ${await forRole(query, 'GRANT SELECT ON stock_change_id_seq TO %I')}`,
+    );
   if (repairs.length === 0) return ok('nothing to repair');
   return fault(
     `a restore, replication or SQL left the history in need of repair; ${MIGRATE}; it prints "repaired: ${repairs.join('", "repaired: ')}"`,
@@ -155,7 +171,7 @@ const primary: Look = async (query) => {
   if (isStandby) return fault('this server is a standby; write the address of the primary into DATABASE_URL');
   if (readOnlyBy !== null)
     return fault(
-      `default_transaction_read_only is on by "${readOnlyBy}"; ask first who stopped writes, and why: after a move, those here would be lost; only then, as a superuser, run SET default_transaction_read_only = off; ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only; SELECT pg_reload_conf()`,
+      `default_transaction_read_only is on by "${readOnlyBy}"; ask first who stopped writes, and why (after a move, those here would be lost); only then, as a superuser, run; SET default_transaction_read_only = off; ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only; SELECT pg_reload_conf()`,
     );
   if (senders < needed || waiting > 0 || (seesAll && synchronous < needed))
     return fault(
@@ -163,11 +179,11 @@ const primary: Look = async (query) => {
     );
   if (needed > 0 && !seesAll)
     return notLookedAt(
-      `as a superuser, run ${await forRole(query, 'GRANT pg_read_all_stats TO %I')}, or look: in pg_stat_replication, ${needed} must have the sync_state sync or quorum`,
+      `the standbys are hidden; as a superuser, run; ${await forRole(query, 'GRANT pg_read_all_stats TO %I')}; or look: in pg_stat_replication, ${needed} must have the sync_state sync or quorum`,
     );
   if (commit === 'off' || (commit === 'local' && needed > 0))
     return warn(
-      `synchronous_commit is ${commit} by default: as a superuser, run ${await forRole(query, 'ALTER ROLE %I SET synchronous_commit = on')}`,
+      `synchronous_commit is ${commit} by default; as a superuser, run; ${await forRole(query, 'ALTER ROLE %I SET synchronous_commit = on')}`,
     );
   return ok(needed === 0 ? 'the primary; no synchronous standby is set' : `the primary; synchronous: ${synchronous}`);
 };
@@ -183,7 +199,7 @@ const clock: Look = async (query) => {
   const seconds = Math.round(differenceMs / 1_000);
   const direction = now < before ? 'behind' : 'ahead of';
   return warn(
-    `the clock of the database is ${seconds} s ${direction} that of this machine; set both by NTP: keys expire, and the history tells times, by the clock of the database`,
+    `the database is ${seconds} s ${direction} this machine; set both by NTP: keys expire, and the history tells times, by the clock of the database`,
   );
 };
 
@@ -197,43 +213,38 @@ const keys: Look = async (query) => {
   if (rows.length === 0) return ok('none expires within a week');
   const shown = rows.map(({ id, at }) => `${id} (${at})`);
   return warn(
-    `keys expire within a week; for each, run "inventory keys rotate <id> --overlap 7d --expires <when>", and give the printed key to its client: ${listed(shown)}`,
+    `keys expire within a week; ${listed(shown, '; ')}; for each, give its client the key that this prints; inventory keys rotate <id> --overlap 7d --expires <when>`,
   );
 };
 
 /**
- * Sessions that keep others from our tables, not those that wait themselves. A wait for a row is one for a transaction,
- * by a session that has a lock on the table. Updates of the service do not wait for a row, so an idle transaction that
- * may hold some counts, too. Without the right to see when a transaction began, the wait counts: those of the service
- * begin again each half second.
+ * Transactions that hold our tables or their rows, prepared ones too, which have no process. Every role may see that;
+ * the words about a session only some.
  */
 const HOLDERS = `
-  WITH of_ours AS MATERIALIZED (SELECT pid, mode, granted FROM pg_locks WHERE relation IN ${OUR_TABLES} AND locktype = 'relation'
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())),
-       waits AS MATERIALIZED (SELECT pid, waitstart FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM of_ours)),
-       holders AS (SELECT unnest(pg_blocking_pids(pid)) AS pid, waitstart FROM waits
-         UNION ALL SELECT pid, NULL FROM of_ours WHERE granted
-          AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
-         UNION ALL SELECT pid, NULL FROM of_ours JOIN pg_stat_activity USING (pid)
-                    WHERE mode IN ('RowShareLock', 'RowExclusiveLock') AND state LIKE 'idle in transaction%'
-                      AND state_change < clock_timestamp() - interval '1 s')
-  SELECT pid, application_name AS program, usename AS role, ${utc('xact_start')} AS since
-    FROM holders LEFT JOIN pg_stat_activity USING (pid)
-   WHERE pid <> pg_backend_pid() AND pid NOT IN (SELECT pid FROM waits)
-   GROUP BY pid, application_name, usename, xact_start
-  HAVING coalesce(xact_start < clock_timestamp() - interval '1 s', min(waitstart) < clock_timestamp() - interval '200 ms', true)
-   ORDER BY xact_start, pid`;
+  SELECT DISTINCT virtualtransaction AS id,
+         coalesce('pid ' || pid || concat(' (', application_name, ', role ', usename, ') since ', coalesce(${utc('xact_start')}, 'an unknown time')),
+                  'a prepared transaction') AS words
+    FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)
+   WHERE relation IN ${OUR_TABLES} AND locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
+     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+     AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
 
 const locks: Look = async (query) => {
-  const rows = (await query(HOLDERS)) as { pid: number; program?: string; role?: string; since: string | null }[];
-  if (rows.length === 0) return ok('nobody keeps others from the tables');
-  const shown = rows.map(({ pid, program, role, since }) =>
-    pid === 0
-      ? 'a prepared transaction (ROLLBACK PREPARED; pg_prepared_xacts has its gid)'
-      : `pid ${pid} (${program}, role ${role}) since ${since ?? 'an unknown time'}`,
-  );
+  const look = async () => (await query(HOLDERS)) as Readonly<Record<'id' | 'words', string>>[];
+  let held = await look();
+  // For a second: transactions of requests are shorter. In parts, because the session may be one that is soon idle.
+  for (let n = 0; n < 10 && held.length > 0; n++) {
+    await pause(100);
+    const before = new Set(held.map(({ id }) => id));
+    held = (await look()).filter(({ id }) => before.has(id));
+  }
+  if (held.length === 0) return ok('nobody keeps others from the tables');
   return fault(
-    `sessions lock the tables; let them end, or, if the line primary is ok, run as their role or a superuser SELECT pg_terminate_backend(<pid>): ${listed(shown)}`,
+    `transactions keep others from pets or tables; ${listed(
+      held.map(({ words }) => words),
+      '; ',
+    )}; let them end; or, if the line primary is ok, as their role or a superuser; SELECT pg_terminate_backend(<pid>); ROLLBACK PREPARED '<gid>', which pg_prepared_xacts has`,
   );
 };
 
@@ -245,10 +256,8 @@ export const LOOKS: readonly (readonly [name: string, look: Look, needs?: string
   ['schema', schema],
   ['migrations', migrations, 'schema'],
   ['rights', rights, 'schema'],
-  ['tables', tables, 'migrations'],
-  ['functions', functions, 'migrations'],
   ['triggers', triggers, 'migrations'],
-  ['indexes', indexes, 'migrations'],
+  ['index', index, 'migrations'],
   ['history', history, 'migrations'],
   ['keys', keys, 'schema'],
   ['locks', locks, 'schema'],

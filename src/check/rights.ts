@@ -30,9 +30,9 @@ export async function missingRights(query: Query, rights: readonly Right[]): Pro
            ${AS_OWNER} AS "asOwner"
       FROM (VALUES ${needed}) AS needed (name, privilege)
      WHERE NOT CASE privilege WHEN 'EXECUTE' THEN has_function_privilege(name::regprocedure, privilege)
-                              ELSE has_any_column_privilege(name::regclass, privilege) END`)) as [
+                              ELSE has_table_privilege(name::regclass, privilege) END`)) as [
     { grants: string | null; asOwner: string | null },
   ];
   const { grants, asOwner } = row;
-  return grants === null ? undefined : `the role of DATABASE_URL lacks rights; ${asOwner}: ${grants}`;
+  return grants === null ? undefined : `the role of DATABASE_URL lacks rights; ${asOwner}; ${grants}`;
 }

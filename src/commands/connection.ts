@@ -33,9 +33,10 @@ export async function withConnection<T>(
   command: string,
   work: (client: pg.Client) => Promise<T>,
   limits: pg.PoolConfig = bounds,
+  settings: Parameters<typeof connectionConfig>[4] = ALL_ROWS,
 ): Promise<T> {
   const { DATABASE_URL: url } = readSettings();
-  const client = await openConnection(connectionConfig(url, applicationName(command), limits, listen, ALL_ROWS));
+  const client = await openConnection(connectionConfig(url, applicationName(command), limits, listen, settings));
   try {
     return await work(client);
   } finally {

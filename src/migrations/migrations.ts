@@ -10,14 +10,7 @@ import {
   queryOfClient,
   retryUntilDeadline,
 } from '../lib/postgres/index.ts';
-import { applicationName, MIGRATE, NOT_NEWEST } from '../database-errors.ts';
-import {
-  type FunctionDefinitions,
-  type FunctionFault,
-  functionFaults,
-  makeFunctions,
-  repairPaths,
-} from './function-repair.ts';
+import { applicationName, NOT_NEWEST } from '../database-errors.ts';
 import { LOCK_WITHIN_MS, repairHistory } from './history-repair.ts';
 
 // Two levels up from src/migrations and from dist/migrations alike.
@@ -68,31 +61,13 @@ export async function applyMigrations(connectionString: string, folder = project
     });
     await client.query(createRegister);
     const migrations = await readMigrations(folder);
-    const query = queryOfClient(client);
-    const { pending, unknown } = await compareRegister(query, migrations);
-    const functions = functionsOf(migrations);
-    const repaired = await repairPaths(functions, client); // first, so that migrations find the tables
+    const { pending } = await compareRegister(queryOfClient(client), migrations);
     for (const migration of pending) await apply(client, migration);
-    const { missing, changed } = await functionFaults(functions, query);
-    // Without any, the tables were moved or copied alone: their triggers, too, are missing or those of another schema.
-    if (missing.length === functions.size || (missing.length > 0 && unknown.length > 0))
-      throw new Failure(
-        `the schema lacks its functions ${missing.join(', ')}; move it whole (ALTER SCHEMA … RENAME), or copy it with pg_dump; if a later version migrated it, run "inventory migrate" of that version`,
-      );
-    if (unknown.length === 0) repaired.push(...(await makeFunctions([...missing, ...changed], functions, client)));
-    repaired.push(...(await repairHistory(client)));
+    const repaired = await repairHistory(client);
     return [...pending.map(({ name }) => `applied ${name}`), ...repaired.map((what) => `repaired: ${what}`)];
   } finally {
     await client.end(); // releases the lock
   }
-}
-
-/** Says which functions of this release have one of these faults, for the operator. */
-export async function functionFault(query: Query, ...kinds: readonly FunctionFault[]): Promise<string | undefined> {
-  const faults = await functionFaults(functionsOf(await readMigrations(projectMigrations)), query);
-  const names = new Set(kinds.flatMap((kind) => faults[kind]));
-  if (names.size === 0) return undefined;
-  return `functions are missing, changed or of another schema: ${[...names].join(', ')}; ${MIGRATE}`;
 }
 
 /**
@@ -120,17 +95,6 @@ type Migration = Awaited<ReturnType<typeof readMigration>>;
 async function readMigrations(folder: URL): Promise<Migration[]> {
   const names = await migrationNames(folder);
   return Promise.all(names.map((name) => readMigration(folder, name)));
-}
-
-/** As the newest migration makes each. */
-function functionsOf(migrations: readonly Migration[]): FunctionDefinitions {
-  const statements = migrations.flatMap(({ sql }) => sql.match(/^CREATE (?:OR REPLACE )?FUNCTION [^]+?^\$\$;/gm) ?? []);
-  return new Map(
-    statements.map((statement) => {
-      const [, name = '', rest = ''] = /FUNCTION "(\w+)"([^]+)/.exec(statement) ?? [];
-      return [name, `CREATE OR REPLACE FUNCTION "${name}"${rest}`];
-    }),
-  );
 }
 
 async function compareRegister(query: Query, migrations: readonly Migration[]) {

@@ -5,7 +5,7 @@ import { bootstrapKey } from '../keys/api-key-store.ts';
 import { KeyCheck } from '../keys/key-check.ts';
 import { byDeadline, Failure, queryOfPrisma } from '../lib/postgres/index.ts';
 import { failureOf, NOT_NEWEST } from '../database-errors.ts';
-import { functionFault, requireMigrations } from '../migrations/migrations.ts';
+import { requireMigrations } from '../migrations/migrations.ts';
 import { missingRights, RIGHTS_OF_REQUESTS } from '../check/rights.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { Settings } from '../settings.ts';
@@ -104,8 +104,6 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
   async #prepare(): Promise<void> {
     const { BOOTSTRAP_API_KEY } = this.settings;
     await requireMigrations(queryOfPrisma(this.prisma));
-    const fault = await functionFault(queryOfPrisma(this.prisma), 'missing', 'misplaced');
-    if (fault !== undefined) throw new Failure(fault);
     if (BOOTSTRAP_API_KEY !== undefined) {
       const { id, state } = await bootstrapKey(this.prisma, BOOTSTRAP_API_KEY);
       if (state !== 'live') this.log.error({ keyId: id }, `BOOTSTRAP_API_KEY is ${state} and stays so`);

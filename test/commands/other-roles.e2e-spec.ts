@@ -44,7 +44,7 @@ it('a role learns that the tables belong to another one, also when it may use al
   const [{ owner } = {}] = await store.sql(
     `SELECT format('%s in the database %I', current_user, current_database()) AS owner`,
   );
-  const rights = `the role of DATABASE_URL lacks rights; run as ${String(owner)}, with search_path = public and lock_timeout = '500ms': ${missingGrant}`;
+  const rights = `the role of DATABASE_URL lacks rights; run as ${String(owner)}, with search_path = public and lock_timeout = '500ms'; ${missingGrant}`;
   await service.line(({ msg }) => msg === `not ready: ${rights}`);
   await store.sql(missingGrant);
   await service.becomesReady();

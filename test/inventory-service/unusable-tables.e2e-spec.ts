@@ -65,6 +65,15 @@ eachServiceBothWays(({ isPooled, start }) => {
       expect(await publicText('/health/ready')).toContain('"code":"service_unavailable"');
     });
 
+    it('its role has rights on columns alone: it is not ready', async () => {
+      await service.sql(
+        `REVOKE UPDATE ON inventory_item FROM ${role}; GRANT UPDATE (status) ON inventory_item TO ${role}`,
+      );
+      await atTestEnd(() => service.sql(`GRANT UPDATE ON inventory_item TO ${role}`));
+      expect((await service.update(1, 5)).status).toBe(503);
+      expect((await ask(service.port, { target: '/health/ready' })).status).toBe(503);
+    });
+
     it.each(['stock_change', 'unrecorded_change'])(
       '%s is gone: it is not ready until the table is back',
       async (table) => {

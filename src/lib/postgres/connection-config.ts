@@ -6,7 +6,7 @@ import { Failure } from './outcomes.ts';
 import { startSession } from './postgres-version.ts';
 
 /** The statements rely on these. docs/decisions/session-settings.md says why, and what holds behind a pooler. */
-const SESSION_SETTINGS = {
+export const SESSION_SETTINGS = {
   default_transaction_isolation: 'read committed',
   client_min_messages: 'warning',
   idle_session_timeout: '0',
@@ -76,13 +76,18 @@ class Client extends pg.Client {
 /** The types of a pool do not say that it waits for `onConnect`. */
 type ConnectionConfig = Omit<pg.PoolConfig, 'onConnect'> & { onConnect(client: pg.ClientBase): Promise<void> };
 
-/** How every session connects. The settings override {@link SESSION_SETTINGS}. */
+/**
+ * How every session connects.
+ *
+ * @param settings override {@link SESSION_SETTINGS}; `null`: nothing is set that the session would keep, because behind a
+ *   pooler others get it next
+ */
 export function connectionConfig(
   databaseUrl: string,
   applicationName: string,
   bounds: pg.PoolConfig,
   prepare?: Prepare,
-  settings: Readonly<Record<string, string>> = {},
+  settings: Readonly<Record<string, string>> | null = {},
 ): ConnectionConfig {
   const url = new URL(databaseUrl);
   const parameters = new Map(url.searchParams); // of several, the last counts, as with libpq
@@ -105,7 +110,7 @@ export function connectionConfig(
     ...settings,
   };
   const sets = Object.entries(all).map(([setting, value]) => `SET ${setting} = ${pg.escapeLiteral(value)}`);
-  const firstStatement = [...sets, CONDITIONAL_SETTINGS].join(';');
+  const firstStatement = settings === null ? 'SELECT' : [...sets, CONDITIONAL_SETTINGS].join(';');
   const onConnect = async (client: pg.ClientBase): Promise<void> => {
     try {
       if (binding === 'require' && !(client as Client).isBound) throw new Failure(WITHOUT_BINDING);

@@ -3,6 +3,7 @@ export { type Batch, type BatchEnd, Batcher, FailedCall, batchCalls, batchEnds, 
 export {
   ALL_ROWS,
   type Prepare,
+  SESSION_SETTINGS,
   UNCONFIRMED_COMMIT,
   connectionConfig,
   cut,
