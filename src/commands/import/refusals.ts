@@ -67,7 +67,7 @@ async function refuseRounded(client: Client, rules: Rules, file: StockFile): Pro
     SELECT DISTINCT ON (place) place, file.pet_id, own.pet_id AS other
       FROM (SELECT * FROM incoming WHERE lowest IS NOT NULL OFFSET 0) AS file
      -- OFFSET 0 keeps this order of joins: PostgreSQL would compare all pets of the store with all rows.
-     CROSS JOIN LATERAL (SELECT pet_id FROM inventory_item WHERE pet_id BETWEEN lowest AND highest OFFSET 0) AS own
+     CROSS JOIN LATERAL (SELECT pet_id FROM inventory_item WHERE pet_id BETWEEN file.lowest AND file.highest OFFSET 0) AS own
      WHERE NOT EXISTS (SELECT FROM incoming other WHERE other.pet_id = own.pet_id)
      ORDER BY place, own.pet_id`;
   await addRows(client, problems, pairs, ({ pet_id, other }) => {
