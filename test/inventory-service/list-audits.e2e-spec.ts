@@ -432,8 +432,8 @@ it('an audit of a long list that is wrong in many places takes little memory', {
 
 it('an audit needs no temporary file where the role has little work_mem and may have none', async () => {
   const database = await createDatabase();
-  await database.fill(`SELECT n, 0, 'available' FROM generate_series(1, 2500) n`);
-  await database.set('work_mem', '64kB');
+  await database.fill(`SELECT n, 0, 'available' FROM generate_series(1, 20000) n`);
+  await database.set('work_mem', '1MB');
   await database.set('temp_file_limit', '0');
   for (const service of await startEveryService({ databaseUrl: database.url })) {
     pace(service, NEVER_MS);
