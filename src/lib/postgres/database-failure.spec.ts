@@ -11,13 +11,13 @@ import { DeadlinePassed } from './deadline.ts';
 import { Failure, NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting, UnconfirmedCommit } from './outcomes.ts';
 
 const { failureOf, mayReadAgain, mayWriteAgain, readFailure, writeFailure } = errorReader({
-  functions: ['record_stock_change', 'stock_changed_by', 'stock_witness'],
+  functions: ['record_change', 'changed_by', 'witness_of'],
   kinds: [
     [/^23505 (?:\S+ )?own_rule$/, 'not_applied', 'try again'],
     [/^22P02 own text$/, 'refused', 'in our own words'],
   ],
   texts: ['own text'],
-  withoutSecrets: (text) => text.replace(/psk_\w+/, '[key]'),
+  withoutSecrets: (text) => text.replace(/key_\w+/, '[key]'),
 });
 
 const databaseError = (
@@ -52,7 +52,7 @@ const REFUSED =
 const HIDDEN =
   'row security hides rows from the role of DATABASE_URL (no); use a role with BYPASSRLS, or the owner of the table if that sees all rows';
 const VETO = { where: 'PL/pgSQL function shop.veto(integer) line 3 at RAISE' };
-const RECORDED = { where: 'PL/pgSQL function shop.record_stock_change() line 7 at SQL statement' };
+const RECORDED = { where: 'PL/pgSQL function shop.record_change() line 7 at SQL statement' };
 
 const errcodes = readFileSync(join(postgresBinaries('18'), 'share', 'postgresql', 'errcodes.txt'), 'utf8');
 const sqlstates = [...new Set([...errcodes.matchAll(/^([0-9A-Z]{5}) /gm)].map(([, code = '']) => code))];
@@ -91,7 +91,7 @@ describe('failureOf gives outcome and words of', () => {
       'program_fault',
       'odd',
     ]),
-    ['a text that is no error, without the key in it', 'odd psk_a1', 'program_fault', 'odd [key]'],
+    ['a text that is no error, without the key in it', 'odd key_a1', 'program_fault', 'odd [key]'],
     // On an open session, an error of the socket or of TLS says nothing about the statement's effect.
     ['a lost connection', failure('Connection terminated unexpectedly'), 'unknown', LOST],
     ['a connection that Prisma lost', ofPrisma(adapterError({ kind: 'ConnectionClosed' })), 'unknown', LOST],
@@ -257,11 +257,11 @@ describe('the language of PostgreSQL changes no outcome:', () => {
         [databaseError, prisma].map((error) => ({ ...failureOf(error(code, words)), words: code })),
       );
     for (const words of [
-      'duplicate key value violates unique constraint "stock_change_pkey"',
-      'new row violates row-level security policy for table "inventory_item"',
-      'query would be affected by row-level security policy for table "inventory_item"',
-      'permission denied for table inventory_item',
-      'cannot perform UPDATE RETURNING on relation "inventory_item"',
+      'duplicate key value violates unique constraint "change_pkey"',
+      'new row violates row-level security policy for table "thing"',
+      'query would be affected by row-level security policy for table "thing"',
+      'permission denied for table thing',
+      'cannot perform UPDATE RETURNING on relation "thing"',
       'could not find replacement targetlist entry',
       'no pg_hba.conf entry for host "::1", user "a", database "b", no encryption',
       'client password must be a string',
@@ -276,7 +276,7 @@ describe('the language of PostgreSQL changes no outcome:', () => {
   it.each([
     ['42501', 'ExecWithCheckOptions', 'neue Zeile verletzt Policy für Sicherheit auf Zeilenebene', 'refused', false],
     ['42501', 'check_enable_rls', 'Policy würde Auswirkung auf die Anfrage haben', 'not_applied', false],
-    ['42501', 'aclcheck_error', 'keine Berechtigung für Tabelle inventory_item', 'not_applied', false],
+    ['42501', 'aclcheck_error', 'keine Berechtigung für Tabelle thing', 'not_applied', false],
     ['0A000', 'RewriteQuery', 'UPDATE RETURNING kann nicht ausgeführt werden', 'not_applied', false],
     ['0A000', 'RevalidateCachedQuery', 'gecachter Plan darf den Ergebnistyp nicht ändern', 'not_applied', true],
     // PostgreSQL 15 to 17, and 18
@@ -312,13 +312,13 @@ describe('the language of PostgreSQL changes no outcome:', () => {
     const outcomeIn = (...lines: string[]) => failureOf(prisma('42P01', 'no', { where: lines.join('\n') })).outcome;
     const theirs = inPl.replace('%', 'shop.veto(integer)');
     const ours = [
-      statement.replace('#', 'INSERT INTO "stock_change" VALUES (1,\n  2)'),
-      inPl.replace('%', 'record_stock_change()'),
+      statement.replace('#', 'INSERT INTO "change" VALUES (1,\n  2)'),
+      inPl.replace('%', 'record_change()'),
     ];
     expect(outcomeIn(...ours)).toBe('not_applied');
     const expression = statement.replace('#', `present || (SELECT ' '\n  FROM pg_stat_wal)`);
-    expect(outcomeIn(expression, inPl.replace('%', 'stock_witness(text)'))).toBe('not_applied');
-    expect(outcomeIn(inSql.replace('most', 'stock_changed_by'))).toBe('not_applied');
+    expect(outcomeIn(expression, inPl.replace('%', 'witness_of(text)'))).toBe('not_applied');
+    expect(outcomeIn(inSql.replace('most', 'changed_by'))).toBe('not_applied');
     for (const lines of [[inSql], [inSql, ...ours], [theirs], [theirs, ...ours]])
       expect(outcomeIn(...lines)).toBe('refused');
   });
