@@ -44,8 +44,17 @@ export const NOT_AS_REQUESTED = 'a trigger changed the row or kept it back; let 
 
 const IN_THE_WAY = 'another transaction was in the way; try again; after a restore run "inventory migrate" first';
 
+const SEQUENCE_OF_HISTORY = 'stock_change_id_seq';
+
 /** Before the library's own. */
 const KINDS: readonly Kind[] = [
+  [new RegExp(`^22P02 .*${NOT_AS_REQUESTED}$`), 'refused', NOT_AS_REQUESTED],
+  [
+    new RegExp(`^2200H .*${SEQUENCE_OF_HISTORY}$`),
+    'not_applied',
+    'the ids of the history are used up ($1); as the owner, raise its MAXVALUE (ALTER SEQUENCE), or set it to the newest id (setval)',
+    false,
+  ],
   // Only imports add rows: a trigger brought two to one id, or an import and somebody else added the same.
   [
     /^23505 (?:\S+ )?inventory_item_pkey$/,
@@ -60,7 +69,7 @@ const KINDS: readonly Kind[] = [
   [
     /^42501(?! (?:ExecWithCheckOptions|check_enable_rls))/, // those are of row security
     'not_applied',
-    'the role of DATABASE_URL lacks a right ($1); "inventory check" names what to grant to the service; commands such as "inventory migrate" need the owner of the tables',
+    'the role of DATABASE_URL lacks a right ($1); a service needs what "inventory check" names, commands need the owner of the tables, and an import also TEMPORARY on the database ("Start" in docs/operations.md)',
     false,
   ],
   [
@@ -75,7 +84,7 @@ const KINDS: readonly Kind[] = [
 export const errors = errorReader({
   functions: OWN.functions,
   kinds: KINDS,
-  refusal: NOT_AS_REQUESTED,
+  texts: [NOT_AS_REQUESTED, SEQUENCE_OF_HISTORY],
   withoutSecrets,
 });
 export const { failureOf, mayReadAgain, mayWriteAgain, readFailure, writeFailure } = errors;

@@ -18,10 +18,10 @@ const findBrokenChains = `
       FROM link GROUP BY pet_id),
   checked AS (
     SELECT pet_id, array_remove(ARRAY[
-             CASE WHEN recorded IS NULL THEN 'has no history' END,
-             CASE WHEN twice THEN '${RESTORED_TWICE}'
-                  WHEN gaps > 0 THEN gaps || ' of its changes do not begin where the one before ended' END,
-             CASE WHEN recorded AND (${columns('pet.#')}) IS DISTINCT FROM (${columns('item.#')})
+             CASE WHEN pet.recorded IS NULL THEN 'has no history' END,
+             CASE WHEN pet.twice THEN '${RESTORED_TWICE}'
+                  WHEN pet.gaps > 0 THEN pet.gaps || ' of its changes do not begin where the one before ended' END,
+             CASE WHEN pet.recorded AND (${columns('pet.#')}) IS DISTINCT FROM (${columns('item.#')})
                   THEN 'its last change does not end in its present stock' END], NULL) AS faults
       FROM pet FULL JOIN inventory_item item USING (pet_id))
   SELECT (SELECT count(*)::integer FROM checked) AS pets, (count(pet_id) OVER ())::integer AS broken, pet_id, faults

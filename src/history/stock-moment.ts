@@ -105,9 +105,9 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
     SELECT DISTINCT ON (pet_id) pet_id, ${columns('#_before')}
       FROM stock_change WHERE id >= ${first} AND ${isAfter} ORDER BY pet_id, id`;
   const stock = `(
-    SELECT pet_id, ${columns('CASE WHEN later.pet_id IS NULL THEN item.# ELSE #_before END AS #')}
+    SELECT pet_id, ${columns('CASE WHEN later.pet_id IS NULL THEN item.# ELSE later.#_before END AS #')}
       FROM inventory_item AS item FULL JOIN (${later}) AS later USING (pet_id)
-     WHERE later.pet_id IS NULL OR ${ITEM.quantity.column}_before IS NOT NULL) AS inventory_item`;
+     WHERE later.pet_id IS NULL OR later.${ITEM.quantity.column}_before IS NOT NULL) AS inventory_item`;
   return { stock, message: `stock at ${name}: ${lastChange}${lacksChanges ? UNRECORDED : ''}` };
 }
 
@@ -151,10 +151,10 @@ async function checkChains(client: Client, isAfter: string, first: string, lastB
              lead(id) OVER chain IS NULL AS is_last, ${columns('lead(#_before) OVER chain AS #_next')}
         FROM stock_change WHERE id >= ${first} WINDOW chain AS (PARTITION BY pet_id ORDER BY id)),
     checked AS (
-      SELECT change.pet_id, id, is_after,
-             is_after AND (${columns('#_after')})
-               IS DISTINCT FROM (${columns('CASE WHEN is_last THEN item.# ELSE #_next END')}) AS is_broken
-        FROM change LEFT JOIN inventory_item AS item ON item.pet_id = change.pet_id AND is_last),
+      SELECT change.pet_id, change.id, change.is_after,
+             change.is_after AND (${columns('change.#_after')})
+               IS DISTINCT FROM (${columns('CASE WHEN change.is_last THEN item.# ELSE change.#_next END')}) AS is_broken
+        FROM change LEFT JOIN inventory_item AS item ON item.pet_id = change.pet_id AND change.is_last),
     summary AS (
       SELECT (count(DISTINCT pet_id) FILTER (WHERE is_broken))::integer AS broken,
              (array_agg(DISTINCT pet_id ORDER BY pet_id) FILTER (WHERE is_broken))[:${SHOWN_AT_MOST}]::text[] AS pets,

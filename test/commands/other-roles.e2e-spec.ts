@@ -28,7 +28,7 @@ async function outcomeOf(args: readonly string[], input?: string) {
   return { ...outcome, stderr: named(outcome.stderr) };
 }
 const lacks = (table: string) =>
-  `the role of DATABASE_URL lacks a right (${table}); "inventory check" names what to grant to the service; commands such as "inventory migrate" need the owner of the tables`;
+  `the role of DATABASE_URL lacks a right (${table}); a service needs what "inventory check" names, commands need the owner of the tables, and an import also TEMPORARY on the database ("Start" in docs/operations.md)`;
 
 it('a role learns that the tables belong to another one, also when it may use all but the sequence', async () => {
   expect(await outcomeOf(['keys', 'list'])).toEqual(failed(lacks('api_key')));

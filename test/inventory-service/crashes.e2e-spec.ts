@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { inventory, printed } from '../commands/inventory-command.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
-import { listText } from '../support/stock.ts';
+import { CSV_HEADER, listText } from '../support/stock.ts';
 import { type NamedService, expectLists, presentSnapshot, startEveryService, untilQuiet } from './services.ts';
 
 let postgres: FaultyPostgres;
@@ -54,6 +55,27 @@ describe('an acknowledged update', () => {
     expect(written.map((row) => row['quantities'])).toEqual(
       services.flatMap(() => [quantities, expect.objectContaining({ length: 2 * quantities.length }) as number[]]),
     );
+  });
+});
+
+describe('an import, a new key and a revocation', () => {
+  it('outlive a crash although synchronous_commit is off in the database', async () => {
+    await sql(`TRUNCATE inventory_item; INSERT INTO inventory_item VALUES (1, 1, 'available')`);
+    await postgres.database.addKey('psk_old');
+    await sql('CHECKPOINT');
+    const run = (...args: string[]) => inventory(postgres.url, args, `${CSV_HEADER}1,2,sold\n`);
+    // Each is followed by a crash: a later commit that waits for the disk would bring an earlier one there.
+    expect(await run('import', '-', '--quiet')).toEqual(printed());
+    await crash('server');
+    expect(await sql('SELECT quantity FROM inventory_item')).toEqual([{ quantity: 2 }]);
+    expect((await run('keys', 'create', '--name', 'new')).code).toBe(0);
+    await crash('server');
+    expect(await sql(`SELECT name FROM api_key WHERE name = 'new'`)).toEqual([{ name: 'new' }]);
+    expect((await run('keys', 'revoke', 'psk_old')).code).toBe(0);
+    await crash('server');
+    expect(await sql(`SELECT revoked_at IS NOT NULL AS revoked FROM api_key WHERE id = 'psk_old'`)).toEqual([
+      { revoked: true },
+    ]);
   });
 });
 

@@ -430,6 +430,18 @@ it('an audit of a long list that is wrong in many places takes little memory', {
   expect(((await list()).match(/"quantity":1,/g) ?? []).length).toBe(400);
 });
 
+it('an audit needs no temporary file where the role has little work_mem and may have none', async () => {
+  const database = await createDatabase();
+  await database.fill(`SELECT n, 0, 'available' FROM generate_series(1, 20000) n`);
+  await database.set('work_mem', '1MB');
+  await database.set('temp_file_limit', '0');
+  for (const service of await startEveryService({ databaseUrl: database.url })) {
+    pace(service, NEVER_MS);
+    await service.list();
+    expect(await audit(service)).toEqual({ result: 'equal' });
+  }
+});
+
 describe.each(SERVICES)('%s with a pool of one connection', (_, FAST) => {
   it('serves lists, updates and readiness during an audit', async () => {
     const service = await startService({ settings: { FAST, DATABASE_POOL_SIZE: '1', REQUEST_DEADLINE_MS: '2500' } });
@@ -465,7 +477,9 @@ describe.each(SERVICES)('%s with a pool of one connection', (_, FAST) => {
     await database.sql(`ALTER ROLE ${role} CONNECTION LIMIT 0`);
     expect(await audit(service)).toEqual({
       result: 'none',
-      finding: expect.stringMatching(`^the list could not be audited: .*${role}.* \\(53300\\)$`) as string,
+      finding: expect.stringMatching(
+        `^the list could not be audited: .* "${role}" \\(53300\\); raise the limit`,
+      ) as string,
     });
     expect((await service.list()).status).toBe(200);
     await service.stop();

@@ -71,6 +71,19 @@ eachService(({ start }) => {
     expect(whole(await service.update(50, 1_001))).toEqual(refused.rule);
   });
 
+  it('ids of the history that are used up make an update 503, until the operator gives more', async () => {
+    await service.stock([1, 1]);
+    const limit = (to: string) => service.sql(`ALTER SEQUENCE stock_change_id_seq ${to}`);
+    const [{ last } = {}] = await service.sql(
+      `SELECT setval('stock_change_id_seq', nextval('stock_change_id_seq') + 1) AS last`,
+    );
+    await limit(`MAXVALUE ${String(last)}`);
+    await atTestEnd(() => limit('NO MAXVALUE'));
+    expect((await setQuantity(service, { petId: 1n, quantity: 2 })).outcome).toBe('service_unavailable');
+    await limit('NO MAXVALUE');
+    expect((await setQuantity(service, { petId: 1n, quantity: 2 })).outcome).toBe('done');
+  });
+
   /** Raised as if by PostgreSQL itself, by Prisma's engine, or by a pooler; `INV01` is one of the operator's own. */
   const RAISED = 'INV01 42501 42703 42P01 42883 0A000 42P17 25006 08006 58030 F0000 HV000 XX000'.split(' ');
   /** Each of the quantities from 1,001 on has its SQLSTATE. */

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Database, createDatabase } from '../support/database.ts';
-import { HOSTILE } from '../support/hostile-settings.ts';
+import { addGeneratedColumns, HOSTILE } from '../support/hostile-settings.ts';
 import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
 import { eachServiceBothWays, expectLists, startEveryService } from './services.ts';
@@ -24,6 +24,7 @@ eachServiceBothWays(({ isPooled, start }) => {
 
   beforeAll(async () => {
     database = await createDatabase();
+    await addGeneratedColumns(database);
     owner = await database.session();
   });
   beforeEach(async () => {

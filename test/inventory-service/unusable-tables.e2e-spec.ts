@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { NotApplied } from '../../src/lib/postgres/index.ts';
+import { Log } from '../../src/operations/log.ts';
 import { createDatabase } from '../support/database.ts';
 import { ask } from '../support/http-client.ts';
 import type { TestService } from '../support/service.ts';
@@ -47,6 +49,33 @@ eachServiceBothWays(({ isPooled, start }) => {
         'not_found',
       ]);
       expect((await service.list()).text).toBe(listText([1, 7], [2, 1], [3, 7]));
+    });
+
+    it('row security that raises an error: a list is 503 after one reading, an update 400, and the service goes on', async () => {
+      await service.sql(
+        `CREATE SEQUENCE readings; GRANT USAGE ON SEQUENCE readings TO ${role};
+         ALTER TABLE inventory_item ENABLE ROW LEVEL SECURITY;
+         CREATE POLICY broken ON inventory_item USING (nextval('readings') / (quantity - quantity) > 0)`,
+      );
+      const undo = () =>
+        service.sql(
+          `ALTER TABLE inventory_item DISABLE ROW LEVEL SECURITY; DROP POLICY IF EXISTS broken ON inventory_item;
+           DROP SEQUENCE IF EXISTS readings`,
+        );
+      await atTestEnd(undo);
+      const log = service.app.get(Log);
+      vi.spyOn(log, 'isEnabled').mockReturnValueOnce(true);
+      const lines = vi.spyOn(log, 'error');
+      const list = await service.list();
+      expect([list.status, JSON.parse(list.text)]).toMatchObject([503, { code: 'service_unavailable' }]);
+      expect(await service.sql('SELECT last_value AS readings FROM readings')).toEqual([{ readings: '1' }]);
+      await expect
+        .poll(() => lines.mock.calls)
+        .toMatchObject([[{ err: new NotApplied('division by zero (22012)') }, 'request']]);
+      expect(JSON.parse((await service.update(1, 5)).text)).toMatchObject({ code: 'validation_failed' });
+      expect((await ask(service.port, { target: '/health/ready' })).status).toBe(200);
+      await undo();
+      expect((await service.list()).status).toBe(200);
     });
 
     const publicText = async (target: string) => (await ask(service.port, { target })).text;

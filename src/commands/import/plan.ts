@@ -63,10 +63,10 @@ export async function planMerge(client: Client, rules: Rules, file: StockFile, l
   await client.query(`
     CREATE TEMP TABLE planned ON COMMIT DROP AS
     SELECT file.place, i.pet_id, ${columns('i.# AS #_before')}, ${AFTER.map((sql, at) => `${sql} AS ${STATE[at]?.column}_after`).join()},
-           CASE WHEN made <> ${itemTagOf('i')} THEN made END AS made,
-           CASE WHEN made IS NULL OR made = ${itemTagOf('i')} THEN 'changed' ELSE '${stale}' END AS outcome
+           CASE WHEN file.made <> ${itemTagOf('i')} THEN file.made END AS made,
+           CASE WHEN file.made IS NULL OR file.made = ${itemTagOf('i')} THEN 'changed' ELSE '${stale}' END AS outcome
       FROM inventory_item i JOIN incoming file USING (pet_id)
-     WHERE made IS DISTINCT FROM '${EXPORTED_TAG.unedited}' AND (made IS NOT NULL OR ${DIFFERS})
+     WHERE file.made IS DISTINCT FROM '${EXPORTED_TAG.unedited}' AND (file.made IS NOT NULL OR ${DIFFERS})
      ORDER BY i.pet_id ${locking('NO KEY UPDATE')};
     -- A statement of its own: it sees what went while the one before waited for locks.
     INSERT INTO planned (place, pet_id, ${columns('#_after')}, made, outcome)

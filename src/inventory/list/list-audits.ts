@@ -31,9 +31,10 @@ export type Comparison = (query: Query) => Promise<AuditEnd | undefined>;
 
 /**
  * Lock first, as a whole reading does. Nobody waits for an audit's statements, so they may take as long as the audit.
+ * The role may have a small work_mem, and a temp_file_limit, which only a superuser lifts: its error names it.
  */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = ${LONGEST_READING_MS};
-  SET LOCAL enable_seqscan = off; LOCK TABLE inventory_item, stock_change, unrecorded_change IN ACCESS SHARE MODE`;
+  SET LOCAL enable_seqscan = off; SET LOCAL work_mem = '64MB'; LOCK TABLE inventory_item, stock_change, unrecorded_change IN ACCESS SHARE MODE`;
 
 /**
  * Now and then compares what lists are made of with the table itself, in one snapshot: the index by which pets are

@@ -35,9 +35,9 @@ export type Kind = readonly [pattern: RegExp, outcome: Outcome, words?: string |
 
 /**
  * The first pattern that matches decides. PostgreSQL's messages have any language: of an error with a SQLSTATE,
- * patterns see only the SQLSTATE, the routine and the constraint or index. Of other errors, they see the code and, on
- * the next lines, the message; the driver's and Node.js's are English. In the words, `$1` is what the pattern captures,
- * otherwise the message.
+ * patterns see only the SQLSTATE, the routine, the constraint or index, and which of {@link OwnErrors.texts} the message
+ * has. Of other errors, they see the code and, on the next lines, the message; the driver's and Node.js's are English.
+ * In the words, `$1` is what the pattern captures, otherwise the message.
  *
  * An error that ends the transaction is `not_applied` if it can pass, or if an operator can repair it. One that can
  * follow the commit is `unknown`.
@@ -66,6 +66,11 @@ const KINDS: readonly Kind[] = [
   [/^55P03/, 'not_applied', 'another transaction holds what this needs and did not let go in time; try again'],
   [/^57014/, 'not_applied', 'the database cut the statement off: it took too long, or somebody cancelled it'],
   [/^(?:26|42P05)/, 'not_applied'], // a pooler does not keep the named statements of its clients
+  [
+    /^53300/, // PostgreSQL names the role or the database if its own limit is reached
+    'not_applied',
+    'PostgreSQL has no connection left: $1 (53300); raise the limit (max_connections, or the CONNECTION LIMIT of the role or database that is named), or open fewer',
+  ],
   // No such database; serialization failure, deadlock; no disk, memory or connection left; an object in use.
   [/^(?:3D|40(?!003)|53|55)/, 'not_applied'],
   // Sessions that ended before their commit; could not connect; starting up; the database was dropped, or the session
@@ -119,8 +124,8 @@ export interface OwnErrors {
   readonly functions: readonly string[];
   /** Looked at before all other kinds. */
   readonly kinds: readonly Kind[];
-  /** A text by which the program's own statements refuse a value: PostgreSQL repeats it in its message. */
-  readonly refusal?: string;
+  /** Texts and names of the program that PostgreSQL repeats in messages of any language, such as a sequence's. */
+  readonly texts?: readonly string[];
   readonly withoutSecrets: (text: string) => string;
 }
 
@@ -134,13 +139,15 @@ export interface ErrorReader {
   readonly mayReadAgain: (error: unknown) => boolean;
   /** @returns RefusedValue, NotApplied or OutcomeUnknown in the operator's words; a fault of this program as it is */
   readonly writeFailure: (error: unknown) => unknown;
-  /** For reading: NotApplied in the operator's words; a refusal or a fault of this program as it is. */
+  /** For reading, which offers no value to refuse: NotApplied in the operator's words; a fault of this program as it is. */
   readonly readFailure: (error: unknown) => unknown;
 }
 
-export function errorReader({ functions, kinds: ownKinds, refusal, withoutSecrets }: OwnErrors): ErrorReader {
+export function errorReader({ functions, kinds: ownKinds, texts = [], withoutSecrets }: OwnErrors): ErrorReader {
   const kinds = [...ownKinds, ...KINDS];
-  const ownFunction = new RegExp(`(?<!\\w)(?:${functions.join('|') || '(?!)'})(?!\\w)`);
+  const anyOf = (names: readonly string[]) => new RegExp(`(?<!\\w)(?:${names.join('|') || '(?!)'})(?!\\w)`);
+  const ownFunction = anyOf(functions);
+  const ownText = anyOf(texts);
   // By its SQLSTATE alone, 42P01 from a trigger whose author dropped a table means that our tables are missing, and
   // 42601 that this program is wrong: then one refused update would fail its whole batch, at each attempt.
   const isOfOperator = (where = '') =>
@@ -149,12 +156,11 @@ export function errorReader({ functions, kinds: ownKinds, refusal, withoutSecret
   function failureOf(error: unknown): DatabaseFailure {
     const root = rootOf(error instanceof Error ? error : new Error(String(error)));
     const { code = '', message, routine, constraint, where } = root;
-    const text = SQLSTATE.test(code) ? [code, routine, constraint].filter(Boolean).join(' ') : `${code}\n${message}`;
+    const facts = [code, routine, constraint, ownText.exec(message)?.[0]];
+    const text = SQLSTATE.test(code) ? facts.filter(Boolean).join(' ') : `${code}\n${message}`;
     const ofOperator: Kind | false = isOfOperator(where) && [/^/, TRY_AGAIN.test(code) ? 'not_applied' : 'refused'];
     const kind: Kind = ofOperator || (kinds.find(([pattern]) => pattern.test(text)) ?? [/^/, 'unknown']);
-    const isOwnRefusal = refusal !== undefined && message.includes(refusal);
-    const plain = isOwnRefusal ? refusal : `$1${code && ` (${code})`}`;
-    const [pattern, outcome, words = plain, mayRetry] = kind;
+    const [pattern, outcome, words = `$1${code && ` (${code})`}`, mayRetry] = kind;
     const said = withoutSecrets(pattern.exec(text)?.[1] ?? message.trim().split('\n', 1)[0] ?? '');
     return {
       outcome,
@@ -173,13 +179,13 @@ export function errorReader({ functions, kinds: ownKinds, refusal, withoutSecret
   function readFailure(error: unknown): unknown {
     const { outcome, words } = failureOf(error);
     const isInWords = error instanceof NotApplied && error.cause === undefined;
-    if (isInWords || outcome === 'program_fault' || outcome === 'refused') return error;
+    if (isInWords || outcome === 'program_fault') return error;
     return new NotApplied(words, { cause: error });
   }
 
   function writeFailure(error: unknown): unknown {
     const { outcome, words } = failureOf(error);
-    if (outcome === 'refused' && !(error instanceof RefusedValue)) return new RefusedValue(words, { cause: error });
+    if (outcome === 'refused') return error instanceof RefusedValue ? error : new RefusedValue(words, { cause: error });
     return outcome === 'unknown' ? new OutcomeUnknown(words, { cause: error }) : readFailure(error);
   }
 
