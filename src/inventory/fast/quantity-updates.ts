@@ -77,7 +77,7 @@ export class QuantityUpdates {
   }
 
   async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | NoHistoryRow> {
-    const { outcome, found } = readRow(await this.#batcher.call(update, deadline));
+    const { outcome, found } = readRow(await this.#batcher.submit(update, deadline));
     if (outcome === 'absent' || outcome === 'key_reused' || outcome === 'busy' || outcome === 'no_history_row')
       return { outcome };
     const { petId } = update;
