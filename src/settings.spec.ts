@@ -6,7 +6,7 @@ import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createCertificate } from '../test/support/certificate.ts';
 import { connectionConfig, Failure, passwordReader } from './lib/postgres/index.ts';
-import { readSettings, SETTINGS } from './settings.ts';
+import { OTEL_VARIABLES, readSettings, SETTINGS, unusedVariables } from './settings.ts';
 
 const DATABASE_URL = 'postgresql://user:secret@db.example/inventory';
 const ADDRESS =
@@ -21,6 +21,7 @@ const TLS_RULE =
 const PEM_RULE = 'has an sslrootcert, or an sslcert with its sslkey, that is not valid PEM';
 const KEY_RULE = 'must be 32 to 256 characters of A-Z a-z 0-9 . _ ~ + / - (RFC 6750), but is';
 const HOST_RULE = 'must be an IP address or a host name, but is';
+const TRACES_RULE = 'must not end with /v1/traces, which is added; or use OTEL_EXPORTER_OTLP_TRACES_ENDPOINT';
 const ORIGINS_RULE =
   'must be origins as a browser sends them, such as https://shop.example, separated by commas, but has';
 const WITHOUT_PASSWORD = 'postgresql://user@db.example/inventory';
@@ -50,6 +51,7 @@ describe('readSettings', () => {
       'jaeger_remote',
       /^OTEL_TRACES_SAMPLER must be one of always_on, .*parentbased_traceidratio, but/,
     ],
+    ['OTEL_TRACES_EXPORTER', 'zipkin', 'must be one of otlp, none, but is a name (6 characters)'],
     ['OTEL_TRACES_SAMPLER_ARG', '1.1', 'must be a number from 0 to 1, but is a fraction'],
     ['OTEL_TRACES_SAMPLER_ARG', '5%', 'must be a number from 0 to 1, but is a number with a unit'],
   ])('with traces, refuses as %s %j', (name, text, message) => {
@@ -66,12 +68,23 @@ describe('readSettings', () => {
     );
   });
 
-  it('takes the protocol of traces before that of all signals, and shares of traces', () => {
-    const protocols = { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf' };
-    readSettings({ DATABASE_URL, OTEL_EXPORTER_OTLP_ENDPOINT, ...protocols });
+  it('takes the protocol and the endpoint of traces before those of all signals, and shares of traces', () => {
+    readSettings({
+      DATABASE_URL,
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'collector',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: OTEL_EXPORTER_OTLP_ENDPOINT,
+      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf',
+    });
     const shareOf = (OTEL_TRACES_SAMPLER_ARG: string) =>
       readSettings({ DATABASE_URL, OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER_ARG }).OTEL_TRACES_SAMPLER_ARG;
     expect(['0', '0.01', '.5', '1', '1.0'].map(shareOf)).toEqual([0, 0.01, 0.5, 1, 1]);
+  });
+
+  it('names the variables of OpenTelemetry that are set and do not count', () => {
+    const unknown = { OTEL_EXPORTER_OTLP_TRACE_ENDPOINT: 'x', OTEL_BSP_SCHEDULE_DELAY: '1' };
+    const known = Object.fromEntries(OTEL_VARIABLES.map((name) => [name, 'x']));
+    expect(unusedVariables({ ...known, ...unknown, OTEL_LOG_LEVEL: '', PATH: 'x' })).toEqual(Object.keys(unknown));
   });
 
   it.each([
@@ -119,6 +132,8 @@ describe('readSettings', () => {
       'collector:4318',
       'must be a URL of http or https, without ? and #, but is a host with a port',
     ],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://c:4318/v1/traces', TRACES_RULE],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://c:4318/v1/traces/', TRACES_RULE],
     [
       'OTEL_EXPORTER_OTLP_ENDPOINT',
       'http://c:4318?k=x',
@@ -418,4 +433,11 @@ it('docs/operations.md has a table of all settings, and the README some of its r
   expect(rowsOf('docs/operations.md')).toEqual(rows);
   expect(rowsOf('README.md')).toHaveLength(6);
   expect(rows).toEqual(expect.arrayContaining(rowsOf('README.md')));
+});
+
+it('docs/operations.md lists the variables of OpenTelemetry that count', () => {
+  const text = readFileSync(new URL('../docs/operations.md', import.meta.url), 'utf8');
+  const names = Array.from(text.matchAll(/`(OTEL_\w+[A-Z])[`=]/g), ([, name = '']) => name);
+  const ofTraces = names.map((name) => name.replace('OTLP_', 'OTLP_TRACES_')); // as it says, too
+  expect([...new Set([...names, ...ofTraces])].toSorted()).toEqual(OTEL_VARIABLES.toSorted());
 });
