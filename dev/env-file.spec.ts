@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readEnvFile } from './env-file.ts';
-import { SETTINGS } from '../src/settings.ts';
+import { OTEL_VARIABLES, SETTINGS } from '../src/settings.ts';
 
 const read = (content: string | Buffer) => readEnvFile(Buffer.from(content as string));
 
@@ -49,7 +49,7 @@ describe('.env', () => {
     const own = ['DATABASE_URL', 'DATABASE_PASSWORD_FILE', 'PORT', 'HOST'];
     for (const service of ['setup', 'inventory', 'replica'])
       expect(Object.keys(services[service]?.environment ?? {})).toEqual(
-        expect.arrayContaining(Object.keys(SETTINGS).filter((name) => !own.includes(name))),
+        expect.arrayContaining([...Object.keys(SETTINGS).filter((name) => !own.includes(name)), ...OTEL_VARIABLES]),
       );
   });
 });

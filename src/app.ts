@@ -8,7 +8,7 @@ import { Readiness } from './operations/readiness.ts';
 import { RequestLog } from './operations/request-log.ts';
 import { LIMITS, type Limits, REFUSED, type Refused, StrictExpressAdapter } from './lib/http/index.ts';
 import { PrismaService } from './prisma.service.ts';
-import { LONGEST_DEADLINE_MS, type Settings } from './settings.ts';
+import { LONGEST_DEADLINE_MS, type Settings, unusedVariables } from './settings.ts';
 
 /** Pages of an allowed origin may send and read these; our own route answers `OPTIONS`. */
 const CORS = {
@@ -39,7 +39,9 @@ export async function createApp(settings: Settings, limits: Partial<Limits> = {}
   requestLog.attach(app.getHttpServer());
   app.getHttpServer().on(REFUSED, ({ id, address, error }: Refused) => requestLog.refused(id, address, error));
   app.get(Readiness).drain = adapter.drain;
-  if (settings.OTEL_EXPORTER_OTLP_ENDPOINT !== undefined) {
+  const unused = unusedVariables();
+  if (unused.length > 0) app.get(Log).warn(`variables that have no effect here: ${unused.join(', ')}`);
+  if (!settings.OTEL_SDK_DISABLED) {
     const { Tracing } = await import('./operations/tracing.ts');
     const tracing = new Tracing(settings, app.get(Log), app.get(PrismaService));
     requestLog.tracing = tracing;

@@ -17,8 +17,7 @@ export class PrismaService extends PrismaClient<Options> implements OnApplicatio
     const pool = new ConnectionPool(sessionOf(settings, 'pool'), settings.DATABASE_POOL_SIZE);
     const options = { disposeExternalPool: true, statementNameGenerator: statementName };
     const adapter = new PrismaPg(pool, { ...options, schema: schemaForPrisma(settings.DATABASE_URL) });
-    const hasTraces = settings.OTEL_EXPORTER_OTLP_ENDPOINT !== undefined;
-    super({ adapter, log: hasTraces ? [{ level: 'query', emit: 'event' }] : [] });
+    super({ adapter, log: settings.OTEL_SDK_DISABLED ? [] : [{ level: 'query', emit: 'event' }] });
     this.pool = pool;
   }
 

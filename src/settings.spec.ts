@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Failure } from './lib/postgres/index.ts';
-import { readSettings, SETTINGS } from './settings.ts';
+import { OTEL_VARIABLES, readSettings, SETTINGS, unusedVariables } from './settings.ts';
 
 const DATABASE_URL = 'postgresql://user:secret@db.example/inventory';
 
@@ -29,6 +29,7 @@ describe('readSettings', () => {
       'jaeger_remote',
       /^OTEL_TRACES_SAMPLER must be one of always_on, .*parentbased_traceidratio, but/,
     ],
+    ['OTEL_TRACES_EXPORTER', 'zipkin', 'must be one of otlp, none, but is "zipkin"'],
     ['OTEL_TRACES_SAMPLER_ARG', '1.1', 'must be a number from 0 to 1, but is "1.1"'],
     ['OTEL_TRACES_SAMPLER_ARG', '5%', 'must be a number from 0 to 1, but is "5%"'],
   ])('with traces, refuses as %s %j', (name, text, message) => {
@@ -45,12 +46,23 @@ describe('readSettings', () => {
     );
   });
 
-  it('takes the protocol of traces before that of all signals, and shares of traces', () => {
-    const protocols = { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf' };
-    readSettings({ DATABASE_URL, OTEL_EXPORTER_OTLP_ENDPOINT, ...protocols });
+  it('takes the protocol and the endpoint of traces before those of all signals, and shares of traces', () => {
+    readSettings({
+      DATABASE_URL,
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'collector',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: OTEL_EXPORTER_OTLP_ENDPOINT,
+      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf',
+    });
     const shareOf = (OTEL_TRACES_SAMPLER_ARG: string) =>
       readSettings({ DATABASE_URL, OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER_ARG }).OTEL_TRACES_SAMPLER_ARG;
     expect(['0', '0.01', '.5', '1', '1.0'].map(shareOf)).toEqual([0, 0.01, 0.5, 1, 1]);
+  });
+
+  it('names the variables of OpenTelemetry that are set and do not count', () => {
+    const unknown = { OTEL_EXPORTER_OTLP_TRACE_ENDPOINT: 'x', OTEL_BSP_SCHEDULE_DELAY: '1' };
+    const known = Object.fromEntries(OTEL_VARIABLES.map((name) => [name, 'x']));
+    expect(unusedVariables({ ...known, ...unknown, OTEL_LOG_LEVEL: '', PATH: 'x' })).toEqual(Object.keys(unknown));
   });
 
   it.each([
@@ -72,6 +84,7 @@ describe('readSettings', () => {
     }
   });
 
+  const TRACES_RULE = 'must not end with /v1/traces, which is added; or use OTEL_EXPORTER_OTLP_TRACES_ENDPOINT';
   const URL_RULE = 'must be a URL of http or https, without ? and #';
   const HOST_RULE = 'must be an IP address or a host name';
   const ORIGINS_RULE = 'must be origins as a browser sends them, such as https://shop.example, separated by commas';
@@ -79,6 +92,8 @@ describe('readSettings', () => {
   it.each([
     ...['true', 'ON', '', '"on"'].map((text) => ['FAST', text, `must be one of on, off, but is "${text}"`]),
     ['OTEL_EXPORTER_OTLP_ENDPOINT', 'collector:4318', `${URL_RULE}, but is "collector:4318"`],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://c:4318/v1/traces', TRACES_RULE],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://c:4318/v1/traces/', TRACES_RULE],
     ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://c:4318?k=x', `${URL_RULE}, but is "http://c:4318?k=x"`],
     ...['http://127.0.0.1', '127.0.0.1:3000', '[::]:3000', '[::]', '*', '0.0.0.0 '].map((text) => [
       'HOST',
@@ -149,4 +164,11 @@ it('docs/operations.md has a table of all settings, and the README some of its r
   expect(rowsOf('docs/operations.md')).toEqual(rows);
   expect(rowsOf('README.md')).toHaveLength(6);
   expect(rows).toEqual(expect.arrayContaining(rowsOf('README.md')));
+});
+
+it('docs/operations.md lists the variables of OpenTelemetry that count', () => {
+  const text = readFileSync(new URL('../docs/operations.md', import.meta.url), 'utf8');
+  const names = Array.from(text.matchAll(/`(OTEL_\w+[A-Z])[`=]/g), ([, name = '']) => name);
+  const ofTraces = names.map((name) => name.replace('OTLP_', 'OTLP_TRACES_')); // as it says, too
+  expect([...new Set([...names, ...ofTraces])].toSorted()).toEqual(OTEL_VARIABLES.toSorted());
 });

@@ -16,18 +16,7 @@ function entry<T>(meaning: string, fallback: string, read: (text: string, enviro
   return { meaning, default: fallback, read };
 }
 
-const SAMPLERS = ['always_on', 'always_off', 'traceidratio'] as const;
-const otlp = oneOf('http/protobuf');
-
-/** A variable of OpenTelemetry may be meant for other programs: it counts only if traces are on and it is not empty. */
-function traceEntry<T>(meaning: string, fallback: string, read: (text: string, environment: Environment) => T) {
-  const counts = (text: string, environment: Environment) => text !== '' && environment['OTEL_EXPORTER_OTLP_ENDPOINT'];
-  return entry(meaning, fallback, (text, environment) =>
-    read(counts(text, environment) ? text : fallback, environment),
-  );
-}
-
-/** Every setting, in the order of the table in docs/operations.md, which is checked against this one. */
+/** Every setting but those of traces, in the order of the table in docs/operations.md, which is checked against this one. */
 export const SETTINGS = {
   DATABASE_URL: entry('PostgreSQL connection string (required)', '', postgresUrl),
   DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', String),
@@ -53,24 +42,67 @@ export const SETTINGS = {
     integer(0, 600_000),
   ),
   DRAIN_TIMEOUT_MS: entry('On SIGTERM, longest time for open requests', '25000', integer(100, 600_000)),
-  OTEL_EXPORTER_OTLP_ENDPOINT: entry('Collector of traces, such as http://collector:4318; empty: none', '', httpUrl),
-  OTEL_EXPORTER_OTLP_PROTOCOL: traceEntry(
-    'Protocol of the collector: http/protobuf',
-    'http/protobuf',
-    (text, environment) => otlp(environment['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'] ? 'http/protobuf' : text),
-  ),
-  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: traceEntry('The same, for traces alone', 'http/protobuf', otlp),
+};
+
+/** By OpenTelemetry's rules: an endpoint turns traces on, unless one of these two turns them off. */
+function hasTraces(given: Environment): boolean {
+  if (given['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' || given['OTEL_TRACES_EXPORTER'] === 'none') return false;
+  return Boolean(given['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']) || Boolean(given['OTEL_EXPORTER_OTLP_ENDPOINT']);
+}
+
+/**
+ * A variable of OpenTelemetry may be meant for other programs: it counts only if traces are on, it is not empty, and
+ * traces have none of their own.
+ */
+function traceEntry<T>(fallback: string, read: (text: string) => T, own = '') {
+  const counts = (text: string, given: Environment) => text !== '' && hasTraces(given) && !given[own];
+  return entry('', fallback, (text, given) => read(counts(text, given) ? text : fallback));
+}
+
+function baseUrl(text: string): string | undefined {
+  if (/\/v1\/traces\/?$/.test(text))
+    throw new Error('must not end with /v1/traces, which is added; or use OTEL_EXPORTER_OTLP_TRACES_ENDPOINT');
+  return httpUrl(text);
+}
+
+const SAMPLERS = ['always_on', 'always_off', 'traceidratio'] as const;
+const protocol = oneOf('http/protobuf');
+
+const TRACES = {
+  OTEL_SDK_DISABLED: entry('', '', (_, given) => !hasTraces(given)),
+  OTEL_TRACES_EXPORTER: traceEntry('otlp', oneOf('otlp', 'none')),
+  OTEL_EXPORTER_OTLP_ENDPOINT: traceEntry('', baseUrl, 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: traceEntry('', httpUrl),
+  OTEL_EXPORTER_OTLP_PROTOCOL: traceEntry('http/protobuf', protocol, 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'),
+  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: traceEntry('http/protobuf', protocol),
   OTEL_TRACES_SAMPLER: traceEntry(
-    'always_on, always_off, traceidratio; also after parentbased_',
     'parentbased_always_on',
     oneOf(...SAMPLERS, ...SAMPLERS.map((name) => `parentbased_${name}` as const)),
   ),
-  OTEL_TRACES_SAMPLER_ARG: traceEntry('Share of traces for traceidratio, from 0 to 1', '1', fraction),
+  OTEL_TRACES_SAMPLER_ARG: traceEntry('1', fraction),
 };
 
-export type SettingName = keyof typeof SETTINGS;
+/** Those of OpenTelemetry that count, as docs/operations.md lists them. Its packages read what is not in `TRACES`. */
+export const OTEL_VARIABLES = [
+  ...Object.keys(TRACES),
+  ...['OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES'],
+  ...['HEADERS', 'TIMEOUT', 'COMPRESSION', 'CERTIFICATE', 'CLIENT_CERTIFICATE', 'CLIENT_KEY'].flatMap((name) => [
+    `OTEL_EXPORTER_OTLP_${name}`,
+    `OTEL_EXPORTER_OTLP_TRACES_${name}`,
+  ]),
+];
 
-export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+/** Names of OpenTelemetry's variables that are set and do not count. */
+export function unusedVariables(source: Environment = process.env): string[] {
+  const isUnused = (name: string) => name.startsWith('OTEL_') && source[name] && !OTEL_VARIABLES.includes(name);
+  return Object.keys(source).filter(isUnused);
+}
+
+const ALL = { ...SETTINGS, ...TRACES };
+
+export type SettingName = keyof typeof ALL;
+
+export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof ALL)[Name]['read']> };
 
 /** The token by which NestJS injects {@link Settings}. */
 export const Settings = class Settings {};
@@ -81,14 +113,13 @@ export function drainTimes({ DRAIN_DELAY_MS, DRAIN_TIMEOUT_MS }: Settings) {
 }
 
 /**
- * Besides the container's `health-check.ts`, the service reads `process.env` only here. OpenTelemetry's packages, which
- * `operations/tracing.ts` loads, read their other standard variables themselves, such as OTEL_SERVICE_NAME.
- * @throws Failure with a line for each missing or malformed setting, without a secret
+ * Besides the container's `health-check.ts` and OpenTelemetry's packages, the service reads `process.env` only here.
+ * @throws Failure with a line for each missing or malformed setting
  */
 export function readSettings(source: Environment = process.env): Settings {
   const faults: string[] = [];
   const values: Record<string, unknown> = {};
-  for (const [name, { default: fallback, read }] of Object.entries(SETTINGS)) {
+  for (const [name, { default: fallback, read }] of Object.entries(ALL)) {
     try {
       values[name] = read(source[name] ?? fallback, source);
       const { DATABASE_URL: url, DATABASE_PASSWORD_FILE: file } = values as Partial<Settings>;

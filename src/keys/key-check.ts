@@ -93,7 +93,7 @@ export class KeyCheck implements OnApplicationShutdown {
    */
   check(digest: string, deadline: number, isUpdate = false): Promise<CheckedKey> {
     const call = { digest, isUpdate };
-    return retryUntilDeadline(deadline, mayReadAgain, () => this.#batcher.call(call, deadline)).catch(
+    return retryUntilDeadline(deadline, mayReadAgain, () => this.#batcher.submit(call, deadline)).catch(
       (error: unknown) => {
         throw readFailure(error);
       },
@@ -127,7 +127,7 @@ export class KeyCheck implements OnApplicationShutdown {
   /** Resolves if the database answers, however many requests wait. */
   async ping(deadline: number): Promise<void> {
     const call = { digest: '00'.repeat(32), isUpdate: false }; // no key has this SHA-256
-    await this.#batcher.call(call, deadline, { evenIfFull: true });
+    await this.#batcher.submit(call, deadline, { evenIfFull: true });
   }
 
   async onApplicationShutdown(): Promise<void> {

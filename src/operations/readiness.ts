@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { bootstrapKey } from '../keys/api-key-store.ts';
@@ -52,18 +51,15 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     return 'The database cannot be used at the moment.';
   }
 
-  /**
-   * Checks until the service is ready, so that the log says when it is, even without probes. Not in the context of the
-   * probe that begins it: its trace would have the statements of the whole outage.
-   */
-  readonly #watch = AsyncLocalStorage.bind(async (): Promise<void> => {
+  /** Checks until the service is ready, so that the log says when it is, even without probes. */
+  async #watch(): Promise<void> {
     if (this.#isWatching) return;
     this.#isWatching = true;
     while (!this.#isStopped && (await this.#findFailure()) !== undefined) {
       await pause(CHECK_AGAIN_AFTER_MS);
     }
     this.#isWatching = false;
-  });
+  }
 
   /** One at a time: probes that come meanwhile share it. */
   #findFailure(): Promise<string | undefined> {

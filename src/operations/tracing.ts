@@ -2,13 +2,13 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
+  type Attributes,
   DiagLogLevel,
   ROOT_CONTEXT,
   type Span,
   SpanKind,
-  type SpanOptions,
   SpanStatusCode,
-  TraceFlags,
+  type TimeInput,
   type Tracer,
   diag,
   trace,
@@ -32,7 +32,15 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { Access } from '../keys/access.ts';
 import { type ApiRequest, contextOf } from '../lib/http/index.ts';
-import { type Batch, type BatchEnd, batchCalls, batchEnds, batchStarts } from '../lib/postgres/index.ts';
+import {
+  type Batch,
+  type BatchEnd,
+  batchCalls,
+  batchEnds,
+  batchStarts,
+  connectionConfig,
+} from '../lib/postgres/index.ts';
+import { failureOf } from '../database-errors.ts';
 import type { PrismaService } from '../prisma.service.ts';
 import { withoutSecrets } from '../safe-text.ts';
 import type { Settings } from '../settings.ts';
@@ -41,18 +49,20 @@ import { version } from '../version.ts';
 import { knownMethod } from './metrics.ts';
 
 const FLUSH_MS = 1_000;
-const POSTGRESQL = { 'db.system.name': 'postgresql' };
+const PROBES = /^\/(?:health\/|metrics(?:\?|$))/;
+const SQLSTATE = /^(?!P[1-9])(?=.*\d)\w{5}$/; // P1 to P9: Prisma's own
 
 /**
- * Spans of requests and of round trips to the database, by OpenTelemetry's semantic conventions; a raw path may hold a
- * secret, so `url.path` is left out. Only this file imports OpenTelemetry's packages, and it is loaded only if traces
- * are on. The packages read their standard variables themselves, such as OTEL_SERVICE_NAME.
+ * Spans of requests, but not of probes, and of what they need from the database, by OpenTelemetry's semantic
+ * conventions; a raw path may hold a secret, so `url.path` is left out. Only this file imports OpenTelemetry's
+ * packages, and it is loaded only if traces are on.
  */
 export class Tracing {
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
+  readonly #database;
   /** The span of the request or of the round trip that the code runs for. */
-  readonly #current = new AsyncLocalStorage<Span>();
+  readonly #current = new AsyncLocalStorage<Span | undefined>();
   /** By request, by a request's call to a batcher, and by the calls of a batch. */
   readonly #spans = new WeakMap<object, Span>();
 
@@ -63,19 +73,21 @@ export class Tracing {
     this.#provider = new TracerProvider({
       resource: defaultResource().merge(own).merge(given),
       sampler: samplerOf(settings),
-      spanLimits: { linkCountLimit: Infinity }, // a batch has a link for each of its sampled requests
       spanProcessors: [new BatchSpanProcessor({ exporter: new LoggedExporter(log) })],
     });
     this.#tracer = this.#provider.getTracer('inventory', version);
+    const { host, port, database } = connectionConfig(settings.DATABASE_URL, '', {});
+    const server = { 'server.address': host, 'server.port': port };
+    this.#database = { 'db.system.name': 'postgresql', 'db.namespace': database, ...server };
     batchCalls.subscribe(this.#called);
     batchStarts.bindStore(this.#current, (batch) => this.#startBatch(batch as Batch));
     batchEnds.subscribe(this.#batchEnded);
     // Prisma gives the start in whole milliseconds, and the duration more exactly.
     prisma.$on('query', ({ query, timestamp, duration }) => {
       const operation = /^\w+/.exec(query.trimStart())?.[0].toUpperCase();
-      const attributes = { ...POSTGRESQL, 'db.operation.name': operation };
-      const options = { kind: SpanKind.CLIENT, startTime: timestamp, attributes };
-      this.#start(operation ?? 'query', options, this.#current.getStore()).end(timestamp.getTime() + duration);
+      const attributes = { 'db.operation.name': operation };
+      const span = this.#startInDatabase(operation ?? 'query', timestamp, attributes, this.#current.getStore());
+      span?.end(timestamp.getTime() + duration);
     });
   }
 
@@ -84,15 +96,16 @@ export class Tracing {
     this.#current.run(this.#spanOf(request), next);
   }
 
-  /** @returns the id of its trace */
+  /** @returns the id of its trace, if it has one */
   requestEnded(
     request: ApiRequest<Access>,
     route: string | undefined,
     status: number,
     durationMs: number,
     code?: string,
-  ): string {
+  ): string | undefined {
     const span = this.#spanOf(request);
+    if (!span) return undefined;
     const method = knownMethod(request.method);
     const verb = method === '_OTHER' ? 'HTTP' : method;
     span.updateName(route === undefined ? verb : `${verb} ${route}`);
@@ -122,37 +135,42 @@ export class Tracing {
   readonly #batchEnded = (message: unknown): void => {
     const end = message as BatchEnd;
     const span = this.#spans.get(end.calls) ?? this.#startBatch(end);
-    if (end.failed) fail(span, '_OTHER');
+    if (!span) return;
+    const code = end.reason === undefined ? '' : failureOf(end.reason).code;
+    if (SQLSTATE.test(code)) span.setAttribute('db.response.status_code', code);
+    if (end.failed) fail(span, code || '_OTHER');
     span.end(performance.now());
   };
 
-  /** In the trace of its first sampled request. If none of its requests is sampled, it is not either. */
-  #startBatch({ name = 'batch', calls, beganAt }: Batch): Span {
+  /** In the trace of one of its requests; the others get a link to it. Those that are not sampled do not record. */
+  #startBatch({ name = 'batch', calls, beganAt }: Batch): Span | undefined {
     const callers = calls.flatMap((call) => this.#spans.get(call) ?? []);
-    const sampled = callers.filter((span) => span.spanContext().traceFlags & TraceFlags.SAMPLED);
-    const links = sampled.map((span) => ({ context: span.spanContext() }));
+    const [first, ...others] = callers.filter((span) => span.isRecording());
     const size = calls.length > 1 ? calls.length : undefined; // by the conventions
-    const attributes = { ...POSTGRESQL, 'db.operation.batch.size': size };
-    const options = { kind: SpanKind.CLIENT, startTime: beganAt, attributes, links };
-    const span = this.#start(name, options, sampled[0] ?? callers[0]);
+    const span = this.#startInDatabase(name, beganAt, { 'db.operation.batch.size': size }, first);
+    if (!span) return undefined;
+    for (const other of others) other.addLink({ context: span.spanContext() });
     this.#spans.set(calls, span);
     return span;
   }
 
-  #spanOf(request: IncomingMessage): Span {
+  /** Only what serves a request has a span: not readiness, the start, or what goes on when the request has ended. */
+  #startInDatabase(name: string, startTime: TimeInput, attributes: Attributes, parent?: Span): Span | undefined {
+    if (!parent?.isRecording()) return undefined;
+    const options = { kind: SpanKind.CLIENT, startTime, attributes: { ...this.#database, ...attributes } };
+    return this.#tracer.startSpan(name, options, trace.setSpan(ROOT_CONTEXT, parent));
+  }
+
+  #spanOf(request: IncomingMessage): Span | undefined {
     const known = this.#spans.get(request);
-    if (known) return known;
+    if (known || PROBES.test(request.url ?? '')) return known;
     const { method, startedAt } = contextOf(request);
     const attributes = { 'http.request.method': knownMethod(method), 'url.scheme': 'http' };
     const caller = parseTraceParent(String(request.headers['traceparent']));
-    const parent = caller ? trace.wrapSpanContext({ ...caller, isRemote: true }) : undefined;
-    const span = this.#start('HTTP', { kind: SpanKind.SERVER, startTime: startedAt, attributes }, parent);
+    const parent = caller ? trace.setSpanContext(ROOT_CONTEXT, { ...caller, isRemote: true }) : ROOT_CONTEXT;
+    const span = this.#tracer.startSpan('HTTP', { kind: SpanKind.SERVER, startTime: startedAt, attributes }, parent);
     this.#spans.set(request, span);
     return span;
-  }
-
-  #start(name: string, options: SpanOptions, parent: Span | undefined): Span {
-    return this.#tracer.startSpan(name, options, parent ? trace.setSpan(ROOT_CONTEXT, parent) : ROOT_CONTEXT);
   }
 }
 
@@ -179,7 +197,8 @@ class LoggedExporter extends OTLPTraceExporter {
     super.export(spans, (result) => {
       const fault = result.error && String(result.error);
       if (fault !== this.#lastFault) {
-        if (result.error) this.log.warn({ err: result.error }, 'traces are lost');
+        const advice = fault?.includes('Expected HTTP/') ? ': this port speaks gRPC, not HTTP; use port 4318' : '';
+        if (fault) this.log.warn({ err: result.error }, `traces are lost${advice}`);
         else this.log.info('traces are sent');
       }
       this.#lastFault = fault;

@@ -75,7 +75,7 @@ class Counter {
     const deadline = performance.now() + DEADLINE_MS;
     const [again, failure] =
       value === null ? [errors.mayReadAgain, errors.readFailure] : [errors.mayWriteAgain, errors.writeFailure];
-    return retryUntilDeadline(deadline, again, () => this.#batcher.call(value, deadline)).catch((error: unknown) => {
+    return retryUntilDeadline(deadline, again, () => this.#batcher.submit(value, deadline)).catch((error: unknown) => {
       throw failure(error);
     });
   }

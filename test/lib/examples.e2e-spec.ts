@@ -36,7 +36,7 @@ it('the example of lib/postgres reads what is asked for together in one statemen
     { maxCalls: 100, maxWaiting: 1_000, open: () => connection.open() },
   );
   const deadline = performance.now() + 2_500;
-  const both = await Promise.all([squares.call(3, deadline), squares.call(4, deadline)]); // one statement
+  const both = await Promise.all([squares.submit(3, deadline), squares.submit(4, deadline)]); // one statement
   // README
   onTestFinished(() => connection.close());
   expect(both).toEqual(['9', '16']);

@@ -1,19 +1,23 @@
 import { hash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { createServer } from 'node:http2';
+import { type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/keys/api-key-format.ts';
 import { freePort } from '../../dev/free-port.ts';
 import { SERVICES } from '../inventory-service/services.ts';
 import { Database, createDatabase } from '../support/database.ts';
 import { type HeaderLines, Connection, ask, sendRaw } from '../support/http-client.ts';
-import { startCollector } from '../support/otlp-collector.ts';
+import { type ReceivedSpan, startCollector } from '../support/otlp-collector.ts';
 import { ServiceProcess } from '../support/service-process.ts';
+import { atTestEnd } from '../support/test-end.ts';
 import { listText } from '../support/stock.ts';
 
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c';
 const PARENT_ID = 'b7ad6b7169203331';
 const sampled = (traceId: string): HeaderLines => [['traceparent', `00-${traceId}-${PARENT_ID}-01`]];
-/** Other traces, such as of health probes and of the start, are not sent. */
+/** Other traces are not sent. */
 const CALLERS_ONLY = { OTEL_TRACES_SAMPLER: 'parentbased_always_off' };
 const text = expect.any(String) as string;
 
@@ -34,6 +38,11 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
   }
   const list = ({ port }: ServiceProcess, headers: HeaderLines = []) =>
     ask(port, { target: '/v1/inventory', headers: [...bearer, ...headers] });
+  function attributesOf({ url }: Database) {
+    const { hostname, port, pathname } = new URL(url);
+    const server = { 'server.address': hostname, 'server.port': Number(port) };
+    return { 'db.system.name': 'postgresql', 'db.namespace': pathname.slice(1), ...server };
+  }
   const update = ({ port }: ServiceProcess, headers: HeaderLines = []) =>
     ask(port, {
       method: 'PATCH',
@@ -44,7 +53,7 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
 
   it('has a span of each request and of each round trip that it needs, and the log has its trace', async () => {
     const collector = await startCollector();
-    const { service } = await start(`${collector.url}/`, CALLERS_ONLY);
+    const { service, database } = await start(`${collector.url}/`, CALLERS_ONLY);
     const ids = Array.from({ length: 5 }, () => randomBytes(16).toString('hex'));
     const [ofList = [], ofUpdate = [], of401 = [], of404 = [], of400 = []] = ids.map(sampled);
     expect((await list(service, ofList)).status).toBe(200);
@@ -93,21 +102,23 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
       expect(Math.abs(durationMs - Number(lines[at]?.['durationMs']))).toBeLessThan(0.01);
     }
 
-    // Each trip is in the trace of its request, and linked to it. Prisma's statements are in the trip that sends them.
-    const trips = spans.map((each) => each.filter(({ links }) => links.length > 0));
+    // Each trip is in the trace of its request. Prisma's statements are in the trip that sends them.
+    const isStatement = (span: ReceivedSpan) => 'db.operation.name' in span.attributes;
+    const trips = spans.map((each, at) =>
+      each.filter((span) => span.parentId === ofRequests[at]?.spanId && !isStatement(span)),
+    );
     const names = [['key_check', 'list'], ['key_check', 'updates'], ['key_check'], [], []];
     expect(trips.map((each) => each.map(({ name }) => name).toSorted())).toEqual(names);
     for (const [at, each] of trips.entries()) {
-      const spanId = ofRequests[at]?.spanId;
-      const trip = { kind: 'CLIENT', parentId: spanId, links: [{ traceId: ids[at], spanId }], hasFailed: false };
+      const trip = { kind: 'CLIENT', parentId: ofRequests[at]?.spanId, links: [], hasFailed: false };
       for (const span of each)
-        expect(span).toEqual(expect.objectContaining({ ...trip, attributes: { 'db.system.name': 'postgresql' } }));
+        expect(span).toEqual(expect.objectContaining({ ...trip, attributes: attributesOf(database) }));
     }
     const statementsOf = (at: number, name: string) => {
       const trip = trips[at]?.find((span) => span.name === name);
       const own = spans[at]?.filter(({ parentId }) => parentId === trip?.spanId) ?? [];
       for (const span of own)
-        expect(span.attributes).toEqual({ 'db.system.name': 'postgresql', 'db.operation.name': span.name });
+        expect(span.attributes).toEqual({ ...attributesOf(database), 'db.operation.name': span.name });
       return own.map((span) => span.name);
     };
     expect(statementsOf(0, 'list')).toEqual(['LOCK', 'SELECT', 'COMMIT']);
@@ -116,25 +127,34 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
     expect({ name, version }).toEqual({ name: 'inventory', version: text });
   });
 
-  it('links a trip to all requests that it serves', async () => {
+  it('has a trip in the trace of the first request that it serves, and a link to it in the others', async () => {
     const collector = await startCollector();
     const { service, database } = await start(collector.url, CALLERS_ONLY);
     const ids = Array.from({ length: 4 }, () => randomBytes(16).toString('hex'));
     const lock = await database.session('LOCK TABLE api_key');
     const answers = [list(service, sampled(String(ids[0])))];
     await expect.poll(() => database.waitingForLocks()).toBe(1);
-    const others = [...ids.slice(1).map(sampled), []]; // the last is not sampled
+    const others = [[], ...ids.slice(1).map(sampled)]; // one is not sampled
     answers.push(...others.map((headers) => list(service, headers)));
     expect(await service.health('live')).toBe(200); // the service reads it after the others
     await lock.end();
     expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     await service.terminate();
     const trips = collector.spans.filter(({ name }) => name === 'key_check');
-    expect(trips.map(({ links }) => links.map(({ traceId }) => traceId))).toEqual([[ids[0]], ids.slice(1)]);
     expect(trips.map(({ attributes }) => attributes['db.operation.batch.size'])).toEqual([undefined, 4]);
-    const requests = new Map(collector.spans.map((span) => [span.spanId, span]));
-    const linked = trips.flatMap(({ links }) => links.map(({ spanId }) => requests.get(spanId)?.kind));
-    expect(linked).toEqual(['SERVER', 'SERVER', 'SERVER', 'SERVER']);
+    const found = trips.map(({ spanId, parentId, traceId, links }) => {
+      const parent = collector.spans.find((span) => span.spanId === parentId);
+      const isLinked = (span: ReceivedSpan) =>
+        span.links.some((link) => link.spanId === spanId && link.traceId === traceId);
+      const linked = collector.spans.filter(isLinked);
+      expect([parent, ...linked].map((span) => span?.kind)).toEqual([parent, ...linked].map(() => 'SERVER'));
+      return { of: parent?.traceId, traceId, links, linked: linked.map((span) => span.traceId).toSorted() };
+    });
+    const [first, second] = ids;
+    expect(found).toEqual([
+      { of: first, traceId: first, links: [], linked: [] },
+      { of: second, traceId: second, links: [], linked: ids.slice(2).toSorted() },
+    ]);
   });
 
   it('sends no key, query, body or password', async () => {
@@ -191,24 +211,43 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
     const trips = collector.spans.filter((span) => span.name === 'updates');
     expect(trips[0]).toMatchObject({
       parentId: request?.spanId,
-      links: [{ traceId: TRACE_ID, spanId: request?.spanId }],
       hasFailed: true,
-      attributes: { 'error.type': '_OTHER' },
+      attributes: { ...attributesOf(database), 'db.response.status_code': '55000', 'error.type': '55000' },
     });
   });
 
-  it('has the statements of a probe in its trace, and not those of the checks behind it', async () => {
+  it('has the SQLSTATE of a trip that failed', async () => {
     const collector = await startCollector();
     const { service, database } = await start(collector.url, CALLERS_ONLY);
+    const lock = await database.session('LOCK TABLE inventory_item');
+    expect((await list(service, sampled(TRACE_ID))).status).toBe(503);
+    await lock.end();
+    await service.terminate();
+    expect(collector.spans.find((span) => span.name === 'list')).toMatchObject({
+      hasFailed: true,
+      attributes: { ...attributesOf(database), 'db.response.status_code': '55P03', 'error.type': '55P03' },
+    });
+  });
+
+  it('has no span of probes and metrics, nor of statements that serve no request', async () => {
+    const collector = await startCollector();
+    const { service, database } = await start(collector.url);
+    expect((await list(service, sampled(TRACE_ID))).status).toBe(200);
+    await expect.poll(() => database.sql('SELECT FROM api_key WHERE last_used_at IS NOT NULL')).toHaveLength(1);
+    const probe = async (path: string) =>
+      (await ask(service.port, { target: path, headers: [...bearer, ...sampled(TRACE_ID)] })).status;
+    expect([await probe('/health/live?'), await probe('/metrics'), await probe('/metrics?x')]).toEqual([200, 200, 200]);
     await database.sql('ALTER TABLE api_key RENAME TO elsewhere');
-    expect((await ask(service.port, { target: '/health/ready', headers: sampled(TRACE_ID) })).status).toBe(503);
+    expect(await probe('/health/ready')).toBe(503);
     await database.sql('ALTER TABLE elsewhere RENAME TO api_key');
     await expect.poll(() => service.lines().filter(({ msg }) => msg === 'ready')).toHaveLength(2); // without a probe
+    expect(await probe('/health/ready')).toBe(200);
     await service.terminate();
-    const spans = collector.spans.filter(({ traceId }) => traceId === TRACE_ID);
-    const end = spans.find(({ kind }) => kind === 'SERVER')?.endedAt ?? 0n;
-    expect(spans.length).toBeGreaterThan(1);
-    expect(spans.filter(({ startedAt }) => startedAt > end)).toEqual([]);
+    const names = ['COMMIT', 'GET /v1/inventory', 'LOCK', 'SELECT', 'key_check', 'list'];
+    expect(collector.spans.map(({ name }) => name).toSorted()).toEqual(names);
+    expect(new Set(collector.spans.map(({ traceId }) => traceId))).toEqual(new Set([TRACE_ID]));
+    const [line] = service.lines().filter(({ route }) => route === '/metrics');
+    expect(line?.['traceId']).toBe(TRACE_ID); // of the caller
   });
 
   describe('a collector that', () => {
@@ -217,8 +256,8 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
     const fullBatch = async ({ port }: ServiceProcess) => {
       const connection = await Connection.open(port);
       for (let sent = 0; sent < 520; sent++) {
-        connection.send('GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n');
-        expect((await connection.answer()).status).toBe(200);
+        connection.send('GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n');
+        expect((await connection.answer()).status).toBe(404);
       }
       connection.destroy();
     };
@@ -283,6 +322,16 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
       ]);
     });
 
+    it('speaks gRPC alone gets no span, and the log says which port to use', async () => {
+      const grpc = createServer().listen(0, '127.0.0.1');
+      await once(grpc, 'listening');
+      await atTestEnd(() => void grpc.close());
+      const { service } = await start(`http://127.0.0.1:${(grpc.address() as AddressInfo).port}`);
+      await fullBatch(service);
+      await service.line(({ msg }) => msg === 'traces are lost: this port speaks gRPC, not HTTP; use port 4318');
+      expect(await service.terminate()).toBe(0);
+    });
+
     it('wants headers that are written wrong gets no span, and the log has no part of them', async () => {
       const secret = randomBytes(24).toString('base64url');
       const collector = await startCollector();
@@ -315,18 +364,37 @@ describe.each(SERVICES)('traces of %s', (_, FAST) => {
     } });`;
   const OFF = ['@opentelemetry/api']; // for prom-client
   const ON = ['core', 'exporter-trace-otlp-proto', 'resources', 'sdk-trace'].map((name) => `@opentelemetry/${name}`);
+  const COLLECTOR = 'http://127.0.0.1:9';
+  const loadedByTraces = expect.arrayContaining([...OFF, ...ON]) as string[];
   it.each([
-    ['http://127.0.0.1:9', expect.arrayContaining([...OFF, ...ON]) as string[]],
-    ['', OFF],
-    [undefined, OFF],
-  ])('OpenTelemetry is loaded only with a collector: %s', async (endpoint, loaded) => {
+    [COLLECTOR, {}, loadedByTraces],
+    ['', { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: COLLECTOR }, loadedByTraces],
+    ['', { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, OFF],
+    [COLLECTOR, { OTEL_SDK_DISABLED: 'True' }, OFF],
+    [COLLECTOR, { OTEL_TRACES_EXPORTER: 'none' }, OFF],
+    [undefined, {}, OFF],
+  ])('OpenTelemetry is loaded only for traces: %s %j', async (endpoint, settings, loaded) => {
     const hook = `--import=data:text/javascript,${encodeURIComponent(HOOK)}`;
-    const { service } = await start(endpoint, { OTEL_EXPORTER_OTLP_PROTOCOL: endpoint ? '' : 'grpc' }, [hook]);
+    const without = { OTEL_BSP_SCHEDULE_DELAY: 'secret', OTEL_METRICS_EXPORTER: '', OTEL_LOGS_EXPORTER: 'secret' };
+    const { service } = await start(endpoint, { ...settings, ...without }, [hook]);
     expect((await list(service)).status).toBe(200);
     expect((await update(service)).status).toBe(200);
     await service.terminate();
     const names = new Set(service.lines().flatMap((line) => (line['msg'] === 'loaded' ? [line['loaded']] : [])));
     expect([...names]).toEqual(loaded);
+    const warnings = service.lines().filter(({ msg }) => String(msg).includes('OTEL_'));
+    const msg = 'variables that have no effect here: OTEL_BSP_SCHEDULE_DELAY, OTEL_LOGS_EXPORTER';
+    expect(warnings).toMatchObject([{ level: 'warn', msg }]);
+    expect(service.log).not.toContain('secret');
+  });
+
+  it('are sent to the endpoint of traces alone as it is', async () => {
+    const collector = await startCollector();
+    const OTEL_EXPORTER_OTLP_TRACES_ENDPOINT = `${collector.url}/tenant/v1/traces`;
+    const { service } = await start('http://127.0.0.1:9/v1/traces', { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT });
+    expect((await list(service)).status).toBe(200);
+    expect(await service.terminate()).toBe(0);
+    expect(collector.requests.map(({ url }) => url)).toEqual(['/tenant/v1/traces']);
   });
 });
 

@@ -71,11 +71,11 @@ describe('a statement', () => {
     expect(sizes).toEqual([2]);
   });
 
-  it('waits for an update whose key is being checked, until the next sweep at most', async () => {
+  it('waits for an update whose key is being checked, for 50 ms at most', async () => {
     await stockOf(1, 2);
     const sizes = watchBatches('updates');
     const fresh = await startAnother();
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }); // no sweep, unless the test says so
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }); // 50 ms pass only when the test says so
     onTestFinished(() => void vi.useRealTimers());
     const isChecking = `SELECT FROM pg_stat_activity WHERE datname = current_database()
       AND application_name = 'inventory key check' AND wait_event_type = 'Lock'`;

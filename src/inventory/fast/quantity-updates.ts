@@ -74,7 +74,7 @@ export class QuantityUpdates {
   }
 
   async #apply(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome | { outcome: 'no_history_row' }> {
-    const [, outcome, present, status] = await this.#batcher.call(update, deadline);
+    const [, outcome, present, status] = await this.#batcher.submit(update, deadline);
     if (status === null || outcome === 'key_reused' || outcome === 'no_history_row') return { outcome };
     const { petId } = update;
     const quantity = outcome === 'precondition_failed' ? Number(present) : update.quantity;

@@ -44,7 +44,7 @@ export class StockReadings {
   /** Shares the next reading. One that fails is tried again while the request's deadline allows. @throws NotApplied */
   async share(request: ListRequest): Promise<StockList> {
     const longest = performance.now() + LONGEST_READING_MS;
-    const call = () => this.#batcher.call(request, longest);
+    const call = () => this.#batcher.submit(request, longest);
     try {
       return await retryUntilDeadline(request.deadline - LEAST_PATIENCE_MS, mayReadAgain, call);
     } catch (error) {

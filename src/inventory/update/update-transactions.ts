@@ -53,7 +53,7 @@ export class UpdateTransactions {
   }
 
   setQuantity(update: QuantityUpdate, deadline: number): Promise<Updated> {
-    return retryUntilApplied(deadline, () => this.#batcher.call(update, deadline));
+    return retryUntilApplied(deadline, () => this.#batcher.submit(update, deadline));
   }
 
   /** Each in a transaction of its own, all at the same time. */

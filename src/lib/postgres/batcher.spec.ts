@@ -49,9 +49,9 @@ describe('Batcher', () => {
   it('sends the calls of a turn of the event loop at its end if no batch is under way', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
-    void batcher.call(1, NEVER);
+    void batcher.submit(1, NEVER);
     await new Promise<void>((resolve) => process.nextTick(resolve));
-    void batcher.call(2, NEVER);
+    void batcher.submit(2, NEVER);
     await new Promise(setImmediate);
     expect(stage.batches).toEqual([[1, 2]]);
   });
@@ -59,9 +59,9 @@ describe('Batcher', () => {
   it('sends the next batch before it passes on the results of the last one', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
-    const batchesAtResult = batcher.call(1, NEVER).then(() => stage.batches.length);
+    const batchesAtResult = batcher.submit(1, NEVER).then(() => stage.batches.length);
     await eventLoopTurns();
-    void batcher.call(2, NEVER);
+    void batcher.submit(2, NEVER);
     await stage.end();
     expect(await batchesAtResult).toBe(2);
   });
@@ -75,10 +75,10 @@ describe('Batcher', () => {
       return arrival.promise;
     });
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, arriving });
-    void batcher.call(1, NEVER);
+    void batcher.submit(1, NEVER);
     for (let turn = 0; turn < 5; turn++) await eventLoopTurns();
     expect(stage.batches).toEqual([]);
-    void arrivals[0]?.promise.then(() => batcher.call(2, NEVER));
+    void arrivals[0]?.promise.then(() => batcher.submit(2, NEVER));
     arrivals[0]?.resolve(undefined);
     await eventLoopTurns();
     expect(stage.batches).toEqual([[1, 2]]);
@@ -86,12 +86,12 @@ describe('Batcher', () => {
   });
 
   it.each(['fails', 'hangs'])('sends a batch although what it waits for %s', async (how) => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const stage = new Stage();
     const arriving = () => (how === 'fails' ? Promise.reject(new Error()) : new Promise<void>(() => undefined));
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, arriving });
-    void batcher.call(1, NEVER);
+    void batcher.submit(1, NEVER);
     await eventLoopTurns();
     if (how === 'hangs') {
       vi.advanceTimersByTime(49);
@@ -107,13 +107,13 @@ describe('Batcher', () => {
     const stage = new Stage();
     const arriving = vi.fn(() => undefined);
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, arriving });
-    const result = batcher.call(1, NEVER);
+    const result = batcher.submit(1, NEVER);
     await new Promise(setImmediate);
-    void batcher.call(2, NEVER);
+    void batcher.submit(2, NEVER);
     stage.succeed();
     expect(await result).toBe('1@0');
     await new Promise(setImmediate);
-    void batcher.call(3, NEVER);
+    void batcher.submit(3, NEVER);
     expect(stage.batches).toEqual([[1]]);
     await new Promise(setImmediate);
     expect(stage.batches).toEqual([[1], [2, 3]]);
@@ -122,7 +122,7 @@ describe('Batcher', () => {
   it('finds the first call of a kind that is under way or waits, until it has its result', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 1, maxWaiting: 10 });
-    for (const call of [1, 2, 4]) void batcher.call(call, NEVER);
+    for (const call of [1, 2, 4]) void batcher.submit(call, NEVER);
     await eventLoopTurns();
     const isEven = (call: number) => call % 2 === 0;
     const [underWay, waiting] = [batcher.first(() => true), batcher.first(isEven)];
@@ -158,7 +158,7 @@ describe('Batcher', () => {
           if (typeof each === 'number') {
             const call = calls.length * 8 + each;
             const batchesBefore = stage.batches.length;
-            const outcome = batcher.call(call, NEVER).catch((error: unknown) => (error as Error).message);
+            const outcome = batcher.submit(call, NEVER).catch((error: unknown) => (error as Error).message);
             calls.push({ call, batchesBefore, outcome });
           } else {
             await eventLoopTurns();
@@ -191,32 +191,28 @@ describe('Batcher', () => {
   });
 
   it('sends calls that arrive during a batch in the next one, and refuses calls beyond maxWaiting', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-    onTestFinished(() => void vi.useRealTimers());
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 2 });
-    const first = batcher.call(1, NEVER);
+    const first = batcher.submit(1, NEVER);
     await eventLoopTurns();
-    const waiting = [batcher.call(2, NEVER), batcher.call(3, NEVER)];
-    await expect(batcher.call(4, NEVER)).rejects.toBeInstanceOf(TooManyWaiting);
-    waiting.push(batcher.call(5, NEVER, { evenIfFull: true }));
+    const waiting = [batcher.submit(2, NEVER), batcher.submit(3, NEVER)];
+    await expect(batcher.submit(4, NEVER)).rejects.toBeInstanceOf(TooManyWaiting);
+    waiting.push(batcher.submit(5, NEVER, { evenIfFull: true }));
     await stage.end();
     await stage.end();
     expect(await Promise.all([first, ...waiting])).toEqual(['1@0', '2@1', '3@1', '5@1']);
-    vi.advanceTimersByTime(100);
-    expect(vi.getTimerCount()).toBe(0);
   });
 
   it('fails a call at its deadline, says whether it was sent, and never sends it later', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10 });
     const deadline = performance.now() + 60;
-    const calls = [batcher.call(1, deadline)];
+    const calls = [batcher.submit(1, deadline)];
     await eventLoopTurns();
-    void batcher.call(4, NEVER);
-    calls.push(batcher.call(2, deadline));
+    void batcher.submit(4, NEVER);
+    calls.push(batcher.submit(2, deadline));
     const outcomes = Promise.allSettled(calls);
     vi.advanceTimersByTime(100);
     expect(await outcomes).toMatchObject([
@@ -226,20 +222,39 @@ describe('Batcher', () => {
     await stage.end();
     expect(stage.batches).toEqual([[1], [4]]);
     await stage.end();
-    vi.advanceTimersByTime(50);
-    expect(vi.getTimerCount()).toBe(0); // it looks at deadlines only while there are calls
-    const late = expect(batcher.call(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed({ sent: true }));
+    const late = expect(batcher.submit(3, performance.now() + 60)).rejects.toEqual(new DeadlinePassed({ sent: true }));
     await eventLoopTurns();
     vi.advanceTimersByTime(100);
     await late;
   });
 
+  it('has one timer, for the earliest deadline of its calls, and sets it again only when it ends', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const set = vi.spyOn(globalThis, 'setTimeout');
+    onTestFinished(() => void vi.useRealTimers());
+    const stage = new Stage();
+    const batcher = new Batcher(stage.run, { maxCalls: 1, maxWaiting: 100 });
+    const failed: number[] = [];
+    for (const dueInMs of [500, 600, 700, 400, NEVER])
+      void batcher.submit(dueInMs, performance.now() + dueInMs).catch(() => failed.push(dueInMs));
+    await eventLoopTurns();
+    expect(set.mock.calls.map(([, delayMs]) => delayMs)).toEqual([500, 400]);
+    vi.advanceTimersByTime(450);
+    await eventLoopTurns();
+    expect(failed).toEqual([400]);
+    vi.advanceTimersByTime(300);
+    await eventLoopTurns();
+    expect(failed).toEqual([400, 500, 600, 700]);
+    expect(set.mock.calls.slice(2).map(([, delayMs]) => delayMs)).toEqual([100, 100, 100]);
+    expect(vi.getTimerCount()).toBe(0); // the last call has no deadline
+  });
+
   it('leaves it to the batch to say what became of a call at its deadline, if the batch ends by then', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 1, maxWaiting: 10, endsByDeadline: true });
-    const result = batcher.call(1, performance.now() + 100);
+    const result = batcher.submit(1, performance.now() + 100);
     await eventLoopTurns();
     vi.advanceTimersByTime(200);
     await stage.end();
@@ -248,26 +263,26 @@ describe('Batcher', () => {
 
   it('fails all calls of a batch that has fewer results than calls', async () => {
     const batcher = new Batcher(() => Promise.resolve(['only one']), { maxCalls: 2, maxWaiting: 2 });
-    const both = await Promise.allSettled([batcher.call(1, NEVER), batcher.call(2, NEVER)]);
+    const both = await Promise.allSettled([batcher.submit(1, NEVER), batcher.submit(2, NEVER)]);
     const reason = new Error('a batch of 2 calls has 1 results');
     expect(both).toEqual([1, 2].map(() => ({ status: 'rejected', reason })));
   });
 
-  it('publishes how many calls a batch had, how many milliseconds it took, and whether it failed', async () => {
+  it('publishes how many calls a batch had, how many milliseconds it took, and whether and why it failed', async () => {
     const ends: BatchEnd[] = [];
     const note = (end: unknown) => void ends.push(end as BatchEnd);
     batchEnds.subscribe(note);
     onTestFinished(() => batchEnds.unsubscribe(note));
-    const run = (calls: readonly number[]) => (calls.includes(2) ? Promise.reject(new Error()) : pause(50, calls));
+    const run = (calls: readonly number[]) => (calls.includes(2) ? Promise.reject(new Error('no')) : pause(50, calls));
     const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10, name: 'slow' });
-    await expect(batcher.call(0, performance.now())).rejects.toEqual(new DeadlinePassed({ sent: false })); // no batch
-    await batcher.call(1, NEVER);
-    await expect(batcher.call(2, NEVER)).rejects.toThrow();
+    await expect(batcher.submit(0, performance.now())).rejects.toEqual(new DeadlinePassed({ sent: false })); // no batch
+    await batcher.submit(1, NEVER);
+    await expect(batcher.submit(2, NEVER)).rejects.toThrow();
     const number = expect.any(Number) as number;
     const end = { name: 'slow', calls: [expect.anything()], beganAt: number, durationMs: number };
     expect(ends).toEqual([
       { ...end, failed: false },
-      { ...end, failed: true },
+      { ...end, failed: true, reason: new Error('no') },
     ]);
     expect(ends[0]?.durationMs).toBeGreaterThan(40);
   });
@@ -288,20 +303,20 @@ describe('Batcher', () => {
         calls.map(() => context.getStore()),
       );
     const batcher = new Batcher(run, { maxCalls: 2, maxWaiting: 10 });
-    const results = ['a', 'b', 'c'].map((caller, at) => context.run(caller, () => batcher.call(at, NEVER)));
+    const results = ['a', 'b', 'c'].map((caller, at) => context.run(caller, () => batcher.submit(at, NEVER)));
     expect(await Promise.all(results)).toEqual([['a', 'b'], ['a', 'b'], ['c']]);
   });
 
   it('counts no call as sent while it connects', async () => {
     const open = () => new Promise<void>(() => undefined);
     const batcher = new Batcher(new Stage().run, { maxCalls: 10, maxWaiting: 10, open });
-    await expect(batcher.call(1, performance.now() + 60)).rejects.toEqual(new DeadlinePassed({ sent: false }));
+    await expect(batcher.submit(1, performance.now() + 60)).rejects.toEqual(new DeadlinePassed({ sent: false }));
   });
 
   it('fails all that wait when it cannot connect', async () => {
     const open = vi.fn(() => eventLoopTurns().then(() => Promise.reject(new Error('refused'))));
     const batcher = new Batcher(new Stage().run, { maxCalls: 1, maxWaiting: 10, open });
-    const failures = await Promise.allSettled([batcher.call(1, NEVER), batcher.call(2, NEVER)]);
+    const failures = await Promise.allSettled([batcher.submit(1, NEVER), batcher.submit(2, NEVER)]);
     expect(failures).toMatchObject([{ reason: { message: 'refused' } }, { reason: { message: 'refused' } }]);
     expect(open).toHaveBeenCalledTimes(1);
   });
@@ -309,8 +324,8 @@ describe('Batcher', () => {
   it('sends no call with too little time left, and no empty batch', async () => {
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 10, maxWaiting: 10, leastTimeLeftMs: 30_000 });
-    await expect(batcher.call(1, performance.now() + 25_000)).rejects.toEqual(new DeadlinePassed({ sent: false }));
-    void batcher.call(2, NEVER);
+    await expect(batcher.submit(1, performance.now() + 25_000)).rejects.toEqual(new DeadlinePassed({ sent: false }));
+    void batcher.submit(2, NEVER);
     await eventLoopTurns();
     expect(stage.batches).toEqual([[2]]);
   });
@@ -323,7 +338,10 @@ describe('Batcher', () => {
     const run = vi.fn((calls: readonly number[]) => Promise.resolve(calls));
     const open = () => pause(100);
     const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10, open, leastTimeLeftMs: 30_000 });
-    const outcomes = await Promise.allSettled([batcher.call(1, performance.now() + 30_050), batcher.call(2, NEVER)]);
+    const outcomes = await Promise.allSettled([
+      batcher.submit(1, performance.now() + 30_050),
+      batcher.submit(2, NEVER),
+    ]);
     expect(outcomes).toMatchObject([{ reason: new DeadlinePassed({ sent: false }) }, { value: 2 }]);
     expect(run.mock.calls).toEqual([[[2], NEVER]]);
     expect(ends[0]?.durationMs).toBeGreaterThan(90);
@@ -333,7 +351,7 @@ describe('Batcher', () => {
     const run = (calls: readonly number[], deadline: number) => Promise.resolve(calls.map(() => deadline));
     const batcher = new Batcher(run, { maxCalls: 10, maxWaiting: 10 });
     const first = performance.now() + 5_000;
-    const bounds = [NEVER, first, NEVER].map((deadline) => batcher.call(1, deadline));
+    const bounds = [NEVER, first, NEVER].map((deadline) => batcher.submit(1, deadline));
     expect(await Promise.all(bounds)).toEqual([first, first, first]);
   });
 });

@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import { TooManyWaiting } from './outcomes.ts';
-import { DeadlinePassed } from './deadline.ts';
+import { DeadlinePassed, byDeadline } from './deadline.ts';
 
 export interface Batch {
   readonly name: string | undefined;
@@ -12,7 +12,10 @@ export interface Batch {
 /** The same `calls` as at its start. A batch that cannot connect has an end but no start. */
 export interface BatchEnd extends Batch {
   readonly durationMs: number;
+  /** Whether all of its calls failed. */
   readonly failed: boolean;
+  /** Why the first call that failed did. */
+  readonly reason?: unknown;
 }
 /** Publishes an object for each call, in the async context of its caller. */
 export const batchCalls = channel('postgres:batch-call');
@@ -45,7 +48,7 @@ interface BatcherOptions<Call> {
   /**
    * Settles when a call that is about to come may have arrived; undefined if none is. For calls that need another
    * batcher first: sent at once, a batch would just miss them, and each of two half batches costs a whole statement. A
-   * batch waits once, until the next sweep at most, because such a call may fail or hang.
+   * batch waits once, and not long, because such a call may fail or hang.
    */
   readonly arriving?: () => Promise<unknown> | undefined;
   /** Calls with the same key keep their order; an exclusive one is the only one of its key in its batch. */
@@ -63,8 +66,8 @@ export class FailedCall {
   }
 }
 
-/** A deadline is kept to within this. No batch waits longer for calls that are about to join. */
-const SWEEP_INTERVAL_MS = 50;
+/** No batch waits longer for calls that are about to join. */
+const LONGEST_WAIT_MS = 50;
 
 /**
  * Lets calls that arrive during a database round trip share the next one. If no batch is under way, the calls of this
@@ -78,9 +81,8 @@ export class Batcher<Call, Result> {
   #inFlight: readonly Pending<Call, Result>[] = [];
   /** Whether a batch is under way, or leaves at the end of this turn. */
   #isBusy = false;
-  /** Ends the wait for calls that are about to come. */
-  #endWait: () => void = () => undefined;
-  #sweeper: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #timerEndsAt = Infinity;
 
   /**
    * @param run sends one statement for all calls, until the first of their deadlines; resolves to the results in their
@@ -92,13 +94,14 @@ export class Batcher<Call, Result> {
   }
 
   /** @throws TooManyWaiting unless `evenIfFull`; DeadlinePassed, or the failure of the batch */
-  call(call: Call, deadline: number, how?: { readonly evenIfFull: boolean }): Promise<Result> {
-    if (this.#pending.length >= this.#options.maxWaiting && !how?.evenIfFull)
+  submit(call: Call, deadline: number, options?: { readonly evenIfFull: boolean }): Promise<Result> {
+    if (this.#pending.length >= this.#options.maxWaiting && !options?.evenIfFull)
       return Promise.reject(new TooManyWaiting());
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     const pending = { call, deadline, promise, resolve, reject };
     batchCalls.publish(pending);
     this.#pending.push(pending);
+    this.#watch(deadline);
     if (!this.#isBusy) {
       this.#isBusy = true;
       setImmediate(() => void this.#flush());
@@ -115,13 +118,14 @@ export class Batcher<Call, Result> {
   async #flush(): Promise<void> {
     this.#isBusy = this.#pending.length > 0;
     if (!this.#isBusy) return;
-    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
     const arriving = this.#options.arriving?.();
-    if (arriving) await this.#untilArrived(arriving);
+    if (arriving) {
+      await byDeadline(performance.now() + LONGEST_WAIT_MS, arriving).catch(() => undefined);
+      await nextTurn();
+    }
     const beganAt = performance.now();
     let batch: readonly Pending<Call, Result>[] | undefined;
-    let results: readonly (Result | FailedCall)[] | undefined;
-    let failure: unknown;
+    let results: readonly (Result | FailedCall)[];
     try {
       const opening = this.#options.open?.();
       if (opening) await opening;
@@ -130,18 +134,20 @@ export class Batcher<Call, Result> {
       const calls = batch.map(({ call }) => call);
       const earliest = Math.min(...batch.map(({ deadline }) => deadline));
       const start: Batch = { name: this.#options.name, calls: batch, beganAt };
-      const ran = calls.length > 0 ? await batchStarts.runStores(start, this.#run, undefined, calls, earliest) : [];
-      if (ran.length !== calls.length) throw new Error(`a batch of ${calls.length} calls has ${ran.length} results`);
-      results = ran;
+      results = calls.length > 0 ? await batchStarts.runStores(start, this.#run, undefined, calls, earliest) : [];
+      if (results.length !== calls.length)
+        throw new Error(`a batch of ${calls.length} calls has ${results.length} results`);
     } catch (reason) {
-      failure = reason;
       batch ??= this.#pending.splice(0);
+      results = batch.map(() => new FailedCall(reason));
     }
     this.#inFlight = [];
     if (batch.length > 0 && batchEnds.hasSubscribers) {
       const durationMs = performance.now() - beganAt;
-      const failed = results?.every((result) => result instanceof FailedCall) ?? true;
-      const end: BatchEnd = { name: this.#options.name, calls: batch, beganAt, durationMs, failed };
+      const failures = results.filter((result) => result instanceof FailedCall);
+      const failed = failures.length === batch.length;
+      const reason = failures[0]?.reason;
+      const end: BatchEnd = { name: this.#options.name, calls: batch, beganAt, durationMs, failed, reason };
       batchEnds.publish(end);
     }
     // With `arriving`, the next batch waits two turns: clients answer these results with new requests, and those are
@@ -152,16 +158,10 @@ export class Batcher<Call, Result> {
         .then(() => this.#flush());
     else void this.#flush();
     batch.forEach((each, at) => {
-      const result = results ? results[at] : new FailedCall(failure);
+      const result = results[at];
       if (result instanceof FailedCall) each.reject(result.reason);
       else each.resolve(result as Result);
     });
-  }
-
-  async #untilArrived(arriving: Promise<unknown>): Promise<void> {
-    const swept = new Promise<void>((resolve) => (this.#endWait = resolve));
-    await Promise.race([arriving.catch(() => undefined), swept]);
-    await nextTurn();
   }
 
   #take(): Pending<Call, Result>[] {
@@ -181,18 +181,22 @@ export class Batcher<Call, Result> {
     return taken;
   }
 
-  /** Fails overdue calls. A settled promise ignores a later result of its batch. */
-  #sweep(): void {
-    if (!this.#isBusy) {
-      clearInterval(this.#sweeper);
-      this.#sweeper = undefined;
-      return;
-    }
-    this.#endWait();
+  /** One timer for all deadlines. It is seldom set anew: a later call mostly has a later deadline. */
+  #watch(deadline: number): void {
+    if (deadline >= this.#timerEndsAt) return;
+    clearTimeout(this.#timer);
+    this.#timerEndsAt = deadline;
+    this.#timer = setTimeout(() => this.#failOverdue(), Math.max(0, deadline - performance.now())).unref();
+  }
+
+  /** A settled promise ignores a later result of its batch. */
+  #failOverdue(): void {
     const now = performance.now();
-    if (!this.#options.endsByDeadline)
-      for (const each of this.#inFlight) if (each.deadline <= now) each.reject(new DeadlinePassed({ sent: true }));
+    this.#timerEndsAt = Infinity;
+    const inFlight = this.#options.endsByDeadline ? [] : this.#inFlight;
+    for (const each of inFlight) if (each.deadline <= now) each.reject(new DeadlinePassed({ sent: true }));
     this.#expire(now);
+    for (const { deadline } of [...inFlight, ...this.#pending]) if (deadline > now) this.#watch(deadline);
   }
 
   /** Fails pending calls with a deadline of up to this time. */

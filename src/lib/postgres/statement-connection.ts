@@ -81,10 +81,7 @@ class StatementRun<Row extends TextRow> implements Submittable {
   }
 }
 
-/** A statement without an answer is given up at most so long after its time-out. */
-const SWEEP_INTERVAL_MS = 50;
-
-/** The driver would set a timer for each statement. An interval costs less. */
+/** The driver would set a timer for each statement. One for many costs less. */
 function setNoTimers(client: Client): void {
   (client as unknown as { connectionParameters: { query_timeout: number } }).connectionParameters.query_timeout = 0;
 }
@@ -102,7 +99,7 @@ export class StatementConnection {
   #renewAt = 0;
   #underWay: Pick<StatementRun<TextRow>, 'beganAt' | 'callback' | 'isUnconfirmed'> | undefined;
   #lastRun: Promise<unknown> | undefined;
-  #sweeper: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   /** @param errors says whether an error leaves the session sound: one that refuses a value does */
@@ -122,7 +119,7 @@ export class StatementConnection {
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = this.#live() ?? (await this.#connect());
     const run = (this.#underWay = new StatementRun<Row>(statement, this.#nameOf(statement)));
-    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
+    if (!this.#timer) this.#giveUpIfLate();
     try {
       await (this.#lastRun = new Promise<void>((resolve, reject) => {
         run.callback = (error) => (error ? reject(error) : resolve());
@@ -173,13 +170,13 @@ export class StatementConnection {
     }
   }
 
-  #sweep(): void {
-    if (!this.#underWay) {
-      clearInterval(this.#sweeper);
-      this.#sweeper = undefined;
-    } else if (performance.now() >= this.#underWay.beganAt + this.#queryTimeoutMs) {
-      this.#underWay.callback(new Error('Query read timeout'));
-    }
+  /** Sets the timer for the statement under way, which may not be the one that it was set for before. */
+  #giveUpIfLate(): void {
+    this.#timer = undefined;
+    if (!this.#underWay) return;
+    const leftMs = this.#underWay.beganAt + this.#queryTimeoutMs - performance.now();
+    if (leftMs > 0) this.#timer = setTimeout(() => this.#giveUpIfLate(), leftMs).unref();
+    else this.#underWay.callback(new Error('Query read timeout'));
   }
 
   #end(client: Client | undefined): void {
