@@ -6,7 +6,6 @@ import { Failure, type Query, queryOfClient } from '../lib/postgres/index.ts';
 import { failureOf } from '../database-errors.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
 import { waitForMoment, stockAt } from '../history/stock-moment.ts';
-import { ITEM, ITEM_COLUMNS, itemJson, itemTagOf } from '../inventory/item.ts';
 import { UNBOUNDED, whileInterruptible, withConnection } from './connection.ts';
 import { AT_FORM, readAt } from './option-values.ts';
 import { LINES } from './output.ts';
@@ -20,7 +19,9 @@ export const FAILED_MARK = '# failed';
 export const EXPORTED = 'exported';
 
 /** SQL for {@link EXPORTED}. Its last colon shows that it is whole; with it, it is text to every spreadsheet. */
-const EXPORTED_SQL = `inventory_item.${ITEM.petId.column} || ':' || ${itemTagOf('inventory_item')} || ':'`;
+const ITEM_COLUMNS = 'pet_id AS "petId", quantity, status';
+const ITEM_JSON = `'{"petId":' || pet_id || ',"quantity":' || quantity || ',"status":"' || status || '"}'`;
+const EXPORTED_SQL = `inventory_item.pet_id || ':' || inventory_item.status || '-' || inventory_item.quantity || ':'`;
 
 const FORMATS = ['csv', 'ndjson', 'json'] as const;
 
@@ -28,9 +29,7 @@ const LONGEST_WAIT_MS = 10_000;
 
 /** PostgreSQL writes the lines: int64 stays exact, and Node.js makes no object for each pet. */
 function copyOf({ format, editable }: ExportOptions, stock: string): string {
-  const item = editable
-    ? `rtrim(${itemJson('inventory_item')}, '}') || ',"${EXPORTED}":"' || ${EXPORTED_SQL} || '"}'`
-    : itemJson('inventory_item');
+  const item = editable ? `rtrim(${ITEM_JSON}, '}') || ',"${EXPORTED}":"' || ${EXPORTED_SQL} || '"}'` : ITEM_JSON;
   const [selected, options] = {
     csv: [editable ? `${ITEM_COLUMNS}, ${EXPORTED_SQL} AS ${EXPORTED}` : ITEM_COLUMNS, 'FORMAT csv, HEADER'],
     ndjson: [item, LINES],

@@ -15,7 +15,7 @@ import { readRows } from './import/formats.ts';
 import { awaitTurn, loadRows, type Outcome, OUTCOMES, planMerge, type Rules } from './import/plan.ts';
 import { ADVICE } from './import/problems.ts';
 import { refusePlanned, refuseProblems } from './import/refusals.ts';
-import { MAY_BE_LEFT_OUT, StockFile } from './import/rows.ts';
+import { StockFile } from './import/rows.ts';
 import { jsonOf, linesOf } from './import/summary.ts';
 import { writePlanned } from './import/writing.ts';
 import { lineReader, readSafeName } from './option-values.ts';
@@ -68,7 +68,7 @@ export function addImport(program: Command): void {
 const details = `
 The file is CSV with a header line, JSON with an object in each line, or a JSON array of such objects. Each pet has:
 ${MEMBERS.map(({ name, rule }) => `  ${name}: ${rule}\n`).join('')}
-A file may leave out ${[...MAY_BE_LEFT_OUT].join(', ')}: then pets keep theirs. To edit stock in a spreadsheet, use a file of "inventory export --editable":
+A file may leave out status: then pets keep theirs. To edit stock in a spreadsheet, use a file of "inventory export --editable":
 its column "${EXPORTED}" tells an import which rows were edited, and whether the stock has changed since.
 "--missing remove" needs an end mark as the last line: a file that was cut removes nothing. "${END_MARK} <id> <time>", by "inventory export
 --end-mark", names a change of this store: pets that came or changed after it stay. "${END_MARK}" alone removes all pets that the file lacks.

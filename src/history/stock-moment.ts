@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { Failure, queryOfClient } from '../lib/postgres/index.ts';
-import { columns, ITEM } from '../inventory/item.ts';
+
 import { SHOWN_AT_MOST } from '../safe-text.ts';
 import { refuseUnknown, waitForOpenWriters, waitForTransactionsBefore } from './open-writers.ts';
 
@@ -102,12 +102,13 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
   const lastChange =
     last === '0' ? none : `the last change that counts is ${last}, ${changedAt?.toISOString() ?? 'pruned'}`;
   const later = `
-    SELECT DISTINCT ON (pet_id) pet_id, ${columns('#_before')}
+    SELECT DISTINCT ON (pet_id) pet_id, quantity_before, status_before
       FROM stock_change WHERE id >= ${first} AND ${isAfter} ORDER BY pet_id, id`;
   const stock = `(
-    SELECT pet_id, ${columns('CASE WHEN later.pet_id IS NULL THEN item.# ELSE later.#_before END AS #')}
+    SELECT pet_id, CASE WHEN later.pet_id IS NULL THEN item.quantity ELSE later.quantity_before END AS quantity,
+           CASE WHEN later.pet_id IS NULL THEN item.status ELSE later.status_before END AS status
       FROM inventory_item AS item FULL JOIN (${later}) AS later USING (pet_id)
-     WHERE later.pet_id IS NULL OR later.${ITEM.quantity.column}_before IS NOT NULL) AS inventory_item`;
+     WHERE later.pet_id IS NULL OR later.quantity_before IS NOT NULL) AS inventory_item`;
   return { stock, message: `stock at ${name}: ${lastChange}${lacksChanges ? UNRECORDED : ''}` };
 }
 
@@ -147,13 +148,15 @@ interface Chains {
 async function checkChains(client: Client, isAfter: string, first: string, lastBefore: string): Promise<Chains> {
   const { rows } = await client.query<Chains>(`
     WITH change AS (
-      SELECT pet_id, id, ${columns('#_after')}, bool_or(${isAfter}) OVER chain AS is_after,
-             lead(id) OVER chain IS NULL AS is_last, ${columns('lead(#_before) OVER chain AS #_next')}
+      SELECT pet_id, id, quantity_after, status_after, bool_or(${isAfter}) OVER chain AS is_after,
+             lead(id) OVER chain IS NULL AS is_last,
+             lead(quantity_before) OVER chain AS quantity_next, lead(status_before) OVER chain AS status_next
         FROM stock_change WHERE id >= ${first} WINDOW chain AS (PARTITION BY pet_id ORDER BY id)),
     checked AS (
       SELECT change.pet_id, change.id, change.is_after,
-             change.is_after AND (${columns('change.#_after')})
-               IS DISTINCT FROM (${columns('CASE WHEN change.is_last THEN item.# ELSE change.#_next END')}) AS is_broken
+             change.is_after AND (change.quantity_after, change.status_after)
+               IS DISTINCT FROM (CASE WHEN change.is_last THEN item.quantity ELSE change.quantity_next END,
+                                 CASE WHEN change.is_last THEN item.status ELSE change.status_next END) AS is_broken
         FROM change LEFT JOIN inventory_item AS item ON item.pet_id = change.pet_id AND change.is_last),
     summary AS (
       SELECT (count(DISTINCT pet_id) FILTER (WHERE is_broken))::integer AS broken,

@@ -1,4 +1,3 @@
-import { columns } from '../../src/inventory/item.ts';
 import { createDatabase } from '../support/database.ts';
 import { inventory } from './inventory-command.ts';
 
@@ -29,14 +28,14 @@ export async function openStore() {
 
     /** All pets as CSV, read by SQL. */
     async stock(): Promise<string> {
-      const pets = `SELECT concat_ws(',', pet_id, ${columns()}) || E'\\n' AS line FROM inventory_item ORDER BY pet_id`;
+      const pets = `SELECT concat_ws(',', pet_id, quantity, status) || E'\\n' AS line FROM inventory_item ORDER BY pet_id`;
       return (await lines(pets)).join('');
     },
 
     /** The history in short: pet, state before, state after, author. */
     changes: () =>
       lines(
-        `SELECT concat_ws(' ', pet_id, ${columns('#_before')}, '>', ${columns('#_after')}, changed_by) AS line
+        `SELECT concat_ws(' ', pet_id, quantity_before, status_before, '>', quantity_after, status_after, changed_by) AS line
            FROM stock_change ORDER BY pet_id, id`,
       ),
 

@@ -1,7 +1,6 @@
 import { gunzipSync } from 'node:zlib';
 import type { Client } from 'pg';
 import { expect } from 'vitest';
-import { ITEM_COLUMNS } from '../../src/inventory/item.ts';
 import { Piece, StockList } from '../../src/inventory/list/stock-list.ts';
 import type { TestService } from './service.ts';
 
@@ -9,7 +8,7 @@ import type { TestService } from './service.ts';
 export async function expectExact(owner: Client, services: readonly TestService[]): Promise<void> {
   const { rows } = await owner.query<{ text: string }>(
     `SELECT '[' || coalesce(string_agg(row_to_json(item)::text, ',' ORDER BY "petId"), '') || ']' AS text
-       FROM (SELECT ${ITEM_COLUMNS} FROM inventory_item) AS item`,
+       FROM (SELECT pet_id AS "petId", quantity, status FROM inventory_item) AS item`,
   );
   const text = String(rows[0]?.text);
   const written = new StockList(text === '[]' ? [] : Piece.cut(`,${text.slice(1, -1)}`));

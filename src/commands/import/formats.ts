@@ -4,7 +4,7 @@ import { duplicateMember } from '../../lib/http/json.ts';
 import { END_MARK, EXPORTED, FAILED_MARK } from '../export.ts';
 import { quote } from '../output.ts';
 import { HEADER_RULE, notStock, refusal } from './problems.ts';
-import { MAY_BE_LEFT_OUT, type Reading, readRow, type StockFile, trimBlanks } from './rows.ts';
+import { type Reading, readRow, type StockFile, trimBlanks } from './rows.ts';
 
 const NAMES = MEMBERS.map(({ name }) => name);
 
@@ -170,7 +170,7 @@ function readerOf(header: string, separator: Separator, file: StockFile): LineRe
   if (names.length > 0 && names.every((name) => name === '')) return undefined;
   refuseHeader(names);
   const memberAt = NAMES.map((name) => names.indexOf(name));
-  const isLeftOut = memberAt.map((at) => at < 0);
+  const hasStatus = names.includes('status');
   const exportedAt = names.indexOf(EXPORTED);
   file.hasExported = exportedAt >= 0;
   const needed = names.findLastIndex((name) => NAMES.includes(name)) + 1;
@@ -188,7 +188,7 @@ function readerOf(header: string, separator: Separator, file: StockFile): LineRe
     const exported = exportedAt < 0 ? undefined : (fields[exportedAt] ?? '');
     if (!isEnded && exported !== undefined && isBlank(exported)) return [NO_LINE_BREAK];
     const members = memberAt.map((at) => fields[at] ?? '');
-    const reading = readRow({ members, isLeftOut, exported, isJson: false });
+    const reading = readRow({ members, hasStatus, exported, isJson: false });
     return typeof reading !== 'string' && fields.every(isBlank) ? undefined : reading;
   };
 }
@@ -201,7 +201,7 @@ function refuseHeader(names: readonly string[]): void {
   const refuse = (name: string, what: string) => {
     throw new Failure(`${HEADER_RULE}: the column ${quote(name)} is ${what}`);
   };
-  for (const name of NAMES) if (!names.includes(name) && !MAY_BE_LEFT_OUT.has(name)) refuse(name, 'missing');
+  for (const name of NAMES) if (name !== 'status' && !names.includes(name)) refuse(name, 'missing');
   for (const [at, name] of names.entries()) {
     if (![...NAMES, EXPORTED, ''].includes(name)) refuse(name, 'unknown');
     if (name !== '' && names.indexOf(name) !== at) refuse(name, 'there twice');
@@ -265,8 +265,8 @@ function readItem(item: unknown, file: StockFile): Reading {
   const unknown = Object.keys(members).find((name) => !NAMES.includes(name) && name !== EXPORTED);
   if (unknown !== undefined) return [{ kind: 'json', text: `member ${quote(unknown)} is unknown` }];
   return readRow({
-    members: MEMBERS.map(({ name, json }) => textOf(members[name], json.isString)),
-    isLeftOut: NAMES.map((name) => members[name] === undefined),
+    members: MEMBERS.map(({ name, isString }) => textOf(members[name], isString)),
+    hasStatus: members['status'] !== undefined,
     exported: isExported ? textOf(members[EXPORTED], true) : undefined,
     isJson: true,
   });

@@ -1,7 +1,6 @@
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { pipeline } from 'node:stream/promises';
-import { itemTagOf, MEMBERS, KEPT_COLUMNS, STATE, columns } from '../../inventory/item.ts';
 import { UNBOUNDED } from '../connection.ts';
 import { refusal } from './problems.ts';
 import { EXPORTED_TAG, type StockFile } from './rows.ts';
@@ -31,17 +30,11 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
     SET LOCAL work_mem = '64MB';
     -- Where the platform has this check, it frees all locks soon after this process is killed.
     DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
-    CREATE TEMP TABLE incoming (place bigint, ${MEMBERS.map(({ column, type }) => `${column} ${type}`).join(', ')},
-      made text COLLATE "C") ON COMMIT DROP`);
+    CREATE TEMP TABLE incoming (place bigint, pet_id bigint, quantity integer, status pet_status, made text COLLATE "C")
+      ON COMMIT DROP`);
   await pipeline(csv, client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
   await client.query('ANALYZE incoming (pet_id)');
 }
-
-/** A pet keeps what the file leaves out. */
-const AFTER = STATE.map((member) =>
-  KEPT_COLUMNS.includes(member) ? `coalesce(file.${member.column}, i.${member.column})` : `file.${member.column}`,
-);
-const DIFFERS = `((${columns('i.#')}) IS DISTINCT FROM (${AFTER.join()}))`;
 
 /** Imports take turns. */
 export async function awaitTurn(client: Client): Promise<void> {
@@ -62,15 +55,17 @@ export async function planMerge(client: Client, rules: Rules, file: StockFile, l
   if (file.hasExported) await client.query(`UPDATE incoming SET made = '${EXPORTED_TAG.new}' WHERE made IS NULL`);
   await client.query(`
     CREATE TEMP TABLE planned ON COMMIT DROP AS
-    SELECT file.place, i.pet_id, ${columns('i.# AS #_before')}, ${AFTER.map((sql, at) => `${sql} AS ${STATE[at]?.column}_after`).join()},
-           CASE WHEN file.made <> ${itemTagOf('i')} THEN file.made END AS made,
-           CASE WHEN file.made IS NULL OR file.made = ${itemTagOf('i')} THEN 'changed' ELSE '${stale}' END AS outcome
+    SELECT file.place, i.pet_id, i.quantity AS quantity_before, i.status AS status_before,
+           file.quantity AS quantity_after, coalesce(file.status, i.status) AS status_after, -- a pet keeps what is left out
+           CASE WHEN file.made <> i.status || '-' || i.quantity THEN file.made END AS made,
+           CASE WHEN file.made IS NULL OR file.made = i.status || '-' || i.quantity THEN 'changed' ELSE '${stale}' END AS outcome
       FROM inventory_item i JOIN incoming file USING (pet_id)
-     WHERE file.made IS DISTINCT FROM '${EXPORTED_TAG.unedited}' AND (file.made IS NOT NULL OR ${DIFFERS})
+     WHERE file.made IS DISTINCT FROM '${EXPORTED_TAG.unedited}' AND (file.made IS NOT NULL
+            OR (i.quantity, i.status) IS DISTINCT FROM (file.quantity, coalesce(file.status, i.status)))
      ORDER BY i.pet_id ${locking('NO KEY UPDATE')};
     -- A statement of its own: it sees what went while the one before waited for locks.
-    INSERT INTO planned (place, pet_id, ${columns('#_after')}, made, outcome)
-    SELECT place, pet_id, ${columns()}, made,
+    INSERT INTO planned (place, pet_id, quantity_after, status_after, made, outcome)
+    SELECT place, pet_id, quantity, status, made,
            CASE WHEN made = '${EXPORTED_TAG.unedited}' THEN 'gone' WHEN made IS NULL OR made = '${EXPORTED_TAG.new}' THEN 'added' ELSE '${stale}' END
       FROM incoming file
      WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) ORDER BY pet_id`);
@@ -89,8 +84,8 @@ export async function planMerge(client: Client, rules: Rules, file: StockFile, l
  */
 async function planRemoval(client: Client, { newest }: StockFile, locking: string): Promise<void> {
   await client.query(`
-    INSERT INTO planned (pet_id, ${columns('#_before')}, outcome)
-    SELECT i.pet_id, ${columns('i.#')}, 'removed' FROM inventory_item i
+    INSERT INTO planned (pet_id, quantity_before, status_before, outcome)
+    SELECT i.pet_id, i.quantity, i.status, 'removed' FROM inventory_item i
      WHERE NOT EXISTS (SELECT FROM incoming file WHERE file.pet_id = i.pet_id) ORDER BY i.pet_id ${locking}`);
   if (!newest) return;
   const named = `SELECT changed_at FROM stock_change WHERE id = $1`;

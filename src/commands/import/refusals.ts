@@ -1,6 +1,5 @@
 import type { Client } from 'pg';
 import { Failure } from '../../lib/postgres/index.ts';
-import { KEPT_COLUMNS, itemTagOf } from '../../inventory/item.ts';
 import { EXPORTED } from '../export.ts';
 import { SHOWN_AT_MOST } from '../../safe-text.ts';
 import type { Counts, Rules } from './plan.ts';
@@ -38,12 +37,6 @@ export async function refuseProblems(client: Client, rules: Rules, file: StockFi
   problems.refuse(unit);
 }
 
-/** What a new pet cannot do without. */
-const NEVER_NULL = KEPT_COLUMNS.filter(({ isValid }) => !isValid(''));
-/** Whether a pet to add lacks one. */
-const IS_INCOMPLETE = NEVER_NULL.map(({ column }) => `${column}_after IS NULL`).join(' OR ');
-const NEEDED = NEVER_NULL.map(({ name }) => name).join(' and ');
-
 /** @throws Failure with the rows whose pets are not what the file takes them for; nothing was written */
 export async function refusePlanned(client: Client, rules: Rules, file: StockFile, counts: Counts): Promise<void> {
   const { added = 0, stale = 0 } = counts;
@@ -60,12 +53,12 @@ export async function refusePlanned(client: Client, rules: Rules, file: StockFil
   if (added > 0 && rules.new === 'refuse' && !isEmpty)
     await add('unknown', `outcome = 'added'`, () => 'is not in the store');
   else if (added > 0)
-    await add('incomplete', `outcome = 'added' AND (${IS_INCOMPLETE})`, () => `is new and has no ${NEEDED}`);
+    await add('incomplete', `outcome = 'added' AND status_after IS NULL`, () => 'is new and has no status');
   if (stale > 0) await add('stale', `outcome = 'stale'`, staleWords);
   problems.refuse(file.unit);
 }
 
-export const STATE_TAG = itemTagOf('planned', '_before');
+export const STATE_TAG = `planned.status_before || '-' || planned.quantity_before`;
 
 export const staleWords = ({ made, tag }: Row) =>
   `${made === EXPORTED_TAG.new ? `has an empty ${EXPORTED}, as a new pet` : `was ${made} when the file was made`}, and is ${tag ?? 'gone'} now`;

@@ -1,4 +1,4 @@
-import { itemTag, ITEM, MEMBERS, KEPT_COLUMNS } from '../../inventory/item.ts';
+import { itemTag, ITEM, MEMBERS } from '../../inventory/item.ts';
 import { isPetId } from '../../inventory/item-limits.ts';
 import { EXPORTED } from '../export.ts';
 import { quote } from '../output.ts';
@@ -19,18 +19,14 @@ export class StockFile {
 /** What `exported` says of a row: it adds a pet, or is unedited. Otherwise the item tag that was exported. */
 export const EXPORTED_TAG = { new: 'new', unedited: 'same' } as const;
 
-/** If a file leaves them out, a pet of the store keeps its own. */
-export const MAY_BE_LEFT_OUT = new Set(
-  MEMBERS.filter((member) => KEPT_COLUMNS.includes(member) || member.isValid('')).map(({ name }) => name),
-);
-
 /** A sound row in CSV: the members, {@link EXPORTED_TAG}. */
 export type Reading = string | readonly Fault[];
 
 /** As texts, in the order of the members; empty where one is missing. */
 export interface RawRow {
   readonly members: readonly string[];
-  readonly isLeftOut: readonly boolean[];
+  /** Without one, a pet of the store keeps its own. */
+  readonly hasStatus: boolean;
   /** Undefined where the row has no such column or member. */
   readonly exported: string | undefined;
   /** The numbers of JSON are beyond doubt. */
@@ -38,14 +34,14 @@ export interface RawRow {
 }
 
 /** Reads strictly first, because nearly all rows are sound. */
-export function readRow({ members, isLeftOut, exported, isJson }: RawRow): Reading {
+export function readRow({ members, hasStatus, exported, isJson }: RawRow): Reading {
   const isSound = (text: string, at: number) =>
-    MEMBERS[at]?.isValid(text) === true || (isLeftOut[at] === true && MAY_BE_LEFT_OUT.has(MEMBERS[at]?.name ?? ''));
+    MEMBERS[at]?.isValid(text) === true || (!hasStatus && MEMBERS[at]?.name === 'status');
   const isPlain = members.every(isSound);
   const trimmed = isPlain ? members : members.map(trimBlanks);
   const texts = isPlain
     ? members
-    : trimmed.map((text, at) => (MEMBERS[at]?.json.isString ? text : plainDigits(text, isJson)));
+    : trimmed.map((text, at) => (MEMBERS[at]?.isString ? text : plainDigits(text, isJson)));
   const [written = ''] = trimmed;
   const [petId = '', quantity = '', status = ''] = texts;
   const origin = exported === undefined ? undefined : originOf(exported);

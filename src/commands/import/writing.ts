@@ -1,7 +1,6 @@
 import type { Client } from 'pg';
 import { Failure } from '../../lib/postgres/index.ts';
 import { NOT_AS_REQUESTED } from '../../database-errors.ts';
-import { STATE, columns } from '../../inventory/item.ts';
 import { SHOWN_AT_MOST } from '../../safe-text.ts';
 import type { Counts } from './plan.ts';
 
@@ -34,31 +33,29 @@ export async function writePlanned(client: Client, counts: Counts, author: Autho
 /** SQL that writes the pets of an outcome, and returns what the table took. */
 const WRITES = {
   changed: `
-    UPDATE inventory_item i SET ${columns('# = planned.#_after')} FROM planned
+    UPDATE inventory_item i SET quantity = planned.quantity_after, status = planned.status_after FROM planned
      WHERE planned.outcome = 'changed' AND i.pet_id = planned.pet_id
-    RETURNING i.pet_id, ${columns('i.#')}`,
+    RETURNING i.pet_id, i.quantity, i.status`,
   added: `
-    INSERT INTO inventory_item (pet_id, ${columns()})
-    SELECT pet_id, ${columns('#_after')} FROM planned WHERE outcome = 'added'
-    RETURNING pet_id, ${columns()}`,
+    INSERT INTO inventory_item (pet_id, quantity, status)
+    SELECT pet_id, quantity_after, status_after FROM planned WHERE outcome = 'added'
+    RETURNING pet_id, quantity, status`,
   removed: `
     DELETE FROM inventory_item i USING planned WHERE planned.outcome = 'removed' AND i.pet_id = planned.pet_id
-    RETURNING i.pet_id, ${STATE.map(({ type }) => `NULL::${type}`).join()}`,
+    RETURNING i.pet_id, NULL::integer, NULL::pet_status`,
 };
 const WRITTEN = Object.keys(WRITES) as (keyof typeof WRITES)[];
-
-const historyOf = (row: string) => `${row}.pet_id, ${columns(`${row}.#_before, ${row}.#_after`)}`;
 
 /** Each outcome costs a reading of the plan, even if no pet has it. */
 function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
   const isWritten = `outcome IN ('${outcomes.join("', '")}')`;
   return `
-  WITH ${outcomes.map((outcome) => `${outcome} (pet_id, ${columns()}) AS (${WRITES[outcome]})`).join(', ')},
+  WITH ${outcomes.map((outcome) => `${outcome} (pet_id, quantity, status) AS (${WRITES[outcome]})`).join(', ')},
   recorded AS (
-    INSERT INTO stock_change (pet_id, ${columns('#_before')}, ${columns('#_after')}, changed_at, changed_by, reason)
-    SELECT pet_id, ${columns('#_before')}, ${columns('#_after')}, statement_timestamp(), $1, $2
+    INSERT INTO stock_change (pet_id, quantity_before, status_before, quantity_after, status_after, changed_at, changed_by, reason)
+    SELECT pet_id, quantity_before, status_before, quantity_after, status_after, statement_timestamp(), $1, $2
       FROM planned WHERE ${isWritten}
-    RETURNING pet_id, ${columns('#_before, #_after')}),
+    RETURNING pet_id, quantity_before, quantity_after, status_before, status_after),
   written AS (${outcomes.map((outcome) => `TABLE ${outcome}`).join(' UNION ALL ')})
   SELECT pet_id, (count(*) OVER ())::integer AS total
     FROM planned LEFT JOIN (SELECT true AS is_written, * FROM written) AS written USING (pet_id)
@@ -67,7 +64,9 @@ function writeOf(outcomes: readonly (keyof typeof WRITES)[]): string {
      -- Without a trigger that could have changed them, the rows are not compared.
      AND EXISTS (SELECT FROM pg_trigger WHERE tgenabled <> 'D' AND (tgrelid = 'inventory_item'::regclass AND tgtype & 3 = 3
                                                                    OR tgrelid = 'stock_change'::regclass AND tgtype & 7 = 7))
-     AND (is_written IS NULL OR (${columns()}) IS DISTINCT FROM (${columns('planned.#_after')})
-          OR (${historyOf('recorded')}) IS DISTINCT FROM (${historyOf('planned')}))
+     AND (is_written IS NULL OR (quantity, status) IS DISTINCT FROM (planned.quantity_after, planned.status_after)
+          OR (recorded.pet_id, recorded.quantity_before, recorded.quantity_after, recorded.status_before, recorded.status_after)
+             IS DISTINCT FROM
+             (planned.pet_id, planned.quantity_before, planned.quantity_after, planned.status_before, planned.status_after))
    ORDER BY pet_id LIMIT ${SHOWN_AT_MOST}`;
 }
