@@ -48,14 +48,3 @@ it('docs/guarantees.md names tests that it links to', () => {
   expect(named.filter((tests) => tests.length === 0)).toEqual([]);
   expect(all(text, /^\[([^\]]+)\]: /gm).toSorted()).toEqual([...new Set(named.flat())].toSorted());
 });
-
-it('docs/architecture.md names for each rule a file and a test that exist', () => {
-  const [, section = ''] = read('docs/architecture.md').split('\n## Where each rule is\n');
-  const rules = section.split('\n## ')[0]?.match(/^- .+$/gm) ?? [];
-  expect(rules.length).toBeGreaterThan(30);
-  const isComplete = (rule: string) => {
-    const [, file = '', test = ''] = /: `([^`]+)`; `([^`]+\.(?:e2e-spec|spec|trial|contract)\.ts)`$/.exec(rule) ?? [];
-    return existsSync(file) && existsSync(test);
-  };
-  expect(rules.filter((rule) => !isComplete(rule))).toEqual([]);
-});
