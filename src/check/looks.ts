@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { indexDamage } from '../inventory/list/stock-index.ts';
 import { AS_OWNER, failureOf, MIGRATE, NOT_NEWEST, OWN } from '../database-errors.ts';
-import type { Query } from '../lib/postgres/index.ts';
+import { type Query, SQLSTATE } from '../lib/postgres/index.ts';
 import { historyToRepair } from '../migrations/history-repair.ts';
 import { requireMigrations } from '../migrations/migrations.ts';
 import { missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
@@ -108,15 +108,12 @@ const triggers: Look = async (query) => {
   );
 };
 
-/** As by the statement_timeout. */
-const QUERY_CANCELED = '57014';
-
 const index: Look = async (query) => {
   try {
     const damage = await indexDamage((sql) => query(`SET LOCAL enable_seqscan = off;${sql}`));
     return damage === undefined ? ok('leads to all pets') : fault(damage);
   } catch (error) {
-    if (failureOf(error).code !== QUERY_CANCELED) throw error;
+    if (failureOf(error).code !== SQLSTATE.queryCanceled) throw error;
     return notLookedAt(
       'a second is too short for all pets; the service audits them each hour, and logs an error if this index is damaged',
     );

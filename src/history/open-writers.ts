@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Failure, type Query } from '../lib/postgres/index.ts';
+import { Failure, type Query, SQLSTATE } from '../lib/postgres/index.ts';
 
 /** What is visible of the history: the newest change, and the highest id that was pruned. */
 export interface View {
@@ -90,7 +90,7 @@ export async function readView(query: Query): Promise<View & { readonly writers:
 
 async function onPrimary<Row>(query: Query, sql: string): Promise<Row> {
   const [row] = (await query(sql)) as Row[];
-  if (!row) throw Object.assign(new Error('standby'), { code: '25006' });
+  if (!row) throw Object.assign(new Error('standby'), { code: SQLSTATE.readOnly });
   return row;
 }
 

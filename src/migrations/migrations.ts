@@ -9,6 +9,7 @@ import {
   type Query,
   queryOfClient,
   retryUntilDeadline,
+  SQLSTATE,
 } from '../lib/postgres/index.ts';
 import { applicationName, NOT_NEWEST } from '../database-errors.ts';
 import { LOCK_WITHIN_MS, repairHistory } from './history-repair.ts';
@@ -25,7 +26,7 @@ const bounds = {
   query_timeout: migrationTimeoutMs,
 };
 
-const isLockTimeout = (error: unknown) => error instanceof DatabaseError && error.code === '55P03';
+const isLockTimeout = (error: unknown) => error instanceof DatabaseError && error.code === SQLSTATE.lockNotAvailable;
 
 /** The same as Prisma's own table, which `prisma migrate status` reads. */
 const createRegister = `

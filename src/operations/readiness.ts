@@ -2,16 +2,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { bootstrapKey } from '../keys/api-key-store.ts';
 import { KeyCheck } from '../keys/key-check.ts';
-import { byDeadline, Failure, queryOfPrisma } from '../lib/postgres/index.ts';
+import { byDeadline, Failure, queryOfPrisma, SQLSTATE } from '../lib/postgres/index.ts';
 import { failureOf, NOT_NEWEST } from '../database-errors.ts';
 import { requireMigrations } from '../migrations/migrations.ts';
 import { missingRights, RIGHTS_OF_REQUESTS } from '../check/rights.ts';
 import { PrismaService } from '../prisma.service.ts';
 import { Settings } from '../settings.ts';
 import { Log } from './log.ts';
-
-/** No such table: the database may be a new one, without migrations and the bootstrap key. */
-const UNDEFINED_TABLE = '42P01';
 
 const CHECK_AGAIN_AFTER_MS = 500;
 const CHECKED_WITHIN_MS = 1_000;
@@ -76,7 +73,8 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
       await this.#lookForRights(deadline);
     } catch (error) {
       const { code, words } = failureOf(error);
-      if (code === UNDEFINED_TABLE) this.prisma.isPrepared = false;
+      // The database may be a new one, without migrations and the bootstrap key.
+      if (code === SQLSTATE.undefinedTable) this.prisma.isPrepared = false;
       failure = words;
     }
     if (failure !== this.#logged) {

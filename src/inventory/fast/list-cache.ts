@@ -1,4 +1,4 @@
-import type { Query } from '../../lib/postgres/index.ts';
+import { type Query, SQLSTATE } from '../../lib/postgres/index.ts';
 import { failureOf } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Snapshot } from '../../keys/checked-key.ts';
@@ -11,8 +11,6 @@ import { PETS_PER_PIECE, StockList } from '../list/stock-list.ts';
 import { MAX_PET_ID, MIN_PET_ID } from '../item-limits.ts';
 import { ListDifferences } from './list-differences.ts';
 import { type ChangedPet, patched, patchedPieces } from './patched-list.ts';
-
-const LOCK_NOT_AVAILABLE = '55P03';
 
 /** With more changes than this, the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
@@ -164,7 +162,7 @@ export class ListCache {
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
       // The lock may be on the history, which a whole reading does not need.
-      if (failureOf(error).code === LOCK_NOT_AVAILABLE) return [];
+      if (failureOf(error).code === SQLSTATE.lockNotAvailable) return [];
       throw error;
     });
     if (read) reading.onResponse();

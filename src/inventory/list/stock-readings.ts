@@ -1,4 +1,4 @@
-import { Batcher, NotApplied, retryUntilDeadline } from '../../lib/postgres/index.ts';
+import { Batcher, NotApplied, retryUntilDeadline, SQLSTATE } from '../../lib/postgres/index.ts';
 import { failureOf, mayReadAgain, readFailure } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
@@ -83,7 +83,6 @@ export type NextPage<Read extends Page> = (transaction: Prisma.TransactionClient
  * snapshot.
  */
 const LOCK = 'LOCK TABLE inventory_item IN ACCESS SHARE MODE';
-const WRONG_OBJECT_TYPE = '42809';
 
 /**
  * The whole stock of one moment, page by page, and the first page. Pieces that equal those of the last list are shared
@@ -107,7 +106,7 @@ export async function readWhole<Read extends Page>(
       { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
     );
   return read(true).catch((error: unknown) => {
-    if (failureOf(error).code === WRONG_OBJECT_TYPE) return read(false); // PostgreSQL does not lock a foreign table
+    if (failureOf(error).code === SQLSTATE.wrongObjectType) return read(false); // PostgreSQL does not lock a foreign table
     throw error;
   });
 }

@@ -21,7 +21,15 @@ export {
 } from './database-failure.ts';
 export { postgresUrl } from './database-url.ts';
 export { DeadlinePassed, boundsOfRequest, byDeadline, leastTimeToSend, retryUntilDeadline } from './deadline.ts';
-export { Failure, NotApplied, OutcomeUnknown, RefusedValue, TooManyWaiting, UnconfirmedCommit } from './outcomes.ts';
+export {
+  Failure,
+  NotApplied,
+  OutcomeUnknown,
+  RefusedValue,
+  SQLSTATE,
+  TooManyWaiting,
+  UnconfirmedCommit,
+} from './outcomes.ts';
 export { withPasswordFile } from './password-file.ts';
 export { type Query, queryOfClient, queryOfPrisma } from './query.ts';
 export { type Statement, StatementConnection, arrayLiteral, statementNames } from './statement-connection.ts';

@@ -1,3 +1,12 @@
+/** PostgreSQL's codes that callers ask for. */
+export const SQLSTATE = {
+  readOnly: '25006',
+  undefinedTable: '42P01',
+  wrongObjectType: '42809',
+  lockNotAvailable: '55P03',
+  queryCanceled: '57014',
+} as const;
+
 /** An error whose message is written for the operator, a line for each thing to know. */
 export class Failure extends Error {}
 
