@@ -37,7 +37,7 @@ export const AS_OWNER = `(SELECT format('run as %s in the database %I, with sear
 export const MIGRATE = 'run "inventory migrate" as the owner of the tables (in DATABASE_URL)';
 
 // In a wrong database, "inventory migrate" would make an empty store.
-export const NOT_NEWEST = `the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, ${MIGRATE}`;
+export const NOT_NEWEST = `the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, ${MIGRATE}; if nothing is to migrate, "inventory check" says what is missing`;
 
 /** Why an update or an import is refused if a trigger changed its rows. */
 export const NOT_AS_REQUESTED = 'a trigger changed the row or kept it back; let the trigger raise an error instead';

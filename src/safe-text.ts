@@ -27,9 +27,6 @@ export function withoutSecrets(text: string): string {
   return SECRETS.reduce((clean, [secret, instead]) => clean.replace(secret, instead), text);
 }
 
-/** Whether a text must not be shown. */
-export const isSecret = (text: string) => withoutSecrets(text) !== text;
-
 /** Replaces line breaks, control and format characters, which could steer a terminal. */
 export const withoutControls = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
 

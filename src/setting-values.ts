@@ -1,5 +1,8 @@
 import { isIP } from 'node:net';
-import { excerpt, isSecret } from './safe-text.ts';
+import { excerpt, withoutSecrets } from './safe-text.ts';
+
+/** What stands before an @ may be user information, also in an address without its scheme. */
+const isSecret = (text: string) => text.includes('@') || withoutSecrets(text) !== text;
 
 /** A secret text must not come here. */
 function refuse(form: string, text: string): never {

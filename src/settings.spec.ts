@@ -124,6 +124,8 @@ describe('readSettings', () => {
     ['PORT', `psk_${'x'.repeat(46)}`, 'must be an integer from 0 to 65535'],
     ['HOST', 'http://u:secret@host', HOST_RULE],
     ['OTEL_EXPORTER_OTLP_ENDPOINT', 'https://secret@collector?', URL_RULE],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'user:secret@collector:4318', URL_RULE],
+    ['HOST', 'user:secret@host', HOST_RULE],
     ['CORS_ORIGINS', 'https://user:sec,ret@a.ex', ORIGINS_RULE],
   ] as [string, string, string | RegExp][])(
     'refuses as %s %j, which may be a secret, without it',

@@ -216,11 +216,11 @@ const keys: Look = async (query) => {
 
 /**
  * Transactions that hold our tables or their rows, prepared ones too, which have no process. Every role may see that;
- * the words about a session only some.
+ * the words about a session only some. Any client can choose a name: with `;`, it would print a line of advice.
  */
 const HOLDERS = `
   SELECT DISTINCT virtualtransaction AS id,
-         coalesce('pid ' || pid || concat(' (', application_name, ', role ', usename, ') since ', coalesce(${utc('xact_start')}, 'an unknown time')),
+         coalesce('pid ' || pid || concat(' (', replace(application_name, ';', ','), ', role ', usename, ') since ', coalesce(${utc('xact_start')}, 'an unknown time')),
                   'a prepared transaction') AS words
     FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)
    WHERE relation IN ${OUR_TABLES} AND locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_backend_pid()

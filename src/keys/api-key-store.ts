@@ -10,7 +10,7 @@ export interface KeyWithState {
 }
 
 /** By the database's clock: by another clock a revocation could lie in the future. */
-export const KEY_STATE = `CASE WHEN revoked_at IS NOT NULL THEN 'revoked'
+const KEY_STATE = `CASE WHEN revoked_at IS NOT NULL THEN 'revoked'
                      WHEN expires_at <= clock_timestamp() THEN 'expired' ELSE 'live' END`;
 
 const RECORD = `

@@ -66,9 +66,9 @@ const bySql =
     return () => owner.sql(mend);
   };
 const held =
-  (statement: string): Fault =>
+  (statement: string, name = 'a forgotten window'): Fault =>
   async () => {
-    const session = await owner.session(`SET application_name = 'a forgotten window'`, statement);
+    const session = await owner.session(`SET application_name = '${name}'`, statement);
     return () => session.end();
   };
 const trigger = (body: string, event: string) =>
@@ -241,6 +241,11 @@ const INSTALLATIONS: readonly (readonly [name: string, make: Fault, ...lines: (s
     /^fault locks .* \/ pid \d+ \(a forgotten window, role \S+\) since \S+Z \/ let them end /,
   ],
   [
+    'a session whose name looks like advice',
+    held('SELECT FROM inventory_item WHERE pet_id = 150 FOR UPDATE', 'psql; DROP TABLE api_key'),
+    /^fault locks .* \/ pid \d+ \(psql, DROP TABLE api_key, role /,
+  ],
+  [
     'a pet that a prepared transaction holds',
     bySql(
       `BEGIN; SELECT FROM inventory_item WHERE pet_id = 150 FOR UPDATE; PREPARE TRANSACTION 'of a crash'`,
@@ -254,6 +259,14 @@ const INSTALLATIONS: readonly (readonly [name: string, make: Fault, ...lines: (s
     /^warn trial tried as inventory_pooled \/ the update by SQL of pet 1 to 1 is refused by a rule of yours: closed \(P0001\) \/ the update by a request of pet 1 to 1 is refused .*closed \(P0001\)$/,
   ],
   [
+    'a column that takes no update of a request',
+    bySql(
+      'ALTER TABLE stock_change ADD CONSTRAINT short CHECK (length(request_id) < 6) NOT VALID',
+      'ALTER TABLE stock_change DROP CONSTRAINT short',
+    ),
+    /^fault trial tried as inventory_pooled \/ the update by a request of pet 1 to 1: .*\(23514\)$/,
+  ],
+  [
     'a trigger that changes updates',
     trigger('NEW.quantity = 7; RETURN NEW;', 'TRIGGER meddle BEFORE UPDATE'),
     /^warn trial .*the update by SQL of pet 1 to 1 is refused by a rule of yours: a trigger changed the row or kept it back /,
@@ -262,7 +275,7 @@ const INSTALLATIONS: readonly (readonly [name: string, make: Fault, ...lines: (s
     'pets that others hold',
     held('SELECT FROM inventory_item WHERE pet_id <= 100 FOR UPDATE'),
     'fault locks',
-    /^warn trial tried as inventory_pooled: a list, but no update: there is no pet, or others hold the first hundred$/,
+    /^warn trial tried as inventory_pooled: a list, but no update: the role sees no pet, or others hold the first hundred$/,
   ],
   [
     'a key about to expire',
@@ -339,7 +352,9 @@ it('inventory check says that it tried as the owner, and that nothing was tried 
     'warn trial tried as postgres, the owner of the tables: a list and two updates',
   ]);
   expect(await check(url)).toEqual([
-    expect.stringMatching(/^warn trial tried as \S+, the owner of the tables: a list, but no update: there is no pet/),
+    expect.stringMatching(
+      /^warn trial tried as \S+, the owner of the tables: a list, but no update: the role sees no pet/,
+    ),
   ]);
 });
 

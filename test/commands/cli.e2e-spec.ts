@@ -26,7 +26,7 @@ const PRINTS_PRISMA = `data:text/javascript,
   registerHooks({ load })`;
 
 const TOO_EARLY = failed(
-  'the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate" as the owner of the tables (in DATABASE_URL)',
+  'the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate" as the owner of the tables (in DATABASE_URL); if nothing is to migrate, "inventory check" says what is missing',
 );
 
 /** Runs a command line of a shell. */

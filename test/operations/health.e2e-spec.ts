@@ -92,7 +92,7 @@ describe('GET /health/ready', () => {
       .poll(() => service.lines().map(({ level, msg }) => `${String(level)} ${String(msg)}`))
       .toEqual([
         'info listening',
-        'warn not ready: the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate" as the owner of the tables (in DATABASE_URL)',
+        'warn not ready: the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate" as the owner of the tables (in DATABASE_URL); if nothing is to migrate, "inventory check" says what is missing',
         'info ready',
       ]);
   });

@@ -18,7 +18,7 @@ import type { UpdateOutcome } from '../update/update-outcomes.ts';
 import type { QuantityUpdate } from '../inventory.ts';
 import { type UpdatedRow, loneStatement, updateStatement } from './update-statement.ts';
 
-export const MOST_PER_STATEMENT = 500;
+const MOST_PER_STATEMENT = 500;
 
 const CLOCK = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now`;
 

@@ -30,7 +30,7 @@ const missing = () => badRequest('A JSON body is required.');
 const tooLarge = () => httpError('payload_too_large', BODY_TOO_LARGE);
 
 /** @throws HttpError `unsupported_media_type`, `payload_too_large`, `bad_request` where it is not JSON */
-export async function readJson(request: ApiRequest, response: Response): Promise<unknown> {
+async function readJson(request: ApiRequest, response: Response): Promise<unknown> {
   validateHeaders(request);
   return request.body ?? parse(await readBytes(request, response)); // on another adapter, Nest's parser has read it
 }
