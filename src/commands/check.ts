@@ -4,10 +4,9 @@ import { ALL_ROWS, Failure, queryOfClient, schemaForPrisma, SESSION_SETTINGS } f
 import { type Finding, fault, type Look, LOOKS, missing, notLookedAt, ok } from '../check/looks.ts';
 import type { tryRequests } from '../check/trial.ts';
 import { failureOf, NOT_NEWEST } from '../database-errors.ts';
-import { withoutSecrets } from '../safe-text.ts';
+import { withoutSecrets, withoutControls } from '../safe-text.ts';
 import { readSettings, type Settings } from '../settings.ts';
 import { withConnection } from './connection.ts';
-import { withoutControls } from './output.ts';
 
 const LOOK_MS = 1_000;
 const LOCK_MS = 900; // less: the words of a lock say more than those of a statement that was cut off

@@ -10,9 +10,9 @@ import { type Search, searchHistory } from '../history/history-search.ts';
 import { RESTORED_TWICE, verifyHistory } from '../history/history-verification.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
 import { lineReader, PAST_FORM, reader, readPast, readSafeName, type When } from './option-values.ts';
-import { printJson, startTable, withoutControls } from './output.ts';
+import { printJson, startTable } from './output.ts';
 import { withProgress } from './progress.ts';
-import { SHOWN_AT_MOST } from '../safe-text.ts';
+import { SHOWN_AT_MOST, withoutControls } from '../safe-text.ts';
 
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.
@@ -149,8 +149,12 @@ function cells(change: Change): string[] {
 async function verify({ json }: ShowOptions): Promise<void> {
   const verification = await withConnection('history', async (client) => {
     await client.query(`BEGIN READ ONLY; ${UNBOUNDED}`);
-    const work = () => verifyHistory(client);
-    return withProgress(() => 'verifying', work);
+    const verified = await withProgress(
+      () => 'verifying',
+      () => verifyHistory(client),
+    );
+    await client.query('COMMIT'); // a pooler ends its session with a client that leaves in a transaction
+    return verified;
   });
   const { pets, brokenPets, broken } = verification;
   if (pets === 0) throw new Failure('there is nothing to verify: the stock and its history are empty');

@@ -19,7 +19,6 @@ import { StockFile } from './import/rows.ts';
 import { jsonOf, linesOf } from './import/summary.ts';
 import { writePlanned } from './import/writing.ts';
 import { lineReader, readSafeName } from './option-values.ts';
-import { withoutControls } from './output.ts';
 import { withProgress } from './progress.ts';
 
 const UNSURE = `interrupted during the commit: ${ADVICE.commit}`;

@@ -8,7 +8,8 @@ import { Failure, queryOfPrisma } from '../lib/postgres/index.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { whileCommitting, whileInterruptible, withPrisma } from './connection.ts';
 import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture, type When } from './option-values.ts';
-import { printJson, showDateTime, startTable, withoutControls } from './output.ts';
+import { printJson, showDateTime, startTable } from './output.ts';
+import { withoutControls } from '../safe-text.ts';
 
 export function addKeys(program: Command): void {
   const keys = program.command('keys').description('Issues, lists, rotates and revokes API keys.');

@@ -1,8 +1,6 @@
 import { exactIntegers } from '../lib/http/json.ts';
 import { excerpt, withoutControls } from '../safe-text.ts';
 
-export { withoutControls };
-
 /** JSON with every int64 as exact digits; with `indent` 0 on one line. */
 export function printJson(value: unknown, indent = 2): void {
   console.log(JSON.stringify(value, exactIntegers, indent));
