@@ -20,6 +20,7 @@ import { jsonOf, linesOf } from './import/summary.ts';
 import { writePlanned } from './import/writing.ts';
 import { lineReader, readSafeName } from './option-values.ts';
 import { withProgress } from './progress.ts';
+import { withoutControls } from '../safe-text.ts';
 
 const UNSURE = `interrupted during the commit: ${ADVICE.commit}`;
 
