@@ -309,9 +309,7 @@ async function expectUpdatesWork(): Promise<void> {
 }
 
 const ROWS = INSTALLATIONS.map(([name, make, ...lines]) => [name, make, lines] as const);
-it.each(ROWS)('inventory check names %s, and nothing before and after', async (_name, make, lines) => {
-  expect(await check()).toEqual([]);
-  await expectUpdatesWork();
+it.each(ROWS)('inventory check names %s, and nothing when it is mended', async (_name, make, lines) => {
   const mend = await make();
   let isMended = false;
   onTestFinished(async () => {
