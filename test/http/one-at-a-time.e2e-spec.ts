@@ -143,7 +143,7 @@ it.each(SERVICES)('%s loses no request of clients that keep their connections', 
     ),
   ];
   const onNewConnections: string[] = [];
-  for (let n = 0; n < 10; n++) {
+  for (let n = 0; n < 3; n++) {
     for (const [method, path, body] of kinds) {
       const request = ask({ agent, port: service.port, method, path, headers }).end(body);
       const [response] = (await once(request, 'response')) as [IncomingMessage];

@@ -6,7 +6,7 @@ import { PATHS, methodsAt } from '../support/paths.ts';
 import { type TestService, startService } from '../support/service.ts';
 
 /** CONTRIBUTING.md says how to send more. */
-const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? '400');
+const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? '160');
 const IN_FLIGHT = 8;
 
 const KEY = 'fuzz-key-that-lets-everything-in-000000001';
