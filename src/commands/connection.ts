@@ -19,7 +19,7 @@ import { readSettings } from '../settings.ts';
 const bounds = { connectionTimeoutMillis: 5_000, lock_timeout: 5_000, statement_timeout: 30_000 };
 
 /** For transactions with long statements. A pooler may give the session to others, so it is no setting of the session. */
-export const UNBOUNDED = 'SET LOCAL statement_timeout = 0';
+export const LONG_STATEMENTS = `SET LOCAL statement_timeout = '30min'`;
 
 /** Whether a commit of this command did not wait for the synchronous standby. */
 export let hasUnconfirmedCommit = false;

@@ -6,7 +6,7 @@ import { Failure, type Query, queryOfClient } from '../lib/postgres/index.ts';
 import { failureOf } from '../database-errors.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
 import { waitForMoment, stockAt } from '../history/stock-moment.ts';
-import { UNBOUNDED, whileInterruptible, withConnection } from './connection.ts';
+import { whileInterruptible, withConnection } from './connection.ts';
 import { AT_FORM, readAt } from './option-values.ts';
 import { LINES } from './output.ts';
 import { withProgress } from './progress.ts';
@@ -94,7 +94,7 @@ async function writeStock(client: Client, options: ExportOptions): Promise<void>
   const moment = time !== undefined && (await waitForMoment(client, time, console.error));
   await client.query(`
     BEGIN ISOLATION LEVEL ${moment ? 'REPEATABLE READ' : 'READ COMMITTED'} READ ONLY;
-    ${UNBOUNDED};
+    SET LOCAL statement_timeout = 0; -- a reader may be slow
     LOCK TABLE inventory_item${moment ? ', stock_change, stock_change_pruned' : ''} IN ACCESS SHARE MODE`);
   const { stock, message } = moment ? await stockAt(client, moment) : { stock: 'inventory_item' };
   if (format === 'json') process.stdout.write('[\n');

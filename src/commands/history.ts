@@ -2,7 +2,7 @@ import { type Command, Help, Option } from 'commander';
 import { once } from 'node:events';
 import { STATE } from '../inventory/item.ts';
 import { isPetId } from '../inventory/item-limits.ts';
-import { UNBOUNDED, withConnection, withNewestSchema, withPrisma } from './connection.ts';
+import { LONG_STATEMENTS, withConnection, withNewestSchema, withPrisma } from './connection.ts';
 import { Failure, queryOfClient, queryOfPrisma } from '../lib/postgres/index.ts';
 import { type Change, readChanges } from '../history/history-feed.ts';
 import { pruneBefore } from '../history/history-pruning.ts';
@@ -148,7 +148,7 @@ function cells(change: Change): string[] {
 
 async function verify({ json }: ShowOptions): Promise<void> {
   const verification = await withConnection('history', async (client) => {
-    await client.query(`BEGIN READ ONLY; ${UNBOUNDED}`);
+    await client.query(`BEGIN READ ONLY; ${LONG_STATEMENTS}`);
     const verified = await withProgress(
       () => 'verifying',
       () => verifyHistory(client),

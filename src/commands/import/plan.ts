@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { pipeline } from 'node:stream/promises';
-import { UNBOUNDED } from '../connection.ts';
+import { LONG_STATEMENTS } from '../connection.ts';
 import { refusal } from './problems.ts';
 import { EXPORTED_TAG, type StockFile } from './rows.ts';
 
@@ -26,7 +26,7 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
   await client.query(`
     SET temp_buffers = '64MB';
     BEGIN ISOLATION LEVEL READ COMMITTED;
-    ${UNBOUNDED};
+    ${LONG_STATEMENTS};
     SET LOCAL work_mem = '64MB';
     -- Where the platform has this check, it frees all locks soon after this process is killed.
     DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
