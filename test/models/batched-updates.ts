@@ -53,12 +53,7 @@ interface Statement {
   /** The stock of the snapshot. */
   readonly snapshot: Stock;
   /** Since it has locked and written. */
-  written?: {
-    readonly outcomes: Readonly<Record<number, Outcome>>;
-    readonly locked: readonly number[];
-    readonly changes: readonly Change[];
-    readonly stock: Readonly<Partial<Stock>>;
-  };
+  written?: { outcomes: Record<number, Outcome>; locked: number[]; changes: Change[]; stock: Partial<Stock> };
 }
 
 type Stock = Record<number, number>;

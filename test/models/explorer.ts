@@ -1,7 +1,4 @@
-/**
- * What can happen next: its name, and how it changes a copy of the state, of the state's parts and of their parts. What
- * lies deeper is shared between states: a step replaces it.
- */
+/** What can happen next: its name, and how it changes a copy of the state. */
 export type Step<State> = readonly [name: string, change: (next: State) => void];
 
 export interface Model<State> {
@@ -56,12 +53,12 @@ function stepsOf(way: Way | undefined): string[] {
   return way ? [...stepsOf(way.before), way.step] : [];
 }
 
-/** Shares what lies deeper: a copy of everything takes most of an exploration's time. */
-function copyOf<Data>(data: Data, levels = 2): Data {
+/** Of plain data, much faster than `structuredClone`. */
+function copyOf<Data>(data: Data): Data {
   if (typeof data !== 'object' || data === null) return data;
-  if (Array.isArray(data)) return (levels === 0 ? data.slice() : data.map((each) => copyOf(each, levels - 1))) as Data;
+  if (Array.isArray(data)) return data.map(copyOf) as Data;
   const copy = { ...data };
-  if (levels > 0) for (const name in copy) copy[name] = copyOf(copy[name], levels - 1);
+  for (const name in copy) copy[name] = copyOf(copy[name]);
   return copy;
 }
 

@@ -25,7 +25,7 @@ interface Database {
   nextId: number;
   lastEnded: number;
   /** Of each pet, the column `changed_in` of its rows in `stock_change`. */
-  history: (readonly number[])[];
+  history: number[][];
   /** `unrecorded_change`. */
   marks: number[];
   /** `xmin` of the catalog row of the history trigger. */
@@ -52,18 +52,18 @@ interface ListRequest {
   readonly life: string | null;
   readonly transactions: Snapshot;
   /** The stock of each moment since the key check. */
-  readonly moments: readonly string[];
+  readonly moments: string[];
 }
 
 interface Process {
   kept: Kept | null;
-  requests: readonly ListRequest[];
+  requests: ListRequest[];
   /** A reading whose statement has its snapshot: {@link Process.kept} will be `next`. */
   reading?: {
     readonly request: ListRequest;
     readonly list: readonly number[];
     readonly next: Kept | null;
-    readonly isVoid?: true;
+    isVoid?: true;
   };
   /** The list that is to be audited, and what the audit's snapshot shows. */
   audit?: { readonly kept: Kept; readonly seen?: State };
@@ -200,8 +200,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
   /** `KeyCheck.#checkAll`. @param life the name that the session keeps */
   function checkAll(next: State, process: Process, life = presentServerLife(next)): void {
     if (life !== null && !next.sessions.includes(life)) next.sessions.push(life);
-    const moments = [String(next.database.stock)];
-    process.requests = [...process.requests, { life, transactions: currentSnapshot(next), moments }];
+    process.requests.push({ life, transactions: currentSnapshot(next), moments: [String(next.database.stock)] });
   }
 
   /** `ListCache.#keptAt`. */
@@ -259,7 +258,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
     if (String(expected.list) !== String(stock)) {
       if (!next.isHidden) next.wrong = 'an audit finds a difference that nobody made';
       process.kept = { ...expected, list: stock };
-      if (process.reading && !has('a reading of the replaced list is kept')) process.reading = { ...process.reading, isVoid: true };
+      if (process.reading && !has('a reading of the replaced list is kept')) process.reading.isVoid = true;
     }
     if (seen.isHidden) delete process.isMisled;
   }
@@ -287,7 +286,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
         yield [
           `${name}: ${kept ? 'listAt' : '#read'}`,
           by((next, process) => {
-            process.requests = process.requests.toSpliced(number, 1);
+            process.requests.splice(number, 1);
             const reading = kept ? { list: kept, next: process.kept } : read(next, process.kept, request);
             process.kept = reading.next;
             respond(next, process, reading.list, request);
@@ -297,7 +296,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
           yield [
             `${name}: #read is sent`,
             by((next, process) => {
-              process.requests = process.requests.toSpliced(number, 1);
+              process.requests.splice(number, 1);
               process.reading = { request, ...read(next, process.kept, request) };
             }),
           ];
@@ -375,7 +374,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
     if (recordedBy === 'nobody') {
       next.isHidden = true;
       for (const process of next.processes) process.isMisled = true;
-    } else if (recordedBy === 'record_stock_change') database.history[pet] = [...nth(database.history, pet), id];
+    } else if (recordedBy === 'record_stock_change') database.history[pet]?.push(id);
     else if (recordedBy === 'DISABLE TRIGGER') database.triggerXmin = id;
     else if (!has('a replicated change leaves no mark')) database.marks.push(id);
     noteMoment(next);
@@ -474,12 +473,8 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
 
 function noteMoment({ database, processes }: State): void {
   const stock = String(database.stock);
-  const note = <Request extends ListRequest>(request: Request): Request =>
-    request.moments.includes(stock) ? request : { ...request, moments: [...request.moments, stock] };
-  for (const process of processes) {
-    process.requests = process.requests.map(note);
-    if (process.reading) process.reading = { ...process.reading, request: note(process.reading.request) };
-  }
+  const open = processes.flatMap(({ requests, reading }) => (reading ? [...requests, reading.request] : requests));
+  for (const { moments } of open) if (!moments.includes(stock)) moments.push(stock);
 }
 
 function isSame(one: Snapshot, other: Snapshot): boolean {
