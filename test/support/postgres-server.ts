@@ -16,16 +16,11 @@ import { atTestEnd } from './test-end.ts';
  * TEST_CLUSTER, which saves a second.
  */
 export async function startStore(folder: string, options: PostgresOptions = {}): Promise<EmbeddedPostgres> {
-  const isCopy = copyStore(folder);
-  const server = await startPostgres(folder, { throwaway: true, ...options });
-  if (!isCopy) await applyMigrations(server.url);
-  return server;
-}
-
-function copyStore(folder: string): boolean {
   const cluster = process.env['TEST_CLUSTER'];
   if (cluster !== undefined) execFileSync('cp', ['-a', cluster, folder]);
-  return cluster !== undefined;
+  const server = await startPostgres(folder, { throwaway: true, ...options });
+  await applyMigrations(server.url);
+  return server;
 }
 
 /** Puts a certificate where the server reads it at its start and at a reload. @returns that of its new authority */
@@ -140,7 +135,7 @@ function childrenOf(pid: number): number[] {
 }
 
 /**
- * Starts a primary with a migrated, empty store and a standby that streams from it, in about a second. They
+ * Starts a primary with a migrated, empty store and a standby that streams from it, in about three seconds. They
  * end with the test, or with the file whose hook starts them.
  */
 export async function startReplicated() {
@@ -157,7 +152,7 @@ export async function startReplicated() {
   }
   await atTestEnd(remove);
   mkdirSync(folder, { mode: 0o755 });
-  copyStore(join(folder, 'primary')); // only in a run of Vitest
+  await (await startStore(join(folder, 'primary'))).stop();
 
   // A copy of a cluster that was shut down in order is a base backup.
   execFileSync('cp', ['-a', join(folder, 'primary'), join(folder, 'standby')]);
