@@ -19,7 +19,7 @@ import { type NamedService, SERVICES, startEveryService } from './services.ts';
 
 const NEVER_MS = Infinity;
 /** Of each service, beside changes of all kinds: `AUDITS=200 npx vitest run test/inventory-service/list-audits`. */
-const AUDITS = Number(process.env['AUDITS'] ?? 3);
+const AUDITS = Number(process.env['AUDITS'] ?? 2);
 
 let postgres: FaultyPostgres;
 let services: NamedService[];
@@ -87,14 +87,6 @@ describe('the first audit of a kept list', () => {
   /** Each makes the kept list have 7 of pet 5, which has 8. */
   const CAUSES: Readonly<Record<string, () => Promise<unknown>>> = {
     'a transaction that pretends to write its history': () => pretend(8),
-    'triggers made ineffective by an edit of the catalog': () =>
-      sql(`CREATE TEMP TABLE was AS SELECT prosrc FROM pg_proc WHERE proname = 'record_stock_change';
-        UPDATE pg_proc SET prosrc = 'BEGIN RETURN NULL; END' WHERE proname = 'record_stock_change';
-        UPDATE inventory_item SET quantity = 8 WHERE pet_id = 5;
-        UPDATE pg_proc SET prosrc = was.prosrc FROM was WHERE proname = 'record_stock_change'; DROP TABLE was`),
-    'history that was deleted by hand': () =>
-      sql(`BEGIN; UPDATE inventory_item SET quantity = 8 WHERE pet_id = 5; SET LOCAL inventory.history = 'prune';
-        DELETE FROM stock_change WHERE changed_in = pg_current_xact_id(); COMMIT`),
     'a patch that is mistaken': async () => {
       for (const { app } of fastOnes) loseTheNextChange(app.get(PrismaService));
       await sql('UPDATE inventory_item SET quantity = 8 WHERE pet_id = 5');
@@ -179,16 +171,13 @@ async function addPastIndex(pets: number): Promise<void> {
   await sql(setReady(true));
 }
 
-it.each(['', 'CONCURRENTLY'])(
-  'REINDEX TABLE %s brings back the pets that the index lacked, without an audit',
-  async (how) => {
-    await addPastIndex(5);
-    await atTestEnd(() => sql('REINDEX TABLE inventory_item'));
-    for (const { list } of services) expect((await list()).text).not.toContain(`{"petId":${PETS + 1},`);
-    await sql(`REINDEX TABLE ${how} inventory_item`);
-    await expectExact(owner, services);
-  },
-);
+it('REINDEX TABLE CONCURRENTLY brings back the pets that the index lacked, without an audit', async () => {
+  await addPastIndex(5);
+  await atTestEnd(() => sql('REINDEX TABLE inventory_item'));
+  for (const { list } of services) expect((await list()).text).not.toContain(`{"petId":${PETS + 1},`);
+  await sql('REINDEX TABLE CONCURRENTLY inventory_item');
+  await expectExact(owner, services);
+});
 
 /**
  * Gives a pet another id. Its entry in the index stays, and leads to the row of the other id: PostgreSQL takes this for
@@ -410,7 +399,7 @@ it('an audit of a long list that is wrong in many places takes little memory', {
     REQUEST_DEADLINE_MS: '9000',
   };
   const service = await ServiceProcess.running(settings, { nodeOptions: [LATER, '--max-old-space-size=64'] });
-  const headers = { Authorization: `Bearer ${key}` };
+  const headers = { Authorization: `Bearer ${key}`, 'Accept-Encoding': 'identity' };
   const list = async () => (await fetch(`${service.url}/v1/inventory`, { headers })).text();
   await list();
   await database.sql(`BEGIN; SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true);
@@ -418,7 +407,8 @@ it('an audit of a long list that is wrong in many places takes little memory', {
   service.signal('SIGUSR2');
   // A list that is under way when the clock goes on fails at its deadline; the next one finds that an audit is due.
   const finding = () => service.lines().find(({ level, msg }) => level === 'error' && msg !== 'request')?.['msg'];
-  await expect.poll(async () => (await list()) && finding(), { timeout: 60_000, interval: 500 }).toBeDefined();
+  for (let lists = 1; lists <= 2; lists++) await list();
+  await expect.poll(finding, { timeout: 60_000 }).toBeDefined();
   const msg = finding();
   const shown = Array.from({ length: 20 }, (_, at) => {
     const item = (quantity: number) => itemText(500 * (at + 1), quantity);
@@ -544,7 +534,7 @@ it(
     const file = (quantity: number) =>
       Array.from({ length: PETS }, (_, at) => `${at + 1},${quantity},available\n`).join('');
     await Promise.all([
-      ...services.map(({ list }) => repeat(() => list(), 5)),
+      ...services.map(({ list }) => repeat(() => list(), 20)),
       repeat((n) => Promise.resolve(services[n % services.length]?.update((n % PETS) + 1, n)), 10),
       repeat((n) => writer.query(DDL[n % DDL.length] ?? '').catch(() => writer.query('ROLLBACK')), 400),
       repeat((n) => inventory(postgres.url, [...IMPORT_CSV, '--quiet'], CSV_HEADER + file(n)), 1_000),

@@ -50,6 +50,11 @@ export function eachServiceBothWays(promises: (kind: ServiceKind) => void): void
   for (const kind of KINDS) if (!kind.isPooled || HAS_POOLER) describeKind(kind, promises);
 }
 
+/** Never behind a pooler. */
+export function eachServiceDirectly(promises: (kind: ServiceKind) => void): void {
+  for (const kind of KINDS) if (!kind.isPooled) describeKind(kind, promises);
+}
+
 function describeKind(kind: Kind, promises: (kind: ServiceKind) => void): void {
   const started: TestService[] = [];
   const start = async (options?: Options) => {

@@ -85,16 +85,13 @@ eachServiceBothWays(({ isPooled, start }) => {
 });
 
 describe('services of each kind on one database', () => {
-  it.each([
-    ['the defaults', []],
-    ['foreign settings that PgBouncer carries', CARRIED],
-  ])('give right lists and verdicts with %s', async (_, settings) => {
+  it('give right lists and verdicts with foreign settings that PgBouncer carries', async () => {
     const database = await createDatabase();
-    await set(await database.session(), settings);
+    await set(await database.session(), CARRIED);
     const services = await startEveryService({ databaseUrl: database.url });
     const pets = Array.from({ length: 30 }, (_, at) => at);
     await database.stock(...pets.map((petId) => [petId, 0] as const));
-    for (let round = 1; round <= 10; round++) {
+    for (let round = 1; round <= 5; round++) {
       const statuses = await Promise.all(
         pets.map(async (petId) => (await services[(petId + round) % services.length]?.update(petId, round))?.status),
       );

@@ -8,10 +8,10 @@ import type { TestService } from '../support/service.ts';
 import { listText } from '../support/stock.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { setQuantity } from '../support/updates.ts';
-import { eachServiceBothWays } from './services.ts';
+import { eachServiceDirectly } from './services.ts';
 
-eachServiceBothWays(({ isPooled, start }) => {
-  describe.skipIf(isPooled)('while the service cannot use the tables', () => {
+eachServiceDirectly(({ start }) => {
+  describe('while the service cannot use the tables', () => {
     let service: TestService;
     const role = `clerk_${randomUUID().replaceAll('-', '')}`;
 

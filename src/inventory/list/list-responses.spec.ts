@@ -112,7 +112,7 @@ it.each<[string, readonly Piece[][], readonly number[], number, string]>([
     const answer = await fetch(`${url}/${list}`, { headers });
     answers.push(at === readAtOnce ? new Response(await answer.text()) : answer);
   }
-  const bodies = await Promise.allSettled(answers.map((answer) => answer.json()));
+  const bodies = await Promise.allSettled(answers.map((answer) => answer.arrayBuffer()));
   const expected = reads.map((list, at) => (list === 0 && at !== readAtOnce ? ofOldest : 'fulfilled'));
   expect(bodies.map(({ status }) => status)).toEqual(expected);
 });
@@ -139,7 +139,7 @@ it('counts an outdated list once, however many of its readers it cuts off', asyn
   const slow = [await get(0), await get(0), await get(0), await get(1)];
   counted.mockClear();
   slow.push(await get(2));
-  const bodies = await Promise.allSettled(slow.map((answer) => answer.json()));
+  const bodies = await Promise.allSettled(slow.map((answer) => answer.arrayBuffer()));
   expect(bodies.filter(({ status }) => status === 'rejected')).toHaveLength(3);
   expect(counted).toHaveBeenCalledTimes(1);
 });
@@ -167,7 +167,7 @@ it('counts who gets an outdated list when its other readers have just been cut o
   answers.push(await get(2), await answerOfLate);
   await closed;
   for (const list of [3, 4, 5]) answers.push(await get(list));
-  const bodies = await Promise.allSettled(answers.map((answer) => answer.json()));
+  const bodies = await Promise.allSettled(answers.map((answer) => answer.arrayBuffer()));
   const ended = bodies.map(({ status }) => status);
   expect(ended).toEqual([...Array<string>(4).fill('rejected'), ...Array<string>(3).fill('fulfilled')]);
 });
