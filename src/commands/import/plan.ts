@@ -26,7 +26,7 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
   await client.query(`
     SET temp_buffers = '64MB';
     BEGIN ISOLATION LEVEL READ COMMITTED;
-    ${LONG_STATEMENTS};
+    SET LOCAL statement_timeout = 0; -- a file may come slowly
     SET LOCAL work_mem = '64MB';
     -- Where the platform has this check, it frees all locks soon after this process is killed.
     DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
@@ -42,6 +42,7 @@ export async function awaitTurn(client: Client): Promise<void> {
     SET LOCAL lock_timeout = '1min';
     SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0));
     SET LOCAL lock_timeout = '3s';
+    ${LONG_STATEMENTS};
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
 }
 
