@@ -39,10 +39,10 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
 /** Imports take turns. */
 export async function awaitTurn(client: Client): Promise<void> {
   await client.query(`
+    ${LONG_STATEMENTS};
     SET LOCAL lock_timeout = '1min';
     SELECT pg_advisory_xact_lock(hashtextextended('inventory import', 0));
     SET LOCAL lock_timeout = '3s';
-    ${LONG_STATEMENTS};
     SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true)`);
 }
 
