@@ -1,6 +1,13 @@
 import type { Command } from 'commander';
 import { type Client, DatabaseError, escapeLiteral, type QueryResult } from 'pg';
-import { ALL_ROWS, Failure, queryOfClient, schemaForPrisma, SESSION_SETTINGS } from '../lib/postgres/index.ts';
+import {
+  ALL_ROWS,
+  Failure,
+  queryOfClient,
+  REQUEST_SETTINGS,
+  schemaForPrisma,
+  SESSION_SETTINGS,
+} from '../lib/postgres/index.ts';
 import { type Finding, fault, type Look, LOOKS, missing, notLookedAt, ok } from '../check/looks.ts';
 import type { tryRequests } from '../check/trial.ts';
 import { failureOf, NOT_NEWEST } from '../database-errors.ts';
@@ -77,7 +84,7 @@ async function lookAt(
     const settings = setLocal({ transaction_read_only: 'on', ...ALL_ROWS });
     return ((await client.query(`${settings};${sql}`)) as unknown as QueryResult[]).at(-1)?.rows; // one transaction
   };
-  const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; ${setLocal({})}`;
+  const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; ${setLocal(REQUEST_SETTINGS)}`;
   const notOk = new Set<string>();
   for (const [name, look, needs] of looks) {
     const run = () => (look ? look(query) : trial(queryOfClient(client), begin));

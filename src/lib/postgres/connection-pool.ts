@@ -3,7 +3,7 @@ import { connectionConfig, type Prepare, UNCONFIRMED_COMMIT } from './connection
 import { keepFacts } from './database-failure.ts';
 import { boundsOfRequest } from './deadline.ts';
 
-const REQUEST_SETTINGS = {
+export const REQUEST_SETTINGS = {
   // Statements find rows by their keys, and plans are kept: one made for a small table must not scan it when it is
   // large.
   plan_cache_mode: 'force_generic_plan',

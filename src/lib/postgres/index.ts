@@ -10,7 +10,7 @@ export {
   openConnection,
   schemaForPrisma,
 } from './connection-config.ts';
-export { ConnectionPool, type RequestSession, configOfRequests } from './connection-pool.ts';
+export { ConnectionPool, REQUEST_SETTINGS, type RequestSession, configOfRequests } from './connection-pool.ts';
 export {
   type DatabaseFailure,
   type ErrorReader,
