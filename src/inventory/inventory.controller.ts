@@ -13,12 +13,13 @@ import { ListResponses } from './list/list-responses.ts';
 import { itemTag } from './item.ts';
 
 /**
- * The checks of a request in their order (docs/interface.md, section 4.2), and the files that make them:
+ * The checks of an update in their order (docs/interface.md, section 4.2), and the files that make them. Of a list, they
+ * are 1 to 3; then `list/list-responses.ts` compares its tags.
  *
  * 1. request line and headers: `lib/http/express.adapter.ts` (limits), `parser-errors.ts`, `request-head.ts`
  * 2. path and method: `lib/http/express.adapter.ts`, `methods.ts`
  * 3. key, its limit, its scope: `keys/auth.guard.ts`, which calls `bearer.strategy.ts`, `key-check.ts`, `rate-limit.ts`
- * 4. `petId` and headers: `inventory.pipes.ts`; body: `lib/http/json-body.ts`, then the rules of `inventory.dto.ts`
+ * 4. in any order, `petId` and headers: `inventory.pipes.ts`; body: `lib/http/json-body.ts`, then `inventory.dto.ts`
  * 5. `Idempotency-Key`: `outcomeOfFirstUse` in `inventory.service.ts`, or `known` in `fast/update-statement.ts`
  * 6. pet and `If-Match`: `applyUpdate`, or `is_accepted`, in the same two files
  * 7. the operator's own rules: PostgreSQL; then `isAsRequested`, or `as_requested`, in the same two files

@@ -45,7 +45,7 @@ export class InventoryService extends Inventory {
     return list;
   }
 
-  /** Such a reading: page by page, in one transaction. */
+  /** Reads the whole stock, page by page, in one transaction. */
   async #readStock(reading: Reading) {
     const { list } = await readWhole(this.prisma, nextPage, reading);
     this.counts.readings++;

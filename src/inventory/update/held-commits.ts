@@ -1,7 +1,7 @@
 import type { Query } from '../../lib/postgres/index.ts';
 import type { InventoryCounts } from '../inventory-counts.ts';
 
-/** From so many on, no update is sent; the one under way may become the fifth. Each pins a connection of PostgreSQL. */
+/** With this many, no update is sent; one that is under way may become the fifth. Each pins a connection of PostgreSQL. */
 export const STOP_AT_HELD_COMMITS = 4;
 
 /**

@@ -82,7 +82,7 @@ export class UpdateTransactions {
     } catch (error) {
       throw new NotApplied('no session could be used; nothing was sent', { cause: error });
     }
-    this.#mayHaveHeldCommits = false;
+    this.#mayHaveHeldCommits = this.#mostInNextBatch < STOP_AT_HELD_COMMITS;
   }
 
   async #attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
