@@ -81,7 +81,7 @@ describe('GET /metrics', () => {
       [3, () => send('OPTIONS', '/v1/inventory')],
       [9, () => send('GET', '/health/live')],
       [6, () => sendRaw(service.port, 'nonsense\r\n\r\n')],
-      [4, () => sendRaw(service.port, `GET / HTTP/1.1\r\nX: ${'x'.repeat(9_000)}\r\n\r\n`)],
+      [4, () => sendRaw(service.port, `GET / HTTP/1.1\r\nX: ${'x'.repeat(17_000)}\r\n\r\n`)],
     ];
     const startedAt = performance.now();
     const rises = await risesOf(async () => {

@@ -273,13 +273,13 @@ describe('traces with all variables', () => {
     expect(collector.resources[0]).toMatchObject({ 'service.name': 'shop', 'service.namespace': 'pets' });
     const names = collector.spans.filter(({ kind }) => kind === 'SERVER').map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(['GET', 'GET /v1/inventory', 'PATCH /v1/inventory/:petId']));
-    const { password } = new URL(database.url);
+    const { password, pathname } = new URL(database.url);
     const others = [
       'access_token',
       'quantity',
       'a-key-for-one-update',
       'a reason',
-      ...(password === '' ? [] : [password]),
+      ...(pathname.includes(password) ? [] : [password]), // spans have the name of the database
     ];
     for (const text of [key, hash('sha256', key), secret, ...others]) expect(collector.received()).not.toContain(text);
     for (const text of [key, secret]) expect(service.log).not.toContain(text);
