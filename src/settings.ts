@@ -16,7 +16,7 @@ function entry<T>(meaning: string, fallback: string, read: (text: string, enviro
   return { meaning, default: fallback, read };
 }
 
-/** Every setting but those of traces, in the order of the table in docs/operations.md, which is checked against this one. */
+/** Every setting but those of traces. A test compares it with the table in docs/operations.md. */
 export const SETTINGS = {
   DATABASE_URL: entry('PostgreSQL connection string (required)', '', postgresUrl),
   DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', String),

@@ -8,10 +8,10 @@ import {
   schemaForPrisma,
   SESSION_SETTINGS,
 } from '../lib/postgres/index.ts';
-import { type Finding, fault, type Look, LOOKS, missing, notLookedAt, ok } from '../check/looks.ts';
+import { type Finding, fault, LOOKS, missing, notLookedAt, ok } from '../check/looks.ts';
 import type { tryRequests } from '../check/trial.ts';
 import { failureOf, NOT_NEWEST } from '../database-errors.ts';
-import { withoutSecrets, withoutControls } from '../safe-text.ts';
+import { withoutControls, withoutSecrets } from '../safe-text.ts';
 import { readSettings, type Settings } from '../settings.ts';
 import { withConnection } from './connection.ts';
 
@@ -52,9 +52,8 @@ async function check({ readOnly = false }: { readOnly?: boolean }): Promise<void
   };
   try {
     const settings = readSettings();
-    const trial = (await import('../check/trial.ts')).tryRequests; // it loads much: before a session would wait for it
-    const looks = readOnly ? LOOKS : [...LOOKS, ['trial', undefined, 'migrations'] as const];
-    await withConnection('check', (client) => lookAt(looks, trial, client, settings, print), limits, null);
+    const trial = readOnly ? undefined : (await import('../check/trial.ts')).tryRequests; // a session would wait while it loads
+    await withConnection('check', (client) => look(client, settings, print, trial), limits, null);
   } catch (error) {
     print('address', fault(failureOf(error).words.replaceAll('\n', '; ')));
   }
@@ -62,12 +61,11 @@ async function check({ readOnly = false }: { readOnly?: boolean }): Promise<void
 }
 
 /** Sets nothing that the session keeps: behind a pooler, others get it next, and each statement may get another. */
-async function lookAt(
-  looks: readonly (readonly [name: string, look: Look | undefined, needs?: string])[],
-  trial: typeof tryRequests,
+async function look(
   client: Client,
   { DATABASE_URL }: Settings,
   print: (name: string, found: Finding) => void,
+  trial?: typeof tryRequests,
 ): Promise<void> {
   const { user, host, port, database } = client;
   const mode = new Map(new URL(DATABASE_URL).searchParams).get('sslmode') ?? 'disable'; // of several, the last counts
@@ -85,18 +83,20 @@ async function lookAt(
     return ((await client.query(`${settings};${sql}`)) as unknown as QueryResult[]).at(-1)?.rows; // one transaction
   };
   const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; ${setLocal(REQUEST_SETTINGS)}`;
+  const tried: typeof LOOKS = trial ? [['trial', () => trial(queryOfClient(client), begin), 'migrations']] : [];
   const notOk = new Set<string>();
-  for (const [name, look, needs] of looks) {
-    const run = () => (look ? look(query) : trial(queryOfClient(client), begin));
+  for (const [name, lookAt, needs] of [...LOOKS, ...tried]) {
     const found =
       needs !== undefined && notOk.has(needs)
         ? notLookedAt(`see ${needs}`)
-        : await run().catch((error: unknown) => {
+        : await lookAt(query).catch((error: unknown) => {
             const { outcome, words } = failureOf(error);
             if (!(error instanceof DatabaseError || error instanceof Failure)) throw error; // the connection is lost
             if (words === NOT_NEWEST && name !== 'migrations')
               return notOk.has('migrations') ? notLookedAt('see migrations') : fault(missing(error));
-            return outcome === 'unknown' || words === NOT_NEWEST || !look ? fault(words) : notLookedAt(words);
+            return outcome === 'unknown' || words === NOT_NEWEST || name === 'trial'
+              ? fault(words)
+              : notLookedAt(words);
           });
     if (found.state !== 'ok') notOk.add(name);
     print(name, found);

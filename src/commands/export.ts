@@ -18,10 +18,10 @@ export const FAILED_MARK = '# failed';
 /** The column or member of `--editable`: which pet a row was made from, and from which state of it. */
 export const EXPORTED = 'exported';
 
-/** SQL for {@link EXPORTED}. Its last colon shows that it is whole; with it, it is text to every spreadsheet. */
 const ITEM_COLUMNS = 'pet_id AS "petId", quantity, status';
 const ITEM_JSON = `'{"petId":' || pet_id || ',"quantity":' || quantity || ',"status":"' || status || '"}'`;
-const EXPORTED_SQL = `inventory_item.pet_id || ':' || inventory_item.status || '-' || inventory_item.quantity || ':'`;
+/** SQL for {@link EXPORTED}. Its last colon shows that it is whole; with it, it is text to every spreadsheet. */
+const EXPORTED_SQL = `pet_id || ':' || status || '-' || quantity || ':'`;
 
 const FORMATS = ['csv', 'ndjson', 'json'] as const;
 

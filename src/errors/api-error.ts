@@ -7,8 +7,9 @@
  * that we forgot shows nothing to a stranger.
  *
  * The client reads what to do next, and whether anything was written. It may be an attacker, so its words have no SQL,
- * no path and no address. The operator reads the cause of the same error, in the log or on a terminal: src/database-errors.ts
- * and lib/postgres/database-failure.ts say what broke and what to check. Keys and passwords are in neither.
+ * no path and no address. The operator reads the cause of the same error, in the log or on a terminal:
+ * src/database-errors.ts and lib/postgres/database-failure.ts say what broke and what to check. Keys and passwords are
+ * in neither.
  */
 
 import { HttpError } from '../lib/http/index.ts';

@@ -1,6 +1,5 @@
 import type { Client } from 'pg';
 import { Failure, queryOfClient } from '../lib/postgres/index.ts';
-
 import { SHOWN_AT_MOST } from '../safe-text.ts';
 import { refuseUnknown, waitForOpenWriters, waitForTransactionsBefore } from './open-writers.ts';
 
