@@ -87,8 +87,11 @@ it.each(['migrate', 'keys list', 'history 1', 'export', 'import x.csv'])(
   async (line) => {
     vi.stubEnv('DATABASE_URL', 'postgresql://me@127.0.0.1:1/x');
     vi.stubEnv('DATABASE_PASSWORD_FILE', '/no/such/file');
-    vi.spyOn(process.stdout, 'write').mockReturnValue(true); // export writes that it failed
-    onTestFinished(() => void vi.unstubAllEnvs().restoreAllMocks());
+    const written = vi.spyOn(process.stdout, 'write').mockReturnValue(true); // export writes that it failed
+    onTestFinished(() => {
+      vi.unstubAllEnvs();
+      written.mockRestore();
+    });
     await expect(parser().parse(`inventory ${line}`)).rejects.toThrow(/^DATABASE_PASSWORD_FILE/);
   },
 );

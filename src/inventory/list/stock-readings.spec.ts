@@ -43,7 +43,7 @@ it('a reading is not tried again in the last 400 ms, in which the database has t
   const readings = watchReadings();
   const timers = vi.spyOn(globalThis, 'setTimeout');
   const cleared = vi.spyOn(globalThis, 'clearTimeout');
-  onTestFinished(() => void vi.restoreAllMocks());
+  onTestFinished(() => [timers, cleared].forEach((spy) => spy.mockRestore()));
   await expect(readStock(service, 390)).rejects.toBeInstanceOf(NotApplied);
   expect(readings).toHaveBeenCalledOnce();
   const delays = timers.mock.calls.map(([, ms]) => ms);

@@ -230,8 +230,9 @@ describe('Batcher', () => {
 
   it('has one timer, for the earliest deadline of its calls, and sets it again only when it ends', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
-    const set = vi.spyOn(globalThis, 'setTimeout');
     onTestFinished(() => void vi.useRealTimers());
+    const set = vi.spyOn(globalThis, 'setTimeout');
+    onTestFinished(() => void set.mockRestore());
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 1, maxWaiting: 100 });
     const failed: number[] = [];
