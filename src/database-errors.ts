@@ -14,7 +14,7 @@ export function sessionOf(settings: Settings, purpose: string): RequestSession {
 }
 
 /** What the migrations make. Any other table, function or unique rule is the operator's own. */
-export const OWN = {
+export const OUR_OBJECTS = {
   functions: [
     ...['server_life', 'present_server_life', 'stock_changed_by', 'stock_change_reason', 'record_stock_change'],
     ...['record_truncated_stock', 'mark_unrecorded_change', 'refuse_stock_change_edit', 'note_pruned_stock_change'],
@@ -29,11 +29,11 @@ export const OWN = {
   ],
 };
 
-/** An SQL expression. The statements after it name no schema. Requests would wait behind a long wait for a lock. */
+/** SQL for "run as <owner> in the database <name>, …". With a short lock_timeout, no request waits long behind it. */
 export const AS_OWNER = `(SELECT format('run as %s in the database %I, with search_path = %s and lock_timeout = ''500ms''',
   relowner::regrole, current_database(), relnamespace::regnamespace) FROM pg_class WHERE oid = to_regclass('inventory_item'))`;
 
-/** A pod of the service may have another role. */
+/** Says as whom: the service's own role is often not the owner. */
 export const MIGRATE = 'run "inventory migrate" as the owner of the tables (in DATABASE_URL)';
 
 // In a wrong database, "inventory migrate" would make an empty store.
@@ -63,7 +63,7 @@ const KINDS: readonly Kind[] = [
   ],
   // The ids of the history may lag behind replicated rows: each attempt takes the next one, and "inventory migrate"
   // repairs them. Or another process has just stored the same key.
-  [new RegExp(`^23505 (?:\\S+ )?(?:${OWN.uniqueIndexes.join('|')})$`), 'not_applied', IN_THE_WAY],
+  [new RegExp(`^23505 (?:\\S+ )?(?:${OUR_OBJECTS.uniqueIndexes.join('|')})$`), 'not_applied', IN_THE_WAY],
   // A table, column, type or function is not there (yet).
   [/^(?:42P01|42703|42704|42883)/, 'not_applied', NOT_NEWEST],
   [
@@ -82,7 +82,7 @@ const KINDS: readonly Kind[] = [
 
 /** What an error of the database means for this service: sessions and services read errors by these alone. */
 export const errors = errorReader({
-  functions: OWN.functions,
+  functions: OUR_OBJECTS.functions,
   kinds: KINDS,
   texts: [NOT_AS_REQUESTED, SEQUENCE_OF_HISTORY],
   withoutSecrets,

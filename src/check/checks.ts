@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { indexDamage } from '../inventory/list/stock-index.ts';
-import { AS_OWNER, failureOf, MIGRATE, NOT_NEWEST, OWN } from '../database-errors.ts';
+import { AS_OWNER, failureOf, MIGRATE, NOT_NEWEST, OUR_OBJECTS } from '../database-errors.ts';
 import { type Query, SQLSTATE } from '../lib/postgres/index.ts';
 import { historyToRepair } from '../migrations/history-repair.ts';
 import { requireMigrations } from '../migrations/migrations.ts';
@@ -8,31 +8,30 @@ import { missingRights, RIGHTS_OF_SERVICE } from './rights.ts';
 
 export interface Finding {
   readonly state: 'ok' | 'warn' | 'fault';
-  /** What is so, then what to do, a line or command each: `; ` is between them. */
-  readonly says: string;
+  readonly message: string;
+  /** What was found and what to do, a line or command each. */
+  readonly below: readonly string[];
 }
-export const ok = (says: string): Finding => ({ state: 'ok', says });
-export const warn = (says: string): Finding => ({ state: 'warn', says });
-export const fault = (says: string): Finding => ({ state: 'fault', says });
-export const notLookedAt = (why: string) => warn(`not looked at: ${why}`);
+type Report = (message: string, ...below: readonly string[]) => Finding;
+export const ok: Report = (message, ...below) => ({ state: 'ok', message, below });
+export const warn: Report = (message, ...below) => ({ state: 'warn', message, below });
+export const fault: Report = (message, ...below) => ({ state: 'fault', message, below });
+export const skipped: Report = (why, ...below) => warn(`not looked at: ${why}`, ...below);
 
 /** What an error says of something that is not there, although all migrations are applied. */
 export const missing = (error: unknown) =>
   `${(error as Error).message}; somebody dropped or renamed it: rename it back, make it as prisma/migrations does, or restore a backup`;
 
 /** Reads only. What it throws becomes a finding, too. */
-export type Look = (query: Query) => Promise<Finding>;
+export type Check = (query: Query) => Promise<Finding>;
 
 /** The oids of our tables that are there. It waits for no lock. */
-const OUR_TABLES = `(SELECT to_regclass(name)::oid FROM unnest('{${OWN.tables.join()}}'::text[]) AS name)`;
+const OUR_TABLES = `(SELECT to_regclass(name)::oid FROM unnest('{${OUR_OBJECTS.tables.join()}}'::text[]) AS name)`;
 
 const utc = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
 
-/** Not more than a line can show. */
-function listed(items: readonly string[], separator = ', '): string {
-  const more = items.length - 5;
-  return items.slice(0, 5).join(separator) + (more > 0 ? ` … and ${more} more` : '');
-}
+const firstOf = (items: readonly string[]) =>
+  items.length > 5 ? [...items.slice(0, 5), `and ${items.length - 5} more`] : items;
 
 const one = async <Row>(query: Query, sql: string) => ((await query(sql)) as [Row])[0];
 const wordsOf = async (query: Query, sql: string) =>
@@ -41,12 +40,12 @@ const asOwner = (query: Query) => wordsOf(query, AS_OWNER);
 /** @param statement with `%I` for the role */
 const forRole = (query: Query, statement: string) => wordsOf(query, `format('${statement}', current_user)`);
 
-const version: Look = async (query) => {
+const version: Check = async (query) => {
   const { server_version } = await one<{ server_version: string }>(query, 'SHOW server_version');
   return ok(`PostgreSQL ${server_version}`); // another one is refused at the connection
 };
 
-const schema: Look = async (query) => {
+const schema: Check = async (query) => {
   const sql = `
     SELECT current_schema() AS name, (SELECT count(oid) > 0 FROM ${OUR_TABLES} AS ours (oid)) AS "hasTables",
            (SELECT string_agg(relnamespace::regnamespace::text, ', ') FROM pg_class
@@ -55,21 +54,23 @@ const schema: Look = async (query) => {
   const { name, hasTables, elsewhere } = await one<Row>(query, sql);
   if (hasTables) return ok(name ?? '');
   if (name === null) {
-    const found = elsewhere === null ? '' : `; ${elsewhere} has inventory tables`;
     return fault(
-      `the schema of DATABASE_URL is not there, or the role may not use it; set ?schema=, or run GRANT USAGE ON SCHEMA as its owner${found}`,
+      'the schema of DATABASE_URL is not there, or the role may not use it',
+      'set ?schema=, or run GRANT USAGE ON SCHEMA as its owner',
+      ...(elsewhere === null ? [] : [`${elsewhere} has inventory tables`]),
     );
   }
   if (elsewhere === null) return fault(NOT_NEWEST);
   return fault(
-    `the schema ${name} has no inventory tables, but ${elsewhere} has; if that is the store, set ?schema= in DATABASE_URL`,
+    `the schema ${name} has no inventory tables, but ${elsewhere} has`,
+    'if that is the store, set ?schema= in DATABASE_URL',
   );
 };
 
-const migrations: Look = async (query) => {
+const migrations: Check = async (query) => {
   const unknown = await requireMigrations(query);
   if (unknown.length === 0) return ok('all applied');
-  return warn(`the database has migrations of a later version: ${listed(unknown)}; look with that version`);
+  return warn('the database has migrations of a later version: look with that version', ...firstOf(unknown));
 };
 
 /** Made by this file, which has their definitions. */
@@ -90,7 +91,7 @@ const TRIGGERS = `
    WHERE NOT EXISTS (SELECT FROM pg_trigger WHERE tgname = trigger AND tgrelid = relation AND tgfoid = function
                         AND tgtype = type AND strpos(states, tgenabled::text) > 0)
   UNION ALL
-  SELECT format('%I on %s calls a function of ours; drop it', tgname, tgrelid::regclass) FROM pg_trigger
+  SELECT format('%I on %s calls a function of ours: drop it', tgname, tgrelid::regclass) FROM pg_trigger
    WHERE tgfoid IN (SELECT function FROM ours) AND (tgname, tgrelid) NOT IN (SELECT trigger, relation FROM ours)
   UNION ALL
   SELECT 'inventory_item lacks its CHECK (quantity >= 0)'
@@ -100,41 +101,50 @@ const TRIGGERS = `
   SELECT format('the sequence %s has CACHE %s, not 1', seqrelid::regclass, seqcache) FROM pg_sequence
    WHERE seqrelid = pg_get_serial_sequence('stock_change', 'id')::regclass AND seqcache <> 1`;
 
-const triggers: Look = async (query) => {
+const triggers: Check = async (query) => {
   const faults = ((await query(TRIGGERS)) as { fault: string }[]).map((row) => row.fault);
   if (faults.length === 0) return ok('as migrated');
   return fault(
-    `the history may lack changes, or have them twice; ${listed(faults, '; ')}; ${await asOwner(query)}; the definitions in ${DEFINITIONS}; then "inventory history --verify" names the pets`,
+    'the history may lack changes, or have them twice',
+    ...firstOf(faults),
+    await asOwner(query),
+    `the definitions in ${DEFINITIONS}`,
+    'then "inventory history --verify" names the pets',
   );
 };
 
-const index: Look = async (query) => {
+const index: Check = async (query) => {
   try {
     const damage = await indexDamage((sql) => query(`SET LOCAL enable_seqscan = off;${sql}`));
-    return damage === undefined ? ok('leads to all pets') : fault(damage);
+    return damage === undefined ? ok('leads to all pets') : fault(...damage);
   } catch (error) {
     if (failureOf(error).code !== SQLSTATE.queryCanceled) throw error;
-    return notLookedAt(
-      'a second is too short for all pets; the service audits them each hour, and logs an error if this index is damaged',
+    return skipped(
+      'a second is too short for all pets',
+      'the service audits them each hour, and logs an error if this index is damaged',
     );
   }
 };
 
-const history: Look = async (query) => {
+const history: Check = async (query) => {
   const repairs = await historyToRepair(query);
   if (repairs === undefined)
-    return notLookedAt(
-      `a right is missing; ${await asOwner(query)}; ${await forRole(query, 'GRANT SELECT ON stock_change_id_seq TO %I')}`,
+    return skipped(
+      'a right is missing',
+      await asOwner(query),
+      await forRole(query, 'GRANT SELECT ON stock_change_id_seq TO %I'),
     );
   if (repairs.length === 0) return ok('nothing to repair');
   return fault(
-    `a restore, replication or SQL left the history in need of repair; ${MIGRATE}; it prints "repaired: ${repairs.join('", "repaired: ')}"`,
+    'a restore, replication or SQL left the history in need of repair',
+    MIGRATE,
+    `it prints "repaired: ${repairs.join('", "repaired: ')}"`,
   );
 };
 
-const rights: Look = async (query) => {
+const rights: Check = async (query) => {
   const missing = await missingRights(query, RIGHTS_OF_SERVICE);
-  return missing === undefined ? ok('all that the service needs') : fault(missing);
+  return missing === undefined ? ok('all that the service needs') : fault(...missing);
 };
 
 /** How many standbys a commit waits for, by `synchronous_standby_names`. */
@@ -161,33 +171,47 @@ const REPLICATION = `
            WHERE wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '1 s') AS waiting,
          pg_has_role('pg_read_all_stats', 'USAGE') AS "seesAll"`;
 
-const primary: Look = async (query) => {
+const primary: Check = async (query) => {
   const found = await one<Replication>(query, REPLICATION);
   const { isStandby, readOnlyBy, names, commit, senders, synchronous, waiting, seesAll } = found;
   const needed = names === '' ? 0 : standbysOf(names);
-  if (isStandby) return fault('this server is a standby; write the address of the primary into DATABASE_URL');
+  if (isStandby) return fault('this server is a standby', 'write the address of the primary into DATABASE_URL');
   if (readOnlyBy !== null)
     return fault(
-      `default_transaction_read_only is on by "${readOnlyBy}"; ask first who stopped writes, and why (after a move, those here would be lost); only then, as a superuser, run; SET default_transaction_read_only = off; ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only; SELECT pg_reload_conf()`,
+      `default_transaction_read_only is on by "${readOnlyBy}"`,
+      'ask first who stopped writes, and why (after a move, those here would be lost)',
+      'only then, as a superuser, run',
+      'SET default_transaction_read_only = off',
+      'ALTER ROLE, ALTER DATABASE or ALTER SYSTEM … RESET default_transaction_read_only',
+      'SELECT pg_reload_conf()',
     );
   if (senders < needed || waiting > 0 || (seesAll && synchronous < needed))
     return fault(
-      `commits wait for a synchronous standby; bring it back, and restart nothing; synchronous_standby_names = ${names}; standbys needed: ${needed}, connected: ${seesAll ? synchronous : senders}; commits that wait: ${waiting}`,
+      'commits wait for a synchronous standby',
+      'bring it back, and restart nothing',
+      `synchronous_standby_names = ${names}`,
+      `standbys needed: ${needed}, connected: ${seesAll ? synchronous : senders}`,
+      `commits that wait: ${waiting}`,
     );
   if (needed > 0 && !seesAll)
-    return notLookedAt(
-      `the standbys are hidden; as a superuser, run; ${await forRole(query, 'GRANT pg_read_all_stats TO %I')}; or look: in pg_stat_replication, ${needed} must have the sync_state sync or quorum`,
+    return skipped(
+      'the standbys are hidden',
+      'as a superuser, run',
+      await forRole(query, 'GRANT pg_read_all_stats TO %I'),
+      `or look: in pg_stat_replication, ${needed} must have the sync_state sync or quorum`,
     );
   if (commit === 'off' || (commit === 'local' && needed > 0))
     return warn(
-      `synchronous_commit is ${commit} by default; as a superuser, run; ${await forRole(query, 'ALTER ROLE %I SET synchronous_commit = on')}`,
+      `synchronous_commit is ${commit} by default`,
+      'as a superuser, run',
+      await forRole(query, 'ALTER ROLE %I SET synchronous_commit = on'),
     );
-  return ok(needed === 0 ? 'the primary; no synchronous standby is set' : `the primary; synchronous: ${synchronous}`);
+  return ok(needed === 0 ? 'the primary, without a synchronous standby' : `the primary, synchronous: ${synchronous}`);
 };
 
 const LARGEST_DIFFERENCE_MS = 5_000;
 
-const clock: Look = async (query) => {
+const clock: Check = async (query) => {
   const before = Date.now();
   const sql = 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::text AS ms';
   const now = Number((await one<{ ms: string }>(query, sql)).ms);
@@ -196,38 +220,41 @@ const clock: Look = async (query) => {
   const seconds = Math.round(differenceMs / 1_000);
   const direction = now < before ? 'behind' : 'ahead of';
   return warn(
-    `the database is ${seconds} s ${direction} this machine; set both by NTP: keys expire, and the history tells times, by the clock of the database`,
+    `the database is ${seconds} s ${direction} this machine`,
+    'set both by NTP: keys expire, and the history tells times, by the clock of the database',
   );
 };
 
 /** A key that has a successor is being replaced. */
-const keys: Look = async (query) => {
+const keys: Check = async (query) => {
   const rows = (await query(`
     SELECT id, ${utc('expires_at')} AS at FROM api_key
      WHERE revoked_at IS NULL AND successor_id IS NULL
        AND expires_at > clock_timestamp() AND expires_at < clock_timestamp() + interval '7 days'
      ORDER BY expires_at, id`)) as { id: string; at: string }[];
   if (rows.length === 0) return ok('none expires within a week');
-  const shown = rows.map(({ id, at }) => `${id} (${at})`);
   return warn(
-    `keys expire within a week; ${listed(shown, '; ')}; for each, give its client the key that this prints; inventory keys rotate <id> --overlap 7d --expires <when>`,
+    'keys expire within a week',
+    ...firstOf(rows.map(({ id, at }) => `${id} (${at})`)),
+    'for each, give its client the key that this prints',
+    'inventory keys rotate <id> --overlap 7d --expires <when>',
   );
 };
 
 /**
  * Transactions that hold our tables or their rows, prepared ones too, which have no process. Every role may see that;
- * the words about a session only some. Any client can choose a name: with `;`, it would print a line of advice.
+ * the words about a session only some.
  */
 const HOLDERS = `
   SELECT DISTINCT virtualtransaction AS id,
-         coalesce('pid ' || pid || concat(' (', replace(application_name, ';', ','), ', role ', usename, ') since ', coalesce(${utc('xact_start')}, 'an unknown time')),
+         coalesce('pid ' || pid || concat(' (', application_name, ', role ', usename, ') since ', coalesce(${utc('xact_start')}, 'an unknown time')),
                   'a prepared transaction') AS words
     FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)
    WHERE relation IN ${OUR_TABLES} AND locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
      AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
 
-const locks: Look = async (query) => {
+const locks: Check = async (query) => {
   const look = async () => (await query(HOLDERS)) as Readonly<Record<'id' | 'words', string>>[];
   let held = await look();
   // For a second: transactions of requests are shorter. In parts, because the session may be one that is soon idle.
@@ -238,15 +265,17 @@ const locks: Look = async (query) => {
   }
   if (held.length === 0) return ok('nobody keeps others from the tables');
   return fault(
-    `transactions keep others from pets or tables; ${listed(
-      held.map(({ words }) => words),
-      '; ',
-    )}; let them end; or, if the line primary is ok, as their role or a superuser; SELECT pg_terminate_backend(<pid>); ROLLBACK PREPARED '<gid>', which pg_prepared_xacts has`,
+    'transactions keep others from pets or tables',
+    ...firstOf(held.map(({ words }) => words)),
+    'let them end',
+    'or, if the line primary is ok, as their role or a superuser',
+    'SELECT pg_terminate_backend(<pid>)',
+    `ROLLBACK PREPARED '<gid>', which pg_prepared_xacts has`,
   );
 };
 
-/** In this order. Where the look that one needs is not `ok`, it is not looked at. */
-export const LOOKS: readonly (readonly [name: string, look: Look, needs?: string])[] = [
+/** In this order. A check is skipped where the one that it needs is not `ok`. */
+export const CHECKS: readonly (readonly [name: string, check: Check, needs?: string])[] = [
   ['version', version],
   ['primary', primary],
   ['clock', clock],

@@ -21,18 +21,21 @@ export const RIGHTS_OF_SERVICE: readonly Right[] = [
   ['_prisma_migrations', 'SELECT'],
 ];
 
-/** @returns which rights the role lacks, with the GRANT for each */
-export async function missingRights(query: Query, rights: readonly Right[]): Promise<string | undefined> {
+/** @returns if rights are missing: that, as whom to grant, and the GRANT for each */
+export async function missingRights(
+  query: Query,
+  rights: readonly Right[],
+): Promise<[string, ...string[]] | undefined> {
   const needed = rights.map(([of, privilege]) => `('${of}', '${privilege}')`).join();
   const [row] = (await query(`
-    SELECT string_agg(format('GRANT %s ON %s%s TO %I', privilege, CASE privilege WHEN 'EXECUTE' THEN 'FUNCTION ' END,
-                             name, current_user), '; ') AS grants,
+    SELECT array_agg(format('GRANT %s ON %s%s TO %I', privilege, CASE privilege WHEN 'EXECUTE' THEN 'FUNCTION ' END,
+                             name, current_user)) AS grants,
            ${AS_OWNER} AS "asOwner"
       FROM (VALUES ${needed}) AS needed (name, privilege)
      WHERE NOT CASE privilege WHEN 'EXECUTE' THEN has_function_privilege(name::regprocedure, privilege)
                               ELSE has_table_privilege(name::regclass, privilege) END`)) as [
-    { grants: string | null; asOwner: string | null },
+    { grants: string[] | null; asOwner: string },
   ];
   const { grants, asOwner } = row;
-  return grants === null ? undefined : `the role of DATABASE_URL lacks rights; ${asOwner}; ${grants}`;
+  return grants ? ['the role of DATABASE_URL lacks rights', asOwner, ...grants] : undefined;
 }

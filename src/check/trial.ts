@@ -5,7 +5,7 @@ import { itemTag } from '../inventory/item.ts';
 import { MAX_QUANTITY } from '../inventory/item-limits.ts';
 import { Failure, type Query, RefusedValue } from '../lib/postgres/index.ts';
 import { CHECK_KEYS_AND_SNAPSHOT } from '../keys/key-check.ts';
-import { type Finding, fault, missing, ok, warn } from './looks.ts';
+import { type Finding, fault, missing, ok, warn } from './checks.ts';
 
 const WITHIN_MS = 3_000;
 const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = ${WITHIN_MS}; SET LOCAL "inventory.life" = '';
@@ -97,8 +97,8 @@ export async function tryRequests(query: Query, begin: string): Promise<Finding>
       });
     }
     const as = `tried as ${role}${isOwner ? ', the owner of the tables' : ''}`;
-    if (faults.length > 0) return fault([as, ...faults, ...refusals].join('; '));
-    if (refusals.length > 0) return warn([as, ...refusals].join('; '));
+    if (faults.length > 0) return fault(as, ...faults, ...refusals);
+    if (refusals.length > 0) return warn(as, ...refusals);
     const done = pet
       ? `${as}: a list and two updates`
       : `${as}: a list, but no update: the role sees no pet, or others hold the first hundred`;

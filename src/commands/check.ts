@@ -8,7 +8,7 @@ import {
   schemaForPrisma,
   SESSION_SETTINGS,
 } from '../lib/postgres/index.ts';
-import { type Finding, fault, LOOKS, missing, notLookedAt, ok } from '../check/looks.ts';
+import { CHECKS, type Finding, fault, missing, ok, skipped } from '../check/checks.ts';
 import type { tryRequests } from '../check/trial.ts';
 import { failureOf, NOT_NEWEST } from '../database-errors.ts';
 import { withoutControls, withoutSecrets } from '../safe-text.ts';
@@ -42,12 +42,11 @@ from the pet for at most three seconds, and run your triggers: what those do out
 
 async function check({ readOnly = false }: { readOnly?: boolean }): Promise<void> {
   let faults = 0;
-  const print = (name: string, { state, says }: Finding) => {
-    const [first = '', ...rest] = withoutControls(withoutSecrets(says)).split('; ');
+  const print = (name: string, { state, message, below }: Finding) => {
+    const [first = '', ...rest] = [message, ...below].map((text) => withoutControls(withoutSecrets(text)));
     const wrapped = first.match(new RegExp(`.{1,${WIDTH}}(?: |$)|\\S+ ?`, 'g'))?.map((line) => line.trimEnd()) ?? [];
-    console.log(
-      `${state.padEnd(5)} ${name.padEnd(10)} ${[...wrapped, ...rest.map((line) => `  ${line}`)].join(BELOW)}`,
-    );
+    const lines = [...wrapped, ...rest.map((line) => `  ${line}`)];
+    console.log(`${state.padEnd(5)} ${name.padEnd(10)} ${lines.join(BELOW)}`);
     if (state === 'fault') faults++;
   };
   try {
@@ -55,7 +54,8 @@ async function check({ readOnly = false }: { readOnly?: boolean }): Promise<void
     const trial = readOnly ? undefined : (await import('../check/trial.ts')).tryRequests; // a session would wait while it loads
     await withConnection('check', (client) => look(client, settings, print, trial), limits, null);
   } catch (error) {
-    print('address', fault(failureOf(error).words.replaceAll('\n', '; ')));
+    const [message = '', ...below] = failureOf(error).words.split('\n');
+    print('address', fault(message, ...below));
   }
   if (faults > 0) throw new Failure(`${faults} of the lines above ${faults === 1 ? 'is a fault' : 'are faults'}`);
 }
@@ -83,20 +83,18 @@ async function look(
     return ((await client.query(`${settings};${sql}`)) as unknown as QueryResult[]).at(-1)?.rows; // one transaction
   };
   const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; ${setLocal(REQUEST_SETTINGS)}`;
-  const tried: typeof LOOKS = trial ? [['trial', () => trial(queryOfClient(client), begin), 'migrations']] : [];
+  const tried: typeof CHECKS = trial ? [['trial', () => trial(queryOfClient(client), begin), 'migrations']] : [];
   const notOk = new Set<string>();
-  for (const [name, lookAt, needs] of [...LOOKS, ...tried]) {
+  for (const [name, runCheck, needs] of [...CHECKS, ...tried]) {
     const found =
       needs !== undefined && notOk.has(needs)
-        ? notLookedAt(`see ${needs}`)
-        : await lookAt(query).catch((error: unknown) => {
+        ? skipped(`see ${needs}`)
+        : await runCheck(query).catch((error: unknown) => {
             const { outcome, words } = failureOf(error);
             if (!(error instanceof DatabaseError || error instanceof Failure)) throw error; // the connection is lost
             if (words === NOT_NEWEST && name !== 'migrations')
-              return notOk.has('migrations') ? notLookedAt('see migrations') : fault(missing(error));
-            return outcome === 'unknown' || words === NOT_NEWEST || name === 'trial'
-              ? fault(words)
-              : notLookedAt(words);
+              return notOk.has('migrations') ? skipped('see migrations') : fault(missing(error));
+            return outcome === 'unknown' || words === NOT_NEWEST || name === 'trial' ? fault(words) : skipped(words);
           });
     if (found.state !== 'ok') notOk.add(name);
     print(name, found);

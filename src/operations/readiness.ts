@@ -85,14 +85,14 @@ export class Readiness implements OnApplicationBootstrap, OnApplicationShutdown 
     return failure;
   }
 
-  /** A missing table does make the service unready, a busy pool does not. */
+  /** A missing table counts; a busy pool does not. */
   async #lookForRights(deadline: number): Promise<void> {
     const rights = missingRights(queryOfPrisma(this.prisma), RIGHTS_OF_REQUESTS);
-    const fault = await byDeadline(deadline, rights).catch((error: unknown) => {
+    const missing = await byDeadline(deadline, rights).catch((error: unknown) => {
       const { words } = failureOf(error);
-      return words === NOT_NEWEST ? words : undefined;
+      return words === NOT_NEWEST ? [words] : undefined;
     });
-    if (fault !== undefined) throw new Failure(fault);
+    if (missing) throw new Failure(missing.join('; '));
   }
 
   async #prepare(): Promise<void> {

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { boundsOfRequest, Failure } from '../../src/lib/postgres/index.ts';
-import { OWN } from '../../src/database-errors.ts';
+import { OUR_OBJECTS } from '../../src/database-errors.ts';
 import { LOCK_WITHIN_MS } from '../../src/migrations/history-repair.ts';
 import { applyMigrations, requireMigrations } from '../../src/migrations/migrations.ts';
 import { readSettings } from '../../src/settings.ts';
@@ -89,9 +89,9 @@ describe('migrations', () => {
     const tables = `SELECT relname AS name FROM pg_class
       WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '\\_prisma%'`;
     const made = async (sql: string) => (await rows(sql)).map((row) => (row as { name: string }).name).sort();
-    expect(await made(indexes)).toEqual(OWN.uniqueIndexes.toSorted());
-    expect(await made(functions)).toEqual(OWN.functions.toSorted());
-    expect(await made(tables)).toEqual(OWN.tables.toSorted());
+    expect(await made(indexes)).toEqual(OUR_OBJECTS.uniqueIndexes.toSorted());
+    expect(await made(functions)).toEqual(OUR_OBJECTS.functions.toSorted());
+    expect(await made(tables)).toEqual(OUR_OBJECTS.tables.toSorted());
   });
 
   it('run in only one of several processes that start at the same time', async () => {

@@ -85,8 +85,8 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
     try {
       const query: Query = (...statement) => byDeadline(deadline, queryOfClient(client)(...statement));
       await query(BEGIN);
-      const finding = await indexDamage(query);
-      const end = finding === undefined ? await compare(query) : { result: 'index' as const, finding };
+      const damage = await indexDamage(query);
+      const end = damage ? { result: 'index' as const, finding: damage.join('; ') } : await compare(query);
       // A pooler ends its session with a client that leaves in a transaction. A failure here must not hide what was
       // found.
       await query('COMMIT').catch(() => undefined);

@@ -16,11 +16,18 @@ const INDEX = `
  * Compares the index by which pets are found with the table.
  *
  * @param query in a transaction with `enable_seqscan = off`: else, PostgreSQL may read a small table without its index
- * @returns what is wrong, for the operator
+ * @returns what is wrong, and what to do, a line each
  */
-export async function indexDamage(query: (sql: string) => Promise<unknown>): Promise<string | undefined> {
+export async function indexDamage(
+  query: (sql: string) => Promise<unknown>,
+): Promise<[string, ...string[]] | undefined> {
   const [found] = (await query(INDEX)) as [Readonly<Record<'pets' | 'entries' | 'lost' | 'asOwner', string>>];
   const { pets, entries, lost, asOwner } = found;
   if (pets === entries && lost === '0') return undefined;
-  return `an index of inventory_item is damaged; ${asOwner}, until it succeeds: REINDEX TABLE inventory_item; meanwhile requests can get 503; pets in the index: ${entries}, in the table: ${pets}, of which the index does not find ${lost}`;
+  return [
+    'an index of inventory_item is damaged',
+    `${asOwner}, until it succeeds: REINDEX TABLE inventory_item`,
+    'meanwhile requests can get 503',
+    `pets in the index: ${entries}, in the table: ${pets}, of which the index does not find ${lost}`,
+  ];
 }
