@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { Settings } from '../../src/settings.ts';
 import { Database } from '../support/database.ts';
@@ -48,6 +49,11 @@ const codeOf = async (update: ReturnType<TestService['update']>) => {
   return (JSON.parse(text) as { code?: string }).code ?? String(status);
 };
 
+async function metricsOf({ url, key }: TestService): Promise<string> {
+  const response = await fetch(`${url}/metrics`, { headers: { Authorization: `Bearer ${key}` } });
+  return response.text();
+}
+
 eachService(({ start }) => {
   it('an unconfirmed commit is outcome_unknown, and so is its repetition', async () => {
     const service = await start({ databaseUrl: replicated.primary.url });
@@ -91,9 +97,7 @@ eachService(({ start }) => {
       }
       expect([4, 5]).toContain(most);
       expect(new Set(codes)).toEqual(new Set(['outcome_unknown', 'service_unavailable']));
-      const headers = { Authorization: `Bearer ${service.key}` };
-      const metrics = await (await fetch(`${service.url}/metrics`, { headers })).text();
-      expect(metrics).toMatch(/^inventory_held_commits [45]$/m);
+      expect(await metricsOf(service)).toMatch(/^inventory_held_commits [45]$/m);
       await onPrimary(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
       await expect.poll(() => codeOf(service.update(100, 2))).toBe('outcome_unknown'); // there is room again
       await replicated.awaitStandby();
@@ -105,4 +109,24 @@ eachService(({ start }) => {
       );
     },
   );
+
+  it('a refusal between two updates does not let more than five commits wait', async () => {
+    const settings = { REQUEST_DEADLINE_MS: '5000', DATABASE_POOL_SIZE: '10' };
+    const service = await start({ databaseUrl: replicated.primary.url, settings });
+    await onPrimary('CREATE TABLE IF NOT EXISTS elsewhere ()');
+    await loseStandby();
+    const commit = `SET application_name = 'inventory pool'; SET synchronous_commit = on; INSERT INTO elsewhere DEFAULT VALUES`;
+    const givenUp = await Promise.all([1, 2].map(() => replicated.primary.session(commit)));
+    for (const each of givenUp) each.query('COMMIT').catch(() => undefined);
+    await pause(4_100); // until they count: PostgreSQL tells their age, and nothing else happens meanwhile
+    const blocker = await replicated.primary.session('LOCK TABLE inventory_item');
+    const refused = service.update(1_000, 9);
+    await expect.poll(() => replicated.primary.waitingForLocks()).toBeGreaterThan(0);
+    const others = [11, 12, 13, 14, 15].map((pet) => service.update(pet, 9));
+    await metricsOf(service); // its key is checked after theirs, so they wait their turn now
+    await blocker.end();
+    expect((await refused).status).toBe(404);
+    await Promise.all(others);
+    expect((await held()).length).toBeLessThanOrEqual(5);
+  });
 });
