@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** As the Dockerfile has it: what requests leave behind is looked through less often (docs/scaling.md). */
+/** As the Dockerfile has it: what requests leave behind is looked through less often. */
 export const SEMI_SPACE = '--max-semi-space-size=64';
 
 export const projectFolder = join(import.meta.dirname, '..');

@@ -7,7 +7,7 @@ export function addMigrate(program: Command): void {
     .command('migrate')
     .summary('Brings the database to the newest schema.')
     .description(
-      'Applies the migrations that the database lacks, and repairs what a restore, a copy, replication or a changed function left. You can repeat it, and run several at once.',
+      'Applies the migrations that the database lacks, and repairs the history after a restore, a copy or replication. You can repeat it, and run several at once.',
     )
     .action(async () => {
       for (const line of await applyMigrations(readSettings().DATABASE_URL)) console.error(line);
