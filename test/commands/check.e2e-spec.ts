@@ -342,7 +342,7 @@ it('inventory check is silent on what an operator may add, and keeps nothing of 
 it('inventory check says that it tried as the owner, and that nothing was tried in an empty store', async () => {
   const { url } = await createDatabaseOn(owner.url);
   expect(await check(owner.url)).toEqual([
-    'warn trial tried as postgres, the owner of the tables: a list and two updates',
+    'warn trial tried as postgres, the owner of the tables: a list and two updates / if the service has a role of its own, run this as that role',
   ]);
   expect(await check(url)).toEqual([
     expect.stringMatching(
