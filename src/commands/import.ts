@@ -19,7 +19,6 @@ import { StockFile } from './import/rows.ts';
 import { jsonOf, linesOf } from './import/summary.ts';
 import { writePlanned } from './import/writing.ts';
 import { lineReader, readSafeName } from './option-values.ts';
-import { withProgress } from './progress.ts';
 import { withoutControls } from '../safe-text.ts';
 
 const UNSURE = `interrupted during the commit: ${ADVICE.commit}`;
@@ -125,19 +124,16 @@ export async function importStock(name: string, options: ImportOptions): Promise
   const isFile = name !== '-' && existsSync(name) && statSync(name).isFile();
   const ending = options.missing === 'remove' ? 'mark' : isFile ? 'whole line' : 'line break';
   const file = new StockFile();
-  let progress = () => `${file.rows} rows read`;
   let interrupted = 'interrupted: nothing was changed';
   async function work(client: Client): Promise<Import> {
     await loadRows(client, readRows(readText(name), ending, file));
     await refuseProblems(client, options, file);
     if (!dryRun) await awaitTurn(client);
-    progress = () => `comparing ${file.rows} rows`;
     const counts = await planMerge(client, options, file, !dryRun);
     await refusePlanned(client, options, file, counts);
     // The name of a file may be longer than the history can store.
     const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
     const { added = 0, changed = 0, removed = 0, skipped = 0, kept = 0, gone = 0 } = counts;
-    progress = () => `writing ${added + changed + removed} rows`;
     if (!dryRun) await writePlanned(client, counts, { changedBy, reason });
     const unchanged = file.rows - added - changed - skipped - gone;
     const summary = { added, changed, unchanged, removed, skipped, kept, gone };
@@ -154,13 +150,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
     return { summary, lines, hasTime: file.newest !== undefined, json: json as Buffer[] };
   }
   const onSignal = () => console.error(interrupted);
-  const run = () =>
-    withProgress(
-      () => progress(),
-      () => withNewestSchema('import', work),
-      !options.quiet,
-    );
-  return whileInterruptible(onSignal, run);
+  return whileInterruptible(onSignal, () => withNewestSchema('import', work));
 }
 
 export function userName(): string {

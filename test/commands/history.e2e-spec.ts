@@ -290,23 +290,6 @@ describe('inventory history', () => {
     expect(JSON.parse(all.stdout)).toMatchObject({ brokenPets: 1003, broken: Array(1000).fill({}) });
   });
 
-  it('--verify says that the data of a backup was restored over a history', async () => {
-    await store.sql(`INSERT INTO inventory_item SELECT n, 5, 'available' FROM generate_series(1, 3) n`);
-    await store.sql(`UPDATE inventory_item SET quantity = 6 WHERE pet_id = 1;
-      CREATE TEMP TABLE stock AS TABLE inventory_item; CREATE TEMP TABLE history AS TABLE stock_change; TRUNCATE inventory_item`);
-    await store.rewriteHistory('TRUNCATE stock_change; ALTER TABLE stock_change ALTER id RESTART');
-    // As "pg_restore --data-only" into a new store, whose trigger records the pets that the backup's history has, too.
-    await store.sql(`INSERT INTO inventory_item SELECT * FROM stock ORDER BY pet_id DESC; INSERT INTO stock_change TABLE history;
-      DROP TABLE stock, history`);
-    const { code, stdout, stderr } = await verify();
-    const twice = 'each change is there twice: the history was restored over an existing one';
-    expect([code, stdout]).toEqual([1, [1, 2, 3].map((pet) => `pet ${pet}: ${twice}\n`).join('')]);
-    expect(stderr).toBe(
-      `error: the history of 3 of 3 pets is broken\nThe stock is as the list shows it. In the history, ${twice}.\n` +
-        'Restore into a new database instead; docs/operations.md says how.\n',
-    );
-  });
-
   it('--verify has more memory for its sorts, and only in its transaction', async () => {
     const client = await store.database.session();
     const memory = async () => (await client.query<object>('SHOW work_mem')).rows;

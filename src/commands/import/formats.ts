@@ -247,10 +247,7 @@ function parseJson(marked: string): unknown {
     const value: unknown = JSON.parse(text, (_, value: unknown, context?: { source: string }) =>
       typeof value === 'number' && context && String(value) !== context.source ? JSON.rawJSON(context.source) : value,
     );
-    const twice = duplicateMember(text);
-    if (!twice) return value;
-    const before = text.slice(0, twice.at).split('\n');
-    return new Error(`a member is there twice (line ${before.length} column ${(before.at(-1)?.length ?? 0) + 1})`);
+    return duplicateMember(text) === undefined ? value : new Error('a member is there twice');
   } catch (error) {
     return error;
   }

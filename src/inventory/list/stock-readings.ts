@@ -1,5 +1,5 @@
-import { Batcher, NotApplied, retryUntilDeadline, SQLSTATE } from '../../lib/postgres/index.ts';
-import { failureOf, mayReadAgain, readFailure } from '../../database-errors.ts';
+import { Batcher, NotApplied, retryUntilDeadline } from '../../lib/postgres/index.ts';
+import { mayReadAgain, readFailure } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
@@ -93,22 +93,17 @@ export async function readWhole<Read extends Page>(
   nextPage: NextPage<Read>,
   { last, onResponse }: Reading,
 ): Promise<{ list: StockList; firstPage: Read }> {
-  const read = (isLocked: boolean) =>
-    prisma.$transaction(
-      async (transaction) => {
-        if (isLocked) await transaction.$executeRawUnsafe(LOCK);
-        const firstPage = await nextPage(transaction, MIN_PET_ID);
-        onResponse();
-        const pieces: Piece[] = [];
-        for await (const piece of piecesOf(firstPage, (from) => nextPage(transaction, from))) pieces.push(piece);
-        return { list: new StockList(pieces).sharedWith(last), firstPage };
-      },
-      { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
-    );
-  return read(true).catch((error: unknown) => {
-    if (failureOf(error).code === SQLSTATE.wrongObjectType) return read(false); // PostgreSQL does not lock a foreign table
-    throw error;
-  });
+  return prisma.$transaction(
+    async (transaction) => {
+      await transaction.$executeRawUnsafe(LOCK);
+      const firstPage = await nextPage(transaction, MIN_PET_ID);
+      onResponse();
+      const pieces: Piece[] = [];
+      for await (const piece of piecesOf(firstPage, (from) => nextPage(transaction, from))) pieces.push(piece);
+      return { list: new StockList(pieces).sharedWith(last), firstPage };
+    },
+    { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
+  );
 }
 
 /**

@@ -34,7 +34,7 @@ export async function retryUntilApplied(deadline: number, attempt: () => Promise
   const result = await retryUntilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {
     const failure = writeFailure(error);
     const wasHeld = error instanceof PetIsHeld || (error as Error).cause instanceof PetIsHeld;
-    // After a held pet, the deadline may have ended an attempt that was sent: its outcome is unknown.
+    // The last attempt may have been cut off after it was sent: its outcome is then unknown, held pet or not.
     if (!wasHeld || !(failure instanceof NotApplied)) throw failure;
     throw new ApiError('service_unavailable', PET_IS_HELD, {}, failure);
   });

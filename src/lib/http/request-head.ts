@@ -1,5 +1,4 @@
 import { type HttpError, httpError } from './http-error.ts';
-import { methodsAt } from './methods.ts';
 import type { ApiRequest } from './request-context.ts';
 import { headerValues } from './request-headers.ts';
 
@@ -46,13 +45,8 @@ export function validateHead(request: ApiRequest): HttpError | undefined {
  * was sent.
  */
 function validateTarget(request: ApiRequest): HttpError | undefined {
-  const { method, url } = request;
-  if (method === 'CONNECT') {
-    const allow = { Allow: methodsAt(request.app, '*').join(', ') };
-    return httpError('method_not_allowed', 'This service is no proxy.', allow);
-  }
-  const target = url.replace(ORIGIN, '/');
-  const isSound = target.startsWith('/') || (target === '*' && method === 'OPTIONS');
+  const target = request.url.replace(ORIGIN, '/');
+  const isSound = target.startsWith('/') || (target === '*' && request.method === 'OPTIONS');
   if (!isSound || target.includes('#')) return badRequest(TARGET_MALFORMED);
   request.url = target.replaceAll('%', '%25');
   return undefined;
