@@ -107,11 +107,6 @@ export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof ALL)
 /** The token by which NestJS injects {@link Settings}. */
 export const Settings = class Settings {};
 
-/** What the server's drain needs to know. */
-export function drainTimes({ DRAIN_DELAY_MS, DRAIN_TIMEOUT_MS }: Settings) {
-  return { delayMs: DRAIN_DELAY_MS, timeoutMs: DRAIN_TIMEOUT_MS };
-}
-
 /**
  * Besides the container's `health-check.ts` and OpenTelemetry's packages, the service reads `process.env` only here.
  * @throws Failure with a line for each missing or malformed setting

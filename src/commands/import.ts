@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import { existsSync, statSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
 import { Readable } from 'node:stream';
@@ -121,12 +120,10 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
 /** Makes the stock what a file says, in one transaction. @throws Failure when it cannot be read or breaks a rule */
 export async function importStock(name: string, options: ImportOptions): Promise<Import> {
   const { dryRun = false, by = `${userName()}@${hostname()} ${basename(name)}`, reason } = options;
-  const isFile = name !== '-' && existsSync(name) && statSync(name).isFile();
-  const ending = options.missing === 'remove' ? 'mark' : isFile ? 'whole line' : 'line break';
   const file = new StockFile();
   let interrupted = 'interrupted: nothing was changed';
   async function work(client: Client): Promise<Import> {
-    await loadRows(client, readRows(readText(name), ending, file));
+    await loadRows(client, readRows(readText(name), options.missing === 'remove', file));
     await refuseProblems(client, options, file);
     if (!dryRun) await awaitTurn(client);
     const counts = await planMerge(client, options, file, !dryRun);

@@ -127,7 +127,6 @@ export const refused = {
   malformed: refusal('bad_request', 'The request is not well-formed HTTP/1.1.'),
   httpVersion: refusal('bad_request', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.'),
   notWhole: refusal('bad_request', 'The request did not arrive whole.'),
-  endlessLength: refusal('bad_request', 'The Content-Length is beyond all bounds.'),
   noHost: refusal('bad_request', 'Exactly one Host header is required.'),
   transferCoding: refusal('bad_request', 'The only transfer coding taken is chunked, in HTTP/1.1.'),
   host: refusal('bad_request', 'The Host header is malformed.'),

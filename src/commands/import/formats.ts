@@ -20,23 +20,18 @@ const NO_END_MARK =
 const NO_LINE_BREAK = { kind: 'cut', text: 'ends without a line break, so the rest of it may be missing' };
 
 /**
- * What shows that no line is missing at the end. `mark`: the end mark. `line break`: a line break. `whole line`: a line
- * break, or a last line that one more digit would make wrong. An array has its bracket.
- */
-export type Ending = 'mark' | 'line break' | 'whole line';
-
-/**
  * Gives the sound rows of a text in CSV, each with its place in front, and notes the problems of the others. The first
  * character that is not blank decides the format: `[` a JSON array, `{` JSON in lines, any other one CSV.
  *
+ * @param needsMark whether only an end mark, or the bracket of an array, shows that no row is missing
  * @throws Failure when the text has no stock, or must not be that long
  */
 export async function* readRows(
   text: AsyncIterable<string>,
-  ending: Ending,
+  needsMark: boolean,
   file: StockFile,
 ): AsyncGenerator<string, void, undefined> {
-  const lines = new Lines(ending, file);
+  const lines = new Lines(needsMark, file);
   let isArray: boolean | undefined;
   let rest = '';
   for await (const part of text) {
@@ -91,7 +86,7 @@ class Lines {
   private reader: LineReader | undefined;
 
   constructor(
-    private readonly ending: Ending,
+    private readonly needsMark: boolean,
     private readonly file: StockFile,
   ) {}
 
@@ -99,16 +94,15 @@ class Lines {
     this.place++;
     if (line === '') return '';
     const mark = /^"?#/.test(line) && this.endMarkAt === 0 ? MARK.exec(line) : null;
-    if (mark && (isEnded || this.ending !== 'mark' || isWhole(mark))) {
+    if (mark && (isEnded || !this.needsMark || isWhole(mark))) {
       this.readMark(mark);
       return '';
     }
-    const mustEnd = !isEnded && this.ending !== 'whole line';
     const reading = this.reading(line, isEnded);
     const fault =
       this.endMarkAt > 0
         ? { kind: 'after', text: `comes after the end mark in line ${this.endMarkAt}` }
-        : mustEnd || (!isEnded && this.mayBeCut(line))
+        : !isEnded && this.mayBeCut(line)
           ? NO_LINE_BREAK
           : undefined;
     return rowOf(this.place, reading && fault ? [fault] : reading, this.file);
@@ -116,7 +110,7 @@ class Lines {
 
   end(): void {
     if (this.endMarkAt > 0) return;
-    if (this.ending === 'mark') throw refusal(NO_END_MARK, 'mark');
+    if (this.needsMark) throw refusal(NO_END_MARK, 'mark');
     if (!this.reader) throw notStock('it is empty');
   }
 

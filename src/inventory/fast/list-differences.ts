@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { SHOWN_AT_MOST } from '../../safe-text.ts';
 import { ITEM_START, type Piece } from '../list/stock-list.ts';
-
-const MOST_SHOWN = 20;
 
 /** Finds in which pets a kept list differs from the stock. Both are sorted, so it goes through them side by side. */
 export class ListDifferences {
@@ -33,7 +32,7 @@ export class ListDifferences {
 
   #add(kept: string | undefined, item: string): void {
     this.pets++;
-    if (this.pets <= MOST_SHOWN) this.shown.push(`${kept} → ${item}`);
+    if (this.pets <= SHOWN_AT_MOST) this.shown.push(`${kept} → ${item}`);
   }
 }
 

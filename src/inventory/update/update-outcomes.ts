@@ -15,12 +15,6 @@ export type UpdateOutcome =
   | { readonly outcome: 'absent' }
   | { readonly outcome: 'busy' };
 
-/** The pet was busy: the update is tried again. */
-class PetIsHeld extends NotApplied {
-  override message = 'someone else holds the row';
-}
-const PET_IS_HELD = 'Another transaction holds this pet at the moment; nothing was written.';
-
 /**
  * Repeats an update that was surely not applied, while that may help and its deadline allows. Makes an Error of what
  * refuses it.
@@ -28,15 +22,11 @@ const PET_IS_HELD = 'Another transaction holds this pet at the moment; nothing w
 export async function retryUntilApplied(deadline: number, attempt: () => Promise<UpdateOutcome>): Promise<Updated> {
   const unlessBusy = async () => {
     const result = await attempt();
-    if (result.outcome === 'busy') throw new PetIsHeld();
+    if (result.outcome === 'busy') throw new NotApplied('someone else holds the row');
     return result;
   };
   const result = await retryUntilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {
-    const failure = writeFailure(error);
-    const wasHeld = error instanceof PetIsHeld || (error as Error).cause instanceof PetIsHeld;
-    // The last attempt may have been cut off after it was sent: its outcome is then unknown, held pet or not.
-    if (!wasHeld || !(failure instanceof NotApplied)) throw failure;
-    throw new ApiError('service_unavailable', PET_IS_HELD, {}, failure);
+    throw writeFailure(error);
   });
   switch (result.outcome) {
     case 'done':

@@ -65,7 +65,6 @@ const WORDS: Readonly<Record<string, string>> = {
   HPE_INVALID_URL: TARGET_MALFORMED, // also of one that another scheme allows
   HPE_PAUSED_H2_UPGRADE: HTTP_VERSIONS,
   'Invalid HTTP version': HTTP_VERSIONS,
-  'Content-Length overflow': 'The Content-Length is beyond all bounds.',
 };
 
 function readParserError({ code, reason, rawPacket }: ParserError): HttpError {

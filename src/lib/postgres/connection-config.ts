@@ -128,7 +128,7 @@ export function connectionConfig(
 /** The driver reads from the environment what is missing or empty here. We want that only for the password. */
 function serverOf(url: URL): pg.ClientConfig {
   const { user: name, password, port, options, [PASSWORD_FILE]: file } = Object.fromEntries(url.searchParams);
-  const user = filled(name, decodeURIComponent(url.username)) || accountName();
+  const user = filled(name, decodeURIComponent(url.username)) || userInfo().username; // as with libpq
   return {
     user,
     password: file === undefined ? filled(password, decodeURIComponent(url.password)) : passwordReader(file),
@@ -137,15 +137,6 @@ function serverOf(url: URL): pg.ClientConfig {
     database: decodeURIComponent(url.pathname.slice(1)) || user,
     options,
   };
-}
-
-/** The default user, as with libpq. */
-function accountName(): string {
-  try {
-    return userInfo().username;
-  } catch (cause) {
-    throw new Failure('DATABASE_URL must name a user, because the account of this process has no name', { cause });
-  }
 }
 
 export function schemaOf(databaseUrl: string): string {
