@@ -10,7 +10,7 @@ import { type Search, searchHistory } from '../history/history-search.ts';
 import { verifyHistory } from '../history/history-verification.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
 import { lineReader, PAST_FORM, reader, readPast, readSafeName, type When } from './option-values.ts';
-import { printJson, startTable } from './output.ts';
+import { printJson, printTable } from './output.ts';
 import { SHOWN_AT_MOST, withoutControls } from '../safe-text.ts';
 
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
@@ -92,18 +92,14 @@ export function addHistory(program: Command): void {
 }
 
 async function search(petId: bigint | undefined, { limit, json, since, ...options }: ShowOptions): Promise<void> {
-  const print = startTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason']);
-  const found: Change[] = [];
-  await withPrisma('history', async (prisma) => {
+  const found = await withPrisma('history', async (prisma) => {
     const time = since && { since: await since(queryOfPrisma(prisma)) };
-    const what = { ...options, ...time, ...(petId !== undefined && { petId }) };
-    for await (const changes of searchHistory(prisma, what, limit + 1)) {
-      if (!json) print(changes.slice(0, limit - found.length).map(cells));
-      found.push(...changes);
-    }
+    return searchHistory(prisma, { ...options, ...time, ...(petId !== undefined && { petId }) }, limit + 1);
   });
-  if (json) printJson(found.slice(0, limit));
+  const shown = found.slice(0, limit);
+  if (json) printJson(shown);
   else if (found.length === 0) console.error(`no change found${/^\w+:|^$/.test(options.by ?? '') ? '' : AUTHORS}`);
+  else printTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason'], shown.map(cells));
   if (found.length > limit) console.error('there are older changes; --limit shows more of them');
 }
 

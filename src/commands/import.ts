@@ -131,7 +131,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
     // The name of a file may be longer than the history can store.
     const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
     const { added = 0, changed = 0, removed = 0, skipped = 0, kept = 0, gone = 0 } = counts;
-    if (!dryRun) await writePlanned(client, counts, { changedBy, reason });
+    if (!dryRun) await writePlanned(client, counts, changedBy, reason);
     const unchanged = file.rows - added - changed - skipped - gone;
     const summary = { added, changed, unchanged, removed, skipped, kept, gone };
     const lines: Partial<Record<Outcome, readonly string[]>> = {};

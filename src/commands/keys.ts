@@ -8,7 +8,7 @@ import { Failure, queryOfPrisma } from '../lib/postgres/index.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { whileCommitting, whileInterruptible, withPrisma } from './connection.ts';
 import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture, type When } from './option-values.ts';
-import { printJson, showDateTime, startTable } from './output.ts';
+import { printJson, printTable, showDateTime } from './output.ts';
 import { withoutControls } from '../safe-text.ts';
 
 export function addKeys(program: Command): void {
@@ -60,7 +60,7 @@ async function list({ json }: { json?: true }): Promise<void> {
     ...[createdAt, expiresAt, lastUsedAt].map(showDateTime),
   ]);
   if (json) printJson(keys);
-  else startTable(['id', 'name', 'state', 'scopes', 'created', 'expires', 'last used'])(rows);
+  else printTable(['id', 'name', 'state', 'scopes', 'created', 'expires', 'last used'], rows);
 }
 
 async function revoke(id: string): Promise<void> {

@@ -1,10 +1,7 @@
-import { PrismaPg } from '@prisma/adapter-pg';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { PrismaClient } from '../../src/generated/prisma/client.ts';
 import type { Change } from '../../src/history/history-feed.ts';
 import { HISTORY_LOCK } from '../../src/history/history-lock.ts';
 import { pruneBefore } from '../../src/history/history-pruning.ts';
-import { searchHistory } from '../../src/history/history-search.ts';
 import { verifyHistory } from '../../src/history/history-verification.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { failed, outcomeOf, printed, startInventory, withClockAhead } from './inventory-command.ts';
@@ -225,17 +222,6 @@ describe('inventory history', () => {
       const ages = `WHEN 25000 THEN '1h' WHEN 5 THEN '1h' ELSE CASE WHEN n > 30000 THEN '60h' ELSE '100h' END`;
       await write(40_000, `now() - (CASE n ${ages} END)::interval`);
       expect(await rowsOf('--since', '48h')).toEqual({ rows: [25_000], stderr: '' });
-    });
-
-    it('reads a piece only after the one before was printed', async () => {
-      await write(30_000);
-      const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: store.url }) });
-      await atTestEnd(() => prisma.$disconnect());
-      const pieces = searchHistory(prisma, { request: 'PO-4711' }, 10);
-      expect((await pieces.next()).value).toMatchObject([{ quantityAfter: 29_000 }]);
-      await store.rewriteHistory(`UPDATE stock_change SET request_id = NULL WHERE quantity_after = 15000`);
-      expect((await pieces.next()).value).toMatchObject([{ quantityAfter: 5 }]);
-      expect(await pieces.next()).toEqual({ done: true, value: undefined });
     });
   });
 

@@ -12,8 +12,6 @@ const NAMES = MEMBERS.map(({ name }) => name);
 const LONGEST_LINE = 10_000;
 /** In characters: an array is held and parsed as a whole. A million pets have some 75 million. */
 const LONGEST_ARRAY = 100_000_000;
-/** Items of an array whose rows are made at once. */
-const SLICE = 10_000;
 
 const NO_END_MARK =
   'the end mark is missing, or not whole: pets that were lost on the way would be removed; nothing was written';
@@ -225,10 +223,7 @@ function* readArray(text: string, file: StockFile): Generator<string> {
     const [place = ''] = / \(line \d+ column \d+\)/.exec(items instanceof Error ? items.message : '') ?? [];
     throw refusal(`the JSON array is not whole, not valid, or has a member twice in one item${place}`, 'broken');
   }
-  for (let at = 0; at < items.length; at += SLICE) {
-    const rows = items.slice(at, at + SLICE).map((item, index) => rowOf(at + index + 1, readItem(item, file), file));
-    yield rows.join('');
-  }
+  yield items.map((item, at) => rowOf(at + 1, readItem(item, file), file)).join('');
 }
 
 /**
