@@ -60,14 +60,9 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
     await page.close();
   });
 
-  it('forgets the key with the page, says so where it asks for the key, and opens a linked operation', async () => {
+  it('forgets the key with the page, and opens a linked operation', async () => {
     const page = await browser.newPage();
     await page.goto(`http://${HOST}:${service.port}/docs`);
-    await page.locator('.auth-wrapper .authorize').click();
-    expect(await page.locator('.auth-container .renderedMarkdown').innerText()).toBe(
-      'Your API key. This page forgets it when you reload it: no browser keeps a key.',
-    );
-    await page.locator('.modal-ux .close-modal').click();
     await authorize(page, service.key);
     await page.goto(`http://${HOST}:${service.port}/docs#/Inventory/updateInventory`);
     await page.reload();

@@ -16,7 +16,6 @@ import { SHOWN_AT_MOST, withoutControls } from '../safe-text.ts';
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.
 New changes are recorded as always. A pet verifies again once it has changed anew and the older changes are pruned.`;
-const AUTHORS = '; authors are key:<id or name>, command:<name> and sql:<role>';
 
 const readPetId = reader('be an int64 in plain digits', isPetId, BigInt);
 const readChangeId = reader('be the id of a change, or 0', (text) => isPetId(text) && !text.startsWith('-'), BigInt);
@@ -98,7 +97,7 @@ async function search(petId: bigint | undefined, { limit, json, since, ...option
   });
   const shown = found.slice(0, limit);
   if (json) printJson(shown);
-  else if (found.length === 0) console.error(`no change found${/^\w+:|^$/.test(options.by ?? '') ? '' : AUTHORS}`);
+  else if (found.length === 0) console.error('no change found');
   else printTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason'], shown.map(cells));
   if (found.length > limit) console.error('there are older changes; --limit shows more of them');
 }

@@ -73,18 +73,6 @@ its column "${EXPORTED}" tells an import which rows were edited, and whether the
 To make another store a mirror of this one:
   (inventory export && echo '${END_MARK}') | ssh elsewhere inventory import - --missing remove --new add-as-written`;
 
-/** What an import did, or would do. */
-export interface Import {
-  /** Counts of pets. */
-  readonly summary: Readonly<Record<Outcome | 'unchanged', number>>;
-  /** Some pets of each outcome, a line each. */
-  readonly lines: Readonly<Partial<Record<Outcome, readonly string[]>>>;
-  /** Whether the file says when it was made. */
-  readonly hasTime: boolean;
-  /** With --json: counts and pets. Packed, because they wait in memory for the commit. */
-  readonly json: readonly Buffer[];
-}
-
 /** What the summary says of each outcome. */
 const HEADINGS: Readonly<Record<Outcome, string>> = {
   added: 'added',
@@ -118,11 +106,11 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
 }
 
 /** Makes the stock what a file says, in one transaction. @throws Failure when it cannot be read or breaks a rule */
-export async function importStock(name: string, options: ImportOptions): Promise<Import> {
+export async function importStock(name: string, options: ImportOptions) {
   const { dryRun = false, by = `${userName()}@${hostname()} ${basename(name)}`, reason } = options;
   const file = new StockFile();
   let interrupted = 'interrupted: nothing was changed';
-  async function work(client: Client): Promise<Import> {
+  async function work(client: Client) {
     await loadRows(client, readRows(readText(name), options.missing === 'remove', file));
     await refuseProblems(client, options, file);
     if (!dryRun) await awaitTurn(client);
@@ -137,6 +125,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
     const lines: Partial<Record<Outcome, readonly string[]>> = {};
     for (const outcome of OUTCOMES)
       if (summary[outcome] > 0) lines[outcome] = await linesOf(client, outcome, file.unit);
+    // Packed, because it waits in memory for the commit.
     const text = options.json ? jsonOf(client, { ...summary, dryRun }, file.unit) : [];
     const json = await pipeline(text, createGzip({ level: 1 }), (packed) => Readable.from(packed).toArray());
     if (!dryRun) {

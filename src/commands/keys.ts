@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { makeKeyId } from '../keys/api-key-format.ts';
-import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../keys/api-key-store.ts';
+import { createKey, type KeyRecord, listKeys, revokeKey, rotateKey } from '../keys/api-key-store.ts';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../keys/scopes.ts';
 import { Failure, queryOfPrisma } from '../lib/postgres/index.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
@@ -49,7 +49,8 @@ async function create({ name, scope, expires }: { name: string; scope: Scope[]; 
   const advice = 'if "inventory keys list" shows it, revoke it';
   await write(`${mayBeMade(id)}; ${advice}`, async (prisma) => {
     const expiresAt = (await expires?.(queryOfPrisma(prisma))) ?? null;
-    showIssued(await createKey(prisma, { id, name, scopes: [...new Set(scope)], expiresAt }));
+    const { key, record } = await createKey(prisma, { id, name, scopes: [...new Set(scope)], expiresAt });
+    showIssued(key, record);
   });
 }
 
@@ -76,9 +77,9 @@ async function rotate(id: string, { overlap, expires }: { overlap?: number; expi
   const advice = `if "inventory keys list" shows it, revoke it, and rotate key ${id} again before it expires`;
   await write(`${mayBeMade(rotation.id)}; ${advice}`, async (prisma) => {
     const expiresAt = (await expires?.(queryOfPrisma(prisma))) ?? null;
-    const issued = await rotateKey(prisma, { ...rotation, expiresAt });
-    showIssued(issued);
-    console.error(`key ${id} is good until ${showDateTime(issued.record.oldExpiresAt)}`);
+    const { key, record } = await rotateKey(prisma, { ...rotation, expiresAt });
+    showIssued(key, record);
+    console.error(`key ${id} is good until ${showDateTime(record.oldExpiresAt)}`);
   });
 }
 
@@ -105,7 +106,7 @@ async function write(unsure: string, work: (prisma: PrismaClient) => Promise<voi
   await whileInterruptible(onSignal, () => withPrisma('keys', run));
 }
 
-function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {
+function showIssued(key: string, { id, name, scopes, expiresAt }: KeyRecord): void {
   process.stdout.prependOnceListener('error', () => {
     console.error(`error: key ${id} was not delivered, and cannot be shown again: revoke it`);
     process.exit(1);

@@ -18,14 +18,6 @@ export interface AuditEnd {
   readonly finding?: string;
 }
 
-/** Tests shorten it. */
-export class AuditPace {
-  /** From an audit that compared the list to the next one. */
-  everyMs = 3_600_000;
-  /** From the start, or from any other audit, to the next one. */
-  firstMs = 300_000;
-}
-
 /** Compares what a service keeps with the stock. Undefined: they cannot be compared. */
 export type Comparison = (query: Query) => Promise<AuditEnd | undefined>;
 
@@ -42,6 +34,10 @@ const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statem
  */
 @Injectable()
 export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
+  /** From an audit that compared the list to the next one. Tests shorten both. */
+  everyMs = 3_600_000;
+  /** From the start, or from any other audit, to the next one. */
+  firstMs = 300_000;
   /** As of the last audit. */
   isIndexDamaged = false;
   /**
@@ -53,17 +49,14 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
   #endedAt = performance.now();
   #hasCompared = false;
 
-  constructor(
-    settings: Settings,
-    private readonly pace: AuditPace,
-  ) {
+  constructor(settings: Settings) {
     super();
     this.#config = { ...configOfRequests(sessionOf(settings, 'audit')), query_timeout: LONGEST_READING_MS };
   }
 
   /** Each list calls it; no list waits for an audit. */
   beginIfDue(): void {
-    const pauseMs = this.#hasCompared ? this.pace.everyMs : this.pace.firstMs;
+    const pauseMs = this.#hasCompared ? this.everyMs : this.firstMs;
     if (!this.#isUnderWay && performance.now() - this.#endedAt >= pauseMs) void this.#run();
   }
 
