@@ -91,9 +91,7 @@ function refuseNullDevice(): void {
 
 const mayBeMade = (id: string) => `interrupted during the commit: key ${id} may have been made, but was not shown`;
 
-/**
- * Runs work that commits and prints its outcome. When a signal or a lost connection comes between, `unsure` is printed.
- */
+/** Runs work that commits and prints its outcome. If a signal or a lost connection comes between, prints `unsure`. */
 async function write(unsure: string, work: (prisma: PrismaClient) => Promise<void>): Promise<void> {
   let message: string | undefined = 'interrupted: nothing was done';
   const onSignal = () => message === undefined || console.error(message);

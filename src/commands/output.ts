@@ -6,9 +6,7 @@ export function printJson(value: unknown, indent = 2): void {
   console.log(JSON.stringify(value, exactIntegers, indent));
 }
 
-/**
- * Options of COPY for lines as they are: no JSON has these two characters. The text format would double each backslash.
- */
+/** For COPY of lines as they are: no JSON has these two characters. The text format would double each backslash. */
 export const LINES = String.raw`FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'`;
 
 /** A plain table without lines. No text in it can end its line or turn it round. */

@@ -19,10 +19,7 @@ export class PetIdPipe implements PipeTransform<string, bigint> {
 /** The tags of pets have no other characters, and PostgreSQL cannot read all others in every encoding. */
 const PRINTABLE = /^[!-~]*$/;
 
-/**
- * The tags of which a pet must have one; null if any state will do, as with `*`. Weak tags never match (RFC 9110
- * section 13.1.1).
- */
+/** The tags of which a pet must have one; null with `*`. Weak tags never match (RFC 9110 section 13.1.1). */
 @Injectable()
 export class IfMatchPipe implements PipeTransform<string | undefined, string[] | null> {
   transform(field: string | undefined): string[] | null {

@@ -143,10 +143,7 @@ class Lines {
 const MARK = new RegExp(
   String.raw`^"?(${END_MARK}|${FAILED_MARK})(?: (\d{1,18}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z))?([\s",;]*)$`,
 );
-/**
- * Without a line break, a bare mark may be the beginning of one that names a change. Behind it, empty columns show its
- * end.
- */
+/** Without a line break, a bare mark may be the beginning of one that names a change, unless columns follow. */
 const isWhole = ([, , id, , columns = '']: RegExpExecArray) => id !== undefined || /[\t",;]/.test(columns);
 
 /** How a file names its separator for Excel. */

@@ -40,9 +40,7 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
   firstMs = 300_000;
   /** As of the last audit. */
   isIndexDamaged = false;
-  /**
-   * A service that keeps a list sets it. It runs before the audit's snapshot is taken: what is kept then is no newer.
-   */
+  /** A service that keeps a list sets it. It runs before the audit takes its snapshot: the kept list is no newer. */
   beginComparison: () => Comparison = () => () => Promise.resolve({ result: 'equal' });
   readonly #config: ReturnType<typeof configOfRequests>;
   #isUnderWay = false;
@@ -80,8 +78,7 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
       await query(BEGIN);
       const finding = await indexDamage(query);
       const end = finding === undefined ? await compare(query) : { result: 'index' as const, finding };
-      // A pooler ends its session with a client that leaves in a transaction. A failure here must not hide what was
-      // found.
+      // A pooler ends the session of a client that leaves in a transaction. A failure must not hide what was found.
       await query('COMMIT').catch(() => undefined);
       return end;
     } finally {

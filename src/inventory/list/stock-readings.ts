@@ -22,10 +22,7 @@ export interface Reading {
   readonly onResponse: () => void;
 }
 
-/**
- * One reading of the stock at a time, besides those that were given up: requests that come during it share the next
- * one.
- */
+/** One reading of the stock at a time, besides those that were given up. Requests that wait share the next one. */
 export class StockReadings {
   readonly #batcher: Batcher<ListRequest, StockList>;
   #last: WeakRef<StockList> | undefined;
@@ -106,10 +103,7 @@ export async function readWhole<Read extends Page>(
   );
 }
 
-/**
- * The text is cut into pieces when it is longer than this. After a cut, the unfinished last piece is built anew with
- * the next text.
- */
+/** Longer text is cut into pieces. The unfinished last piece is built anew with the next text. */
 const CUT_AT_LENGTH = 2 ** 18;
 
 /** The pieces of the whole stock, each as soon as no further page can go on with it. */

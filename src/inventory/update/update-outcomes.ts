@@ -15,10 +15,7 @@ export type UpdateOutcome =
   | { readonly outcome: 'absent' }
   | { readonly outcome: 'busy' };
 
-/**
- * Repeats an update that was surely not applied, while that may help and its deadline allows. Makes an Error of what
- * refuses it.
- */
+/** Repeats an update that was surely not applied, while that may help. Makes an Error of what refuses it. */
 export async function retryUntilApplied(deadline: number, attempt: () => Promise<UpdateOutcome>): Promise<Updated> {
   const unlessBusy = async () => {
     const result = await attempt();

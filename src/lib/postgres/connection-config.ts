@@ -32,9 +32,7 @@ const CONDITIONAL_SETTINGS = `
          CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
               THEN set_config('synchronous_commit', 'on', false) END`;
 
-/**
- * The routine of PostgreSQL's notice about a commit that no synchronous standby confirmed; its words may be translated.
- */
+/** The routine in PostgreSQL's warning that no synchronous standby confirmed a commit; its words may be translated. */
 export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
 /** Makes a new connection ready before its first use. */
@@ -56,8 +54,7 @@ class Client extends pg.Client {
     const { connection } = this;
     connection.once('error', () => cut(this)); // the driver leaves a connection open after an error of its own
     const { options, isBound: mustBeBound } = (config ?? {}) as OwnConfig;
-    // The driver may have read these from the environment. Given a value, it would send them, and a pooler refuses
-    // them.
+    // The driver may have read these from the environment. It would send them, and a pooler refuses them.
     const { connectionParameters } = this as unknown as { connectionParameters: object };
     Object.assign(connectionParameters, { options, replication: undefined });
     // We listen first (the driver adds its listeners in `connect`), so a server that is refused gets no password.

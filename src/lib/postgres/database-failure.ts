@@ -197,10 +197,7 @@ function knownOutcome(error: unknown): Pick<DatabaseFailure, 'outcome' | 'mayRet
   return undefined;
 }
 
-/**
- * Errors of JavaScript itself, or of Prisma about its arguments, come from a mistake in a program, which another
- * attempt cannot repair.
- */
+/** Another attempt cannot repair an error of JavaScript itself, or of Prisma about its arguments. */
 export function isProgramFault(error: unknown): boolean {
   const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError];
   if (!(error instanceof Error) || mistakes.some((kind) => error instanceof kind)) return true;
@@ -227,10 +224,7 @@ interface ErrorFacts extends Facts {
 /** Nobody else can write it: a message may have any text, and an error of the login has no facts. */
 const FACTS = `\nFACTS ${randomUUID()}: `;
 
-/**
- * Lets the errors of a connection keep their facts. Prisma's adapter keeps code and message alone, so the message gets
- * them.
- */
+/** Prisma's adapter keeps only code and message of an error, so the message gets the facts. */
 export function keepFacts({ connection }: Pick<Client, 'connection'>): void {
   connection.on('errorMessage', (error: DatabaseError) => {
     const { routine, constraint, where }: Facts = error;
