@@ -106,7 +106,7 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   return { outcome: 'done', item: requested };
 }
 
-/** The outcome if a committed update used the key first. A message makes the commit of a repetition wait for a standby. */
+/** The outcome if a committed update used the key first. Its message makes this commit wait for a standby, too. */
 async function outcomeOfFirstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,

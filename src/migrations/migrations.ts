@@ -118,7 +118,7 @@ async function compareRegister(query: Query, migrations: readonly Migration[]) {
   };
 }
 
-/** One simple query is one transaction. Updates queue behind its wait for a lock, so it waits briefly, several times. */
+/** One simple query is one transaction. Updates queue behind its wait for a lock, so it waits briefly, and retries. */
 async function apply(client: Client, { name, sql, checksum }: Migration): Promise<void> {
   const note = `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
     VALUES ('${randomUUID()}', '${checksum}', ${client.escapeLiteral(name)}, clock_timestamp(), 1)`;

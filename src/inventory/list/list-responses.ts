@@ -8,7 +8,7 @@ import { type Body, CODINGS, type Coding, type StockList } from './stock-list.ts
 /** Most bytes of all outdated lists that slow readers keep in memory; one list alone may have more. */
 const MOST_OUTDATED_BYTES = 2 ** 25;
 
-/** Pieces compressed at once; one list alone may have more. Beyond it, lists go out uncompressed and need less memory. */
+/** Pieces compressed at once; one list alone may have more. Beyond that, lists go out uncompressed, to save memory. */
 const MOST_DEFLATING = 64;
 
 /** Sends lists. Bounds the memory of outdated lists with slow readers, and of compressing. */

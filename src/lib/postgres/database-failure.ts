@@ -169,7 +169,7 @@ export function errorReader({ functions, kinds: ownKinds, texts = [], withoutSec
 
   const mayReadAgain = (error: unknown) => failureOf(error).mayRetry;
 
-  /** For reading, which offers no value to refuse: NotApplied in the operator's words; a fault of this program as it is. */
+  /** For reading, which offers no value to refuse. @returns NotApplied in the operator's words; our own fault as it is */
   function readFailure(error: unknown): unknown {
     const { outcome, words } = failureOf(error);
     const isInWords = error instanceof NotApplied && error.cause === undefined;
