@@ -78,7 +78,8 @@ export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
       await query(BEGIN);
       const finding = await indexDamage(query);
       const end = finding === undefined ? await compare(query) : { result: 'index' as const, finding };
-      // A pooler ends the session of a client that leaves in a transaction. A failure must not hide what was found.
+      // A pooler ends its session with a client that leaves in a transaction. A failure here must not hide what was
+      // found.
       await query('COMMIT').catch(() => undefined);
       return end;
     } finally {
