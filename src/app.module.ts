@@ -2,7 +2,7 @@ import { type DynamicModule, Global, Module, type OnModuleInit } from '@nestjs/c
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
 import type { Application } from 'express';
 import { AuthModule } from './keys/auth.module.ts';
-import { DatabaseModule } from './prisma.service.ts';
+import { PrismaService } from './prisma.service.ts';
 import { ErrorFilter } from './errors/error.filter.ts';
 import { REQUEST_ID_RULE } from './lib/http/index.ts';
 import { exactIntegers } from './lib/http/json.ts';
@@ -13,9 +13,9 @@ import { Settings } from './settings.ts';
 
 @Global()
 @Module({
-  imports: [DatabaseModule, AuthModule, InventoryModule, OperationsModule],
-  providers: [{ provide: APP_FILTER, useClass: ErrorFilter }],
-  exports: [Settings],
+  imports: [AuthModule, InventoryModule, OperationsModule],
+  providers: [PrismaService, { provide: APP_FILTER, useClass: ErrorFilter }],
+  exports: [Settings, PrismaService],
 })
 export class AppModule implements OnModuleInit {
   constructor(private readonly host: HttpAdapterHost) {}

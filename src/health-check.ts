@@ -1,12 +1,7 @@
 import { get } from 'node:http';
-import type { LookupFunction } from 'node:net';
 
-/** Where a process of this machine reaches a service that listens on all addresses, in the order to try. */
-const LOOPBACK: Readonly<Record<string, readonly string[]>> = {
-  '0.0.0.0': ['127.0.0.1'],
-  '::': ['::1', '127.0.0.1'],
-  '': ['127.0.0.1', '::1'],
-};
+/** Where a process of this machine reaches a service that listens on all addresses. */
+const LOOPBACK: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': 'localhost', '': 'localhost' };
 
 /**
  * Whether the service of this machine answers a path with 200. An agent of its own keeps the request away from the
@@ -15,21 +10,15 @@ const LOOPBACK: Readonly<Record<string, readonly string[]>> = {
  * @param timeoutMs for the whole request
  */
 export function isHealthy(host: string, port: number, path: string, timeoutMs: number): Promise<boolean> {
-  const addresses = LOOPBACK[host]?.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
-  const lookup: LookupFunction = (_, { all }, give) => {
-    if (all) give(null, addresses ?? []);
-    else give(null, addresses?.[0]?.address ?? '', addresses?.[0]?.family);
-  };
   return new Promise((resolve) => {
     const request = get({
-      host: addresses ? 'localhost' : host,
+      host: LOOPBACK[host] ?? host,
       port,
       path,
       agent: false,
       maxHeaderSize: 16_384, // as the service has it: NODE_OPTIONS may say less
       headers: { Host: 'localhost', Connection: 'close' },
       signal: AbortSignal.timeout(timeoutMs),
-      ...(addresses ? { lookup } : {}),
     });
     request.on('response', (response) => {
       response.resume();

@@ -1,4 +1,4 @@
-import { Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { Settings } from './settings.ts';
 import { type Prisma, PrismaClient } from './generated/prisma/client.ts';
@@ -26,7 +26,3 @@ export class PrismaService extends PrismaClient<Options> implements OnApplicatio
     await this.$disconnect();
   }
 }
-
-@Global()
-@Module({ providers: [PrismaService], exports: [PrismaService] })
-export class DatabaseModule {}

@@ -4,7 +4,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { createApp } from './app.ts';
 import { Log } from './operations/log.ts';
 import type { StrictExpressAdapter } from './lib/http/index.ts';
-import { Settings, drainTimes, readSettings } from './settings.ts';
+import { Settings, readSettings } from './settings.ts';
 
 export type Stop = (reason: string, exitCode: number) => void;
 
@@ -40,7 +40,8 @@ async function drain(app: NestExpressApplication, reason: string, exitCode: numb
   if (server.isDraining) return;
   const log = app.get(Log);
   log.info({ reason }, 'draining');
-  const emptied = await server.empty(app.getHttpServer(), drainTimes(app.get(Settings)));
+  const { DRAIN_DELAY_MS: delayMs, DRAIN_TIMEOUT_MS: timeoutMs } = app.get<Settings>(Settings);
+  const emptied = await server.empty(app.getHttpServer(), { delayMs, timeoutMs });
   const closed = app.close().catch((error: unknown) => log.error({ err: error }, 'closing'));
   await Promise.race([closed, pause(2_000)]);
   log.info(emptied ? 'stopped' : 'stopped with requests unanswered');

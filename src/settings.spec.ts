@@ -161,9 +161,9 @@ it('docs/operations.md has a table of all settings, and the README some of its r
     const rows = [...text.matchAll(/^\| `([A-Z_]+)` +\| (?:`(.+?)`)? *\| (.+?) +\|$/gm)];
     return rows.map(([, name, fallback = '', meaning]) => ({ name, fallback, meaning }));
   };
-  const known = Object.entries<{ default: string | undefined; meaning: string }>(SETTINGS);
-  const rows = known.map(([name, { default: fallback = '', meaning }]) => ({ name, fallback, meaning }));
-  expect(rowsOf('docs/operations.md')).toEqual(rows);
+  const rows = rowsOf('docs/operations.md');
+  const settings = Object.entries(SETTINGS).map(([name, { default: fallback }]) => ({ name, fallback }));
+  expect(rows).toMatchObject(settings);
   expect(rowsOf('README.md')).toHaveLength(6);
   expect(rows).toEqual(expect.arrayContaining(rowsOf('README.md')));
 });

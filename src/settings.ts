@@ -12,36 +12,28 @@ const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** @param fallback the text of a setting that is not given */
-function entry<T>(meaning: string, fallback: string, read: (text: string, environment: Environment) => T) {
-  return { meaning, default: fallback, read };
+function entry<T>(fallback: string, read: (text: string, environment: Environment) => T) {
+  return { default: fallback, read };
 }
 
-/** Every setting but those of traces. A test compares it with the table in docs/operations.md. */
+/** Every setting but those of traces. The table in docs/operations.md says what each means; a test compares both. */
 export const SETTINGS = {
-  DATABASE_URL: entry('PostgreSQL connection string (required)', '', postgresUrl),
-  DATABASE_PASSWORD_FILE: entry('File with the password, if DATABASE_URL has none', '', String),
-  PORT: entry('TCP port to listen on; 0 picks a free one', '3000', integer(0, 65_535)),
-  HOST: entry('Address to listen on; empty: IPv4 and IPv6', '0.0.0.0', listenAddress),
-  BOOTSTRAP_API_KEY: entry('A key with every scope; 32 to 256 of A-Za-z0-9._~+/-', '', bearerToken),
-  LOG_LEVEL: entry(LOG_LEVELS.join(', '), 'info', oneOf(...LOG_LEVELS)),
-  LOG_SUCCESS_EVERY: entry('Log one of every N successful requests, and all failures', '1', integer(1, 1_000_000)),
-  RATE_LIMIT_PER_MINUTE: entry('Requests per minute, key and process; 0 is no limit', '0', integer(0, 100_000_000)),
-  CORS_ORIGINS: entry('Origins whose pages may call the service, separated by commas', '', originList),
-  DOCS: entry('Serve Swagger UI and the OpenAPI document: on, off', 'on', oneOf('on', 'off')),
-  FAST: entry('Keep the list in memory and batch updates: on, off', 'on', oneOf('on', 'off')),
-  DATABASE_POOL_SIZE: entry('Size of the pool; the service opens two more, and one per audit', '4', integer(1, 100)),
-  REQUEST_DEADLINE_MS: entry(
-    'How long a request waits for the database, in ms',
-    '2500',
-    integer(100, LONGEST_DEADLINE_MS),
-  ),
-  MAX_WAITING_REQUESTS: entry('Most requests that wait for the database; others get 503', '2000', integer(1, 100_000)),
-  DRAIN_DELAY_MS: entry(
-    'On SIGTERM, time for balancers to see that the service is not ready',
-    '0',
-    integer(0, 600_000),
-  ),
-  DRAIN_TIMEOUT_MS: entry('On SIGTERM, longest time for open requests', '25000', integer(100, 600_000)),
+  DATABASE_URL: entry('', postgresUrl),
+  DATABASE_PASSWORD_FILE: entry('', String),
+  PORT: entry('3000', integer(0, 65_535)),
+  HOST: entry('0.0.0.0', listenAddress),
+  BOOTSTRAP_API_KEY: entry('', bearerToken),
+  LOG_LEVEL: entry('info', oneOf(...LOG_LEVELS)),
+  LOG_SUCCESS_EVERY: entry('1', integer(1, 1_000_000)),
+  RATE_LIMIT_PER_MINUTE: entry('0', integer(0, 100_000_000)),
+  CORS_ORIGINS: entry('', originList),
+  DOCS: entry('on', oneOf('on', 'off')),
+  FAST: entry('on', oneOf('on', 'off')),
+  DATABASE_POOL_SIZE: entry('4', integer(1, 100)),
+  REQUEST_DEADLINE_MS: entry('2500', integer(100, LONGEST_DEADLINE_MS)),
+  MAX_WAITING_REQUESTS: entry('2000', integer(1, 100_000)),
+  DRAIN_DELAY_MS: entry('0', integer(0, 600_000)),
+  DRAIN_TIMEOUT_MS: entry('25000', integer(100, 600_000)),
 };
 
 /** By OpenTelemetry's rules: an endpoint turns traces on, unless one of these two turns them off. */
@@ -56,7 +48,7 @@ function hasTraces(given: Environment): boolean {
  */
 function traceEntry<T>(fallback: string, read: (text: string) => T, own = '') {
   const counts = (text: string, given: Environment) => text !== '' && hasTraces(given) && !given[own];
-  return entry('', fallback, (text, given) => read(counts(text, given) ? text : fallback));
+  return entry(fallback, (text, given) => read(counts(text, given) ? text : fallback));
 }
 
 function baseUrl(text: string): string | undefined {
@@ -69,7 +61,7 @@ const SAMPLERS = ['always_on', 'always_off', 'traceidratio'] as const;
 const protocol = oneOf('http/protobuf');
 
 const TRACES = {
-  OTEL_SDK_DISABLED: entry('', '', (_, given) => !hasTraces(given)),
+  OTEL_SDK_DISABLED: entry('', (_, given) => !hasTraces(given)),
   OTEL_TRACES_EXPORTER: traceEntry('otlp', oneOf('otlp', 'none')),
   OTEL_EXPORTER_OTLP_ENDPOINT: traceEntry('', baseUrl, 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: traceEntry('', httpUrl),
@@ -106,11 +98,6 @@ export type Settings = { readonly [Name in SettingName]: ReturnType<(typeof ALL)
 
 /** The token by which NestJS injects {@link Settings}. */
 export const Settings = class Settings {};
-
-/** What the server's drain needs to know. */
-export function drainTimes({ DRAIN_DELAY_MS, DRAIN_TIMEOUT_MS }: Settings) {
-  return { delayMs: DRAIN_DELAY_MS, timeoutMs: DRAIN_TIMEOUT_MS };
-}
 
 /**
  * Besides the container's `health-check.ts` and OpenTelemetry's packages, the service reads `process.env` only here.

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { PrismaService } from '../src/prisma.service.ts';
 import type { StrictExpressAdapter } from '../src/lib/http/index.ts';
-import { SETTINGS, Settings, drainTimes } from '../src/settings.ts';
+import { SETTINGS, Settings } from '../src/settings.ts';
 import { listBytes } from './http/raw-requests.ts';
 import { createDatabase } from './support/database.ts';
 import { Connection, ask } from './support/http-client.ts';
@@ -15,7 +15,8 @@ import { type TestService, startService } from './support/service.ts';
 
 function drain({ app, server }: TestService): Promise<boolean> {
   const adapter = app.getHttpAdapter() as StrictExpressAdapter;
-  return adapter.drain.empty(server, drainTimes(app.get<Settings>(Settings)));
+  const { DRAIN_DELAY_MS: delayMs, DRAIN_TIMEOUT_MS: timeoutMs } = app.get<Settings>(Settings);
+  return adapter.drain.empty(server, { delayMs, timeoutMs });
 }
 
 describe('the drain', () => {

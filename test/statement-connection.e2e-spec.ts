@@ -55,7 +55,7 @@ it('a session is replaced between two statements after half an hour', async () =
   await expect.poll(() => database.sql(sessions)).toHaveLength(1);
 });
 
-it('a statement without an answer is given up, with its session, by one timer for all statements', async () => {
+it('a statement without an answer is given up, with its session', async () => {
   const { url } = await createDatabase();
   const settings = readSettings({ DATABASE_URL: url, REQUEST_DEADLINE_MS: '2000' });
   const connection = new StatementConnection(sessionOf(settings, 'test'), errors);
@@ -64,12 +64,8 @@ it('a statement without an answer is given up, with its session, by one timer fo
     connection,
     `SELECT pg_backend_pid(), set_config('statement_timeout', '0', false)`,
   );
-  const timers = vi.spyOn(globalThis, 'setTimeout');
-  onTestFinished(() => timers.mockRestore());
-  for (let turn = 0; turn < 10; turn++) await run(connection, 'SELECT 1');
   const from = performance.now();
   await expect(run(connection, 'SELECT pg_sleep(60)')).rejects.toThrow(/^Query read timeout$/);
-  expect(timers.mock.calls.length).toBeLessThan(5); // of eleven statements
   expect(performance.now() - from).toBeGreaterThanOrEqual(1_600);
   expect(performance.now() - from).toBeLessThan(10_000);
   expect(await run(connection, 'SELECT pg_backend_pid()')).not.toEqual([[session]]);

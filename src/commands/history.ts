@@ -7,19 +7,15 @@ import { Failure, queryOfClient, queryOfPrisma } from '../lib/postgres/index.ts'
 import { type Change, readChanges } from '../history/history-feed.ts';
 import { pruneBefore } from '../history/history-pruning.ts';
 import { type Search, searchHistory } from '../history/history-search.ts';
-import { RESTORED_TWICE, verifyHistory } from '../history/history-verification.ts';
+import { verifyHistory } from '../history/history-verification.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
 import { lineReader, PAST_FORM, reader, readPast, readSafeName, type When } from './option-values.ts';
-import { printJson, startTable } from './output.ts';
-import { withProgress } from './progress.ts';
+import { printJson, printTable } from './output.ts';
 import { SHOWN_AT_MOST, withoutControls } from '../safe-text.ts';
 
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.
 New changes are recorded as always. A pet verifies again once it has changed anew and the older changes are pruned.`;
-const AUTHORS = '; authors are key:<id or name>, command:<name> and sql:<role>';
-const RESTORED = `The stock is as the list shows it. In the history, ${RESTORED_TWICE}.
-Restore into a new database instead; docs/operations.md says how.`;
 
 const readPetId = reader('be an int64 in plain digits', isPetId, BigInt);
 const readChangeId = reader('be the id of a change, or 0', (text) => isPetId(text) && !text.startsWith('-'), BigInt);
@@ -80,9 +76,7 @@ export function addHistory(program: Command): void {
     .action(async ({ before }: { before: When }) => {
       await withNewestSchema('history', async (client) => {
         const time = await before(queryOfClient(client));
-        let deleted = 0;
-        const prune = () => pruneBefore(client, time, (count) => (deleted = count));
-        deleted = await withProgress(() => `${deleted} rows deleted`, prune);
+        const deleted = await pruneBefore(client, time);
         console.error(`${deleted} rows older than ${time.toISOString()} deleted`);
       });
     });
@@ -97,18 +91,14 @@ export function addHistory(program: Command): void {
 }
 
 async function search(petId: bigint | undefined, { limit, json, since, ...options }: ShowOptions): Promise<void> {
-  const print = startTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason']);
-  const found: Change[] = [];
-  await withPrisma('history', async (prisma) => {
+  const found = await withPrisma('history', async (prisma) => {
     const time = since && { since: await since(queryOfPrisma(prisma)) };
-    const what = { ...options, ...time, ...(petId !== undefined && { petId }) };
-    for await (const changes of searchHistory(prisma, what, limit + 1)) {
-      if (!json) print(changes.slice(0, limit - found.length).map(cells));
-      found.push(...changes);
-    }
+    return searchHistory(prisma, { ...options, ...time, ...(petId !== undefined && { petId }) }, limit + 1);
   });
-  if (json) printJson(found.slice(0, limit));
-  else if (found.length === 0) console.error(`no change found${/^\w+:|^$/.test(options.by ?? '') ? '' : AUTHORS}`);
+  const shown = found.slice(0, limit);
+  if (json) printJson(shown);
+  else if (found.length === 0) console.error('no change found');
+  else printTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason'], shown.map(cells));
   if (found.length > limit) console.error('there are older changes; --limit shows more of them');
 }
 
@@ -149,10 +139,7 @@ function cells(change: Change): string[] {
 async function verify({ json }: ShowOptions): Promise<void> {
   const verification = await withConnection('history', async (client) => {
     await client.query(`BEGIN READ ONLY; ${LONG_STATEMENTS}`);
-    const verified = await withProgress(
-      () => 'verifying',
-      () => verifyHistory(client),
-    );
+    const verified = await verifyHistory(client);
     await client.query('COMMIT'); // a pooler ends its session with a client that leaves in a transaction
     return verified;
   });
@@ -162,7 +149,5 @@ async function verify({ json }: ShowOptions): Promise<void> {
   else if (brokenPets === 0) console.log(`the history of all ${pets} pets is whole`);
   else
     for (const { petId, faults } of broken.slice(0, SHOWN_AT_MOST)) console.log(`pet ${petId}: ${faults.join('; ')}`);
-  const isTwice = broken.some(({ faults }) => faults.includes(RESTORED_TWICE));
-  if (brokenPets > 0)
-    throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken\n${isTwice ? RESTORED : BROKEN}`);
+  if (brokenPets > 0) throw new Failure(`the history of ${brokenPets} of ${pets} pets is broken\n${BROKEN}`);
 }

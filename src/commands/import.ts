@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import { existsSync, statSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { basename } from 'node:path';
 import { Readable } from 'node:stream';
@@ -19,7 +18,6 @@ import { StockFile } from './import/rows.ts';
 import { jsonOf, linesOf } from './import/summary.ts';
 import { writePlanned } from './import/writing.ts';
 import { lineReader, readSafeName } from './option-values.ts';
-import { withProgress } from './progress.ts';
 import { withoutControls } from '../safe-text.ts';
 
 const UNSURE = `interrupted during the commit: ${ADVICE.commit}`;
@@ -75,18 +73,6 @@ its column "${EXPORTED}" tells an import which rows were edited, and whether the
 To make another store a mirror of this one:
   (inventory export && echo '${END_MARK}') | ssh elsewhere inventory import - --missing remove --new add-as-written`;
 
-/** What an import did, or would do. */
-export interface Import {
-  /** Counts of pets. */
-  readonly summary: Readonly<Record<Outcome | 'unchanged', number>>;
-  /** Some pets of each outcome, a line each. */
-  readonly lines: Readonly<Partial<Record<Outcome, readonly string[]>>>;
-  /** Whether the file says when it was made. */
-  readonly hasTime: boolean;
-  /** With --json: counts and pets. Packed, because they wait in memory for the commit. */
-  readonly json: readonly Buffer[];
-}
-
 /** What the summary says of each outcome. */
 const HEADINGS: Readonly<Record<Outcome, string>> = {
   added: 'added',
@@ -120,30 +106,26 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
 }
 
 /** Makes the stock what a file says, in one transaction. @throws Failure when it cannot be read or breaks a rule */
-export async function importStock(name: string, options: ImportOptions): Promise<Import> {
+export async function importStock(name: string, options: ImportOptions) {
   const { dryRun = false, by = `${userName()}@${hostname()} ${basename(name)}`, reason } = options;
-  const isFile = name !== '-' && existsSync(name) && statSync(name).isFile();
-  const ending = options.missing === 'remove' ? 'mark' : isFile ? 'whole line' : 'line break';
   const file = new StockFile();
-  let progress = () => `${file.rows} rows read`;
   let interrupted = 'interrupted: nothing was changed';
-  async function work(client: Client): Promise<Import> {
-    await loadRows(client, readRows(readText(name), ending, file));
+  async function work(client: Client) {
+    await loadRows(client, readRows(readText(name), options.missing === 'remove', file));
     await refuseProblems(client, options, file);
     if (!dryRun) await awaitTurn(client);
-    progress = () => `comparing ${file.rows} rows`;
     const counts = await planMerge(client, options, file, !dryRun);
     await refusePlanned(client, options, file, counts);
     // The name of a file may be longer than the history can store.
     const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
     const { added = 0, changed = 0, removed = 0, skipped = 0, kept = 0, gone = 0 } = counts;
-    progress = () => `writing ${added + changed + removed} rows`;
-    if (!dryRun) await writePlanned(client, counts, { changedBy, reason });
+    if (!dryRun) await writePlanned(client, counts, changedBy, reason);
     const unchanged = file.rows - added - changed - skipped - gone;
     const summary = { added, changed, unchanged, removed, skipped, kept, gone };
     const lines: Partial<Record<Outcome, readonly string[]>> = {};
     for (const outcome of OUTCOMES)
       if (summary[outcome] > 0) lines[outcome] = await linesOf(client, outcome, file.unit);
+    // Packed, because it waits in memory for the commit.
     const text = options.json ? jsonOf(client, { ...summary, dryRun }, file.unit) : [];
     const json = await pipeline(text, createGzip({ level: 1 }), (packed) => Readable.from(packed).toArray());
     if (!dryRun) {
@@ -154,13 +136,7 @@ export async function importStock(name: string, options: ImportOptions): Promise
     return { summary, lines, hasTime: file.newest !== undefined, json: json as Buffer[] };
   }
   const onSignal = () => console.error(interrupted);
-  const run = () =>
-    withProgress(
-      () => progress(),
-      () => withNewestSchema('import', work),
-      !options.quiet,
-    );
-  return whileInterruptible(onSignal, run);
+  return whileInterruptible(onSignal, () => withNewestSchema('import', work));
 }
 
 export function userName(): string {

@@ -2,13 +2,13 @@ import { type Command, Option } from 'commander';
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { makeKeyId } from '../keys/api-key-format.ts';
-import { createKey, type IssuedKey, listKeys, revokeKey, rotateKey } from '../keys/api-key-store.ts';
+import { createKey, type KeyRecord, listKeys, revokeKey, rotateKey } from '../keys/api-key-store.ts';
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../keys/scopes.ts';
 import { Failure, queryOfPrisma } from '../lib/postgres/index.ts';
 import type { PrismaClient } from '../generated/prisma/client.ts';
 import { whileCommitting, whileInterruptible, withPrisma } from './connection.ts';
 import { FUTURE_FORM, DURATION_FORM, lineReader, readDuration, readFuture, type When } from './option-values.ts';
-import { printJson, showDateTime, startTable } from './output.ts';
+import { printJson, printTable, showDateTime } from './output.ts';
 import { withoutControls } from '../safe-text.ts';
 
 export function addKeys(program: Command): void {
@@ -49,7 +49,8 @@ async function create({ name, scope, expires }: { name: string; scope: Scope[]; 
   const advice = 'if "inventory keys list" shows it, revoke it';
   await write(`${mayBeMade(id)}; ${advice}`, async (prisma) => {
     const expiresAt = (await expires?.(queryOfPrisma(prisma))) ?? null;
-    showIssued(await createKey(prisma, { id, name, scopes: [...new Set(scope)], expiresAt }));
+    const { key, record } = await createKey(prisma, { id, name, scopes: [...new Set(scope)], expiresAt });
+    showIssued(key, record);
   });
 }
 
@@ -60,7 +61,7 @@ async function list({ json }: { json?: true }): Promise<void> {
     ...[createdAt, expiresAt, lastUsedAt].map(showDateTime),
   ]);
   if (json) printJson(keys);
-  else startTable(['id', 'name', 'state', 'scopes', 'created', 'expires', 'last used'])(rows);
+  else printTable(['id', 'name', 'state', 'scopes', 'created', 'expires', 'last used'], rows);
 }
 
 async function revoke(id: string): Promise<void> {
@@ -76,9 +77,9 @@ async function rotate(id: string, { overlap, expires }: { overlap?: number; expi
   const advice = `if "inventory keys list" shows it, revoke it, and rotate key ${id} again before it expires`;
   await write(`${mayBeMade(rotation.id)}; ${advice}`, async (prisma) => {
     const expiresAt = (await expires?.(queryOfPrisma(prisma))) ?? null;
-    const issued = await rotateKey(prisma, { ...rotation, expiresAt });
-    showIssued(issued);
-    console.error(`key ${id} is good until ${showDateTime(issued.record.oldExpiresAt)}`);
+    const { key, record } = await rotateKey(prisma, { ...rotation, expiresAt });
+    showIssued(key, record);
+    console.error(`key ${id} is good until ${showDateTime(record.oldExpiresAt)}`);
   });
 }
 
@@ -90,9 +91,7 @@ function refuseNullDevice(): void {
 
 const mayBeMade = (id: string) => `interrupted during the commit: key ${id} may have been made, but was not shown`;
 
-/**
- * Runs work that commits and prints its outcome. When a signal or a lost connection comes between, `unsure` is printed.
- */
+/** Runs work that commits and prints its outcome. If a signal or a lost connection comes between, prints `unsure`. */
 async function write(unsure: string, work: (prisma: PrismaClient) => Promise<void>): Promise<void> {
   let message: string | undefined = 'interrupted: nothing was done';
   const onSignal = () => message === undefined || console.error(message);
@@ -105,7 +104,7 @@ async function write(unsure: string, work: (prisma: PrismaClient) => Promise<voi
   await whileInterruptible(onSignal, () => withPrisma('keys', run));
 }
 
-function showIssued({ key, record: { id, name, scopes, expiresAt } }: IssuedKey): void {
+function showIssued(key: string, { id, name, scopes, expiresAt }: KeyRecord): void {
   process.stdout.prependOnceListener('error', () => {
     console.error(`error: key ${id} was not delivered, and cannot be shown again: revoke it`);
     process.exit(1);

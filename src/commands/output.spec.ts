@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { printJson, quote, showDateTime, startTable } from './output.ts';
+import { printJson, printTable, quote, showDateTime } from './output.ts';
 
 /** What `print` writes to standard output. */
 function printedBy(print: () => void): string {
@@ -15,16 +15,9 @@ it('prints the columns of a table below each other, without spaces at the end of
     ['1', 'till', '-'],
     ['1234', 'a\nb', ''],
   ];
-  expect(printedBy(() => startTable(['id', 'by name', 'last used'])(rows))).toBe(
+  expect(printedBy(() => printTable(['id', 'by name', 'last used'], rows))).toBe(
     ['id    by name  last used', '1     till     -', '1234  a\ufffdb', ''].join('\n'),
   );
-});
-
-it('prints rows that come later in the widths of the first ones', () => {
-  const print = startTable(['id', 'by']);
-  expect(printedBy(() => print([['100', 'till']]))).toBe('id   by\n100  till\n');
-  expect(printedBy(() => print([['99', 'a long name']]))).toBe('99   a long name\n');
-  expect(printedBy(() => print([['1', 'b']]))).toBe('1    b\n');
 });
 
 it('prints an int64 in JSON with all its digits, indented or on one line', () => {

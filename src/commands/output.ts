@@ -6,27 +6,17 @@ export function printJson(value: unknown, indent = 2): void {
   console.log(JSON.stringify(value, exactIntegers, indent));
 }
 
-/**
- * Options of COPY for lines as they are: no JSON has these two characters. The text format would double each backslash.
- */
+/** For COPY of lines as they are: no JSON has these two characters. The text format would double each backslash. */
 export const LINES = String.raw`FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'`;
 
-/**
- * A plain table without lines. No text in it can end its line or turn it round. Its rows may come piece by piece. The
- * first piece is printed below the head, and sets the widths.
- */
-export function startTable(head: readonly string[]) {
-  let widths: number[] | undefined;
-  return (rows: readonly (readonly string[])[]): void => {
-    const table = [...(widths ? [] : [head]), ...rows].map((row) => row.map(withoutControls));
-    widths = head.map((_, column) =>
-      table.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), widths?.[column] ?? 0),
-    );
-    for (const row of table) {
-      const cells = row.map((cell, column) => cell.padEnd(widths?.[column] ?? 0));
-      console.log(cells.join('  ').trimEnd());
-    }
-  };
+/** A plain table without lines. No text in it can end its line or turn it round. */
+export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  const table = [head, ...rows].map((row) => row.map(withoutControls));
+  const widths = head.map((_, column) => table.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0));
+  for (const row of table) {
+    const cells = row.map((cell, column) => cell.padEnd(widths[column] ?? 0));
+    console.log(cells.join('  ').trimEnd());
+  }
 }
 
 /** To the second, in UTC. */

@@ -16,19 +16,18 @@ export interface Search {
 }
 
 /**
- * The changes that match, newest first, each piece of the history as soon as it is read. It reads by id: an index on
- * times, requests or authors would cost each update.
+ * The changes that match, newest first. It reads by id: an index on times, requests or authors would cost each update.
  *
  * A change has the time when its transaction began, so one with a lower id can be more recent. The search therefore
  * ends with a piece that is older than `since` by a day. A transaction that was open for longer can be missed.
  *
  * @param limit the most changes in all
  */
-export async function* searchHistory(
+export async function searchHistory(
   prisma: PrismaClient,
   { petId, since, request, by }: Search,
   limit: number,
-): AsyncGenerator<Change[]> {
+): Promise<Change[]> {
   const match = {
     ...(since && { changedAt: { gte: since } }),
     ...(request !== undefined && { requestId: request }),
@@ -36,8 +35,8 @@ export async function* searchHistory(
   };
   const end = new Date((since ?? new Date(0)).getTime() - DAY_MS);
   let last = MAX_PET_ID; // which is the highest id, too
-  let left = limit;
-  while (left > 0) {
+  const changes: Change[] = [];
+  while (changes.length < limit) {
     const where = { ...(petId !== undefined && { petId }), id: { lte: last } };
     const newest = { orderBy: { id: 'desc' }, take: PIECE } as const;
     const piece = await prisma.stockChange.aggregate({
@@ -47,14 +46,14 @@ export async function* searchHistory(
       _max: { changedAt: true },
     });
     const { id: first } = piece._min;
-    if (first === null) return;
+    if (first === null) break;
     const found = { ...where, ...match, id: { gte: first, lte: last } };
-    const changes = await prisma.stockChange.findMany({ where: found, ...newest, take: left, omit: NOT_IN_FEED });
-    left -= changes.length;
-    if (changes.length > 0) yield changes;
-    if ((piece._max.changedAt ?? end) < end) return;
+    const take = limit - changes.length;
+    changes.push(...(await prisma.stockChange.findMany({ where: found, ...newest, take, omit: NOT_IN_FEED })));
+    if ((piece._max.changedAt ?? end) < end) break;
     last = first - 1n;
   }
+  return changes;
 }
 
 /** The keys of this name, as authors in the history: a key and its successors share a name. */

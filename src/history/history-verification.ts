@@ -1,26 +1,21 @@
 import type { Client } from 'pg';
 
-/** The fault of a change that does not begin where the one before it ended, and is older. */
-export const RESTORED_TWICE = 'each change is there twice: the history was restored over an existing one';
-
 const findBrokenChains = `
   WITH link AS (
     SELECT pet_id, quantity_after, status_after,
            lead(id) OVER chain IS NULL AS last,
            lag(id) OVER chain IS NOT NULL
              AND (quantity_before, status_before)
-                 IS DISTINCT FROM (lag(quantity_after) OVER chain, lag(status_after) OVER chain) AS unlinked,
-           changed_at < lag(changed_at) OVER chain AS earlier
+                 IS DISTINCT FROM (lag(quantity_after) OVER chain, lag(status_after) OVER chain) AS unlinked
       FROM stock_change WINDOW chain AS (PARTITION BY pet_id ORDER BY id)),
   pet AS (
-    SELECT pet_id, true AS recorded, sum(unlinked::int) AS gaps, bool_or(unlinked AND earlier) AS twice,
+    SELECT pet_id, true AS recorded, sum(unlinked::int) AS gaps,
            max(quantity_after) FILTER (WHERE last) AS quantity, max(status_after) FILTER (WHERE last) AS status
       FROM link GROUP BY pet_id),
   checked AS (
     SELECT pet_id, array_remove(ARRAY[
              CASE WHEN pet.recorded IS NULL THEN 'has no history' END,
-             CASE WHEN pet.twice THEN '${RESTORED_TWICE}'
-                  WHEN pet.gaps > 0 THEN pet.gaps || ' of its changes do not begin where the one before ended' END,
+             CASE WHEN pet.gaps > 0 THEN pet.gaps || ' of its changes do not begin where the one before ended' END,
              CASE WHEN pet.recorded AND (pet.quantity, pet.status) IS DISTINCT FROM (item.quantity, item.status)
                   THEN 'its last change does not end in its present stock' END], NULL) AS faults
       FROM pet FULL JOIN inventory_item item USING (pet_id))

@@ -94,10 +94,7 @@ async function onPrimary<Row>(query: Query, sql: string): Promise<Row> {
   return row;
 }
 
-/**
- * If PostgreSQL restarts meanwhile, prepared transactions get new names: when a name is gone, each of them may be the
- * one.
- */
+/** After a restart of PostgreSQL, prepared transactions have new names: if a name is gone, each may be the one. */
 async function untilEnded(first: Writers, writers: () => Promise<Writers>): Promise<void> {
   const wasPrepared = (writer: string) => writer.startsWith('-1/');
   let open = first;

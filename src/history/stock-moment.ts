@@ -89,7 +89,7 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
     );
   // A pet's changes lie far apart on the disk: read by the index of the pets, ten million take minutes.
   await client.query(`SET LOCAL work_mem = '64MB'; SET LOCAL enable_indexscan = off`);
-  const { broken, pets, last, changedAt, begins, begunAt } = await checkChains(client, isAfter, first, lastBefore);
+  const { broken, pets, last, changedAt } = await checkChains(client, isAfter, first, lastBefore);
   if (broken > 0) {
     const named = `${pets.join(', ')}${broken > pets.length ? ', …' : ''}`;
     throw new Failure(
@@ -97,9 +97,10 @@ export async function stockAt(client: Client, moment: Moment): Promise<{ stock: 
 "inventory history --verify" tells more`,
     );
   }
-  const none = `no change counts${begins === null ? '' : `, because the history begins later, with change ${begins}, ${begunAt.toISOString()}`}`;
   const lastChange =
-    last === '0' ? none : `the last change that counts is ${last}, ${changedAt?.toISOString() ?? 'pruned'}`;
+    last === '0'
+      ? 'no change counts'
+      : `the last change that counts is ${last}, ${changedAt?.toISOString() ?? 'pruned'}`;
   const later = `
     SELECT DISTINCT ON (pet_id) pet_id, quantity_before, status_before
       FROM stock_change WHERE id >= ${first} AND ${isAfter} ORDER BY pet_id, id`;
@@ -138,9 +139,6 @@ interface Chains {
   /** The last change that counts, 0 if none does; and when it was, if it is not pruned. */
   readonly last: string;
   readonly changedAt: Date | null;
-  /** If none counts, the first change of the history and its time; null if there is none. */
-  readonly begins: string | null;
-  readonly begunAt: Date;
 }
 
 /** Whether each pet's changes from its first one after the moment on link up to its present stock. */
@@ -160,10 +158,9 @@ async function checkChains(client: Client, isAfter: string, first: string, lastB
     summary AS (
       SELECT (count(DISTINCT pet_id) FILTER (WHERE is_broken))::integer AS broken,
              (array_agg(DISTINCT pet_id ORDER BY pet_id) FILTER (WHERE is_broken))[:${SHOWN_AT_MOST}]::text[] AS pets,
-             greatest(${lastBefore}, max(id) FILTER (WHERE NOT is_after)) AS last, min(id) AS first
+             greatest(${lastBefore}, max(id) FILTER (WHERE NOT is_after)) AS last
         FROM checked)
-    SELECT broken, pets, last, (SELECT changed_at FROM stock_change WHERE id = last LIMIT 1) AS "changedAt",
-           first AS begins, (SELECT changed_at FROM stock_change WHERE id = first LIMIT 1) AS "begunAt"
+    SELECT broken, pets, last, (SELECT changed_at FROM stock_change WHERE id = last LIMIT 1) AS "changedAt"
       FROM summary`);
   return (rows as [Chains])[0];
 }

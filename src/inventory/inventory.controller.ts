@@ -6,7 +6,7 @@ import { JsonBody, RequestHeader } from '../lib/http/index.ts';
 import type { GuardedRequest } from '../keys/access.ts';
 import { API_PREFIX } from '../settings.ts';
 import { type InventoryItem, InventoryUpdate } from './inventory.dto.ts';
-import { ChangeReasonPipe, IdempotencyKeyPipe, IfMatchPipe, NoIfNoneMatchPipe, PetIdPipe } from './inventory.pipes.ts';
+import { IfMatchPipe, NoIfNoneMatchPipe, PetIdPipe, SafeNamePipe } from './inventory.pipes.ts';
 import { ListInventoryDocs, UpdateInventoryDocs } from './inventory-openapi.ts';
 import { Inventory } from './inventory.ts';
 import { ListResponses } from './list/list-responses.ts';
@@ -48,8 +48,8 @@ export class InventoryController {
   @UpdateInventoryDocs()
   async updateInventory(
     @Param('petId', PetIdPipe) petId: bigint,
-    @RequestHeader('idempotency-key', IdempotencyKeyPipe) idempotencyKey: string | null,
-    @RequestHeader('change-reason', ChangeReasonPipe) reason: string | null,
+    @RequestHeader('idempotency-key', new SafeNamePipe('Idempotency-Key')) idempotencyKey: string | null,
+    @RequestHeader('change-reason', new SafeNamePipe('Change-Reason')) reason: string | null,
     @RequestHeader('if-match', IfMatchPipe) ifMatch: string[] | null,
     @RequestHeader('if-none-match', NoIfNoneMatchPipe) _: undefined,
     @JsonBody() { quantity }: InventoryUpdate,

@@ -8,13 +8,12 @@ import { Inventory } from './inventory.ts';
 import { InventoryService } from './inventory.service.ts';
 import { ListResponses } from './list/list-responses.ts';
 import { InventoryCounts } from './inventory-counts.ts';
-import { AuditPace, ListAudits } from './list/list-audits.ts';
+import { ListAudits } from './list/list-audits.ts';
 
 @Module({
   imports: [AuthModule],
   controllers: [InventoryController],
   providers: [
-    AuditPace,
     InventoryCounts,
     ListAudits,
     ListResponses,

@@ -19,10 +19,7 @@ export class PetIdPipe implements PipeTransform<string, bigint> {
 /** The tags of pets have no other characters, and PostgreSQL cannot read all others in every encoding. */
 const PRINTABLE = /^[!-~]*$/;
 
-/**
- * The tags of which a pet must have one; null if any state will do, as with `*`. Weak tags never match (RFC 9110
- * section 13.1.1).
- */
+/** The tags of which a pet must have one; null with `*`. Weak tags never match (RFC 9110 section 13.1.1). */
 @Injectable()
 export class IfMatchPipe implements PipeTransform<string | undefined, string[] | null> {
   transform(field: string | undefined): string[] | null {
@@ -42,22 +39,14 @@ export class NoIfNoneMatchPipe implements PipeTransform<string | undefined, unde
   }
 }
 
-/** Bare or quoted as a string of RFC 9651 section 3.3.3. */
-@Injectable()
-export class IdempotencyKeyPipe implements PipeTransform<string | undefined, string | null> {
-  transform(field: string | undefined): string | null {
-    if (field === undefined) return null;
-    const key = field.replace(/^"(.*)"$/, '$1');
-    if (isSafeName(key)) return key;
-    throw new ApiError('bad_request', `Idempotency-Key must be ${SAFE_NAME_RULE}.`);
-  }
-}
+export class SafeNamePipe implements PipeTransform<string | undefined, string | null> {
+  constructor(private readonly header: 'Change-Reason' | 'Idempotency-Key') {}
 
-@Injectable()
-export class ChangeReasonPipe implements PipeTransform<string | undefined, string | null> {
   transform(field: string | undefined): string | null {
     if (field === undefined) return null;
-    if (isSafeName(field)) return field;
-    throw new ApiError('bad_request', `Change-Reason must be ${SAFE_NAME_RULE}.`);
+    // A key is bare, or quoted as a string of RFC 9651 section 3.3.3.
+    const name = this.header === 'Idempotency-Key' ? field.replace(/^"(.*)"$/, '$1') : field;
+    if (isSafeName(name)) return name;
+    throw new ApiError('bad_request', `${this.header} must be ${SAFE_NAME_RULE}.`);
   }
 }

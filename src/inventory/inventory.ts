@@ -13,8 +13,8 @@ import type { StockList } from './list/stock-list.ts';
  */
 export abstract class Inventory {
   /**
-   * The whole stock in ascending `petId`, with every digit, as it was at one moment: that of the request's key check or
-   * later, whoever changes the stock, and how, and after a crash, too.
+   * The whole stock in ascending `petId`, with every digit, as it was at one moment after the request came. This holds
+   * whoever changes the stock in whatever way, and after a crash.
    *
    * Equal lists have the same tags in every process, and share memory in one. At most one reading of the stock runs,
    * besides those that were given up; requests that come during it share the next one. Waiting for a reading and the

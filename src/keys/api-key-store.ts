@@ -16,14 +16,9 @@ const KEY_STATE = `CASE WHEN revoked_at IS NOT NULL THEN 'revoked'
 const RECORD = `
   id, name, scopes, created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt", last_used_at AS "lastUsedAt"`;
 
-export interface IssuedKey {
-  /** To be shown once: it is stored nowhere. */
-  readonly key: string;
-  readonly record: KeyRecord;
-}
-
 type NewKey = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'expiresAt'>;
-export async function createKey(prisma: PrismaClient, { id, name, scopes, expiresAt }: NewKey): Promise<IssuedKey> {
+/** @returns the key to be shown once: it is stored nowhere */
+export async function createKey(prisma: PrismaClient, { id, name, scopes, expiresAt }: NewKey) {
   const key = makeKey();
   // In SQL, because Prisma would fill in created_at by the clock of this machine. Of a Date, Prisma sends no time zone.
   const [record] = await prisma.$queryRawUnsafe<[KeyRecord]>(

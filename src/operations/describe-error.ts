@@ -3,10 +3,8 @@ import { HttpError } from '../lib/http/index.ts';
 import { withoutSecrets } from '../safe-text.ts';
 
 const MAX_CAUSES = 5;
-/**
- * An error for the log, without secrets. The cause of an error of Prisma's adapter is a plain object. The stack of an
- * HttpError shows nothing.
- */
+
+/** An error for the log, without secrets. Prisma's adapter has plain objects as causes. An HttpError needs no stack. */
 export function describeError(thrown: unknown, depth = 0): object {
   if (!(thrown instanceof Error)) {
     return { type: typeof thrown, message: withoutSecrets(inspect(thrown, { breakLength: Infinity })) };

@@ -49,10 +49,7 @@ export class Log implements LoggerService {
     this.isEnabled = logger.isLevelEnabled.bind(logger);
   }
 
-  /**
-   * Ends the log when all lines so far are written, or after a second: nobody may be reading any more. A later line
-   * throws.
-   */
+  /** Ends the log when all lines so far are written, or after a second. A later line throws. */
   async close(): Promise<void> {
     const flushed = () => new Promise((resolve) => this.#output.flush(resolve));
     // The first flush may leave a last part to the second.

@@ -73,7 +73,7 @@ describe('inventory import', () => {
       ]);
       await awaitTurn(client);
       const counts = await planMerge(client, RULES, new StockFile(), true);
-      await writePlanned(client, counts, { changedBy: 'command:import', reason: undefined });
+      await writePlanned(client, counts, 'command:import');
       await client.query('COMMIT');
       expect((await client.query<object>(shown)).rows).toEqual(before);
     }

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ApiRequest } from '../../src/lib/http/index.ts';
-import { type WholeAnswer, refusal, refused, updated, whole } from '../support/answers.ts';
+import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
 import type { Connection } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
 import * as raw from './raw-requests.ts';
@@ -112,7 +112,7 @@ describe('a body', () => {
 
   it('with 20 KiB of chunk extensions is refused', async () => {
     const bytes = update(CHUNKED, `e;${'x'.repeat(20_000)}\r\n${FIVE}\r\n0\r\n\r\n`);
-    expect(await lastAnswerTo(bytes)).toEqual(refusal('payload_too_large', 'The chunk extensions are too large.'));
+    expect(await lastAnswerTo(bytes)).toEqual(refused.tooLarge);
   });
 
   it.each(['destroy', 'finish', 'reset'] as const)('that the client cuts short changes nothing: %s', async (end) => {

@@ -39,7 +39,7 @@ export const REFUSED_HEADS: readonly [name: string, bytes: string, expected: Who
   ['no target', 'GET HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
   ['a URN as target', 'GET urn:isbn:1 HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
   ['a host as target', 'GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n', refused.target],
-  ['a length of 20 digits', `${GET}Content-Length: ${'9'.repeat(20)}\r\n\r\n`, refused.endlessLength],
+  ['a length of 20 digits', `${GET}Content-Length: ${'9'.repeat(20)}\r\n\r\n`, refused.malformed],
   ['HTTP/2.0', 'GET / HTTP/2.0\r\nHost: a\r\n\r\n', refused.httpVersion],
   ['an unknown coding', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n', refused.transferCoding],
   ['two codings', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n', refused.transferCoding],

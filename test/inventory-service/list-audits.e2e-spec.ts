@@ -43,8 +43,8 @@ beforeEach(async () => {
 
 const sql = (statement: string) => owner.query<Record<string, unknown>>(statement);
 
-function pace({ auditPace }: TestService, ms: number): void {
-  auditPace.everyMs = auditPace.firstMs = ms;
+function pace({ audits }: TestService, ms: number): void {
+  audits.everyMs = audits.firstMs = ms;
 }
 
 /** Lets the next list find that an audit is due. */

@@ -42,7 +42,7 @@ interface Snapshot {
 interface Kept {
   readonly list: readonly number[];
   readonly transactions: Snapshot;
-  readonly lives: readonly string[];
+  readonly life: string;
   readonly witness: string;
   readonly isOld?: true;
 }
@@ -205,7 +205,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
 
   /** `ListCache.#keptAt`. */
   function keptAt({ kept }: Process, { life, transactions }: ListRequest): readonly number[] | undefined {
-    const isKept = kept && life !== null && kept.lives.includes(life) && isSame(kept.transactions, transactions);
+    const isKept = kept && life !== null && kept.life === life && isSame(kept.transactions, transactions);
     return isKept ? kept.list : undefined;
   }
 
@@ -231,7 +231,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
     const list = kept.list.map(
       (quantity, pet) => (history[pet]?.some((id) => isChangedSince(since, id)) ? stock[pet] : quantity) ?? 0,
     );
-    return { list, transactions: currentSnapshot(state), witness, lives: [...new Set([...kept.lives, life])].sort() };
+    return { list, transactions: currentSnapshot(state), witness, life };
   }
 
   /** `ListCache.#readWhole`: of one moment, for it is REPEATABLE READ. */
@@ -239,7 +239,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
     const witness = life === null ? null : stockWitness(state, life);
     const list = state.database.stock;
     const isKept = life !== null && witness !== null;
-    return { list, next: isKept ? { list, transactions: currentSnapshot(state), lives: [life], witness } : null };
+    return { list, next: isKept ? { list, transactions: currentSnapshot(state), life, witness } : null };
   }
 
   function respond(next: State, { isMisled }: Process, list: readonly number[], { moments }: ListRequest): void {
@@ -252,7 +252,7 @@ export function keptList(mistake?: Mistake, processes = 2, openRequests = 1, aud
     const { kept: taken, seen } = process.audit ?? {};
     delete process.audit;
     const kept = has('an audit takes the kept list after its snapshot') ? process.kept : taken;
-    const expected = seen && kept && patched(seen, kept, kept.lives[0] ?? '');
+    const expected = seen && kept && patched(seen, kept, kept.life);
     if (!expected) return;
     const { stock } = seen.database;
     if (String(expected.list) !== String(stock)) {

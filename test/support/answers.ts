@@ -1,7 +1,6 @@
 import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
 import type { PetStatus } from '../../src/generated/prisma/enums.ts';
 import type { Answer } from './http-client.ts';
-import { PATHS, allowAt } from './paths.ts';
 import { itemText } from './stock.ts';
 
 /**
@@ -73,7 +72,6 @@ const NO_KEY = 'The API key is missing or invalid.';
 
 /** Every refusal, word for word. */
 export const refused = {
-  connect: refusal('method_not_allowed', 'This service is no proxy.', { allow: allowAt(...PATHS) }),
   unknownMethod: refusal(
     'bad_request',
     'The method is not known: methods are written in capital letters, such as PATCH.',
@@ -129,7 +127,6 @@ export const refused = {
   malformed: refusal('bad_request', 'The request is not well-formed HTTP/1.1.'),
   httpVersion: refusal('bad_request', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.'),
   notWhole: refusal('bad_request', 'The request did not arrive whole.'),
-  endlessLength: refusal('bad_request', 'The Content-Length is beyond all bounds.'),
   noHost: refusal('bad_request', 'Exactly one Host header is required.'),
   transferCoding: refusal('bad_request', 'The only transfer coding taken is chunked, in HTTP/1.1.'),
   host: refusal('bad_request', 'The Host header is malformed.'),

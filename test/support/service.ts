@@ -6,7 +6,7 @@ import { expect, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { Inventory } from '../../src/inventory/inventory.ts';
 import { InventoryCounts } from '../../src/inventory/inventory-counts.ts';
-import { AuditPace, ListAudits } from '../../src/inventory/list/list-audits.ts';
+import { ListAudits } from '../../src/inventory/list/list-audits.ts';
 import { Log } from '../../src/operations/log.ts';
 import { readSettings, type SettingName } from '../../src/settings.ts';
 import type { Limits } from '../../src/lib/http/index.ts';
@@ -102,7 +102,6 @@ export async function startService(options: ServiceOptions = {}) {
     inventory: app.get(Inventory),
     counts: app.get(InventoryCounts),
     audits: app.get(ListAudits),
-    auditPace: app.get(AuditPace),
     sql,
     /** `GET /v1/inventory` with the key. */
     list: (headers: HeaderLines = []) => ask(port, { target: '/v1/inventory', headers: [...bearer, ...headers] }),

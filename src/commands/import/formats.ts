@@ -12,31 +12,24 @@ const NAMES = MEMBERS.map(({ name }) => name);
 const LONGEST_LINE = 10_000;
 /** In characters: an array is held and parsed as a whole. A million pets have some 75 million. */
 const LONGEST_ARRAY = 100_000_000;
-/** Items of an array whose rows are made at once. */
-const SLICE = 10_000;
 
 const NO_END_MARK =
   'the end mark is missing, or not whole: pets that were lost on the way would be removed; nothing was written';
 const NO_LINE_BREAK = { kind: 'cut', text: 'ends without a line break, so the rest of it may be missing' };
 
 /**
- * What shows that no line is missing at the end. `mark`: the end mark. `line break`: a line break. `whole line`: a line
- * break, or a last line that one more digit would make wrong. An array has its bracket.
- */
-export type Ending = 'mark' | 'line break' | 'whole line';
-
-/**
  * Gives the sound rows of a text in CSV, each with its place in front, and notes the problems of the others. The first
  * character that is not blank decides the format: `[` a JSON array, `{` JSON in lines, any other one CSV.
  *
+ * @param needsMark whether only an end mark, or the bracket of an array, shows that no row is missing
  * @throws Failure when the text has no stock, or must not be that long
  */
 export async function* readRows(
   text: AsyncIterable<string>,
-  ending: Ending,
+  needsMark: boolean,
   file: StockFile,
 ): AsyncGenerator<string, void, undefined> {
-  const lines = new Lines(ending, file);
+  const lines = new Lines(needsMark, file);
   let isArray: boolean | undefined;
   let rest = '';
   for await (const part of text) {
@@ -91,7 +84,7 @@ class Lines {
   private reader: LineReader | undefined;
 
   constructor(
-    private readonly ending: Ending,
+    private readonly needsMark: boolean,
     private readonly file: StockFile,
   ) {}
 
@@ -99,16 +92,15 @@ class Lines {
     this.place++;
     if (line === '') return '';
     const mark = /^"?#/.test(line) && this.endMarkAt === 0 ? MARK.exec(line) : null;
-    if (mark && (isEnded || this.ending !== 'mark' || isWhole(mark))) {
+    if (mark && (isEnded || !this.needsMark || isWhole(mark))) {
       this.readMark(mark);
       return '';
     }
-    const mustEnd = !isEnded && this.ending !== 'whole line';
     const reading = this.reading(line, isEnded);
     const fault =
       this.endMarkAt > 0
         ? { kind: 'after', text: `comes after the end mark in line ${this.endMarkAt}` }
-        : mustEnd || (!isEnded && this.mayBeCut(line))
+        : !isEnded && this.mayBeCut(line)
           ? NO_LINE_BREAK
           : undefined;
     return rowOf(this.place, reading && fault ? [fault] : reading, this.file);
@@ -116,7 +108,7 @@ class Lines {
 
   end(): void {
     if (this.endMarkAt > 0) return;
-    if (this.ending === 'mark') throw refusal(NO_END_MARK, 'mark');
+    if (this.needsMark) throw refusal(NO_END_MARK, 'mark');
     if (!this.reader) throw notStock('it is empty');
   }
 
@@ -151,10 +143,7 @@ class Lines {
 const MARK = new RegExp(
   String.raw`^"?(${END_MARK}|${FAILED_MARK})(?: (\d{1,18}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z))?([\s",;]*)$`,
 );
-/**
- * Without a line break, a bare mark may be the beginning of one that names a change. Behind it, empty columns show its
- * end.
- */
+/** Without a line break, a bare mark may be the beginning of one that names a change, unless columns follow. */
 const isWhole = ([, , id, , columns = '']: RegExpExecArray) => id !== undefined || /[\t",;]/.test(columns);
 
 /** How a file names its separator for Excel. */
@@ -231,10 +220,7 @@ function* readArray(text: string, file: StockFile): Generator<string> {
     const [place = ''] = / \(line \d+ column \d+\)/.exec(items instanceof Error ? items.message : '') ?? [];
     throw refusal(`the JSON array is not whole, not valid, or has a member twice in one item${place}`, 'broken');
   }
-  for (let at = 0; at < items.length; at += SLICE) {
-    const rows = items.slice(at, at + SLICE).map((item, index) => rowOf(at + index + 1, readItem(item, file), file));
-    yield rows.join('');
-  }
+  yield items.map((item, at) => rowOf(at + 1, readItem(item, file), file)).join('');
 }
 
 /**
@@ -247,10 +233,7 @@ function parseJson(marked: string): unknown {
     const value: unknown = JSON.parse(text, (_, value: unknown, context?: { source: string }) =>
       typeof value === 'number' && context && String(value) !== context.source ? JSON.rawJSON(context.source) : value,
     );
-    const twice = duplicateMember(text);
-    if (!twice) return value;
-    const before = text.slice(0, twice.at).split('\n');
-    return new Error(`a member is there twice (line ${before.length} column ${(before.at(-1)?.length ?? 0) + 1})`);
+    return duplicateMember(text) === undefined ? value : new Error('a member is there twice');
   } catch (error) {
     return error;
   }

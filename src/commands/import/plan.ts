@@ -30,7 +30,7 @@ export async function loadRows(client: Client, csv: AsyncIterable<string>): Prom
     SET LOCAL work_mem = '64MB';
     -- Where the platform has this check, it frees all locks soon after this process is killed.
     DO $$ BEGIN SET LOCAL client_connection_check_interval = '1s'; EXCEPTION WHEN invalid_parameter_value THEN NULL; END $$;
-    CREATE TEMP TABLE incoming (place bigint, pet_id bigint, quantity integer, status pet_status, made text COLLATE "C")
+    CREATE TEMP TABLE incoming (place bigint, pet_id bigint, quantity integer, status pet_status, exported_tag text COLLATE "C")
       ON COMMIT DROP`);
   await pipeline(csv, client.query(copyFrom('COPY incoming FROM STDIN (FORMAT csv)')));
   await client.query('ANALYZE incoming (pet_id)');
@@ -53,21 +53,22 @@ export async function awaitTurn(client: Client): Promise<void> {
 export async function planMerge(client: Client, rules: Rules, file: StockFile, locks: boolean): Promise<Counts> {
   const locking = (lock: string) => (locks ? `FOR ${lock} OF i` : '');
   const stale = rules.stale === 'skip' ? 'skipped' : 'stale';
-  if (file.hasExported) await client.query(`UPDATE incoming SET made = '${EXPORTED_TAG.new}' WHERE made IS NULL`);
+  if (file.hasExported)
+    await client.query(`UPDATE incoming SET exported_tag = '${EXPORTED_TAG.new}' WHERE exported_tag IS NULL`);
   await client.query(`
     CREATE TEMP TABLE planned ON COMMIT DROP AS
     SELECT file.place, i.pet_id, i.quantity AS quantity_before, i.status AS status_before,
            file.quantity AS quantity_after, coalesce(file.status, i.status) AS status_after, -- a pet keeps what is left out
-           CASE WHEN file.made <> i.status || '-' || i.quantity THEN file.made END AS made,
-           CASE WHEN file.made IS NULL OR file.made = i.status || '-' || i.quantity THEN 'changed' ELSE '${stale}' END AS outcome
+           CASE WHEN file.exported_tag <> i.status || '-' || i.quantity THEN file.exported_tag END AS exported_tag,
+           CASE WHEN file.exported_tag <> i.status || '-' || i.quantity THEN '${stale}' ELSE 'changed' END AS outcome
       FROM inventory_item i JOIN incoming file USING (pet_id)
-     WHERE file.made IS DISTINCT FROM '${EXPORTED_TAG.unedited}' AND (file.made IS NOT NULL
+     WHERE file.exported_tag IS DISTINCT FROM '${EXPORTED_TAG.unedited}' AND (file.exported_tag IS NOT NULL
             OR (i.quantity, i.status) IS DISTINCT FROM (file.quantity, coalesce(file.status, i.status)))
      ORDER BY i.pet_id ${locking('NO KEY UPDATE')};
     -- A statement of its own: it sees what went while the one before waited for locks.
-    INSERT INTO planned (place, pet_id, quantity_after, status_after, made, outcome)
-    SELECT place, pet_id, quantity, status, made,
-           CASE WHEN made = '${EXPORTED_TAG.unedited}' THEN 'gone' WHEN made IS NULL OR made = '${EXPORTED_TAG.new}' THEN 'added' ELSE '${stale}' END
+    INSERT INTO planned (place, pet_id, quantity_after, status_after, exported_tag, outcome)
+    SELECT place, pet_id, quantity, status, exported_tag,
+           CASE coalesce(exported_tag, '${EXPORTED_TAG.new}') WHEN '${EXPORTED_TAG.unedited}' THEN 'gone' WHEN '${EXPORTED_TAG.new}' THEN 'added' ELSE '${stale}' END
       FROM incoming file
      WHERE NOT EXISTS (SELECT FROM inventory_item i WHERE i.pet_id = file.pet_id) ORDER BY pet_id`);
   if (rules.missing === 'remove') await planRemoval(client, file, locking('UPDATE'));
@@ -121,7 +122,7 @@ async function countPlanned(client: Client): Promise<Counts> {
  */
 async function refuseMissed(client: Client, counts: Counts): Promise<void> {
   const { rows } = await client.query<{ edited: number }>(
-    `SELECT count(*)::integer AS edited FROM incoming WHERE made <> '${EXPORTED_TAG.unedited}'`,
+    `SELECT count(*)::integer AS edited FROM incoming WHERE exported_tag <> '${EXPORTED_TAG.unedited}'`,
   );
   const { changed = 0, stale = 0, skipped = 0, added = 0 } = counts;
   if (rows[0]?.edited !== changed + stale + skipped + added)

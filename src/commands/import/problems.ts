@@ -40,32 +40,26 @@ export interface Fault {
   readonly kind: string;
   readonly text: string;
 }
-interface Problem extends Fault {
-  readonly place: number;
-}
 
-/** The problems of a file: the first ones of each kind, and the count of all. */
+/** The problems of a file: the first ones, the first of each further kind, and the count of all. */
 export class Problems {
-  private readonly firsts = new Map<string, Problem[]>();
+  private readonly shown: { readonly place: number; readonly text: string }[] = [];
+  private readonly kinds = new Set<string>();
   private total = 0;
 
   /** @param count how many there are, this one and those that are not added */
-  add(fault: Fault, place: number | string, count = 1): void {
-    const firsts = this.firsts.get(fault.kind) ?? [];
-    if (firsts.length < SHOWN_AT_MOST) firsts.push({ ...fault, place: Number(place) });
-    this.firsts.set(fault.kind, firsts);
+  add({ kind, text }: Fault, place: number | string, count = 1): void {
+    if (this.shown.length < SHOWN_AT_MOST || !this.kinds.has(kind)) this.shown.push({ place: Number(place), text });
+    this.kinds.add(kind);
     this.total += count;
   }
 
-  /** @throws Failure with the first problems, at least one of each kind, if there are any */
+  /** @throws Failure if there are problems */
   refuse(unit: Unit): void {
     if (this.total === 0) return;
-    const byPlace = (one: Problem, other: Problem) => one.place - other.place;
-    const kinds = [...this.firsts.values()];
-    const others = kinds.flatMap((firsts) => firsts.slice(1)).sort(byPlace);
-    const shown = [...kinds.flatMap((firsts) => firsts.slice(0, 1)), ...others].slice(0, SHOWN_AT_MOST).sort(byPlace);
+    const shown = this.shown.toSorted((one, other) => one.place - other.place);
     const lines = shown.map(({ place, text }) => `${unit} ${place}: ${text}`);
-    const advice = Object.entries(ADVICE).flatMap(([kind, text]) => (this.firsts.has(kind) ? text : []));
+    const advice = Object.entries(ADVICE).flatMap(([kind, text]) => (this.kinds.has(kind) ? text : []));
     const count = `problems in the file, all together: ${this.total}; nothing was written`;
     throw new Failure([...lines, count, ...advice].join('\n'));
   }

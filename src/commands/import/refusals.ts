@@ -47,7 +47,7 @@ export async function refusePlanned(client: Client, rules: Rules, file: StockFil
     throw refusal('the store has no pets, so the file was made from another one', 'store');
   const problems = new Problems();
   const add = (kind: string, condition: string, words: (row: Row) => string) => {
-    const sql = `SELECT place, pet_id, made, ${STATE_TAG} AS tag FROM planned WHERE ${condition}`;
+    const sql = `SELECT place, pet_id, exported_tag, ${STATE_TAG} AS tag FROM planned WHERE ${condition}`;
     return addRows(client, problems, sql, (row) => ({ kind, text: `pet ${row['pet_id']} ${words(row)}` }));
   };
   if (added > 0 && rules.new === 'refuse' && !isEmpty)
@@ -60,5 +60,5 @@ export async function refusePlanned(client: Client, rules: Rules, file: StockFil
 
 export const STATE_TAG = `planned.status_before || '-' || planned.quantity_before`;
 
-export const staleWords = ({ made, tag }: Row) =>
-  `${made === EXPORTED_TAG.new ? `has an empty ${EXPORTED}, as a new pet` : `was ${made} when the file was made`}, and is ${tag ?? 'gone'} now`;
+export const staleWords = ({ exported_tag: exported, tag }: Row) =>
+  `${exported === EXPORTED_TAG.new ? `has an empty ${EXPORTED}, as a new pet` : `was ${exported} when the file was made`}, and is ${tag ?? 'gone'} now`;

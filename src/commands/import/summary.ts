@@ -37,7 +37,7 @@ export async function* jsonOf(client: Client, counts: object, unit: Unit): Async
     const members = [
       'pet_id AS "petId"',
       ...(outcome === 'removed' || outcome === 'kept' ? [] : [`place AS "${unit}"`]),
-      ...(outcome === 'skipped' ? [`made AS "${EXPORTED}"`] : []),
+      ...(outcome === 'skipped' ? [`exported_tag AS "${EXPORTED}"`] : []),
       ...STATE.flatMap(({ name, column }) =>
         (TIMES[outcome] ?? ['Before', 'After']).map((when) => `${column}_${when} AS "${name}${when}"`),
       ),

@@ -4,25 +4,17 @@ import { NOT_AS_REQUESTED } from '../../database-errors.ts';
 import { SHOWN_AT_MOST } from '../../safe-text.ts';
 import type { Counts } from './plan.ts';
 
-/** What the history says of an import. */
-interface Author {
-  readonly changedBy: string;
-  readonly reason: string | undefined;
-}
-
 /**
  * Writes what is planned, with a history row for each pet. Readers never wait; a writer waits only for a pet that
  * changes. Adds pets by id, so that lists find them on disk in that order.
  *
  * @throws Failure when a trigger changed a row or kept it back
  */
-export async function writePlanned(client: Client, counts: Counts, author: Author): Promise<void> {
+export async function writePlanned(client: Client, counts: Counts, changedBy: string, reason?: string): Promise<void> {
   const outcomes = WRITTEN.filter((outcome) => (counts[outcome] ?? 0) > 0);
   if (outcomes.length === 0) return;
-  const { rows } = await client.query<{ pet_id: string; total: number }>(writeOf(outcomes), [
-    author.changedBy,
-    author.reason,
-  ]);
+  const author = [changedBy, reason];
+  const { rows } = await client.query<{ pet_id: string; total: number }>(writeOf(outcomes), author);
   const [first] = rows;
   if (!first) return;
   const lines = rows.map(({ pet_id }) => `pet ${pet_id}: ${NOT_AS_REQUESTED}`);

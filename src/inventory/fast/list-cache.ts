@@ -1,3 +1,4 @@
+import os from 'node:os';
 import { type Query, SQLSTATE } from '../../lib/postgres/index.ts';
 import { failureOf } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
@@ -10,12 +11,12 @@ import type { ListRequest } from '../inventory.ts';
 import { PETS_PER_PIECE, StockList } from '../list/stock-list.ts';
 import { MAX_PET_ID, MIN_PET_ID } from '../item-limits.ts';
 import { ListDifferences } from './list-differences.ts';
-import { type ChangedPet, patched, patchedPieces } from './patched-list.ts';
+import { type ChangedPet, patched } from './patched-list.ts';
 
 /** With more changes than this, the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
 /** With an older kept list, the stock is read whole. The marks of unrecorded changes stay for much longer: a day. */
-const MOST_AGE_MS = 3_600_000;
+const MOST_AGE_SECONDS = 3_600;
 /** For reading the stock whole. The event loop is held while the result of one statement is read. */
 const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
 /** Fewer than in a statement of the above, because a cursor gives each pet as a row. */
@@ -93,22 +94,12 @@ interface Changes extends Conditions {
   readonly changes: readonly ChangedPet[];
 }
 
-/** By both clocks: a suspended machine stops the second, and an operator can set the first. */
-interface Time {
-  readonly date: number;
-  readonly uptime: number;
-}
-
 /** A list, with the conditions for reusing or patching it. */
 interface Kept extends Conditions {
   readonly list: StockList;
-  /** A time before its snapshot. */
-  readonly at: Time;
-  /**
-   * Every name of the server's life that a request for this list had: one, unless an operator resets the statistics.
-   * Then older sessions keep the old name.
-   */
-  readonly lifeNames: ReadonlySet<string>;
+  /** A time before its snapshot, by `os.uptime()`: this clock runs while the machine sleeps, and nobody sets it. */
+  readonly at: number;
+  readonly life: string;
 }
 
 /**
@@ -142,7 +133,7 @@ export class ListCache {
 
   #keptAt({ life, transactions }: Snapshot): StockList | undefined {
     const kept = this.#kept;
-    return life !== null && kept?.lifeNames.has(life) && kept.transactions === transactions ? kept.list : undefined;
+    return life !== null && kept?.life === life && kept.transactions === transactions ? kept.list : undefined;
   }
 
   async #listFor(reading: Reading): Promise<StockList> {
@@ -156,8 +147,8 @@ export class ListCache {
   /** The kept list with its changes; the whole stock where these are too many or not all known. */
   async #read(life: string | null, reading: Reading): Promise<StockList> {
     const kept = this.#kept;
-    const at = now();
-    if (!kept || life === null || this.audits.isIndexDamaged || isTooOld(kept.at, at))
+    const at = os.uptime();
+    if (!kept || life === null || this.audits.isIndexDamaged || at - kept.at > MOST_AGE_SECONDS)
       return this.#readWhole(life, reading);
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
@@ -170,12 +161,12 @@ export class ListCache {
     if (read?.witness !== kept.witness) return this.#readWhole(life, reading);
     const list = patched(kept.list, read.changes);
     this.counts.patches++;
-    this.#kept = { ...kept, list, transactions: read.transactions, at, lifeNames: new Set(kept.lifeNames).add(life) };
+    this.#kept = { ...kept, list, transactions: read.transactions, at, life };
     return list;
   }
 
   async #readWhole(life: string | null, reading: Reading): Promise<StockList> {
-    const at = now();
+    const at = os.uptime();
     const { isIndexDamaged } = this.audits;
     const nextPage = isIndexDamaged ? pagesWithoutIndex(life) : pagesByIndex(life);
     const { list, firstPage } = await readWhole(this.prisma, nextPage, reading);
@@ -183,25 +174,23 @@ export class ListCache {
     if (this.audits.isIndexDamaged && !isIndexDamaged) return this.#readWhole(life, reading);
     // After a REINDEX during the reading, the next witness differs from the first, and the stock is read again.
     const { transactions, witness } = firstPage;
-    this.#kept =
-      life === null || witness === null ? undefined : { list, lifeNames: new Set([life]), transactions, witness, at };
+    this.#kept = life === null || witness === null ? undefined : { list, life, transactions, witness, at };
     return list;
   }
 
   /** Compares the list that is kept now, with its changes, with the table, read without the index. A wrong one is replaced. */
   #comparison(): Comparison {
     const kept = this.#kept;
-    const at = now();
+    const at = os.uptime();
     return async (query) => {
       if (!kept) return { result: 'equal' };
-      const [life] = kept.lifeNames;
-      const [read] = (await query(CHANGES, kept.transactions, life)) as [Changes?];
+      const [read] = (await query(CHANGES, kept.transactions, kept.life)) as [Changes?];
       if (read?.witness !== kept.witness) return undefined;
       await query(CURSOR);
       const stock = piecesOf(await nextOfCursor(query), () => nextOfCursor(query));
       const differences = new ListDifferences();
       const pieces = await differences
-        .between(patchedPieces(kept.list, read.changes), stock)
+        .between(patched(kept.list, read.changes).pieces, stock)
         .catch((error: unknown) => {
           if (differences.pets === 0) throw error;
           return undefined;
@@ -213,15 +202,6 @@ export class ListCache {
       return { result: 'different', finding };
     };
   }
-}
-
-function now(): Time {
-  return { date: Date.now(), uptime: performance.now() };
-}
-
-/** If either clock says so, or if the first was set back. */
-function isTooOld(kept: Time, at: Time): boolean {
-  return at.date < kept.date || Math.max(at.date - kept.date, at.uptime - kept.uptime) > MOST_AGE_MS;
 }
 
 function pagesByIndex(life: string | null): NextPage<Page & Conditions> {

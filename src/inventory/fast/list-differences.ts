@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { SHOWN_AT_MOST } from '../../safe-text.ts';
 import { ITEM_START, type Piece } from '../list/stock-list.ts';
-
-const MOST_SHOWN = 20;
 
 /** Finds in which pets a kept list differs from the stock. Both are sorted, so it goes through them side by side. */
 export class ListDifferences {
@@ -10,78 +9,36 @@ export class ListDifferences {
   readonly shown: string[] = [];
 
   /** @returns the pieces of the stock: the kept ones where they are equal, so that they are not in memory twice */
-  async between(keptPieces: Iterable<Piece>, stock: AsyncIterable<Piece>): Promise<Piece[]> {
-    const kept = new KeptItems(keptPieces);
+  async between(keptPieces: readonly Piece[], stock: AsyncIterable<Piece>): Promise<Piece[]> {
+    const known = new Map(keptPieces.map((piece) => [piece.hash.toString('latin1'), piece]));
+    const keptItems = itemsOf(keptPieces);
+    const nextKept = () => keptItems.next().value ?? undefined;
+    let kept = nextKept();
     const pieces: Piece[] = [];
     for await (const piece of stock) {
-      const same = kept.takePiece(piece);
-      pieces.push(same ?? piece);
-      if (!same) for (const item of itemsOf(piece)) this.#compare(kept, item);
+      pieces.push(known.get(piece.hash.toString('latin1')) ?? piece);
+      for (const item of itemsOf([piece])) {
+        const isBefore = (each: string) => each !== item && petOf(each) < petOf(item);
+        for (; kept !== undefined && isBefore(kept); kept = nextKept()) this.#add(kept, 'nothing');
+        const isKept = kept !== undefined && (kept === item || petOf(kept) === petOf(item));
+        if (kept !== item) this.#add(isKept ? kept : 'nothing', item);
+        if (isKept) kept = nextKept();
+      }
       await nextTurn(); // requests first
     }
-    while (kept.next !== undefined) this.#add(kept.take());
+    for (; kept !== undefined; kept = nextKept()) this.#add(kept, 'nothing');
     return pieces;
   }
 
-  #compare(kept: KeptItems, item: string): void {
-    const pet = petOf(item);
-    while (kept.next !== undefined && petOf(kept.next) < pet) this.#add(kept.take());
-    const isKept = kept.next !== undefined && petOf(kept.next) === pet;
-    const present = isKept ? kept.take() : undefined;
-    if (present !== item) this.#add(present, item);
-  }
-
-  #add(kept = 'nothing', item = 'nothing'): void {
+  #add(kept: string | undefined, item: string): void {
     this.pets++;
-    if (this.pets <= MOST_SHOWN) this.shown.push(`${kept} → ${item}`);
+    if (this.pets <= SHOWN_AT_MOST) this.shown.push(`${kept} → ${item}`);
   }
 }
 
-/** What is left of a kept list. */
-class KeptItems {
-  readonly #pieces: Iterator<Piece>;
-  #piece: Piece | undefined;
-  /** Those of the piece before. */
-  #items: readonly string[] = [];
-  #at = 0;
-
-  constructor(pieces: Iterable<Piece>) {
-    this.#pieces = pieces[Symbol.iterator]();
-    this.#toNextPiece();
-  }
-
-  get next(): string | undefined {
-    if (this.#at === this.#items.length && this.#piece) {
-      this.#items = itemsOf(this.#piece);
-      this.#at = 0;
-      this.#toNextPiece();
-    }
-    return this.#items[this.#at];
-  }
-
-  take(): string | undefined {
-    const { next } = this;
-    this.#at++;
-    return next;
-  }
-
-  /** Takes the next piece if it is whole and equals this one. */
-  takePiece({ bytes }: Piece): Piece | undefined {
-    const piece = this.#piece;
-    if (this.#at < this.#items.length || !piece?.bytes.equals(bytes)) return undefined;
-    this.#toNextPiece();
-    return piece;
-  }
-
-  #toNextPiece(): void {
-    const step = this.#pieces.next();
-    this.#piece = step.done === true ? undefined : step.value;
-  }
-}
-
-function itemsOf({ bytes }: Piece): string[] {
-  const items = bytes.toString().split(`,${ITEM_START}`).slice(1);
-  return items.map((item) => ITEM_START + item);
+function* itemsOf(pieces: Iterable<Piece>): Generator<string, void, undefined> {
+  for (const { bytes } of pieces)
+    for (const item of bytes.toString().split(`,${ITEM_START}`).slice(1)) yield ITEM_START + item;
 }
 
 function petOf(item: string): bigint {

@@ -14,28 +14,21 @@ const COMMA = Buffer.from(',');
  * @param changes in ascending order of their pets
  */
 export function patched(list: StockList, changes: readonly ChangedPet[]): StockList {
-  return changes.length === 0 ? list : new StockList([...patchedPieces(list, changes)]);
-}
-
-/** The pieces of that list, each made when it is its turn. */
-export function* patchedPieces({ pieces }: StockList, changes: readonly ChangedPet[]): Generator<Piece> {
+  if (changes.length === 0) return list;
+  const { pieces } = list;
+  const patchedPieces: Piece[] = [];
   const changesOfPieces = Map.groupBy(changes, ({ petId }) => pieceOf(pieces, BigInt(petId)));
-  let last: Piece | undefined; // what follows may belong to it
   for (const [at, piece] of pieces.entries()) {
     const changesOfPiece = changesOfPieces.get(at);
     const items = changesOfPiece ? patchedItems(piece.bytes, changesOfPiece) : piece.bytes;
     let next = items.length === 0 ? [] : [changesOfPiece ? new Piece(items) : piece];
     // A pet that begins a piece may have come or gone, or may no longer be the first of the list.
     if (changesOfPiece?.some(({ petId }) => beginsPiece(petId) || BigInt(petId) < piece.firstPet)) {
-      next = Piece.cut((last?.bytes.toString() ?? '') + items.toString());
-      last = undefined;
+      next = Piece.cut((patchedPieces.pop()?.bytes.toString() ?? '') + items.toString());
     }
-    for (const piece of next) {
-      if (last) yield last;
-      last = piece;
-    }
+    patchedPieces.push(...next);
   }
-  if (last) yield last;
+  return new StockList(patchedPieces);
 }
 
 /** The piece that has a pet, or would have it. */

@@ -60,8 +60,7 @@ export class QuantityUpdates {
   /** Resolves after the commit. */
   async attempt(update: QuantityUpdate, deadline: number): Promise<UpdateOutcome> {
     let result = await this.#apply(update, deadline);
-    // The first use of the key may have committed after the statement's snapshot, and have changed the pet or taken the
-    // key: the next statement sees it.
+    // The first use of the key may have committed after the statement's snapshot. The next statement sees it.
     const isKeyed = update.idempotencyKey !== null;
     if (isKeyed && result.outcome === 'precondition_failed') result = await this.#apply(update, deadline);
     if (result.outcome === 'no_history_row') result = await this.#apply(update, deadline);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { startService } from '../../../test/support/service.ts';
 import { Settings } from '../../settings.ts';
-import { AuditPace, ListAudits } from './list-audits.ts';
+import { ListAudits } from './list-audits.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -13,7 +13,7 @@ it('an audit is due five minutes after the start, an hour after one that ended w
   const start = Math.floor(performance.now());
   clock.mockReturnValue(start);
   const begun: number[] = [];
-  const audits = new ListAudits(app.get(Settings), new AuditPace());
+  const audits = new ListAudits(app.get(Settings));
   audits.beginComparison = () => {
     begun.push((performance.now() - start) / MINUTE_MS);
     return () => Promise.resolve({ result: 'equal' });

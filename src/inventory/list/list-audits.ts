@@ -18,14 +18,6 @@ export interface AuditEnd {
   readonly finding?: string;
 }
 
-/** Tests shorten it. */
-export class AuditPace {
-  /** From an audit that compared the list to the next one. */
-  everyMs = 3_600_000;
-  /** From the start, or from any other audit, to the next one. */
-  firstMs = 300_000;
-}
-
 /** Compares what a service keeps with the stock. Undefined: they cannot be compared. */
 export type Comparison = (query: Query) => Promise<AuditEnd | undefined>;
 
@@ -42,28 +34,27 @@ const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statem
  */
 @Injectable()
 export class ListAudits extends EventEmitter<{ end: [AuditEnd] }> {
+  /** From an audit that compared the list to the next one. Tests shorten both. */
+  everyMs = 3_600_000;
+  /** From the start, or from any other audit, to the next one. */
+  firstMs = 300_000;
   /** As of the last audit. */
   isIndexDamaged = false;
-  /**
-   * A service that keeps a list sets it. It runs before the audit's snapshot is taken: what is kept then is no newer.
-   */
+  /** A service that keeps a list sets it. It runs before the audit takes its snapshot: the kept list is no newer. */
   beginComparison: () => Comparison = () => () => Promise.resolve({ result: 'equal' });
   readonly #config: ReturnType<typeof configOfRequests>;
   #isUnderWay = false;
   #endedAt = performance.now();
   #hasCompared = false;
 
-  constructor(
-    settings: Settings,
-    private readonly pace: AuditPace,
-  ) {
+  constructor(settings: Settings) {
     super();
     this.#config = { ...configOfRequests(sessionOf(settings, 'audit')), query_timeout: LONGEST_READING_MS };
   }
 
   /** Each list calls it; no list waits for an audit. */
   beginIfDue(): void {
-    const pauseMs = this.#hasCompared ? this.pace.everyMs : this.pace.firstMs;
+    const pauseMs = this.#hasCompared ? this.everyMs : this.firstMs;
     if (!this.#isUnderWay && performance.now() - this.#endedAt >= pauseMs) void this.#run();
   }
 

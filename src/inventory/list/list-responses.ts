@@ -8,9 +8,7 @@ import { type Body, CODINGS, type Coding, type StockList } from './stock-list.ts
 /** Most bytes of all outdated lists that slow readers keep in memory; one list alone may have more. */
 const MOST_OUTDATED_BYTES = 2 ** 25;
 
-/**
- * Pieces compressed at once; one list alone may have more. Lists that change faster than this would gather in memory.
- */
+/** Pieces compressed at once; one list alone may have more. Beyond that, lists go out uncompressed, to save memory. */
 const MOST_DEFLATING = 64;
 
 /** Sends lists. Bounds the memory of outdated lists with slow readers, and of compressing. */
@@ -68,7 +66,7 @@ export class ListResponses {
     this.#unsent.set(response, list);
     response.once('close', () => this.#unsent.delete(response));
     const bound = Math.max(MOST_OUTDATED_BYTES, list.plain.length);
-    let cutOff: StockList | undefined; // its other readers keep it in memory: counting again would hold the event loop
+    let cutOff: StockList | undefined; // frees memory only without its other readers, so they follow without a new count
     for (const [reader, read] of this.#unsent) {
       if (read !== cutOff && this.#outdatedBytes(list) <= bound) return;
       cutOff = read;

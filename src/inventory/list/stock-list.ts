@@ -133,11 +133,8 @@ export class StockList {
   }
 
   bytesNotIn(other: StockList): number {
-    let at = 0;
-    return this.pieces.reduce((sum, piece) => {
-      while ((other.pieces[at]?.firstPet ?? piece.firstPet) < piece.firstPet) at++;
-      return other.pieces[at] === piece ? sum : sum + piece.bytes.length;
-    }, 0);
+    const others = new Set(other.pieces);
+    return this.pieces.reduce((sum, piece) => (others.has(piece) ? sum : sum + piece.bytes.length), 0);
   }
 
   /** The entity tag of the list in a coding, unquoted. */

@@ -3,7 +3,6 @@ import { startService, type TestService } from '../../../test/support/service.ts
 import { readStock } from '../../../test/support/stock-lists.ts';
 import { atTestEnd } from '../../../test/support/test-end.ts';
 import { NotApplied } from '../../lib/postgres/index.ts';
-import { failureOf } from '../../database-errors.ts';
 import { PrismaService } from '../../prisma.service.ts';
 
 let service: TestService;
@@ -23,18 +22,6 @@ it('a reading may take 25 s', async () => {
   const readings = watchReadings();
   await readStock(service);
   expect(readings.mock.lastCall?.[1]).toMatchObject({ timeout: 25_000 }); // docs/interface.md
-});
-
-it('a reading is tried once without a lock, and fails then, when inventory_item is no table', async () => {
-  await service.sql(
-    'BEGIN; ALTER TABLE inventory_item RENAME TO kept_aside; CREATE TYPE inventory_item AS (pet_id bigint); COMMIT',
-  );
-  const undo = 'BEGIN; DROP TYPE inventory_item; ALTER TABLE kept_aside RENAME TO inventory_item; COMMIT';
-  await atTestEnd(() => service.sql(undo));
-  const readings = watchReadings();
-  const failure = await readStock(service).catch((error: unknown) => error);
-  expect(failureOf(failure).code).toBe('42809'); // wrong_object_type
-  expect(readings).toHaveBeenCalledTimes(2);
 });
 
 it('a reading is not tried again in the last 400 ms, in which the database has to begin at least', async () => {

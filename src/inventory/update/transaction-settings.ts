@@ -1,8 +1,9 @@
 /**
- * What the transaction of an update sets for itself, in both services. With `inventory.recorded_in`, the table's
- * trigger writes no history row: the update writes it, with key and request. The commit is durable, and waits for the
- * synchronous standby, as with `local` it would not. PostgreSQL warns if no standby confirms it, which
- * `client_min_messages = error` would hide. PostgreSQL 17 and later end a transaction that nobody ends.
+ * What the transaction of an update sets for itself, in both services:
+ * - the table's trigger writes no history row, because the update writes it, with key and request
+ * - the warning that no standby confirmed the commit is not hidden
+ * - the commit is on disk, also on that of a synchronous standby if there is one
+ * - PostgreSQL 17 and later end the transaction if nobody else does
  *
  * @param timeoutMs SQL for a text: how long the transaction may last
  */

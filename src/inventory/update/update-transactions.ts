@@ -29,7 +29,7 @@ export class UpdateTransactions {
   #mayHaveHeldCommits = true;
   /** How many updates the next batch may have, so that few commits wait for a lost standby. */
   #mostInNextBatch = STOP_AT_HELD_COMMITS;
-  /** Transactions that have not ended. Between two batches, only given-up ones are left. */
+  /** Transactions that have not ended: between two batches, those that nobody waits for any more. */
   readonly #transactions = new Set<Promise<unknown>>();
 
   /** @param apply writes the update and its history row by the statements of the transaction */

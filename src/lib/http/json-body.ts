@@ -87,7 +87,7 @@ function parse(bytes: Buffer): unknown {
     throw badRequest(NOT_JSON);
   }
   const duplicate = duplicateMember(text);
-  if (duplicate) throw badRequest(`${safeName(duplicate.name)} is there more than once.`);
+  if (duplicate !== undefined) throw badRequest(`${safeName(duplicate)} is there more than once.`);
   return value;
 }
 

@@ -5,10 +5,7 @@ interface Layer {
   match(path: string): boolean;
 }
 
-/**
- * The methods of the routes at this path, or of all routes for `*`, with `HEAD` and `OPTIONS`. Empty if there is no
- * route.
- */
+/** The methods of the routes at this path, or of all routes for `*`, with `HEAD` and `OPTIONS`. */
 export function methodsAt(app: Application, path: string): string[] {
   const methods = new Set<string>();
   for (const layer of (app.router as unknown as { stack: readonly Layer[] }).stack) {

@@ -65,7 +65,6 @@ const WORDS: Readonly<Record<string, string>> = {
   HPE_INVALID_URL: TARGET_MALFORMED, // also of one that another scheme allows
   HPE_PAUSED_H2_UPGRADE: HTTP_VERSIONS,
   'Invalid HTTP version': HTTP_VERSIONS,
-  'Content-Length overflow': 'The Content-Length is beyond all bounds.',
 };
 
 function readParserError({ code, reason, rawPacket }: ParserError): HttpError {
@@ -73,9 +72,8 @@ function readParserError({ code, reason, rawPacket }: ParserError): HttpError {
     const [, target = ''] = /^[A-Z]+ (\S*)/.exec(rawPacket?.toString('latin1') ?? '') ?? [];
     return target.length > MAX_TARGET_LENGTH ? targetTooLong() : httpError('header_fields_too_large');
   }
-  const chunks = 'The chunk extensions are too large.';
-  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return httpError('payload_too_large', chunks);
-  if (reason === 'Chunk size overflow') return httpError('payload_too_large', BODY_TOO_LARGE);
+  const isTooLarge = code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW' || reason === 'Chunk size overflow';
+  if (isTooLarge) return httpError('payload_too_large', BODY_TOO_LARGE);
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return httpError('request_timeout');
   return httpError('bad_request', WORDS[code ?? ''] ?? WORDS[reason ?? '']);
 }

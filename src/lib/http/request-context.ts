@@ -43,10 +43,7 @@ export interface ApiRequest<Found extends Access = Access> extends Request {
   sent?: Sent;
 }
 
-/**
- * The setting of the Express application that says whether a client's `X-Request-Id` may be repeated:
- * `(id: string) => boolean`.
- */
+/** The Express setting that says whether a client's `X-Request-Id` may be repeated: `(id: string) => boolean`. */
 export const REQUEST_ID_RULE = 'request id rule';
 
 /** Gives the request its id and its start, the first time it is called. */

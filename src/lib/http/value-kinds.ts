@@ -1,7 +1,4 @@
-/**
- * For messages, which never repeat a client's text: it may be a secret. A number that is no fraction can be out of
- * bounds: larger or smaller than it may be.
- */
+/** For messages, which never repeat a client's text, because it may be a secret. */
 export function kindOfJson(value: unknown, isLarger = false, isSmaller = false): string {
   if (value === undefined) return 'missing';
   if (value === null) return 'null';

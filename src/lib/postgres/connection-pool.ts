@@ -4,8 +4,7 @@ import { keepFacts } from './database-failure.ts';
 import { boundsOfRequest } from './deadline.ts';
 
 export const REQUEST_SETTINGS = {
-  // Statements find rows by their keys, and plans are kept: one made for a small table must not scan it when it is
-  // large.
+  // Plans are kept: one made for a small table must not scan it when it is large.
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
   // Until PostgreSQL 17, a plan that needs a sequential scan after all then costs 10^10, and would be compiled.
@@ -15,10 +14,7 @@ export const REQUEST_SETTINGS = {
 /** A renewed certificate or password counts after so long. */
 export const MAX_LIFETIME_SECONDS = 1_800;
 
-/**
- * The session has kept a plan that no longer fits the tables, or its statements are not those that the driver has
- * prepared.
- */
+/** The session's plans no longer fit the tables, or it lacks statements that the driver has prepared. */
 export const STALE_STATEMENT = /^(0A000|26000|42P05)$/;
 
 /** What the sessions for requests need to know of the program that has them. */

@@ -129,21 +129,10 @@ export interface OwnErrors {
   readonly withoutSecrets: (text: string) => string;
 }
 
-/** Says what an error means. The functions may be called alone. */
-export interface ErrorReader {
-  /** Reads an error of any layer: the round trip, the session, the driver, Prisma. */
-  readonly failureOf: (error: unknown) => DatabaseFailure;
-  /** Whether another attempt at a write may help, and does no harm. */
-  readonly mayWriteAgain: (error: unknown) => boolean;
-  /** Whether what only reads may be tried again. */
-  readonly mayReadAgain: (error: unknown) => boolean;
-  /** @returns RefusedValue, NotApplied or OutcomeUnknown in the operator's words; a fault of this program as it is */
-  readonly writeFailure: (error: unknown) => unknown;
-  /** For reading, which offers no value to refuse: NotApplied in the operator's words; a fault of this program as it is. */
-  readonly readFailure: (error: unknown) => unknown;
-}
+export type ErrorReader = ReturnType<typeof errorReader>;
 
-export function errorReader({ functions, kinds: ownKinds, texts = [], withoutSecrets }: OwnErrors): ErrorReader {
+/** Says what an error means. The functions may be called alone. */
+export function errorReader({ functions, kinds: ownKinds, texts = [], withoutSecrets }: OwnErrors) {
   const kinds = [...ownKinds, ...KINDS];
   const anyOf = (names: readonly string[]) => new RegExp(`(?<!\\w)(?:${names.join('|') || '(?!)'})(?!\\w)`);
   const ownFunction = anyOf(functions);
@@ -153,6 +142,7 @@ export function errorReader({ functions, kinds: ownKinds, texts = [], withoutSec
   const isOfOperator = (where = '') =>
     where.split('\n').some((line) => NAMES_A_FUNCTION.test(line) && !ownFunction.test(line) && !PARAMETERS.test(line));
 
+  /** Reads an error of any layer: the round trip, the session, the driver, Prisma. */
   function failureOf(error: unknown): DatabaseFailure {
     const root = rootOf(error instanceof Error ? error : new Error(String(error)));
     const { code = '', message, routine, constraint, where } = root;
@@ -171,11 +161,15 @@ export function errorReader({ functions, kinds: ownKinds, texts = [], withoutSec
     };
   }
 
+  /** Whether another attempt at a write may help, and does no harm. */
   function mayWriteAgain(error: unknown): boolean {
     const { outcome, mayRetry } = failureOf(error);
     return mayRetry && outcome === 'not_applied';
   }
 
+  const mayReadAgain = (error: unknown) => failureOf(error).mayRetry;
+
+  /** For reading, which offers no value to refuse. @returns NotApplied in the operator's words; our own fault as it is */
   function readFailure(error: unknown): unknown {
     const { outcome, words } = failureOf(error);
     const isInWords = error instanceof NotApplied && error.cause === undefined;
@@ -183,13 +177,14 @@ export function errorReader({ functions, kinds: ownKinds, texts = [], withoutSec
     return new NotApplied(words, { cause: error });
   }
 
+  /** @returns RefusedValue, NotApplied or OutcomeUnknown in the operator's words; a fault of this program as it is */
   function writeFailure(error: unknown): unknown {
     const { outcome, words } = failureOf(error);
     if (outcome === 'refused') return error instanceof RefusedValue ? error : new RefusedValue(words, { cause: error });
     return outcome === 'unknown' ? new OutcomeUnknown(words, { cause: error }) : readFailure(error);
   }
 
-  return { failureOf, mayWriteAgain, mayReadAgain: (error) => failureOf(error).mayRetry, writeFailure, readFailure };
+  return { failureOf, mayWriteAgain, mayReadAgain, writeFailure, readFailure };
 }
 
 /** What this program itself found, whatever the error's cause says. */
@@ -202,10 +197,7 @@ function knownOutcome(error: unknown): Pick<DatabaseFailure, 'outcome' | 'mayRet
   return undefined;
 }
 
-/**
- * Errors of JavaScript itself, or of Prisma about its arguments, come from a mistake in a program, which another
- * attempt cannot repair.
- */
+/** Another attempt cannot repair an error of JavaScript itself, or of Prisma about its arguments. */
 export function isProgramFault(error: unknown): boolean {
   const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError];
   if (!(error instanceof Error) || mistakes.some((kind) => error instanceof kind)) return true;
@@ -232,10 +224,7 @@ interface ErrorFacts extends Facts {
 /** Nobody else can write it: a message may have any text, and an error of the login has no facts. */
 const FACTS = `\nFACTS ${randomUUID()}: `;
 
-/**
- * Lets the errors of a connection keep their facts. Prisma's adapter keeps code and message alone, so the message gets
- * them.
- */
+/** Prisma's adapter keeps only code and message of an error, so the message gets the facts. */
 export function keepFacts({ connection }: Pick<Client, 'connection'>): void {
   connection.on('errorMessage', (error: DatabaseError) => {
     const { routine, constraint, where }: Facts = error;

@@ -16,10 +16,7 @@ export function withPasswordFile(databaseUrl: string, file: string): string {
   return url.href;
 }
 
-/**
- * @returns a function that reads the file, for each connection again. Editors and secret stores add a mark or a line
- *   break.
- */
+/** Reads the file for each connection, without the mark or line break that editors and secret stores add. */
 export function passwordReader(file: string): () => string {
   return lastText(() => {
     const password = readText(file, 'names a file that cannot be read').replace(/^\uFEFF|[\r\n]+$/g, '');

@@ -4,7 +4,6 @@ import { type Prepare, UNCONFIRMED_COMMIT, openConnection } from './connection-c
 import { MAX_LIFETIME_SECONDS, type RequestSession, STALE_STATEMENT, configOfRequests } from './connection-pool.ts';
 import { type ErrorReader, isProgramFault } from './database-failure.ts';
 import { NotApplied, UnconfirmedCommit } from './outcomes.ts';
-import { boundsOfRequest } from './deadline.ts';
 
 /** A row's columns as PostgreSQL wrote them. */
 export type TextRow = readonly (string | null)[];
@@ -33,12 +32,11 @@ const prepared = new WeakMap<Connection, Set<string>>();
  * A named statement whose rows are text. The driver's own query describes and parses every result, which costs more.
  */
 class StatementRun<Row extends TextRow> implements Submittable {
-  readonly beganAt = performance.now();
   readonly rows: Row[] = [];
   isSent = false;
   /** Whether no synchronous standby has confirmed its commit. */
   isUnconfirmed = false;
-  /** The driver sets it. */
+  /** The driver wraps it in a bound of time. */
   declare callback: (error: Error | null, run?: unknown) => void;
 
   readonly #statement: Statement;
@@ -81,11 +79,6 @@ class StatementRun<Row extends TextRow> implements Submittable {
   }
 }
 
-/** The driver would set a timer for each statement. One for many costs less. */
-function setNoTimers(client: Client): void {
-  (client as unknown as { connectionParameters: { query_timeout: number } }).connectionParameters.query_timeout = 0;
-}
-
 /**
  * One session for one hot statement at a time: a Batcher runs no two at once. It is opened when first used. A new one
  * follows after half an hour, and after each failure that refuses no value.
@@ -94,12 +87,10 @@ export class StatementConnection {
   readonly #config: ReturnType<typeof configOfRequests>;
   readonly #errors: Pick<ErrorReader, 'failureOf'>;
   readonly #nameOf: ReturnType<typeof statementNames>;
-  readonly #queryTimeoutMs: number;
   #session: Client | undefined;
   #renewAt = 0;
-  #underWay: Pick<StatementRun<TextRow>, 'beganAt' | 'callback' | 'isUnconfirmed'> | undefined;
+  #underWay: Pick<StatementRun<TextRow>, 'isUnconfirmed'> | undefined;
   #lastRun: Promise<unknown> | undefined;
-  #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   /** @param errors says whether an error leaves the session sound: one that refuses a value does */
@@ -107,7 +98,6 @@ export class StatementConnection {
     this.#config = configOfRequests(session, prepare);
     this.#errors = errors;
     this.#nameOf = statementNames(session.program);
-    this.#queryTimeoutMs = boundsOfRequest(session.deadlineMs).query_timeout;
   }
 
   /** Connects if needed, so that the next statement is sent at once. */
@@ -119,7 +109,6 @@ export class StatementConnection {
   async run<Row extends TextRow>(statement: Statement): Promise<Row[]> {
     const client = this.#live() ?? (await this.#connect());
     const run = (this.#underWay = new StatementRun<Row>(statement, this.#nameOf(statement)));
-    if (!this.#timer) this.#giveUpIfLate();
     try {
       await (this.#lastRun = new Promise<void>((resolve, reject) => {
         run.callback = (error) => (error ? reject(error) : resolve());
@@ -155,7 +144,6 @@ export class StatementConnection {
     this.#end(this.#session); // it has reached its age
     try {
       const client = await openConnection(this.#config);
-      setNoTimers(client);
       client.on('error', () => this.#end(client));
       client.on('end', () => this.#end(client));
       client.on('notice', ({ routine }) => {
@@ -168,15 +156,6 @@ export class StatementConnection {
     } catch (error) {
       throw notSent(error);
     }
-  }
-
-  /** Sets the timer for the statement under way, which may not be the one that it was set for before. */
-  #giveUpIfLate(): void {
-    this.#timer = undefined;
-    if (!this.#underWay) return;
-    const leftMs = this.#underWay.beganAt + this.#queryTimeoutMs - performance.now();
-    if (leftMs > 0) this.#timer = setTimeout(() => this.#giveUpIfLate(), leftMs).unref();
-    else this.#underWay.callback(new Error('Query read timeout'));
   }
 
   #end(client: Client | undefined): void {

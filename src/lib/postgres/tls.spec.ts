@@ -8,7 +8,7 @@ import { connectionConfig } from './connection-config.ts';
 import { postgresUrl } from './database-url.ts';
 
 const TLS_RULE =
-  'must combine its TLS parameters as libpq does: an sslmode beside files, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
+  'must combine its TLS parameters as libpq does: an sslmode beside files, TLS beside channel_binding=require and sslnegotiation=direct, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
 const PEM_RULE = 'has an sslrootcert, or an sslcert with its sslkey, that is not valid PEM';
 
 const { certificate, key } = createCertificate();

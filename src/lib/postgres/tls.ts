@@ -2,14 +2,18 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, createSecureContext } from 'node:tls';
 
-const MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
+const CHOICES = {
+  sslmode: ['disable', 'require', 'verify-ca', 'verify-full'],
+  channel_binding: ['disable', 'prefer', 'require'],
+  sslnegotiation: ['postgres', 'direct'],
+};
 const FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
 
 /** The parameters of a connection string that {@link tlsOptions} reads. */
-export const TLS_PARAMETERS = ['sslmode', ...Object.keys(FILES), 'sslnegotiation', 'channel_binding'];
+export const TLS_PARAMETERS = [CHOICES, FILES].flatMap(Object.keys);
 
 const RULE =
-  'must combine its TLS parameters as libpq does: an sslmode beside files, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
+  'must combine its TLS parameters as libpq does: an sslmode beside files, TLS beside channel_binding=require and sslnegotiation=direct, an sslrootcert for verify-ca, verify-full for sslrootcert=system, sslcert and sslkey together';
 
 /**
  * Reads the TLS parameters of a connection string as libpq (psql, pg_dump) does, because the driver reads them
@@ -24,18 +28,15 @@ export function tlsOptions(databaseUrl: string): ConnectionOptions | false {
   const mode = parameters.get('sslmode');
   const root = parameters.get('sslrootcert');
   const isSocket = hostOf(url).startsWith('/'); // without TLS, so libpq also takes the modes that may do without it
-  if (mode !== undefined && ![...MODES, ...(isSocket ? ['allow', 'prefer'] : [])].includes(mode))
-    throw new Error(`must have one of these as sslmode: ${MODES.join(', ')}`);
-  const binding = parameters.get('channel_binding') ?? 'prefer';
-  if (!['disable', 'prefer', 'require'].includes(binding))
-    throw new Error('must have one of these as channel_binding: disable, prefer, require');
-  if (binding === 'require' && (isSocket || mode === undefined || mode === 'disable'))
-    throw new Error('must have an sslmode and no socket beside channel_binding=require; or remove channel_binding');
-  const negotiation = parameters.get('sslnegotiation') ?? 'postgres';
-  if (!['postgres', 'direct'].includes(negotiation))
-    throw new Error('must have one of these as sslnegotiation: postgres, direct');
-  if (negotiation === 'direct' && !isSocket && (mode === undefined || mode === 'disable'))
-    throw new Error('must have an sslmode other than disable beside sslnegotiation=direct');
+  for (const [name, choices] of Object.entries(CHOICES)) {
+    const given = parameters.get(name);
+    const more = isSocket && name === 'sslmode' ? ['allow', 'prefer'] : [];
+    if (given !== undefined && ![...choices, ...more].includes(given))
+      throw new Error(`must have one of these as ${name}: ${choices.join(', ')}`);
+  }
+  const hasNoTls = mode === undefined || mode === 'disable' || isSocket;
+  const isDirect = parameters.get('sslnegotiation') === 'direct';
+  if (hasNoTls && (parameters.get('channel_binding') === 'require' || (isDirect && !isSocket))) throw new Error(RULE);
   if (isSocket || mode === 'disable') return false;
   const hasPair = parameters.has('sslcert');
   const isSystems = root === 'system'; // the authorities that Node.js trusts by itself
