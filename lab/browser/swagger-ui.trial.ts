@@ -60,9 +60,38 @@ describe.skipIf(!executablePath)('Swagger UI', { timeout: 180_000 }, () => {
     await page.close();
   });
 
-  it('forgets the key with the page, and opens a linked operation', async () => {
+  it('fits a phone of 390 pixels: nobody has to scroll to the side to authorize, list and update', async () => {
+    const phone = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
+    const page = await browser.newPage(phone);
+    const expectFits = async () => {
+      const widths = await page.evaluate('[innerWidth, document.documentElement.scrollWidth]');
+      expect(widths).toEqual([390, 390]);
+    };
+    await page.goto(`http://${HOST}:${service.port}/docs`);
+    for (const part of ['.auth-wrapper .authorize', LIST, UPDATE]) await page.locator(part).waitFor();
+    await expectFits();
+    await authorize(page, service.key);
+    expect((await list(page)).status).toBe('200');
+    await expectFits();
+    expect((await update(page, '2', 8, '"available-7"')).status).toBe('200');
+    await expectFits();
+    const answer = page.locator(`${UPDATE} .live-responses-table .highlight-code`).first();
+    const text = await answer.locator('code').boundingBox();
+    for (const button of ['.copy-to-clipboard', '.download-contents']) {
+      const box = await answer.locator(button).boundingBox();
+      expect(box?.y).toBeGreaterThan((text?.y ?? NaN) + (text?.height ?? NaN)); // it lies below the text
+    }
+    await page.close();
+  });
+
+  it('forgets the key with the page, says so where it asks for the key, and opens a linked operation', async () => {
     const page = await browser.newPage();
     await page.goto(`http://${HOST}:${service.port}/docs`);
+    await page.locator('.auth-wrapper .authorize').click();
+    expect(await page.locator('.auth-container .renderedMarkdown').innerText()).toBe(
+      'Your API key. This page forgets it when you reload it: no browser keeps a key.',
+    );
+    await page.locator('.modal-ux .close-modal').click();
     await authorize(page, service.key);
     await page.goto(`http://${HOST}:${service.port}/docs#/Inventory/updateInventory`);
     await page.reload();

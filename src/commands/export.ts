@@ -9,6 +9,7 @@ import { waitForMoment, stockAt } from '../history/stock-moment.ts';
 import { whileInterruptible, withConnection } from './connection.ts';
 import { AT_FORM, readAt } from './option-values.ts';
 import { LINES } from './output.ts';
+import { withProgress } from './progress.ts';
 
 /** The last line of CSV and NDJSON says whether something is missing. No line of a pet looks like these. */
 export const END_MARK = '# end';
@@ -97,7 +98,11 @@ async function writeStock(client: Client, options: ExportOptions): Promise<void>
     LOCK TABLE inventory_item${moment ? ', stock_change, stock_change_pruned' : ''} IN ACCESS SHARE MODE`);
   const { stock, message } = moment ? await stockAt(client, moment) : { stock: 'inventory_item' };
   if (format === 'json') process.stdout.write('[\n');
-  await pipeline(client.query(copyTo(copyOf(options, stock))), process.stdout, { end: false });
+  const copy = client.query(copyTo(copyOf(options, stock)));
+  let lines = 0;
+  if (process.stderr.isTTY) copy.on('data', (chunk: Buffer) => (lines += chunk.filter((byte) => byte === 10).length));
+  const write = () => pipeline(copy, process.stdout, { end: false });
+  await withProgress(() => `${lines} lines written`, write, !process.stdout.isTTY);
   if (format === 'json') process.stdout.write(']\n');
   else if (mark) process.stdout.write(`${mark}\n`);
   if (message) console.error(message);

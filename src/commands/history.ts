@@ -11,11 +11,14 @@ import { verifyHistory } from '../history/history-verification.ts';
 import { waitForOpenWriters } from '../history/open-writers.ts';
 import { lineReader, PAST_FORM, reader, readPast, readSafeName, type When } from './option-values.ts';
 import { printJson, printTable } from './output.ts';
+import { withProgress } from './progress.ts';
 import { SHOWN_AT_MOST, withoutControls } from '../safe-text.ts';
 
 const BROKEN = `The stock is as the list shows it. Changes of these pets are missing in the history, or were altered: somebody wrote with
 the triggers off, or restored or edited one of the two tables. "inventory history <petId>" shows the changes around it.
 New changes are recorded as always. A pet verifies again once it has changed anew and the older changes are pruned.`;
+
+const AUTHORS = '; authors are key:<id or name>, command:<name> and sql:<role>';
 
 const readPetId = reader('be an int64 in plain digits', isPetId, BigInt);
 const readChangeId = reader('be the id of a change, or 0', (text) => isPetId(text) && !text.startsWith('-'), BigInt);
@@ -76,7 +79,9 @@ export function addHistory(program: Command): void {
     .action(async ({ before }: { before: When }) => {
       await withNewestSchema('history', async (client) => {
         const time = await before(queryOfClient(client));
-        const deleted = await pruneBefore(client, time);
+        let deleted = 0;
+        const prune = () => pruneBefore(client, time, (count) => (deleted = count));
+        deleted = await withProgress(() => `${deleted} rows deleted`, prune);
         console.error(`${deleted} rows older than ${time.toISOString()} deleted`);
       });
     });
@@ -97,7 +102,7 @@ async function search(petId: bigint | undefined, { limit, json, since, ...option
   });
   const shown = found.slice(0, limit);
   if (json) printJson(shown);
-  else if (found.length === 0) console.error('no change found');
+  else if (found.length === 0) console.error(`no change found${/^\w+:|^$/.test(options.by ?? '') ? '' : AUTHORS}`);
   else printTable(['id', 'pet', 'when', 'before', 'after', 'by', 'request', 'reason'], shown.map(cells));
   if (found.length > limit) console.error('there are older changes; --limit shows more of them');
 }
@@ -139,7 +144,10 @@ function cells(change: Change): string[] {
 async function verify({ json }: ShowOptions): Promise<void> {
   const verification = await withConnection('history', async (client) => {
     await client.query(`BEGIN READ ONLY; ${LONG_STATEMENTS}`);
-    const verified = await verifyHistory(client);
+    const verified = await withProgress(
+      () => 'verifying',
+      () => verifyHistory(client),
+    );
     await client.query('COMMIT'); // a pooler ends its session with a client that leaves in a transaction
     return verified;
   });

@@ -18,6 +18,7 @@ import { StockFile } from './import/rows.ts';
 import { jsonOf, linesOf } from './import/summary.ts';
 import { writePlanned } from './import/writing.ts';
 import { lineReader, readSafeName } from './option-values.ts';
+import { withProgress } from './progress.ts';
 import { withoutControls } from '../safe-text.ts';
 
 const UNSURE = `interrupted during the commit: ${ADVICE.commit}`;
@@ -109,16 +110,19 @@ async function showImport(name: string, options: ImportOptions): Promise<void> {
 export async function importStock(name: string, options: ImportOptions) {
   const { dryRun = false, by = `${userName()}@${hostname()} ${basename(name)}`, reason } = options;
   const file = new StockFile();
+  let progress = () => `${file.rows} rows read`;
   let interrupted = 'interrupted: nothing was changed';
   async function work(client: Client) {
     await loadRows(client, readRows(readText(name), options.missing === 'remove', file));
     await refuseProblems(client, options, file);
     if (!dryRun) await awaitTurn(client);
+    progress = () => `comparing ${file.rows} rows`;
     const counts = await planMerge(client, options, file, !dryRun);
     await refusePlanned(client, options, file, counts);
     // The name of a file may be longer than the history can store.
     const changedBy = `command:import ${withoutControls(by).slice(0, 200)}`;
     const { added = 0, changed = 0, removed = 0, skipped = 0, kept = 0, gone = 0 } = counts;
+    progress = () => `writing ${added + changed + removed} rows`;
     if (!dryRun) await writePlanned(client, counts, changedBy, reason);
     const unchanged = file.rows - added - changed - skipped - gone;
     const summary = { added, changed, unchanged, removed, skipped, kept, gone };
@@ -136,7 +140,13 @@ export async function importStock(name: string, options: ImportOptions) {
     return { summary, lines, hasTime: file.newest !== undefined, json: json as Buffer[] };
   }
   const onSignal = () => console.error(interrupted);
-  return whileInterruptible(onSignal, () => withNewestSchema('import', work));
+  const run = () =>
+    withProgress(
+      () => progress(),
+      () => withNewestSchema('import', work),
+      !options.quiet,
+    );
+  return whileInterruptible(onSignal, run);
 }
 
 export function userName(): string {

@@ -26,7 +26,7 @@ const pruneSlice = `
  * Deletes history rows older than a time, in short transactions. It takes a pet's rows from the beginning of the chain
  * only, because a later row can have an earlier time. It never takes the newest one. So the rest always links up.
  */
-export async function pruneBefore(client: Client, before: Date): Promise<number> {
+export async function pruneBefore(client: Client, before: Date, tell?: (deleted: number) => void): Promise<number> {
   let deleted = 0;
   let last: readonly unknown[] = [MIN_PET_ID, 0];
   for (;;) {
@@ -36,6 +36,7 @@ export async function pruneBefore(client: Client, before: Date): Promise<number>
     const [slice] = rows;
     if (!slice) return deleted;
     deleted += slice.deleted;
+    tell?.(deleted);
     last = [slice.pet_id, slice.id];
   }
 }

@@ -21,6 +21,18 @@ const PAGE_POLICY =
   "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;connect-src 'self';" +
   "base-uri 'none';form-action 'none';frame-ancestors 'none'";
 
+/** Without it, a phone shows a desktop page of 980 pixels. Nest's page has no place for it but behind the title. */
+const VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">';
+
+/** Swagger UI's tables are wider than a phone: there, one cell stands below the other. */
+const NARROW = `@media (max-width: 40em) {
+  .swagger-ui .opblock-body :is(table, tbody, tr, td) { display: block; width: auto; }
+  .swagger-ui .opblock-body :is(thead, .response-col_links) { display: none; }
+  .swagger-ui .opblock-body .btn { padding-inline: 0.5em; }
+  .swagger-ui .opblock-body td :is(input, .btn) { max-width: 100%; overflow-wrap: anywhere; }
+  .swagger-ui .highlight-code:has(.download-contents) > .microlight { padding-bottom: 50px !important; }
+}`;
+
 /** Serves the OpenAPI document, and Swagger UI for people, without a request to anywhere else. */
 export function serveDocs(app: NestExpressApplication): void {
   const router = app.getHttpAdapter().getInstance();
@@ -50,7 +62,8 @@ export function serveDocs(app: NestExpressApplication): void {
   SwaggerModule.setup('docs', app, () => forReading(document()), {
     raw: false,
     customSwaggerUiPath: `${SWAGGER_UI}/none`,
-    customSiteTitle: 'Pet store inventory',
+    customCss: NARROW,
+    customSiteTitle: `Pet store inventory</title>${VIEWPORT}`,
     swaggerOptions: { plugins: [inventoryPlugin], showExtensions: true, tryItOutEnabled: true, validatorUrl: null },
   });
 

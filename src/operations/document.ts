@@ -58,6 +58,9 @@ export function describeApi(app: INestApplication): OpenAPIObject {
   };
 }
 
+/** A stored key would outlive its user's visit, and any page of this origin could read it. */
+const KEY_FOR_READING = 'Your API key. This page forgets it when you reload it: no browser keeps a key.';
+
 interface OperationPart {
   readonly in?: string;
   readonly parameters?: readonly { readonly name: string }[];
@@ -73,5 +76,7 @@ export function forReading(document: OpenAPIObject): OpenAPIObject {
     if (name === 'get') return { ...value, parameters: value?.parameters?.filter((each) => each.name !== 'If-Match') };
     return value?.in === 'header' ? { ...value, schema: { type: 'string' } } : value;
   });
-  return JSON.parse(json) as OpenAPIObject;
+  const page = JSON.parse(json) as OpenAPIObject;
+  Object.assign(page.components?.securitySchemes?.[API_KEY_SCHEME] ?? {}, { description: KEY_FOR_READING });
+  return page;
 }

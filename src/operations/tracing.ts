@@ -189,7 +189,8 @@ function warnOnce(log: Log): void {
   let lastFault = '';
   setGlobalErrorHandler((error) => {
     const { name, message } = error as Error;
-    if (name + message !== lastFault) log.warn({ err: error }, 'traces are lost');
+    const advice = message.includes('Expected HTTP/') ? ': this port speaks gRPC, not HTTP; use port 4318' : '';
+    if (name + message !== lastFault) log.warn({ err: error }, `traces are lost${advice}`);
     lastFault = name + message;
   });
   const logged = new Set<string>();

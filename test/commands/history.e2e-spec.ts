@@ -155,7 +155,7 @@ describe('inventory history', () => {
       [['0'], 'no change found\n'],
       [['--request', 'lost'], 'no change found\n'],
       [['--by', 'key:till-3'], 'no change found\n'],
-      [['--by', 'till-3'], 'no change found\n'],
+      [['--by', 'till-3'], 'no change found; authors are key:<id or name>, command:<name> and sql:<role>\n'],
     ] as const)
       expect([args, await store.inventory('history', ...args)]).toEqual([args, { ...printed(), stderr }]);
     expect((await store.inventory('history', pet, '--since', '2020-01-01')).stdout).toContain(' absent ');

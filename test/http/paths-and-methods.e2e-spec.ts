@@ -140,11 +140,8 @@ describe('the method', () => {
     },
   );
 
-  it.each([
-    ['127.0.0.1:5432', refused.target],
-    ['/v1/inventory', refused.method(LIST)],
-  ])('CONNECT to %s is refused', async (target, expected) => {
-    expect(await request('CONNECT', target)).toEqual(expected);
+  it.each(['127.0.0.1:5432', '/v1/inventory'])('CONNECT to %s is refused', async (target) => {
+    expect(await request('CONNECT', target)).toEqual(refused.connect);
   });
 
   it('cannot be overridden by a header', async () => {

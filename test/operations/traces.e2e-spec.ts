@@ -362,7 +362,7 @@ it('a collector that fails changes no response, has one line in the log for each
   collector.answer = (_, response) => void response.writeHead(500).end();
   await expectLine('traces are lost', 'Internal Server Error');
   collector.answer = (_, response) => void response.socket?.end(Buffer.from('000000040000000000', 'hex')); // SETTINGS
-  await expectLine('traces are lost', 'Expected HTTP/');
+  await expectLine('traces are lost: this port speaks gRPC, not HTTP; use port 4318');
   collector.answer = (_, response) => void response.end('<html>');
   await expectLine(expect.stringMatching(/^traces: Export succeeded but could not deserialize /));
   collector.answer = () => undefined;

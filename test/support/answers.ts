@@ -1,6 +1,7 @@
 import { ERRORS, type ErrorCode } from '../../src/errors/error-code.ts';
 import type { PetStatus } from '../../src/generated/prisma/enums.ts';
 import type { Answer } from './http-client.ts';
+import { PATHS, allowAt } from './paths.ts';
 import { itemText } from './stock.ts';
 
 /**
@@ -72,6 +73,7 @@ const NO_KEY = 'The API key is missing or invalid.';
 
 /** Every refusal, word for word. */
 export const refused = {
+  connect: refusal('method_not_allowed', 'This service is no proxy.', { allow: allowAt(...PATHS) }),
   unknownMethod: refusal(
     'bad_request',
     'The method is not known: methods are written in capital letters, such as PATCH.',

@@ -1,4 +1,3 @@
-import os from 'node:os';
 import type { Client } from 'pg';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Database } from '../../../test/support/database.ts';
@@ -77,11 +76,11 @@ describe('the list is patched', () => {
   });
 
   it('for an hour, and an older one is read whole', async () => {
-    const clock = vi.spyOn(os, 'uptime');
+    const clock = vi.spyOn(Date, 'now');
     onTestFinished(() => clock.mockRestore());
     const { readings, patches } = service.counts;
-    for (const minutes of [50, 59.999, 60.001]) {
-      clock.mockReturnValue(os.uptime() + minutes * 60);
+    for (const minutes of [50, 60, 60.001]) {
+      clock.mockReturnValue(Date.now() + minutes * 60_000);
       await service.update(1, Math.ceil(minutes) + 10_000);
       await expectLists();
     }
@@ -89,8 +88,8 @@ describe('the list is patched', () => {
     // A list is as old as the beginning of its reading.
     const begun = vi.spyOn(service.app.get(PrismaService), '$transaction');
     onTestFinished(() => begun.mockRestore());
-    const later = os.uptime();
-    clock.mockImplementation(() => later + 61 * 60 * (1 + begun.mock.calls.length));
+    const later = Date.now();
+    clock.mockImplementation(() => later + 61 * 60_000 * (1 + begun.mock.calls.length));
     for (const quantity of [1, 2]) {
       await service.update(1, quantity);
       await expectLists();

@@ -1,4 +1,3 @@
-import os from 'node:os';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts';
@@ -96,14 +95,21 @@ describe('a kept list', () => {
     },
   );
 
+  /** How far each clock goes on until the next list. */
   it.each([
-    ['is brought up to date', 'within an hour', 3_500],
-    ['is read whole', 'after an hour', 3_601],
-  ])('%s %s', async (what, _, seconds) => {
+    ['is brought up to date', 'within an hour', { dateMs: 3_599_000, uptimeMs: 3_599_000 }],
+    ['is read whole', 'after an hour', { dateMs: 3_601_000, uptimeMs: 3_601_000 }],
+    ['is read whole', 'after a sleep of two days', { dateMs: 172_800_000, uptimeMs: 1_000 }],
+    ['is read whole', 'after an hour in which the clock was set back by one', { dateMs: 1_000, uptimeMs: 3_601_000 }],
+    ['is read whole', 'when the clock was set back', { dateMs: -3_600_000, uptimeMs: 1_000 }],
+  ])('%s %s', async (what, _, { dateMs, uptimeMs }) => {
     await at(life, '');
     const { readings, patches } = service.counts;
-    const clock = vi.spyOn(os, 'uptime').mockReturnValue(os.uptime() + seconds);
-    onTestFinished(() => clock.mockRestore());
+    const clocks = [
+      vi.spyOn(Date, 'now').mockReturnValue(Date.now() + dateMs),
+      vi.spyOn(performance, 'now').mockReturnValue(performance.now() + uptimeMs),
+    ];
+    onTestFinished(() => clocks.forEach((clock) => clock.mockRestore()));
     await at(life, '');
     const isWhole = what === 'is read whole';
     expect(service.counts).toMatchObject(

@@ -1,4 +1,3 @@
-import os from 'node:os';
 import { type Query, SQLSTATE } from '../../lib/postgres/index.ts';
 import { failureOf } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
@@ -16,7 +15,7 @@ import { type ChangedPet, patched } from './patched-list.ts';
 /** With more changes than this, the stock is read whole, which takes about as long. */
 const MOST_CHANGES = 4_096;
 /** With an older kept list, the stock is read whole. The marks of unrecorded changes stay for much longer: a day. */
-const MOST_AGE_SECONDS = 3_600;
+const MOST_AGE_MS = 3_600_000;
 /** For reading the stock whole. The event loop is held while the result of one statement is read. */
 const PETS_PER_STATEMENT = 6 * PETS_PER_PIECE;
 /** Fewer than in a statement of the above, because a cursor gives each pet as a row. */
@@ -94,11 +93,17 @@ interface Changes extends Conditions {
   readonly changes: readonly ChangedPet[];
 }
 
+/** By both clocks: a suspended machine stops the second, and an operator can set the first. */
+interface Time {
+  readonly date: number;
+  readonly uptime: number;
+}
+
 /** A list, with the conditions for reusing or patching it. */
 interface Kept extends Conditions {
   readonly list: StockList;
-  /** A time before its snapshot, by `os.uptime()`: this clock runs while the machine sleeps, and nobody sets it. */
-  readonly at: number;
+  /** A time before its snapshot. */
+  readonly at: Time;
   readonly life: string;
 }
 
@@ -147,8 +152,8 @@ export class ListCache {
   /** The kept list with its changes; the whole stock where these are too many or not all known. */
   async #read(life: string | null, reading: Reading): Promise<StockList> {
     const kept = this.#kept;
-    const at = os.uptime();
-    if (!kept || life === null || this.audits.isIndexDamaged || at - kept.at > MOST_AGE_SECONDS)
+    const at = now();
+    if (!kept || life === null || this.audits.isIndexDamaged || isTooOld(kept.at, at))
       return this.#readWhole(life, reading);
     const changes = this.prisma.$queryRawUnsafe<Changes[]>(CHANGES, kept.transactions, life);
     const [read] = await changes.catch((error: unknown) => {
@@ -166,7 +171,7 @@ export class ListCache {
   }
 
   async #readWhole(life: string | null, reading: Reading): Promise<StockList> {
-    const at = os.uptime();
+    const at = now();
     const { isIndexDamaged } = this.audits;
     const nextPage = isIndexDamaged ? pagesWithoutIndex(life) : pagesByIndex(life);
     const { list, firstPage } = await readWhole(this.prisma, nextPage, reading);
@@ -181,7 +186,7 @@ export class ListCache {
   /** Compares the list that is kept now, with its changes, with the table, read without the index. A wrong one is replaced. */
   #comparison(): Comparison {
     const kept = this.#kept;
-    const at = os.uptime();
+    const at = now();
     return async (query) => {
       if (!kept) return { result: 'equal' };
       const [read] = (await query(CHANGES, kept.transactions, kept.life)) as [Changes?];
@@ -202,6 +207,15 @@ export class ListCache {
       return { result: 'different', finding };
     };
   }
+}
+
+function now(): Time {
+  return { date: Date.now(), uptime: performance.now() };
+}
+
+/** If either clock says so, or if the first was set back. */
+function isTooOld(kept: Time, at: Time): boolean {
+  return at.date < kept.date || Math.max(at.date - kept.date, at.uptime - kept.uptime) > MOST_AGE_MS;
 }
 
 function pagesByIndex(life: string | null): NextPage<Page & Conditions> {

@@ -15,15 +15,28 @@ export type UpdateOutcome =
   | { readonly outcome: 'absent' }
   | { readonly outcome: 'busy' };
 
-/** Repeats an update that was surely not applied, while that may help. Makes an Error of what refuses it. */
+/** The pet was busy: the update is tried again. */
+class PetIsHeld extends NotApplied {
+  override message = 'someone else holds the row';
+}
+const PET_IS_HELD = 'Another transaction holds this pet at the moment; nothing was written.';
+
+/**
+ * Repeats an update that was surely not applied, while that may help and its deadline allows. Makes an Error of what
+ * refuses it.
+ */
 export async function retryUntilApplied(deadline: number, attempt: () => Promise<UpdateOutcome>): Promise<Updated> {
   const unlessBusy = async () => {
     const result = await attempt();
-    if (result.outcome === 'busy') throw new NotApplied('someone else holds the row');
+    if (result.outcome === 'busy') throw new PetIsHeld();
     return result;
   };
   const result = await retryUntilDeadline(deadline, mayWriteAgain, unlessBusy).catch((error: unknown) => {
-    throw writeFailure(error);
+    const failure = writeFailure(error);
+    const wasHeld = error instanceof PetIsHeld || (error as Error).cause instanceof PetIsHeld;
+    // After a held pet, the deadline may have ended an attempt that was sent: its outcome is unknown.
+    if (!wasHeld || !(failure instanceof NotApplied)) throw failure;
+    throw new ApiError('service_unavailable', PET_IS_HELD, {}, failure);
   });
   switch (result.outcome) {
     case 'done':

@@ -1,4 +1,5 @@
 import { type HttpError, httpError } from './http-error.ts';
+import { methodsAt } from './methods.ts';
 import type { ApiRequest } from './request-context.ts';
 import { headerValues } from './request-headers.ts';
 
@@ -17,7 +18,9 @@ const badRequest = (message: string) => httpError('bad_request', message);
 export const targetTooLong = () =>
   httpError('uri_too_long', `The request target is longer than ${MAX_TARGET_LENGTH} characters.`);
 
-/** Refuses what Node.js lets pass: a wrong Host (RFC 9112 section 3.2), an unknown transfer coding (6.1). */
+/**
+ * Refuses what Node.js lets pass: a missing or malformed Host (RFC 9112 section 3.2), unknown transfer codings (6.1).
+ */
 export function validateHead(request: ApiRequest): HttpError | undefined {
   const { rawHeaders, httpVersionMajor, httpVersionMinor } = request;
   if (rawHeaders.length > 2 * MAX_HEADERS) {
@@ -38,10 +41,18 @@ export function validateHead(request: ApiRequest): HttpError | undefined {
   return validateTarget(request);
 }
 
-/** Leaves path and query in `request.url`, with each `%` encoded once more, because Express decodes both. */
+/**
+ * Leaves path and query in `request.url`. Express decodes both once: encoding each `%` once more keeps the text as it
+ * was sent.
+ */
 function validateTarget(request: ApiRequest): HttpError | undefined {
-  const target = request.url.replace(ORIGIN, '/');
-  const isSound = target.startsWith('/') || (target === '*' && request.method === 'OPTIONS');
+  const { method, url } = request;
+  if (method === 'CONNECT') {
+    const allow = { Allow: methodsAt(request.app, '*').join(', ') };
+    return httpError('method_not_allowed', 'This service is no proxy.', allow);
+  }
+  const target = url.replace(ORIGIN, '/');
+  const isSound = target.startsWith('/') || (target === '*' && method === 'OPTIONS');
   if (!isSound || target.includes('#')) return badRequest(TARGET_MALFORMED);
   request.url = target.replaceAll('%', '%25');
   return undefined;

@@ -58,6 +58,12 @@ describe('connectionConfig', () => {
     expect(new Client(connectionConfig('postgresql://', 'list', bounds))).toMatchObject(defaults);
   });
 
+  it.runIf(process.geteuid?.() === 0)('wants a user in the address if the account has no name', () => {
+    onTestFinished(() => process.seteuid?.(0));
+    process.seteuid?.(2 ** 31 - 1);
+    expect(() => connectionConfig('postgresql://', 'list', bounds)).toThrow('DATABASE_URL must name a user');
+  });
+
   it('looks for the tables where the URL says, or in public', async () => {
     for (const none of ['', '?schema='])
       expect(await firstStatement(`postgresql://db/shop${none}`)).toContain(`SET search_path = 'public';`);

@@ -32,7 +32,9 @@ const CONDITIONAL_SETTINGS = `
          CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
               THEN set_config('synchronous_commit', 'on', false) END`;
 
-/** The routine in PostgreSQL's warning that no synchronous standby confirmed a commit; its words may be translated. */
+/**
+ * The routine of PostgreSQL's notice about a commit that no synchronous standby confirmed; its words may be translated.
+ */
 export const UNCONFIRMED_COMMIT = 'SyncRepWaitForLSN';
 
 /** Makes a new connection ready before its first use. */
@@ -54,7 +56,8 @@ class Client extends pg.Client {
     const { connection } = this;
     connection.once('error', () => cut(this)); // the driver leaves a connection open after an error of its own
     const { options, isBound: mustBeBound } = (config ?? {}) as OwnConfig;
-    // The driver may have read these from the environment. It would send them, and a pooler refuses them.
+    // The driver may have read these from the environment. Given a value, it would send them, and a pooler refuses
+    // them.
     const { connectionParameters } = this as unknown as { connectionParameters: object };
     Object.assign(connectionParameters, { options, replication: undefined });
     // We listen first (the driver adds its listeners in `connect`), so a server that is refused gets no password.
@@ -125,7 +128,7 @@ export function connectionConfig(
 /** The driver reads from the environment what is missing or empty here. We want that only for the password. */
 function serverOf(url: URL): pg.ClientConfig {
   const { user: name, password, port, options, [PASSWORD_FILE]: file } = Object.fromEntries(url.searchParams);
-  const user = filled(name, decodeURIComponent(url.username)) || userInfo().username; // as with libpq
+  const user = filled(name, decodeURIComponent(url.username)) || accountName();
   return {
     user,
     password: file === undefined ? filled(password, decodeURIComponent(url.password)) : passwordReader(file),
@@ -134,6 +137,15 @@ function serverOf(url: URL): pg.ClientConfig {
     database: decodeURIComponent(url.pathname.slice(1)) || user,
     options,
   };
+}
+
+/** The default user, as with libpq. */
+function accountName(): string {
+  try {
+    return userInfo().username;
+  } catch (cause) {
+    throw new Failure('DATABASE_URL must name a user, because the account of this process has no name', { cause });
+  }
 }
 
 export function schemaOf(databaseUrl: string): string {
