@@ -24,6 +24,7 @@ beforeAll(async () => {
   owner = server.database;
   await owner.sql(`INSERT INTO inventory_item SELECT n, 0, 'available' FROM generate_series(1, 200) n`);
   await createServiceRole();
+  await owner.sql('SELECT present_server_life()'); // as the first request of a service
 });
 
 /** As psql runs the script. */

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -6,7 +5,7 @@ import { ADVICE } from '../../src/commands/import/problems.ts';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { exportedCsv, itemText } from '../support/stock.ts';
 import { BIG, csv, edited, folder, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
-import { IMPORT_CSV, inventory, SHELL_COMMAND } from './inventory-command.ts';
+import { IMPORT_CSV, inventory, shell } from './inventory-command.ts';
 
 useImportStore(SHEET, 'recorded');
 
@@ -226,11 +225,6 @@ it.each([
   expect(await store.stock()).not.toBe(SHEET);
   const page = readFileSync('docs/alerts.md', 'utf8');
   const [, commands = ''] = /## UPDATE or DELETE without WHERE\n[^]*?```sh\n([^]*?)```/.exec(page) ?? [];
-  const script = `set -e; inventory() { ${SHELL_COMMAND} "$@"; }\n${commands.replace('4710', cursor.trim())}`;
-  execFileSync('bash', ['-c', script], {
-    cwd: folder,
-    env: { ...process.env, DATABASE_URL: store.url },
-    stdio: 'pipe',
-  });
+  await shell(commands.replace('4710', cursor.trim()), store.url, folder);
   expect(await store.stock()).toBe(SHEET);
 });

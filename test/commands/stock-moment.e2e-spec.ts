@@ -4,7 +4,6 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { applyMigrations } from '../../src/migrations/migrations.ts';
 import type { Database } from '../support/database.ts';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
-import { startFaultyPostgres, startReplicated } from '../support/postgres-server.ts';
 import { exportedCsv, itemText, petsOf } from '../support/stock.ts';
 import { EXPORT_FAILED, failed, inventory, outcomeOf, startInventory } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
@@ -261,39 +260,6 @@ describe('inventory export --at', () => {
       await waiting(child);
       child.kill('SIGTERM');
       expect(await outcome).toMatchObject({ code: 143, stdout: EXPORT_FAILED });
-    });
-  });
-
-  it('waits for a transaction that is prepared meanwhile', async () => {
-    const server = await startFaultyPostgres();
-    const { database, url } = server;
-    await database.setSystem('SET max_prepared_transactions = 5');
-    await server.stop();
-    await server.restart();
-    await database.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
-    const early = await database.session('UPDATE inventory_item SET quantity = 2');
-    const child = startInventory(url, ['export', '--at', await now(database)]);
-    const outcome = outcomeOf(child);
-    await waiting(child);
-    await early.query(`PREPARE TRANSACTION 'order'`);
-    await early.end();
-    await pause(1_000); // it looks again several times
-    await database.sql(`COMMIT PREPARED 'order'`);
-    expect((await outcome).stdout).toBe(exportedCsv('1,2,sold\n'));
-  });
-
-  const READ_ONLY = 'the database takes no writes: it is a standby, or default_transaction_read_only is on';
-
-  it('is refused on a standby, whose locks do not show the writers; an end mark is bare there', async () => {
-    const { primary, standby } = await startReplicated();
-    await primary.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold')`);
-    await expect.poll(() => standby.sql('SELECT FROM stock_change')).toHaveLength(1);
-    for (const moment of ['1', '0s'])
-      expect(await inventory(standby.url, ['export', '--at', moment])).toEqual(refused(READ_ONLY));
-    expect(await inventory(standby.url, ['export', '--end-mark'])).toEqual({
-      code: 0,
-      stdout: `${exportedCsv('1,1,sold\n')}# end\n`,
-      stderr: `the end mark does not tell when the export was made: ${READ_ONLY}\n`,
     });
   });
 
