@@ -6,10 +6,11 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { endWithUs } from '../dev/child.ts';
-import { isAlive } from '../dev/embedded-postgres.ts';
+import { isAlive, runningPostgres } from '../dev/embedded-postgres.ts';
 import { serverAccount } from '../dev/postgres-binaries.ts';
+import { inPlainWords } from '../dev/project-database.ts';
 import { applyMigrations } from '../src/migrations/migrations.ts';
-import { createDatabase } from './support/database.ts';
+import { createDatabase, Database } from './support/database.ts';
 import { ServiceProcess } from './support/service-process.ts';
 import { itemText } from './support/stock.ts';
 
@@ -104,16 +105,13 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await (await update()).text()).toBe(itemText(1, 5));
     expect(statSync(join(project, '.data/demo-api-key')).mode & 0o777).toBe(0o600);
 
-    const keys = (...args: string[]) => {
-      const env = { ...process.env, ...unset };
-      const program = ['dev/inventory.ts', 'keys', ...args];
-      const { stdout, stderr } = spawnSync(process.execPath, program, { cwd: project, env, encoding: 'utf8' });
-      expect(stderr).toContain('This works on the demo database in .data/. Set DATABASE_URL for another one.\n');
-      return stdout;
-    };
-    const [key] = JSON.parse(keys('list', '--json')) as { id: string }[];
     expect((await update('{"quantity": 777}')).status).toBe(200);
-    keys('revoke', key?.id ?? '');
+    const url = runningPostgres(join(project, '.data/postgres'))?.replace(/postgres$/, 'inventory') ?? '';
+    await new Database(url).sql('UPDATE api_key SET revoked_at = now()');
+    const options = { cwd: project, env: { ...process.env, ...unset }, encoding: 'utf8' } as const;
+    const command = spawnSync(process.execPath, ['dev/inventory.ts', 'keys', 'list', '--json'], options);
+    expect(JSON.parse(command.stdout)).toMatchObject([{ name: 'bootstrap', state: 'revoked' }]);
+    expect(command.stderr).toBe('This works on the demo database in .data/. Set DATABASE_URL for another one.\n');
     process.kill(postmaster(), 'SIGKILL');
     expect(await first.exitCode).toBe(1);
     expect(first.output()).toContain('The embedded PostgreSQL ended by itself');
@@ -182,15 +180,12 @@ describe('npm start', { timeout: 120_000 }, () => {
 
   it('ends with one line when .env is not understood', async () => {
     writeFileSync(join(project, '.env'), 'PORT 4000\nDOCS=on\nHOST="x\n');
-    const line = await refusal();
-    expect(line).toMatch(/^\.env, line 1, 3: write NAME=value, .+\n$/);
-    const options = { cwd: project, encoding: 'utf8' } as const;
-    const command = spawnSync(process.execPath, ['dev/inventory.ts', 'keys', 'list'], options);
-    expect([command.status, command.stdout, command.stderr]).toEqual([1, '', line]);
+    expect(await refusal()).toMatch(/^\.env, line 1, 3: write NAME=value, .+\n$/);
   });
 
-  it('ends with one line when its .data is damaged', async () => {
-    writeFileSync(join(project, '.data'), '');
-    expect(await refusal()).toMatch(/^.+\/\.data\S* cannot be used: E.+\n$/);
+  it('names the part of .data that cannot be used', () => {
+    const path = resolve('.data/postgres');
+    const error = Object.assign(new Error('EACCES: permission denied'), { syscall: 'mkdir', path });
+    expect(inPlainWords(error)).toBe(`${path} cannot be used: EACCES: permission denied`);
   });
 });

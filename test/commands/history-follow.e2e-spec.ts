@@ -11,7 +11,7 @@ import { IMPORT_CSV, inventory } from './inventory-command.ts';
 /** How long the writers write. CONTRIBUTING.md says how to set more. */
 const WRITING_MS = Number(process.env['FEED_SECONDS'] ?? 3) * 1_000;
 const PETS = 2_000;
-const SQL_WRITERS = 10;
+const SQL_WRITERS = 5;
 
 describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => {
   let server: FaultyPostgres;
