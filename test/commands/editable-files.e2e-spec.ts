@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ADVICE } from '../../src/commands/import/problems.ts';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { exportedCsv, itemText } from '../support/stock.ts';
-import { BIG, csv, edited, folder, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
+import { BIG, csv, edited, folder, importText, SHEET, store, useImportStore } from './import-store.ts';
 import { IMPORT_CSV, inventory, shell } from './inventory-command.ts';
 
 useImportStore(SHEET, 'recorded');
@@ -75,35 +75,6 @@ describe('a file of export --editable', () => {
     ];
     await expect(importText(text, { new: 'add' })).rejects.toThrow(message.join('\n'));
     expect((await importText(text, { new: 'add', stale: 'skip' })).summary).toMatchObject({ skipped: 2 });
-  });
-
-  it('checks what a writer that it waited for has committed', async () => {
-    const writer = await store.database.session('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2');
-    const outcome = importText(edited('2,9,available,2:available-7:')).catch(
-      (error: unknown) => (error as Error).message,
-    );
-    await untilLockWait();
-    await writer.query('COMMIT');
-    expect(await outcome).toContain('pet 2 was available-7 when the file was made, and is available-6 now');
-  });
-
-  it('is refused if a writer that it waited for has put the pet of an edited row in anew', async () => {
-    const writer = await store.database.session('DELETE FROM inventory_item WHERE pet_id = 2');
-    await writer.query(`INSERT INTO inventory_item VALUES (2, 7, 'available')`);
-    const outcome = importText(edited('2,9,available,2:available-7:', '77,1,sold,'), { new: 'add' }).catch(
-      (error: unknown) => (error as Error).message,
-    );
-    await untilLockWait();
-    await writer.query('COMMIT');
-    expect(await outcome).toBe('another transaction was in the way; nothing was written. Try again');
-    expect(await store.stock()).toBe(SHEET);
-  });
-
-  it('is refused by a store without pets', async () => {
-    await store.sql('DELETE FROM inventory_item');
-    await expect(importText(edited('1,9,sold,'))).rejects.toThrow(
-      `the store has no pets, so the file was made from another one. ${ADVICE.store}`,
-    );
   });
 
   it('is the same in JSON, where an item that was added has no such member', async () => {

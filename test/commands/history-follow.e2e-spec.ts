@@ -149,7 +149,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
     },
   );
 
-  it('waits for an earlier transaction that is prepared meanwhile, but for no later one', async () => {
+  it('waits for an earlier transaction that is prepared meanwhile, as an export of that moment does, but for no later one', async () => {
     const { database } = server;
     await database.setSystem('SET max_prepared_transactions = 5');
     await server.stop();
@@ -159,14 +159,16 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
     await follower.prints(1);
     const early = await database.session('UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000001');
     await database.sql(`UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000002`);
-    await pause(1_500); // the follower now waits for the earlier transaction
+    const exported = inventory(server.url, ['export', '--at', '0s']);
+    await pause(1_500); // both now wait for the earlier transaction
     await early.query(`PREPARE TRANSACTION 'order'`);
     await early.end();
-    await pause(1_500); // it would print too early by now
+    await pause(1_500); // they would print too early by now
     expect(follower.lines).toHaveLength(1);
     await database.sql(`BEGIN; INSERT INTO inventory_item VALUES (2000003, 0, 'sold'); PREPARE TRANSACTION 'later'`);
     await database.sql(`COMMIT PREPARED 'order'`);
     await follower.prints(3);
+    expect((await exported).stdout).toContain('\n2000001,1,sold\n');
     await database.sql(`ROLLBACK PREPARED 'later'`);
     expect(follower.lines.slice(1).map((line) => changeOf(line).petId)).toEqual([2000001, 2000002]);
     await follower.end('SIGTERM');

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ADVICE } from '../../src/commands/import/problems.ts';
 import { Failure } from '../../src/lib/postgres/index.ts';
-import { BIG, csv, file, folder, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
+import { BIG, csv, file, folder, importText, SHEET, store, useImportStore } from './import-store.ts';
 import { failed, IMPORT_CSV, shell, untilSessionOf } from './inventory-command.ts';
 import { openStore } from './store.ts';
 
@@ -113,15 +113,6 @@ describe('inventory import --missing remove', () => {
       INSERT INTO inventory_item VALUES (9912140633506420, 1, 'sold')`);
     await shell(script, store.url, folder);
     expect(await mirror.stock()).toBe(await store.stock());
-  });
-
-  it('keeps a pet that changed while it waited for its lock', async () => {
-    const { stdout } = await store.inventory('export', '--end-mark');
-    const writer = await store.database.session('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2');
-    const outcome = importText(stdout.replace(/\n2,.*/, ''), { missing: 'remove' });
-    await untilLockWait();
-    await writer.query('COMMIT');
-    expect((await outcome).summary).toMatchObject({ removed: 0, kept: 1 });
   });
 });
 

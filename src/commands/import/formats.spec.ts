@@ -95,13 +95,6 @@ describe('the last line of a file', () => {
     expect(await problemsOf(`${CSV}${mark}\n9,1,sold\n`)).toEqual(['line 5: comes after the end mark in line 4']);
   });
 
-  it.each(['# end,,', '# end;', '# end\t', '"# end"', `# end ${CHANGE}`, `# end ${CHANGE},`])(
-    'may be an end mark without a line break if it cannot be the beginning of another: %j',
-    async (mark) => {
-      expect(await rowsOf(`${CSV}${mark}`, 'mark')).toHaveLength(2);
-    },
-  );
-
   it.each(['line break', 'whole line'] as const)(
     'shows the end of the line before it, without its own: %s',
     async (ending) => {
@@ -252,15 +245,11 @@ describe('a row that says what it was made from', () => {
 
   it.each([
     ['7,12,available,7:available-12:', '7,12,available,same'],
-    [' 7 ,12.0,available,7:available-12: ', '7,12,available,same'],
     ['7,13,available,7:available-12:', '7,13,available,available-12'],
-    ['7,12,sold,7:available-12:', '7,12,sold,available-12'],
     ['7,12,sold,', '7,12,sold,new'],
     ['7,12,sold', '7,12,sold,new'],
     ['9912140633506420,5,sold,9912140633506421:sold-5:', '9912140633506421,5,sold,same'],
     ['9.91214063350642E+15,6,sold,9912140633506421:sold-5:', '9912140633506421,6,sold,sold-5'],
-    ['9.91214E+15,6,sold,9912140633506421:sold-5:', '9912140633506421,6,sold,sold-5'],
-    ['9.22337203685478E+18,6,sold,9223372036854775807:sold-5:', '9223372036854775807,6,sold,sold-5'],
     ['-9223372036854780000,6,sold,-9223372036854775808:sold-5:', '-9223372036854775808,6,sold,sold-5'],
     ['9912140633506420,6,sold,9912140633506429:sold-5:', '9912140633506429,6,sold,sold-5'], // cut off
     ['1.25967478138487E+018,6,sold,1259674781384864919:sold-5:', '1259674781384864919,6,sold,sold-5'], // LibreOffice

@@ -141,9 +141,7 @@ describe('connectionConfig', () => {
     }
 
     it.each([
-      ['for a password', [demand(3), LET_IN]],
       ['for nothing', [LET_IN]],
-      ['first for SCRAM-SHA-256-PLUS, then for a password', [BOUND, demand(3), LET_IN]],
       ['for both at once', [Buffer.concat([BOUND, demand(3)]), LET_IN]],
       ['first for SCRAM-SHA-256-PLUS, then for an md5 of the password', [BOUND, demand(5, 'salt'), LET_IN]],
       ['first for SCRAM-SHA-256-PLUS, then for SCRAM-SHA-256', [BOUND, demand(10, 'SCRAM-SHA-256\0\0'), LET_IN]],
