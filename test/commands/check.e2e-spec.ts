@@ -294,7 +294,9 @@ const INSTALLATIONS: readonly (readonly [name: string, make: Fault, ...lines: (s
 const ROWS = INSTALLATIONS.map(([name, make, ...lines]) => [name, make, lines] as const);
 it.each(ROWS)('inventory check names %s, and nothing else', async (_name, make, lines) => {
   const mend = await make();
-  onTestFinished(async () => void (await mend()));
+  onTestFinished(async () => {
+    await mend();
+  });
   const found = await check();
   const expected = lines.map((line) =>
     typeof line === 'string' ? (expect.stringContaining(line) as unknown) : (expect.stringMatching(line) as unknown),

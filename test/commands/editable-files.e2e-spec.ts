@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ADVICE } from '../../src/commands/import/problems.ts';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
@@ -99,55 +98,6 @@ describe('a file of export --editable', () => {
       0,
       { changed: 1, removed: 1, kept: 0, pets: { removed: [{ petId: 2 }] } },
     ]);
-  });
-
-  it('loses no acknowledged update, whatever a spreadsheet makes of it, beside updates', async () => {
-    const sheet = fc.record({
-      edits: fc.array(fc.record({ at: fc.nat(19), quantity: fc.nat(9) }), { maxLength: 6 }),
-      updates: fc.array(fc.record({ at: fc.nat(19), quantity: fc.nat(9) }), { maxLength: 6 }),
-      separator: fc.constantFrom(',', ';', '\t'),
-      digits: fc.constantFrom('all', 'fifteen', 'exponent'),
-      descends: fc.boolean(),
-      blankRows: fc.boolean(),
-      skips: fc.boolean(),
-    });
-    const ids = Array.from({ length: 20 }, (_, at) => 9_912_140_633_506_400n + BigInt(at) * 11n);
-    const writtenAs = (id: bigint, digits: string) =>
-      digits === 'all'
-        ? String(id)
-        : digits === 'fifteen'
-          ? `${String(id).slice(0, 15)}0`
-          : Number(id).toExponential(5).replace('e', 'E');
-    await fc.assert(
-      fc.asyncProperty(sheet, async ({ edits, updates, separator, digits, descends, blankRows, skips }) => {
-        await store.sql(`DELETE FROM inventory_item`);
-        await store.sql(`INSERT INTO inventory_item SELECT id, 5, 'available' FROM unnest($1::bigint[]) AS id`, [
-          ids.map(String),
-        ]);
-        const row = (id: bigint) => [writtenAs(id, digits), '5', 'available', `${id}:available-5:`];
-        const rows = ids.map(row);
-        for (const { at, quantity } of edits) (rows[at] ?? [])[1] = String(quantity);
-        const lines = rows.map((fields) => fields.join(separator));
-        if (descends) lines.reverse();
-        if (blankRows) lines.splice(3, 0, separator.repeat(3), '');
-        const text = [['petId', 'quantity', 'status', 'exported'].join(separator), ...lines].join('\r\n');
-        const update = (id: bigint, quantity: number) =>
-          store.sql('UPDATE inventory_item SET quantity = $2 WHERE pet_id = $1', [String(id), quantity]);
-        const importing = importText(text, { stale: skips ? 'skip' : 'refuse' }).then(
-          ({ summary }) => summary.changed,
-          () => 0,
-        );
-        for (const { at, quantity } of updates) await update(ids[at] ?? 0n, quantity);
-        await importing;
-        // Each change of the import was made from what the export had: it replaced no other update.
-        const lost = await store.sql(
-          `SELECT * FROM stock_change WHERE changed_by LIKE 'command:import%' AND quantity_before <> 5`,
-        );
-        expect(lost).toEqual([]);
-        await store.rewriteHistory('TRUNCATE stock_change');
-      }),
-      { numRuns: 25 },
-    );
   });
 });
 

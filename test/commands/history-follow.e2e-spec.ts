@@ -36,7 +36,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
             await client.end();
           }
         } catch {
-          await pause(50);
+          await pause(50); // the server is down
         }
       } while (writing);
     }
@@ -46,21 +46,21 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
         const pet = random.between(0, PETS - 1);
         await client.query('BEGIN');
         await client.query('UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = $1', [pet]);
-        await pause(random.next() * longestMs);
+        await pause(random.next() * longestMs); // a transaction that stays open
         await client.query(random.chance(0.1) ? 'ROLLBACK' : 'COMMIT');
       });
     }
     async function writeByService(seed: number): Promise<void> {
       for (let turn = seed; writing; turn++) {
         await service.update(turn % PETS, turn).catch(() => undefined);
-        await pause(20);
+        await pause(20); // its pace
       }
     }
     async function writeByImport(): Promise<void> {
       for (let turn = 0; writing; turn++) {
         const pets = Array.from({ length: 400 }, (_, at) => `${PETS + at},${at + turn},available\n`);
         await inventory(server.url, IMPORT_CSV, CSV_HEADER + pets.join(''));
-        await pause(400);
+        await pause(400); // its pace
       }
     }
 
@@ -71,7 +71,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
         const newer = 'SELECT id::int FROM stock_change WHERE id > $1 ORDER BY id';
         const { rows } = await client.query<{ id: number }>(newer, [seen.at(-1)]);
         seen.push(...rows.map(({ id }) => id));
-        await pause(20);
+        await pause(20); // its pace
       });
     }
 
@@ -89,7 +89,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
         await followUntil(async (follower) => {
           const hasBegun = () => follower.lines.length > 0 || follower.child.exitCode !== null || !writing;
           await vi.waitUntil(hasBegun, { timeout: STALLED_MS });
-          await pause(random.next() * Math.min(3_000, WRITING_MS / 3));
+          await pause(random.next() * Math.min(3_000, WRITING_MS / 3)); // it is killed at any time
         });
       }
     }

@@ -73,17 +73,6 @@ describe('connectionConfig', () => {
     expect(await firstStatement(`${url}'s`)).toContain(`SET search_path = 'big shop''s';`);
   });
 
-  it.each([
-    ['sslrootcert=/missing', 'ENOENT'],
-    ['sslrootcert=/dev/null', 'ERR_OSSL_PEM_NO_START_LINE'],
-    ['sslcert=package.json&sslkey=package.json', 'ERR_OSSL_PEM_NO_START_LINE'],
-  ])('fails with %s, and names the cause', (files, code) => {
-    const url = `postgresql://db/shop?sslmode=require&${files}`;
-    expect(() => connectionConfig(url, 'list', bounds)).toThrow(
-      expect.objectContaining({ cause: expect.objectContaining({ code }) as unknown }),
-    );
-  });
-
   const refuse = () => Promise.reject(new Error('refused'));
 
   it.each([

@@ -278,20 +278,12 @@ describe('the language of PostgreSQL changes no outcome:', () => {
     expect(failureOf(error)).toMatchObject({ outcome: 'refused', words: 'in our own words' });
   });
 
-  /** Each translation of PostgreSQL 15: in a function in SQL, in a statement of one in PL/pgSQL. */
+  /** Translations of each kind of quotation mark and order: in a function in SQL, in a statement of one in PL/pgSQL. */
   it.each([
     ['SQL-Funktion »most« beim Inlining', 'SQL-Anweisung »#«', 'PL/pgSQL-Funktion % Zeile 1 bei RAISE'],
-    ['función SQL «most» en la sentencia 1', 'sentencia SQL: «#»', 'función PL/pgSQL % en la línea 1 en RAISE'],
-    ['fonction SQL « most », instruction 1', 'instruction SQL « # »', 'fonction PL/pgSQL %, ligne 1, à RAISE'],
     ['fonction SQL «\u00A0most\u00A0»', 'instruction SQL «\u00A0#\u00A0»', 'fonction PL/pgSQL %, ligne 1'],
-    [`Funzione SQL "most" durante l'inlining`, 'istruzione SQL "#"', 'funzione PL/pgSQL % riga 1 a RAISE'],
     ['SQL関数"most"の行番号 1', 'SQL文 "#"', 'PL/pgSQL関数%の1行目 - RAISE'],
-    ['SQL ფუნქცია "most" ხაზში ჩასმისას', 'SQL ოპერატორი "#"', 'PL/pgSQL ფუნქცია % ხაზზე 1 RAISE-სთან'],
     ['"most" SQL 함수를 인라인으로 바꾸는 중', 'SQL 구문: "#"', 'PL/pgSQL 함수 "%" 의 1번째 RAISE'],
-    ['внедрённая в код SQL-функция "most"', 'SQL-оператор: "#"', 'функция PL/pgSQL %, строка 1, оператор RAISE'],
-    ['SQL-funktion "most" sats 1', 'SQL-sats: "#"', 'PL/pgSQL-funktion % rad 1 vid RAISE'],
-    ['Впроваджена в код SQL-функція "most"', 'SQL-оператор "#"', 'Функція PL/pgSQL % рядок 1 в RAISE'],
-    ['SQL 函数 "most" 语句 1', 'SQL 语句 "#"', 'PL/pgSQL 函数 % 第 1 行的 RAISE 处'],
     ['內嵌 SQL 函式 "most" 期間', 'SQL 敘述 "#"', 'PL/pgSQL 函式 % 第 1 行於 RAISE'],
     ['SQL function "most" during startup', 'SQL statement "#"', '% PL/pgSQL fonksiyonu, 1. satır, RAISE içinde'],
   ])('whose function it was in: %s', (inSql, statement, inPl) => {
