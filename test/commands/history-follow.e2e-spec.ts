@@ -8,8 +8,8 @@ import { CSV_HEADER } from '../support/stock.ts';
 import { changeOf, Follower, HISTORY_AS_JSON, STALLED_MS } from './follower.ts';
 import { IMPORT_CSV, inventory } from './inventory-command.ts';
 
-/** How long the writers write. CONTRIBUTING.md says how to set more. */
-const WRITING_MS = Number(process.env['FEED_SECONDS'] ?? 3) * 1_000;
+/** How long the writers write. */
+const WRITING_MS = Number(process.env['FEED_SECONDS'] ?? 2) * 1_000;
 const PETS = 2_000;
 const SQL_WRITERS = 5;
 

@@ -41,20 +41,6 @@ describe.runIf(existsSync('/usr/bin/script'))('on a terminal, one line shows how
     expect(await importing.end()).toEqual([0, expect.stringMatching(`^${changed}0 added, 1 changed, .* s\r\n$`)]);
   });
 
-  it('export: lines written', async () => {
-    await store.database.fill(
-      `SELECT 9000000000000000000 + n, 2147000000, 'available' FROM generate_series(1, 20000) n`,
-    );
-    execFileSync('mkfifo', [join(folder, 'out')]);
-    const exporting = onTerminal('export > out');
-    const file = await open(join(folder, 'out'));
-    await exporting.shows(/\x1b\[K[1-9]\d* lines written, \d+ s\r/);
-    let length = 0;
-    for await (const chunk of file.createReadStream()) length += (chunk as Buffer).length;
-    expect(length).toBeGreaterThan(20_000 * 40);
-    expect(await exporting.end()).toEqual([0, '']);
-  });
-
   it('history --verify: the time that has passed; history prune: rows deleted', async () => {
     const writer = await store.database.session('LOCK TABLE stock_change');
     const verifying = onTerminal('history --verify');
