@@ -26,7 +26,11 @@ describe('the embedded PostgreSQL', () => {
     parent = mkdtempSync(join(tmpdir(), 'inventory-embedded-'));
     chmodSync(parent, 0o755); // PostgreSQL 15 must be able to enter each folder of its path
     folder = join(parent, 'postgres');
-    await (await start()).stop();
+    // Two processes that create it at the same time: it starts for one of them.
+    const outcomes = await Promise.allSettled([start(), start()]);
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    for (const outcome of outcomes) if (outcome.status === 'fulfilled') await outcome.value.stop();
+    expect(readdirSync(parent)).toEqual(['postgres']);
   });
   afterAll(() => {
     rmSync(parent, { recursive: true, force: true });
@@ -58,18 +62,11 @@ describe('the embedded PostgreSQL', () => {
     await server.stop();
   });
 
-  it('starts for one of two processes that create it at the same time', async () => {
-    const fresh = join(parent, 'fresh');
-    const outcomes = await Promise.allSettled([start(fresh), start(fresh)]);
-    expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-    for (const outcome of outcomes) if (outcome.status === 'fulfilled') await outcome.value.stop();
-    expect(readdirSync(parent).filter((name) => name.startsWith('fresh.'))).toEqual([]);
-  });
-
   it.each([false, true])(
     'ends when its owner is killed, and removes its folder if throwaway is %s',
     async (throwaway) => {
       const owned = join(parent, 'owned');
+      execFileSync('cp', ['-a', folder, owned]);
       const script = `
       import { startPostgres } from './dev/embedded-postgres.ts';
       const { pid } = await startPostgres(${JSON.stringify(owned)}, { fsync: false, throwaway: ${throwaway} });
@@ -80,6 +77,7 @@ describe('the embedded PostgreSQL', () => {
       owner.kill('SIGKILL');
       await expect.poll(() => isAlive(Number(pid))).toBe(false);
       await expect.poll(() => existsSync(owned)).toBe(!throwaway);
+      rmSync(owned, { recursive: true, force: true });
     },
   );
 
@@ -97,6 +95,14 @@ describe('the embedded PostgreSQL', () => {
   });
 
   const data = (name: string) => join(folder, 'data', name);
+
+  it('says in one line that its data is lost', async () => {
+    const lost = join(parent, 'lost');
+    mkdirSync(lost);
+    if (serverAccount) chownSync(lost, serverAccount.uid, serverAccount.gid);
+    const line = `${lost} has lost its folder "data"; put it back, or remove ${lost} to start afresh`;
+    await expect(start(lost)).rejects.toThrow(new Error(line));
+  });
 
   it('shows what PostgreSQL says when it does not start', async () => {
     const former = readFileSync(data('PG_VERSION'));

@@ -6,7 +6,6 @@ import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { refused, whole } from './support/answers.ts';
 import { Connection, ask } from './support/http-client.ts';
 import { type TestService, startService } from './support/service.ts';
-import { ServiceProcess } from './support/service-process.ts';
 
 let service: TestService;
 beforeAll(async () => {
@@ -30,11 +29,6 @@ describe('GET /openapi.json', () => {
     expect(answer.status).toBe(200);
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
     await expect(answer.text).toMatchFileSnapshot('../openapi.json');
-  });
-
-  it('is the same from the built service, whose decorators see what another compiler made of the types', async () => {
-    const built = await ServiceProcess.running({ DATABASE_URL: service.databaseUrl });
-    expect((await ask(built.port, { target: '/openapi.json' })).text).toBe((await get('/openapi.json')).text);
   });
 
   it('is made once, because that takes long', async () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { applyMigrations } from '../src/migrations/migrations.ts';
 import { IMPORT_CSV, inventory } from './commands/inventory-command.ts';
 import { createDatabase, type Database } from './support/database.ts';
@@ -80,39 +80,30 @@ async function createStore() {
   const key = randomBytes(32).toString('hex');
   await database.addKey(key);
   await database.stock([1, 1], [2, 2], [3, 3]);
-  /** A second store, whose history has other ids. */
-  async function createAnother(): Promise<void> {
-    await applyMigrations(database.url);
-    await database.addKey(key);
-    await database.sql(`INSERT INTO inventory_item VALUES (4, 4, 'sold'); DELETE FROM inventory_item`);
-    await database.stock([1, 1], [2, 2], [3, 3]);
-  }
-  return { database, key, createAnother };
+  return { database, key };
 }
 
-describe('a store', () => {
-  it('whose schema was renamed is right, and "check" says so', async () => {
-    const { database, key } = await createStore();
-    await database.sql(`ALTER SCHEMA public RENAME TO ${SHOP}`);
-    const shop = await openSchema(database, SHOP, key);
-    await shop.expectRight();
-    expect((await inventory(shop.url, ['check'])).stdout).toMatch(
-      /^fault trial [^]*the functions do not find the tables\n +give the schema its old name \(ALTER SCHEMA … RENAME\)$/m,
-    );
-    expect(await shop.migrate()).toEqual([]);
-  });
+it('a store whose schema was renamed is right, and "check" says so; whose schema was copied is right, and so is the other', async () => {
+  const { database, key } = await createStore();
+  await database.sql(`ALTER SCHEMA public RENAME TO ${SHOP}`);
+  const shop = await openSchema(database, SHOP, key);
+  await shop.expectRight();
+  expect((await inventory(shop.url, ['check'])).stdout).toMatch(
+    /^fault trial [^]*the functions do not find the tables\n +give the schema its old name \(ALTER SCHEMA … RENAME\)$/m,
+  );
+  expect(await shop.migrate()).toEqual([]);
 
-  it('whose schema was copied is right, and so is the other', async () => {
-    const { database, key, createAnother } = await createStore();
-    await database.sql(`ALTER SCHEMA public RENAME TO ${SHOP}; CREATE SCHEMA public`); // dump, rename and restore
-    await createAnother();
-    const shop = await openSchema(database, SHOP, key);
-    const other = await openSchema(database, 'public', key);
-    for (const store of [shop, other]) await store.expectRight();
-    for (const store of [shop, other]) expect(await store.migrate()).toEqual([]);
-    await database.sql('DROP SCHEMA public CASCADE');
-    await shop.expectRight();
-  });
+  // A second store, whose history has other ids, as after dump, rename and restore.
+  await database.sql('CREATE SCHEMA public');
+  await applyMigrations(database.url);
+  await database.addKey(key);
+  await database.sql(`INSERT INTO inventory_item VALUES (4, 4, 'sold'); DELETE FROM inventory_item`);
+  await database.stock([1, 1], [2, 2], [3, 3]);
+  const other = await openSchema(database, 'public', key);
+  for (const store of [shop, other]) await store.expectRight();
+  for (const store of [shop, other]) expect(await store.migrate()).toEqual([]);
+  await database.sql('DROP SCHEMA public CASCADE');
+  await shop.expectRight();
 });
 
 it('a transaction that changes two stocks past their histories leaves one mark in each of their schemas', async () => {

@@ -20,21 +20,15 @@ function parser() {
 it.each([
   'inventory',
   'inventory bogus',
-  'inventory import',
   'inventory import x.csv --missing maybe',
   'inventory export --format xml',
-  'inventory keys revoke',
   'inventory history 1 --after 1',
-  'inventory history --after x',
   'inventory history prune',
   'inventory history --follow --verify',
   'inventory history --after 1 --limit 5',
   'inventory history --follow --since 1h',
-  'inventory history --verify --limit 5',
   'inventory history --verify --request x',
   'inventory history --follow --by key:x',
-  'inventory history --limit',
-  'inventory history --limit 100001',
   'inventory export --at=-1',
 ])('refuses wrong use: %s', async (line) => {
   const refused = parser().parse(line);

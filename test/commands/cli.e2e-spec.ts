@@ -112,15 +112,10 @@ describe('inventory', () => {
       [silentUrl, /^error: the database did not answer in time; .+\n$/],
       [nobody.href, /^error: .*nobody.*\n$/],
     ];
-    for (const [line, stdout] of [
-      ['keys list', ''],
-      ['export', EXPORT_FAILED],
-      ['migrate', ''],
-    ] as const) {
-      const outcomes = await Promise.all(cases.map(([url]) => run(`inventory ${line}`, url)));
-      const stderr = cases.map(([, message]) => expect.stringMatching(message) as string);
-      expect(outcomes).toEqual(stderr.map((message) => ({ code: 1, stdout, stderr: message })));
-      expect(JSON.stringify(outcomes)).not.toContain('hunter2');
+    for (const [url, message] of cases) {
+      const outcome = await run('inventory keys list', url);
+      expect(outcome).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(message) as string });
+      expect(outcome.stderr).not.toContain('hunter2');
     }
   });
 });

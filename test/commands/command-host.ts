@@ -9,6 +9,9 @@ export interface Job {
   readonly input: string | Buffer;
   /** The whole environment of the command. */
   readonly env: NodeJS.ProcessEnv;
+  readonly cwd: string;
+  /** How far the clock of its machine is ahead. */
+  readonly clockAheadMs: number;
 }
 
 export interface Reply {
@@ -26,15 +29,23 @@ const connection = (await import(
   new URL('connection.js', dist).href
 )) as typeof import('../../src/commands/connection.ts');
 
-async function run({ args, input, env }: Job): Promise<Reply> {
+const { now } = Date;
+
+async function run({ args, input, env, cwd, clockAheadMs }: Job): Promise<Reply> {
   const [stdout, stderr] = [new Output(), new Output()];
   for (const [name, value] of Object.entries({ stdin: Readable.from([Buffer.from(input)]), stdout, stderr }))
     Object.defineProperty(process, name, { value, configurable: true });
   globalThis.console = new Console(stdout, stderr);
   process.env = env;
+  process.chdir(cwd);
+  Date.now = () => now() + clockAheadMs;
   const code = await runCommand(args);
   return { code, stdout: stdout.text(), stderr: stderr.text(), isReusable: !connection.hasUnconfirmedCommit };
 }
+
+globalThis.Date = new Proxy(Date, {
+  construct: (date, values) => Reflect.construct(date, values.length > 0 ? values : [Date.now()]) as Date,
+});
 
 const file = openSync(import.meta.filename, 'r');
 

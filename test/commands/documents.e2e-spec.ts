@@ -1,11 +1,8 @@
-import { execFile } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
-import { ServiceProcess } from '../support/service-process.ts';
 import { exportedCsv, CSV_HEADER } from '../support/stock.ts';
-import { SHELL_COMMAND } from './inventory-command.ts';
+import { shell } from './inventory-command.ts';
 import { openStore } from './store.ts';
 
 /** The lines of a page that run the command to its end, whatever runs them in a container. */
@@ -28,14 +25,7 @@ async function runExamples(pages: readonly string[], newestChange: number) {
 
   const examples = pages.flatMap(examplesOf);
   expect(examples.length).toBeGreaterThan(3);
-  const { url } = await ServiceProcess.running({ DATABASE_URL: store.url });
-  const lines = examples.join('\n').replaceAll('http://127.0.0.1:3000', url);
-  const script = `set -ev; inventory() { ${SHELL_COMMAND} "$@"; }\n${lines}`;
-  const ran = promisify(execFile)('bash', ['-c', script], {
-    cwd: folder,
-    env: { ...process.env, DATABASE_URL: store.url },
-  });
-  await expect(ran).resolves.toBeDefined();
+  await shell(examples.join('\n'), store.url, folder);
   return { store, folder };
 }
 

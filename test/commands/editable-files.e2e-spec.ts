@@ -1,12 +1,10 @@
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ADVICE } from '../../src/commands/import/problems.ts';
 import { HAS_POOLER, startPooler } from '../support/pooler.ts';
 import { exportedCsv, itemText } from '../support/stock.ts';
-import { BIG, csv, edited, folder, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
-import { IMPORT_CSV, inventory, SHELL_COMMAND } from './inventory-command.ts';
+import { BIG, csv, edited, folder, importText, SHEET, store, useImportStore } from './import-store.ts';
+import { IMPORT_CSV, inventory, shell } from './inventory-command.ts';
 
 useImportStore(SHEET, 'recorded');
 
@@ -78,35 +76,6 @@ describe('a file of export --editable', () => {
     expect((await importText(text, { new: 'add', stale: 'skip' })).summary).toMatchObject({ skipped: 2 });
   });
 
-  it('checks what a writer that it waited for has committed', async () => {
-    const writer = await store.database.session('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2');
-    const outcome = importText(edited('2,9,available,2:available-7:')).catch(
-      (error: unknown) => (error as Error).message,
-    );
-    await untilLockWait();
-    await writer.query('COMMIT');
-    expect(await outcome).toContain('pet 2 was available-7 when the file was made, and is available-6 now');
-  });
-
-  it('is refused if a writer that it waited for has put the pet of an edited row in anew', async () => {
-    const writer = await store.database.session('DELETE FROM inventory_item WHERE pet_id = 2');
-    await writer.query(`INSERT INTO inventory_item VALUES (2, 7, 'available')`);
-    const outcome = importText(edited('2,9,available,2:available-7:', '77,1,sold,'), { new: 'add' }).catch(
-      (error: unknown) => (error as Error).message,
-    );
-    await untilLockWait();
-    await writer.query('COMMIT');
-    expect(await outcome).toBe('another transaction was in the way; nothing was written. Try again');
-    expect(await store.stock()).toBe(SHEET);
-  });
-
-  it('is refused by a store without pets', async () => {
-    await store.sql('DELETE FROM inventory_item');
-    await expect(importText(edited('1,9,sold,'))).rejects.toThrow(
-      `the store has no pets, so the file was made from another one. ${ADVICE.store}`,
-    );
-  });
-
   it('is the same in JSON, where an item that was added has no such member', async () => {
     for (const format of ['ndjson', 'json'] as const) {
       const { stdout } = await store.inventory('export', '--format', format, '--editable');
@@ -129,55 +98,6 @@ describe('a file of export --editable', () => {
       0,
       { changed: 1, removed: 1, kept: 0, pets: { removed: [{ petId: 2 }] } },
     ]);
-  });
-
-  it('loses no acknowledged update, whatever a spreadsheet makes of it, beside updates', async () => {
-    const sheet = fc.record({
-      edits: fc.array(fc.record({ at: fc.nat(19), quantity: fc.nat(9) }), { maxLength: 6 }),
-      updates: fc.array(fc.record({ at: fc.nat(19), quantity: fc.nat(9) }), { maxLength: 6 }),
-      separator: fc.constantFrom(',', ';', '\t'),
-      digits: fc.constantFrom('all', 'fifteen', 'exponent'),
-      descends: fc.boolean(),
-      blankRows: fc.boolean(),
-      skips: fc.boolean(),
-    });
-    const ids = Array.from({ length: 20 }, (_, at) => 9_912_140_633_506_400n + BigInt(at) * 11n);
-    const writtenAs = (id: bigint, digits: string) =>
-      digits === 'all'
-        ? String(id)
-        : digits === 'fifteen'
-          ? `${String(id).slice(0, 15)}0`
-          : Number(id).toExponential(5).replace('e', 'E');
-    await fc.assert(
-      fc.asyncProperty(sheet, async ({ edits, updates, separator, digits, descends, blankRows, skips }) => {
-        await store.sql(`DELETE FROM inventory_item`);
-        await store.sql(`INSERT INTO inventory_item SELECT id, 5, 'available' FROM unnest($1::bigint[]) AS id`, [
-          ids.map(String),
-        ]);
-        const row = (id: bigint) => [writtenAs(id, digits), '5', 'available', `${id}:available-5:`];
-        const rows = ids.map(row);
-        for (const { at, quantity } of edits) (rows[at] ?? [])[1] = String(quantity);
-        const lines = rows.map((fields) => fields.join(separator));
-        if (descends) lines.reverse();
-        if (blankRows) lines.splice(3, 0, separator.repeat(3), '');
-        const text = [['petId', 'quantity', 'status', 'exported'].join(separator), ...lines].join('\r\n');
-        const update = (id: bigint, quantity: number) =>
-          store.sql('UPDATE inventory_item SET quantity = $2 WHERE pet_id = $1', [String(id), quantity]);
-        const importing = importText(text, { stale: skips ? 'skip' : 'refuse' }).then(
-          ({ summary }) => summary.changed,
-          () => 0,
-        );
-        for (const { at, quantity } of updates) await update(ids[at] ?? 0n, quantity);
-        await importing;
-        // Each change of the import was made from what the export had: it replaced no other update.
-        const lost = await store.sql(
-          `SELECT * FROM stock_change WHERE changed_by LIKE 'command:import%' AND quantity_before <> 5`,
-        );
-        expect(lost).toEqual([]);
-        await store.rewriteHistory('TRUNCATE stock_change');
-      }),
-      { numRuns: 25 },
-    );
   });
 });
 
@@ -226,11 +146,6 @@ it.each([
   expect(await store.stock()).not.toBe(SHEET);
   const page = readFileSync('docs/alerts.md', 'utf8');
   const [, commands = ''] = /## UPDATE or DELETE without WHERE\n[^]*?```sh\n([^]*?)```/.exec(page) ?? [];
-  const script = `set -e; inventory() { ${SHELL_COMMAND} "$@"; }\n${commands.replace('4710', cursor.trim())}`;
-  execFileSync('bash', ['-c', script], {
-    cwd: folder,
-    env: { ...process.env, DATABASE_URL: store.url },
-    stdio: 'pipe',
-  });
+  await shell(commands.replace('4710', cursor.trim()), store.url, folder);
   expect(await store.stock()).toBe(SHEET);
 });

@@ -48,13 +48,13 @@ describe('inventory history --after, with and without --follow', () => {
   it('sends an idle database less than one statement a second, and exits with 0 on Ctrl-C', async () => {
     const follower = new Follower(store.url, '--limit', '1');
     await follower.prints(1);
-    await pause(1_500); // its pauses grow to their longest
+    await pause(1_500); // its pauses grow to their longest, which nothing shows
     const seen = new Set<string>();
     const statements = async () => {
       for (const { at } of await sessionsOf('history', store)) seen.add(at);
       return seen.size;
     };
-    await expect.poll(statements, { timeout: STALLED_MS, interval: 30 }).toBe(4);
+    await expect.poll(statements, { timeout: STALLED_MS, interval: 100 }).toBe(4);
     const [, ...startedAt] = [...seen].map(Number); // the first may be from before the pause
     for (const [n, at] of startedAt.slice(1).entries()) expect(at - (startedAt[n] ?? NaN)).toBeGreaterThan(1);
     expect(Number(startedAt[2]) - Number(startedAt[1])).toBeLessThan(4); // its pauses grow no longer
@@ -75,26 +75,21 @@ describe('inventory history --after, with and without --follow', () => {
     expect(await store.inventory('history', '--follow', '--after', '0')).toEqual(refusal(0));
     const sound = await store.inventory('history', '--after', '4', '--json');
     expect(sound.stdout.trim().split('\n')).toHaveLength(6);
-    const follower = new Follower(store.url, '--limit', '100'); // begins with what is left
-    await follower.prints(6);
-    const closed = once(follower.child, 'close');
+    const follows = store.inventory('history', '--follow', '--json', '--limit', '100'); // begins with what is left
+    await untilSessionOf('history', store.database, `backend_start < now() - interval '1 second'`);
     await store.rewriteHistory('DELETE FROM stock_change'); // as restoring an older database does
-    await closed;
-    const message = 'error: there is no change 10, the newest is 0: was the database restored?\n';
-    expect([follower.child.exitCode, follower.errors]).toEqual([1, message]);
+    const message = 'there is no change 10, the newest is 0: was the database restored?';
+    expect(await follows).toEqual(failed(message, sound.stdout));
   });
 
   it('waits while nothing reads its output, and later prints every change, also behind 30,000 unused ids', async () => {
     const CHANGES = 20_000;
     await store.sql(`SELECT setval(pg_get_serial_sequence('stock_change', 'id'), 30010)`);
     await store.sql(`INSERT INTO stock_change (pet_id, changed_by) SELECT 1, 'x' FROM generate_series(1, ${CHANGES})`);
-    const stalled = async () => {
-      const child = startInventory(store.url, ['history', '--json', '--after', '10']);
-      // A command that does not wait has ended its session by then.
-      await untilSessionOf('history', store.database, `state = 'idle' AND state_change < now() - interval '1 second'`);
-      return child;
-    };
-    const { code, stdout } = await outcomeOf(await stalled());
+    const stalled = startInventory(store.url, ['history', '--json', '--after', '10']);
+    // A command that does not wait has ended its session by then.
+    await untilSessionOf('history', store.database, `state = 'idle' AND state_change < now() - interval '1 second'`);
+    const { code, stdout } = await outcomeOf(stalled);
     expect([code, stdout.split('\n').length - 1]).toEqual([0, CHANGES]);
     vi.stubEnv('DATABASE_URL', store.url);
     onTestFinished(() => void vi.unstubAllEnvs());
@@ -109,14 +104,6 @@ describe('inventory history --after, with and without --follow', () => {
       await follower.return(undefined);
     });
     expect(read).toEqual([0, 0, 0, ...Array<number>(2).fill(10_000)]); // what it keeps in memory at a time
-
-    const interrupted = await stalled();
-    interrupted.kill('SIGTERM');
-    expect((await outcomeOf(interrupted)).code).toBe(143); // it has not printed all
-    const failing = await stalled();
-    await store.sql('ALTER TABLE stock_change RENAME TO lost');
-    expect((await outcomeOf(failing)).code).toBe(1);
-    await store.sql('ALTER TABLE lost RENAME TO stock_change');
   });
 });
 

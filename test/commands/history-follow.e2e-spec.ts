@@ -8,10 +8,10 @@ import { CSV_HEADER } from '../support/stock.ts';
 import { changeOf, Follower, HISTORY_AS_JSON, STALLED_MS } from './follower.ts';
 import { IMPORT_CSV, inventory } from './inventory-command.ts';
 
-/** How long the writers write. CONTRIBUTING.md says how to set more. */
-const WRITING_MS = Number(process.env['FEED_SECONDS'] ?? 3) * 1_000;
+/** How long the writers write. */
+const WRITING_MS = Number(process.env['FEED_SECONDS'] ?? 2) * 1_000;
 const PETS = 2_000;
-const SQL_WRITERS = 10;
+const SQL_WRITERS = 5;
 
 describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => {
   let server: FaultyPostgres;
@@ -36,7 +36,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
             await client.end();
           }
         } catch {
-          await pause(50);
+          await pause(50); // the server is down
         }
       } while (writing);
     }
@@ -46,21 +46,21 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
         const pet = random.between(0, PETS - 1);
         await client.query('BEGIN');
         await client.query('UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = $1', [pet]);
-        await pause(random.next() * longestMs);
+        await pause(random.next() * longestMs); // a transaction that stays open
         await client.query(random.chance(0.1) ? 'ROLLBACK' : 'COMMIT');
       });
     }
     async function writeByService(seed: number): Promise<void> {
       for (let turn = seed; writing; turn++) {
         await service.update(turn % PETS, turn).catch(() => undefined);
-        await pause(20);
+        await pause(20); // its pace
       }
     }
     async function writeByImport(): Promise<void> {
       for (let turn = 0; writing; turn++) {
         const pets = Array.from({ length: 400 }, (_, at) => `${PETS + at},${at + turn},available\n`);
         await inventory(server.url, IMPORT_CSV, CSV_HEADER + pets.join(''));
-        await pause(400);
+        await pause(400); // its pace
       }
     }
 
@@ -71,7 +71,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
         const newer = 'SELECT id::int FROM stock_change WHERE id > $1 ORDER BY id';
         const { rows } = await client.query<{ id: number }>(newer, [seen.at(-1)]);
         seen.push(...rows.map(({ id }) => id));
-        await pause(20);
+        await pause(20); // its pace
       });
     }
 
@@ -89,7 +89,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
         await followUntil(async (follower) => {
           const hasBegun = () => follower.lines.length > 0 || follower.child.exitCode !== null || !writing;
           await vi.waitUntil(hasBegun, { timeout: STALLED_MS });
-          await pause(random.next() * Math.min(3_000, WRITING_MS / 3));
+          await pause(random.next() * Math.min(3_000, WRITING_MS / 3)); // it is killed at any time
         });
       }
     }
@@ -149,7 +149,7 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
     },
   );
 
-  it('waits for an earlier transaction that is prepared meanwhile, but for no later one', async () => {
+  it('waits for an earlier transaction that is prepared meanwhile, as an export of that moment does, but for no later one', async () => {
     const { database } = server;
     await database.setSystem('SET max_prepared_transactions = 5');
     await server.stop();
@@ -159,14 +159,16 @@ describe('inventory history --follow', { timeout: WRITING_MS + 150_000 }, () => 
     await follower.prints(1);
     const early = await database.session('UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000001');
     await database.sql(`UPDATE inventory_item SET quantity = 1 WHERE pet_id = 2000002`);
-    await pause(1_500); // the follower now waits for the earlier transaction
+    const exported = inventory(server.url, ['export', '--at', '0s']);
+    await pause(1_500); // both now wait for the earlier transaction
     await early.query(`PREPARE TRANSACTION 'order'`);
     await early.end();
-    await pause(1_500); // it would print too early by now
+    await pause(1_500); // they would print too early by now
     expect(follower.lines).toHaveLength(1);
     await database.sql(`BEGIN; INSERT INTO inventory_item VALUES (2000003, 0, 'sold'); PREPARE TRANSACTION 'later'`);
     await database.sql(`COMMIT PREPARED 'order'`);
     await follower.prints(3);
+    expect((await exported).stdout).toContain('\n2000001,1,sold\n');
     await database.sql(`ROLLBACK PREPARED 'later'`);
     expect(follower.lines.slice(1).map((line) => changeOf(line).petId)).toEqual([2000001, 2000002]);
     await follower.end('SIGTERM');

@@ -4,7 +4,7 @@ import { HISTORY_LOCK } from '../../src/history/history-lock.ts';
 import { pruneBefore } from '../../src/history/history-pruning.ts';
 import { verifyHistory } from '../../src/history/history-verification.ts';
 import { atTestEnd } from '../support/test-end.ts';
-import { failed, outcomeOf, printed, startInventory, withClockAhead } from './inventory-command.ts';
+import { failed, inventory, printed } from './inventory-command.ts';
 import { openStore, type Store } from './store.ts';
 
 let store: Store;
@@ -311,8 +311,7 @@ describe('inventory history', () => {
   it('--since and prune count by the clock of the database, not by their own, which is 40 days ahead', async () => {
     await store.sql(`INSERT INTO inventory_item VALUES (1, 1, 'sold'); UPDATE inventory_item SET quantity = 2`);
     const days = (count: number) => count * 86_400_000;
-    const run = (...args: string[]) =>
-      outcomeOf(startInventory(store.url, ['history', ...args], withClockAhead(days(40))));
+    const run = (...args: string[]) => inventory(store.url, ['history', ...args], '', {}, { clockAheadMs: days(40) });
     expect(JSON.parse((await run('--since', '1h', '--json')).stdout)).toHaveLength(2);
     expect(await run('prune', '--before', '30d')).toEqual({
       ...printed(),

@@ -1,4 +1,3 @@
-import { globSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import type { ImportOptions } from '../../src/commands/import.ts';
@@ -153,15 +152,3 @@ it.each(Object.keys(ADVICE) as Kind[])(
   'an import that is refused says how to get the stock that was wanted: %s',
   (kind) => TRIALS[kind](),
 );
-
-it('no other text of an import says what to do', () => {
-  const files = globSync('src/commands/import/*.ts').filter((path) => !path.endsWith('.spec.ts'));
-  const advice =
-    /(?:^|[.:;,] |\bor )(?:(?:add|correct|edit|export|import|leave|move|remove|repeat|save|take|use|write) .*|\w+ again$)/i;
-  const found = files.flatMap((path) => {
-    const source = readFileSync(path, 'utf8').replace(/export const ADVICE =[^]*?\n} as const/, '');
-    const texts = source.replaceAll(/\/\*[^]*?\*\/|\/\/.*/g, '').match(/'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/g) ?? [];
-    return texts.flatMap((text) => advice.exec(text.slice(1, -1))?.[0] ?? []);
-  });
-  expect([files.length > 5, found]).toEqual([true, []]);
-});

@@ -2,18 +2,9 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { atTestEnd } from '../support/test-end.ts';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
-import { TcpProxy } from '../support/tcp-proxy.ts';
 import { CSV_HEADER } from '../support/stock.ts';
 import { EXTREMES, file, importCsv, importFile, store, useImportStore } from './import-store.ts';
-import {
-  failed,
-  IMPORT_CSV,
-  inventory,
-  outcomeOf,
-  sessionsOf,
-  startInventory,
-  untilSessionOf,
-} from './inventory-command.ts';
+import { failed, IMPORT_CSV, outcomeOf, sessionsOf, startInventory, untilSessionOf } from './inventory-command.ts';
 
 useImportStore(EXTREMES, 'empty');
 
@@ -68,18 +59,6 @@ describe('inventory import', () => {
     await expect.poll(() => store.sql(cancel)).toHaveLength(1);
     const reason = 'the database cut the statement off: it took too long, or somebody cancelled it';
     expect(await outcome).toEqual(failed(reason));
-  });
-
-  it('prints that the outcome is unknown when the answer to its commit is lost, and which command shows it', async () => {
-    const proxy = new TcpProxy(store.url);
-    const url = await proxy.listen();
-    proxy.cutBeforeAnswer(1);
-    const outcome = await inventory(url, [...IMPORT_CSV, '--new', 'add', '--quiet'], `${CSV_HEADER}8,1,sold\n`);
-    expect(outcome.code).toBe(1);
-    expect(outcome.stderr).toMatch(
-      /^error: the .+; check DATABASE_URL.*\ninterrupted during the commit: "inventory history" tells whether it happened\n$/,
-    );
-    expect(await store.changes()).toHaveLength(1);
   });
 
   it('prints one line when PostgreSQL refuses the commit', async () => {

@@ -1,7 +1,11 @@
-import { type ChildProcess, type ChildProcessWithoutNullStreams, fork, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessWithoutNullStreams, execFile, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
 import { expect } from 'vitest';
 import { endWithUs } from '../../dev/child.ts';
 import type { Database } from '../support/database.ts';
@@ -43,13 +47,6 @@ export function startInventory(databaseUrl: string, args: readonly string[], env
   return child;
 }
 
-/** The environment of a process whose clock goes wrong. */
-export function withClockAhead(ms: number): NodeJS.ProcessEnv {
-  const shift = `const now = Date.now; Date.now = () => now() + ${ms};
-    Date = new Proxy(Date, { construct: (date, values) => new date(...(values.length > 0 ? values : [Date.now()])) })`;
-  return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(shift)}` };
-}
-
 /** Waits for the end of a command. */
 export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<Outcome> {
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
@@ -68,6 +65,7 @@ export async function inventory(
   args: readonly string[],
   input: string | Buffer = '',
   environment: NodeJS.ProcessEnv = {},
+  { cwd = process.cwd(), clockAheadMs = 0 }: Partial<Pick<Job, 'cwd' | 'clockAheadMs'>> = {},
 ): Promise<Outcome> {
   const host = idleHosts.pop() ?? startHost();
   const { isReusable, ...outcome } = await new Promise<Reply>((resolve, reject) => {
@@ -76,11 +74,50 @@ export async function inventory(
       host.off('exit', fail);
       resolve(reply);
     });
-    host.send({ args, input, env: { DATABASE_URL: databaseUrl, ...environment } } satisfies Job);
+    const env = { DATABASE_URL: databaseUrl, ...environment };
+    host.send({ args, input, env, cwd, clockAheadMs } satisfies Job);
   });
   if (isReusable) idleHosts.push(host);
   else host.disconnect();
   return outcome;
+}
+
+/**
+ * Runs a script of bash in which `inventory` is the command: {@link inventory} runs it, when its input has ended.
+ *
+ * @throws if the script fails, with its output in the message
+ */
+export async function shell(script: string, databaseUrl: string, cwd: string): Promise<void> {
+  const jobs = mkdtempSync(`${tmpdir()}/inventory-jobs-`);
+  const server = createServer((socket) => {
+    socket.once('data', (line: Buffer) => {
+      const file = (name: string) => join(line.toString().trim(), name);
+      const [url = '', folder = '', ...args] = readFileSync(file('args'), 'utf8').split('\0').slice(0, -1);
+      void inventory(url, args, readFileSync(file('input')), {}, { cwd: folder }).then((outcome) => {
+        for (const name of ['stdout', 'stderr'] as const) writeFileSync(file(name), outcome[name]);
+        socket.end(`${outcome.code}\n`);
+      });
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const command = `set -e; inventory() {
+    local job=$(mktemp -d '${jobs}/XXXXXX') host code
+    cat > $job/input; printf '%s\\0' "$DATABASE_URL" "$PWD" "$@" > $job/args
+    exec {host}<> /dev/tcp/127.0.0.1/${(server.address() as AddressInfo).port}
+    echo $job >& $host; read -r code <& $host; exec {host}>&-
+    cat $job/stdout; cat $job/stderr >&2; return $code
+  }`;
+  try {
+    const ran = promisify(execFile)('bash', ['-c', `${command}\n${script}`], {
+      cwd,
+      env: { ...process.env, DATABASE_URL: databaseUrl },
+    });
+    ran.child.stdin?.end();
+    await ran;
+  } finally {
+    server.close();
+    rmSync(jobs, { recursive: true });
+  }
 }
 
 function startHost(): ChildProcess {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ServiceProcess } from '../support/service-process.ts';
+import { startService } from '../support/service.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { CSV_HEADER, exportedCsv } from '../support/stock.ts';
 import { END_MARK, EXPORT_FAILED, failed, IMPORT_CSV, inventory } from './inventory-command.ts';
@@ -32,22 +32,17 @@ const lacks = (table: string) =>
 
 it('a role learns that the tables belong to another one, also when it may use all but the sequence', async () => {
   expect(await outcomeOf(['keys', 'list'])).toEqual(failed(lacks('api_key')));
-  const service = await ServiceProcess.onFreePort({ DATABASE_URL: url });
-  service.start();
-  await service.line(({ msg }) => named(msg) === `not ready: ${lacks('_prisma_migrations')}`);
+  const { url: address } = await startService({ databaseUrl: url, awaitsReady: false });
+  const becomes = (status: number) =>
+    expect.poll(async () => (await fetch(`${address}/health/ready`)).status).toBe(status);
+  await becomes(503);
   await grant('TABLES');
   await store.sql(`GRANT CREATE ON SCHEMA public TO ${role}`); // as the owner of the database
-  await service.becomesReady();
+  await becomes(200);
   await store.sql(`REVOKE UPDATE ON inventory_item FROM ${role}`);
-  expect(await service.health('ready')).toBe(503);
-  const missingGrant = `GRANT UPDATE ON inventory_item TO ${role}`;
-  const [{ owner } = {}] = await store.sql(
-    `SELECT format('%s in the database %I', current_user, current_database()) AS owner`,
-  );
-  const rights = `the role of DATABASE_URL lacks rights; run as ${String(owner)}, with search_path = public and lock_timeout = '500ms'; ${missingGrant}`;
-  await service.line(({ msg }) => msg === `not ready: ${rights}`);
-  await store.sql(missingGrant);
-  await service.becomesReady();
+  await becomes(503);
+  await store.sql(`GRANT UPDATE ON inventory_item TO ${role}`);
+  await becomes(200);
   expect(await outcomeOf(['migrate'])).toEqual(failed(lacks('stock_change_id_seq')));
 });
 

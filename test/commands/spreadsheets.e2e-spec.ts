@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ADVICE } from '../../src/commands/import/problems.ts';
 import { Failure } from '../../src/lib/postgres/index.ts';
-import { BIG, csv, edited, importText, SHEET, store, useImportStore } from './import-store.ts';
+import { BIG, csv, importText, SHEET, store, useImportStore } from './import-store.ts';
 import { IMPORT_CSV } from './inventory-command.ts';
 
 useImportStore(SHEET, 'recorded');
@@ -23,15 +23,6 @@ describe('a pet that is not in the store', () => {
     expect((await importText(csv(...rows), { new: 'add' })).summary).toMatchObject({ added: 25 });
     await store.sql('DELETE FROM inventory_item');
     expect((await importText(csv(...rows))).summary).toMatchObject({ added: 25 });
-  });
-
-  it('needs a status', async () => {
-    const sheet = 'petId,quantity\n1,13\n77,1\n# end';
-    const message =
-      'line 3: pet 77 is new and has no status\nproblems in the file, all together: 1; nothing was written';
-    await expect(importText(sheet, { new: 'add' })).rejects.toThrow(message);
-    await store.sql('DELETE FROM inventory_item');
-    await expect(importText(sheet)).rejects.toThrow('line 2: pet 1 is new and has no status');
   });
 });
 
@@ -63,12 +54,6 @@ describe('ids of more than 15 digits', () => {
     await store.sql('DELETE FROM inventory_item');
     expect((await store.inventoryReading(exported.stdout, ...IMPORT_CSV)).stderr).toContain('5 added, ');
     expect(await store.stock()).toBe(stock);
-  });
-
-  it('are taken in a file that says what its rows were made from', async () => {
-    await store.sql(`INSERT INTO inventory_item VALUES (${CUT}, 1, 'sold')`);
-    const text = edited(`${CUT},3,sold,${CUT}:sold-1:`);
-    expect((await importText(text)).summary).toMatchObject({ changed: 1 });
   });
 });
 

@@ -65,15 +65,6 @@ export async function startFaultyPostgres() {
     await server.ended;
     clearInterval(waiting);
   }
-  /**
-   * Reloads by a signal, because the server may accept no session now. It reads its files before the next connection.
-   */
-  async function reload(): Promise<void> {
-    const reloads = () => readFileSync(join(folder, 'log'), 'utf8').split('SIGHUP').length;
-    const before = reloads();
-    process.kill(server.pid, 'SIGHUP');
-    while (reloads() === before) await pause(10);
-  }
   /** A server that is killed and does not start again would leave a segment of shared memory behind. */
   async function remove(): Promise<void> {
     if (isAlive(server.pid)) {
@@ -113,13 +104,6 @@ export async function startFaultyPostgres() {
       const authority = installNewCertificate(folder);
       await database.setSystem('SET ssl = on');
       return authority;
-    },
-    /** Disables TLS, or requires it of every client. */
-    async wantTls(wanted: 'off' | 'hostssl', method = 'scram-sha-256'): Promise<void> {
-      const type = wanted === 'off' ? 'host' : wanted;
-      writeFileSync(join(folder, 'data/pg_hba.conf'), `${type} all all 127.0.0.1/32 ${method}\n`);
-      if (wanted === 'off') writeFileSync(join(folder, 'data/postgresql.auto.conf'), 'ssl = off\n');
-      await reload();
     },
     /** Ends the server in any state, and removes its data. */
     remove,

@@ -4,7 +4,7 @@ import { Failure } from '../../lib/postgres/index.ts';
 import { ITEM, MEMBERS } from '../../inventory/item.ts';
 import { END_MARK } from '../export.ts';
 import { readRows } from './formats.ts';
-import { ADVICE, HEADER_RULE } from './problems.ts';
+import { HEADER_RULE } from './problems.ts';
 import { StockFile } from './rows.ts';
 
 const CSV = 'petId,quantity,status\n-12,5678,sold\n8,40,available\n';
@@ -38,7 +38,6 @@ async function problemsOf(text: string): Promise<string[]> {
 describe.each([
   ['CSV', CSV],
   ['CSV with the quantity last', 'status,petId,quantity\nsold,-12,5678\navailable,8,40\n'],
-  ['CSV with the petId last', 'status,quantity,petId\nsold,5678,-12\nsold,40,81\n'],
   ['JSON in lines', NDJSON],
   ['a JSON array', ARRAY],
 ])('%s that is cut', (_, text) => {
@@ -90,23 +89,9 @@ describe('the last line of a file', () => {
     expect(await problemsOf(`${CSV}${mark}\n9,1,sold\n`)).toEqual(['line 5: comes after the end mark in line 4']);
   });
 
-  it.each(['# end,,', '# end;', '# end\t', '"# end"', `# end ${CHANGE}`, `# end ${CHANGE},`])(
-    'may be an end mark without a line break if it cannot be the beginning of another: %j',
-    async (mark) => {
-      expect(await rowsOf(`${CSV}${mark}`, true)).toHaveLength(2);
-    },
-  );
-
   it('shows the end of the line before it, without its own', async () => {
     expect(await rowsOf('petId,quantity\n7,5678\n# end')).toHaveLength(1);
   });
-
-  it.each(['# end 42', '# end 42 2026-11-25T12', '# failed,,'])(
-    'is no end mark unless it is whole: %s',
-    async (mark) => {
-      expect(await problemsOf(`${CSV}${mark}\n`)).toHaveLength(1);
-    },
-  );
 });
 
 const MISFIT =
@@ -153,14 +138,6 @@ describe('what spreadsheets do to text', () => {
   ])('is refused where its meaning is in doubt: %j', async (fields, problem) => {
     expect(await problemsOf(`petId,quantity,status,\n5,${fields}\n`)).toEqual([`line 2: ${problem}`]);
   });
-
-  it.each(['9,22337203685478E+018', '9912140633506421.5', '9223372036854780000'])(
-    'may have rounded an id, and the message says so: %s',
-    async (petId) => {
-      const message = `line 2: petId must be ${ITEM.petId.rule}, not "${petId}"\nproblems in the file, all together: 1; nothing was written\n${ADVICE.digits}`;
-      await expect(rowsOf(`petId;quantity\n${petId};5\n`)).rejects.toThrow(new Failure(message));
-    },
-  );
 });
 
 const badNumbers = ['abc', '-0', '+5', '01', '0x10', '1e-3', '1.5', '5 5', '1_000', '٣', 'NaN', '5e', '.5', '1e999'];
@@ -243,15 +220,11 @@ describe('a row that says what it was made from', () => {
 
   it.each([
     ['7,12,available,7:available-12:', '7,12,available,same'],
-    [' 7 ,12.0,available,7:available-12: ', '7,12,available,same'],
     ['7,13,available,7:available-12:', '7,13,available,available-12'],
-    ['7,12,sold,7:available-12:', '7,12,sold,available-12'],
     ['7,12,sold,', '7,12,sold,new'],
     ['7,12,sold', '7,12,sold,new'],
     ['9912140633506420,5,sold,9912140633506421:sold-5:', '9912140633506421,5,sold,same'],
     ['9.91214063350642E+15,6,sold,9912140633506421:sold-5:', '9912140633506421,6,sold,sold-5'],
-    ['9.91214E+15,6,sold,9912140633506421:sold-5:', '9912140633506421,6,sold,sold-5'],
-    ['9.22337203685478E+18,6,sold,9223372036854775807:sold-5:', '9223372036854775807,6,sold,sold-5'],
     ['-9223372036854780000,6,sold,-9223372036854775808:sold-5:', '-9223372036854775808,6,sold,sold-5'],
     ['9912140633506420,6,sold,9912140633506429:sold-5:', '9912140633506429,6,sold,sold-5'], // cut off
     ['1.25967478138487E+018,6,sold,1259674781384864919:sold-5:', '1259674781384864919,6,sold,sold-5'], // LibreOffice
@@ -319,9 +292,4 @@ it('twenty problems are shown, and the first of each further kind; all are count
   expect(lines[0]).toBe(`line 4: status must be ${ITEM.status.rule}, not "gone" (pet 0)`);
   expect(lines[20]).toBe(`line 39: quantity must be ${ITEM.quantity.rule}, not "x" (pet 35)`);
   expect(lines[21]).toBe('problems in the file, all together: 31; nothing was written');
-});
-
-it('an array may have a hundred million characters', async () => {
-  expect(await rowsOf(['[', ' '.repeat(99_999_998), ']'])).toEqual([]);
-  await expect(rowsOf(['[', ' '.repeat(99_999_999), ']'])).rejects.toThrow('longer than 100000000 characters');
 });

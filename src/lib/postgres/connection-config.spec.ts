@@ -73,17 +73,6 @@ describe('connectionConfig', () => {
     expect(await firstStatement(`${url}'s`)).toContain(`SET search_path = 'big shop''s';`);
   });
 
-  it.each([
-    ['sslrootcert=/missing', 'ENOENT'],
-    ['sslrootcert=/dev/null', 'ERR_OSSL_PEM_NO_START_LINE'],
-    ['sslcert=package.json&sslkey=package.json', 'ERR_OSSL_PEM_NO_START_LINE'],
-  ])('fails with %s, and names the cause', (files, code) => {
-    const url = `postgresql://db/shop?sslmode=require&${files}`;
-    expect(() => connectionConfig(url, 'list', bounds)).toThrow(
-      expect.objectContaining({ cause: expect.objectContaining({ code }) as unknown }),
-    );
-  });
-
   const refuse = () => Promise.reject(new Error('refused'));
 
   it.each([
@@ -141,9 +130,7 @@ describe('connectionConfig', () => {
     }
 
     it.each([
-      ['for a password', [demand(3), LET_IN]],
       ['for nothing', [LET_IN]],
-      ['first for SCRAM-SHA-256-PLUS, then for a password', [BOUND, demand(3), LET_IN]],
       ['for both at once', [Buffer.concat([BOUND, demand(3)]), LET_IN]],
       ['first for SCRAM-SHA-256-PLUS, then for an md5 of the password', [BOUND, demand(5, 'salt'), LET_IN]],
       ['first for SCRAM-SHA-256-PLUS, then for SCRAM-SHA-256', [BOUND, demand(10, 'SCRAM-SHA-256\0\0'), LET_IN]],

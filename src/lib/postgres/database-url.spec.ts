@@ -22,11 +22,8 @@ it.each([
   ['postgresql://u:secret@${host}/x', unreadable('host')],
   ['postgresql://u:secret@db/x?host=one,two', unreadable('host')],
   ['postgresql://u:secret', unreadable('port')],
-  ['postgresql://u:secret@2001:db8::1/x', unreadable('port')],
   ['postgresql://u:secret@one:5432,two:5432/x', unreadable('port')],
-  ['postgresql://u:secret@db/x?port=65536', unreadable('port')],
   ['postgresql://u:secret@db:65536/x', unreadable('port')],
-  ['postgresql://u:secret@db:0/x', unreadable('port')],
   ['postgresql://u/secret@db/x', mustEncode('user')],
   ...['secret/@', 'secret?', 'secret#', 'secret%ff', 'secret\u200b'].map((password) => [
     `postgresql://u:${password}@db/x`,
@@ -37,7 +34,6 @@ it.each([
   ['postgresql://u:secret@db/x # of the shop', mustEncode('database')],
   ['postgresql://db/x?user=u+&password=secret', mustEncode('parameter')],
   ['postgresql://db/x?schema=a;sslmode=require', mustEncode('parameter')],
-  ['postgresql://db/x?user=u&password=a&secret=b', mustEncode('parameter')],
   ['postgresql://db/x?user=u&password=a&secret', unreadable('parameter')],
   ...['slmode', 'SSLMODE', 'sslcrl', 'password_file'].map((name) => [
     `postgresql://u:secret@db/x?${name}=secret`,
