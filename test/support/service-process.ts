@@ -13,6 +13,14 @@ const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
 export type LogLine = Readonly<Record<string, unknown>>;
 
+/** The complete lines of a log. Each of them must be JSON. */
+export function linesOf(log: string): LogLine[] {
+  return (log.match(/.+(?=\n)/g) ?? []).map((text) => {
+    if (!text.startsWith('{')) throw new Error(`the log has a line that is not JSON: ${text}`);
+    return JSON.parse(text) as LogLine;
+  });
+}
+
 interface Options {
   readonly name?: string;
   /** Options of Node.js, for example a module to preload. */
@@ -129,12 +137,8 @@ export class ServiceProcess {
     return this.child?.exitCode === null && this.child.signalCode === null;
   }
 
-  /** The complete lines of the log so far. Each of them must be JSON. */
   lines(): LogLine[] {
-    return (this.log.match(/.+(?=\n)/g) ?? []).map((text) => {
-      if (!text.startsWith('{')) throw new Error(`the log has a line that is not JSON: ${text}`);
-      return JSON.parse(text) as LogLine;
-    });
+    return linesOf(this.log);
   }
 
   /** Waits for a line. @throws when the process ends, or it takes too long */
