@@ -64,15 +64,6 @@ describe('the lists of several processes equal the stock', () => {
   });
   afterEach(() => expectExact(owner, services));
 
-  it('after updates by each of them', async () => {
-    for (let quantity = 1; quantity <= 8; quantity++) {
-      expect((await update(quantity, quantity + 10))?.status).toBe(200);
-      await sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 1450`);
-      await expectAllExact();
-      await expectAllExact();
-    }
-  });
-
   it.each(Object.entries(CHANGES))('after %s', async (_, statements) => {
     const left = [statements].flat();
     onTestFinished(async () => {

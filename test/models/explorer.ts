@@ -58,7 +58,7 @@ export function play<State>({ initial, steps, violation }: Model<State>, order: 
     step[1](state);
     return state;
   };
-  const ends = initial.map((first) => order.reduce(take, first as State | undefined));
+  const ends = initial.map((first) => order.reduce<State | undefined>(take, first));
   return ends.flatMap((state) => (state && violation(state)) ?? []).at(0);
 }
 
