@@ -3,7 +3,6 @@ import { asApiError } from '../../src/errors/error.filter.ts';
 import { laterThan } from '../support/later-than.ts';
 import type { TestService } from '../support/service.ts';
 import { readStock } from '../support/stock-lists.ts';
-import { itemText, listText } from '../support/stock.ts';
 import { setQuantity } from '../support/updates.ts';
 import { eachService } from './services.ts';
 
@@ -52,28 +51,6 @@ eachService(({ start }) => {
       const outcomes = new Set(await Promise.all(late));
       expect([...outcomes]).not.toContain('nothing');
       expect([...outcomes]).toContain('service_unavailable');
-    });
-  });
-
-  describe('the metrics', () => {
-    it('count the round trips of key checks, updates and lists, and the readings of the stock', async () => {
-      const service = await start();
-      await service.stock([1, 1]);
-      const answers = await Promise.all([service.list(), service.update(1, 2)]);
-      expect(answers.map(({ status, text }) => [status, text])).toEqual([
-        [200, expect.toBeOneOf([listText([1, 1]), listText([1, 2])]) as string],
-        [200, itemText(1, 2)],
-      ]);
-      const headers = { Authorization: `Bearer ${service.key}` };
-      const text = await (await fetch(`${service.url}/metrics`, { headers })).text();
-      for (const name of ['batch_size', 'duration_seconds'])
-        for (const trip of ['key_check', 'updates', 'list'])
-          expect(text).toMatch(new RegExp(`^inventory_round_trip_${name}_count{trip="${trip}"} [1-9]`, 'm'));
-      for (const trip of ['key_check', 'updates', 'list'])
-        expect(text).toContain(`inventory_round_trip_failures_total{trip="${trip}"} 0\n`);
-      expect(text).toContain('\ninventory_held_commits 0\n');
-      expect(text).toContain(`\ninventory_list_bytes ${listText([1, 2]).length}\n`);
-      expect(text).toMatch(/^inventory_list_readings_total [1-9]/m);
     });
   });
 

@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { SEMI_SPACE } from '../../dev/build.ts';
@@ -154,11 +154,6 @@ export class ServiceProcess {
   lastLogLines(): string {
     const last = this.log.trimEnd().split('\n').slice(-5);
     return last.map((line) => line.slice(0, 300)).join('\n');
-  }
-
-  /** Resident memory in megabytes. */
-  residentMb(): number {
-    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, 'utf8'))?.[1]) / 1024;
   }
 
   /** The number of open files and sockets. */

@@ -47,30 +47,6 @@ describe('a statement', () => {
     expect(sizes).toEqual([20, 500, 500, 100]);
   });
 
-  it('takes many updates of one pet', async () => {
-    await stockOf(1);
-    const quantities = pets(100);
-    await updateAll(
-      quantities.map((quantity) => ({ quantity, ifMatch: quantity % 10 === 0 ? [`available-${quantity - 1}`] : null })),
-    );
-    expect((await changesOf(service, 1)).map(({ after }) => after)).toEqual(quantities);
-    const statements = `SELECT FROM stock_change WHERE changed_by = 'key:test' GROUP BY xmin::text`;
-    expect((await service.sql(statements)).length).toBeLessThan(40);
-  });
-
-  it('takes updates with and without a condition although array_nulls is off', async () => {
-    await stockOf(1, 2);
-    await service.database.set('array_nulls', 'off');
-    onTestFinished(() => service.database.set('array_nulls', 'on'));
-    const fresh = await startAnother();
-    const sizes = watchBatches('updates');
-    expect(await updateAll([{ petId: 1n }, { petId: 2n, ifMatch: ['available-0'] }], fresh)).toMatchObject([
-      { outcome: 'done' },
-      { outcome: 'done' },
-    ]);
-    expect(sizes).toEqual([2]);
-  });
-
   it('waits for an update whose key is being checked, for 50 ms at most', async () => {
     await stockOf(1, 2);
     const sizes = watchBatches('updates');
@@ -193,7 +169,7 @@ describe('updates with the keys of others', () => {
     const before = await service.database.sql(deadlocks);
     const many = pets(100);
     await stockOf(...many);
-    for (let round = 0; round < 60; round++) {
+    for (let round = 0; round < 20; round++) {
       const name = randomUUID();
       const keyed = (pet: number, key: number) => ({ petId: BigInt(pet), idempotencyKey: `${name}-${key}` });
       const results = await Promise.all([
