@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import type { Client } from 'pg';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { applyMigrations } from '../../src/migrations/migrations.ts';
@@ -7,9 +6,6 @@ import { expectExact, refill } from '../support/exact-lists.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { type NamedService, startEveryService } from './services.ts';
 import { CHANGES } from './stock-changes.ts';
-
-/** `RANDOM_CHANGES=1000 npx vitest run test/inventory-service/list-changes` */
-const RANDOM_CHANGES = Number(process.env['RANDOM_CHANGES'] ?? 10);
 
 let postgres: FaultyPostgres;
 let services: NamedService[];
@@ -157,39 +153,6 @@ describe('the lists of several processes equal the stock', () => {
     } finally {
       await sql('ALTER TABLE kept_aside RENAME TO inventory_item; DROP EXTENSION postgres_fdw CASCADE');
     }
-  });
-
-  it.each([0, 1])('with %i pets', async (pets) => {
-    await refill(owner, pets);
-    await expectAllExact();
-    await sql('UPDATE inventory_item SET quantity = 0 WHERE pet_id % 1000 < 2');
-    await expectAllExact();
-    await sql('DELETE FROM inventory_item WHERE pet_id = 1');
-    await expectAllExact();
-  });
-
-  it('after random changes to random stocks', async () => {
-    const petId = fc.integer({ min: 1, max: 36 }).map((n) => n * 50);
-    const change = fc.oneof(
-      fc
-        .tuple(petId, fc.nat(9))
-        .map(([id, n]) => `UPDATE inventory_item SET quantity = ${n} WHERE pet_id BETWEEN ${id} AND ${id + 40}`),
-      petId.map((id) => `DELETE FROM inventory_item WHERE pet_id = ${id}`),
-      petId.map((id) => `INSERT INTO inventory_item VALUES (${id}, 1, 'sold') ON CONFLICT DO NOTHING`),
-      petId.map(
-        (id) => `SAVEPOINT s; UPDATE inventory_item SET status = 'pending' WHERE pet_id = ${id}; ROLLBACK TO s`,
-      ),
-      petId.map((id) => `UPDATE inventory_item SET status = 'sold' WHERE pet_id = ${id}`),
-    );
-    await fc.assert(
-      fc.asyncProperty(fc.array(change, { maxLength: 6 }), fc.boolean(), async (changes, commits) => {
-        await sql('BEGIN');
-        for (const each of changes) await sql(each);
-        await sql(commits ? 'COMMIT' : 'ROLLBACK');
-        await expectAllExact();
-      }),
-      { numRuns: RANDOM_CHANGES },
-    );
   });
 
   it('after a crash of PostgreSQL, and after the commit of a transaction prepared before it', async () => {

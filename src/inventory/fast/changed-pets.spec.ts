@@ -39,17 +39,6 @@ function watchStatements() {
 }
 
 describe('the list is patched', () => {
-  it('after updates, and not read while nothing changes', async () => {
-    const { readings, patches } = service.counts;
-    for (let quantity = 1; quantity <= 5; quantity++) {
-      await (quantity % 2 ? service : another).update(quantity, quantity + 10);
-      await sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id = 1450`);
-      await expectLists();
-      await expectLists();
-    }
-    expect(service.counts).toMatchObject({ readings, patches: patches + 5 });
-  });
-
   it('after 4,096 changes, and read whole after more, even if all are of one pet', async () => {
     const sent = watchStatements();
     await refill(owner, 4_097);
@@ -72,21 +61,6 @@ describe('the list is patched', () => {
       const { rows } = await owner.query<{ changes: unknown[] }>(statement, values);
       expect(rows[0]?.changes.length).toBeLessThanOrEqual(4_097); // it does not look up the others
     }
-  });
-
-  it('for an hour from the beginning of its reading', async () => {
-    const clock = vi.spyOn(Date, 'now');
-    onTestFinished(() => clock.mockRestore());
-    const { readings, patches } = service.counts;
-    const begun = vi.spyOn(service.app.get(PrismaService), '$transaction');
-    onTestFinished(() => begun.mockRestore());
-    const later = Date.now();
-    clock.mockImplementation(() => later + 61 * 60_000 * (1 + begun.mock.calls.length));
-    for (const quantity of [1, 2]) {
-      await service.update(1, quantity);
-      await expectLists();
-    }
-    expect(service.counts).toMatchObject({ readings: readings + 2, patches });
   });
 
   it.each([
