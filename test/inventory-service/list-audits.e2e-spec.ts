@@ -451,7 +451,7 @@ it(
     onTestFinished(() => services.forEach((service) => pace(service, NEVER_MS)));
     const isOver = () => results.every(({ equal }) => equal >= AUDITS);
     const repeat = async (act: (n: number) => Promise<unknown>, pauseMs: number) => {
-      for (let n = 0; !isOver(); n++) await Promise.all([act(n), pause(pauseMs)]);
+      for (let n = 0; !isOver(); n++) await Promise.all([act(n), pause(pauseMs)]); // how often it acts
     };
     const writer = await postgres.database.session();
     const DDL = [

@@ -27,7 +27,7 @@ eachService(({ start }) => {
         expect(await setQuantity(service, { petId: 2n, quantity })).toMatchObject({ outcome: 'done' });
         expect(await service.database.waitingForLocks()).toBe(0);
       }
-      expect(await Promise.race([locked, pause(100, 'waits')])).toBe('waits');
+      expect(await Promise.race([locked, pause(100, 'waits')])).toBe('waits'); // that it goes on waiting, nothing shows
       await holder.end();
       expect(await locked).toMatchObject({ outcome: 'done' });
     });

@@ -177,7 +177,7 @@ describe('the log', () => {
     connection.send(`GET /v1/inventory HTTP/1.1\r\n${headers}\r\n\r\n`);
     await expect.poll(() => database.waitingForLocks()).toBe(1);
     const from = performance.now();
-    await pause(50);
+    await pause(50); // a part of the time that the log has to show
     const waitedMs = performance.now() - from;
     connection.reset();
     const line = await log.line(({ requestId }) => requestId === 'gone');
