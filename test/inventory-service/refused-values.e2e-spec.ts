@@ -165,6 +165,7 @@ eachService(({ start }) => {
   it.each([
     ['keeps it back', 'RETURN NULL;'],
     ['lowers it', 'NEW.quantity := 1000;'],
+    ['sets the status', `NEW.status := 'sold';`],
     ['gives the pet another id', 'NEW.pet_id := 99;'],
     ['writes the pet itself', 'UPDATE inventory_item SET quantity = 7 WHERE pet_id = NEW.pet_id;'],
     ['keeps its history back', '', 'RETURN NULL;'],
