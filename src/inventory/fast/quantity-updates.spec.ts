@@ -47,19 +47,6 @@ describe('a statement', () => {
     expect(sizes).toEqual([20, 500, 500, 100]);
   });
 
-  it('takes updates with and without a condition although array_nulls is off', async () => {
-    await stockOf(1, 2);
-    await service.database.set('array_nulls', 'off');
-    onTestFinished(() => service.database.set('array_nulls', 'on'));
-    const fresh = await startAnother();
-    const sizes = watchBatches('updates');
-    expect(await updateAll([{ petId: 1n }, { petId: 2n, ifMatch: ['available-0'] }], fresh)).toMatchObject([
-      { outcome: 'done' },
-      { outcome: 'done' },
-    ]);
-    expect(sizes).toEqual([2]);
-  });
-
   it('waits for an update whose key is being checked, for 50 ms at most', async () => {
     await stockOf(1, 2);
     const sizes = watchBatches('updates');

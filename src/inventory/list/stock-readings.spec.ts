@@ -27,13 +27,13 @@ it('a reading may take 25 s', async () => {
 });
 
 it('a reading takes 1,024 pets a statement', async () => {
-  await service.database.fill(`SELECT n, 0, 'sold' FROM generate_series(1, 1025) n`);
+  await service.database.fill(`SELECT n, 0, 'sold' FROM generate_series(1, 2049) n`);
   await atTestEnd(() => service.sql('TRUNCATE inventory_item'));
   const sent = vi.spyOn(Client.prototype, 'query');
   onTestFinished(() => sent.mockRestore());
   await readStock(service);
   const texts = sent.mock.calls.map(([query]) => (query as unknown as { text?: string }).text);
-  expect(texts.filter((text) => text?.includes('"inventory_item"'))).toHaveLength(2);
+  expect(texts.filter((text) => text?.includes('"inventory_item"'))).toHaveLength(3);
 });
 
 it('a reading is tried once without a lock, and fails then, when inventory_item is no table', async () => {
