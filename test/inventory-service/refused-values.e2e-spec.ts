@@ -35,25 +35,13 @@ eachService(({ start }) => {
   const meddle = (event: string, act: string, quantity = 'quantity') =>
     withTrigger(service, event, `IF NEW.${quantity} > 1000 THEN ${act} END IF; RETURN NEW;`);
 
-  it.each([
-    [
-      'constraint',
-      () =>
-        withRule(
-          'ALTER TABLE inventory_item ADD CONSTRAINT most CHECK (quantity <= 1000)',
-          'ALTER TABLE inventory_item DROP CONSTRAINT most',
-        ),
-    ],
-    ['trigger', () => meddle('BEFORE UPDATE ON inventory_item', `RAISE 'too many: %', NEW.quantity;`)],
-    [
-      'trigger at the commit',
-      () =>
-        meddle('AFTER UPDATE ON inventory_item DEFERRABLE INITIALLY DEFERRED', `RAISE 'too many: %', NEW.quantity;`),
-    ],
-  ])('a value that a %s refuses fails alone, and the updates beside it are done', async (_, addRule) => {
+  it('a value that a constraint refuses fails alone, and the updates beside it are done', async () => {
     const pets = Array.from({ length: 20 }, (_, at) => at + 50);
     await service.stock(...pets.map((pet) => [pet, 0] as const));
-    await addRule();
+    await withRule(
+      'ALTER TABLE inventory_item ADD CONSTRAINT most CHECK (quantity <= 1000)',
+      'ALTER TABLE inventory_item DROP CONSTRAINT most',
+    );
     const quantityOf = (pet: number) => (pet % 7 === 0 ? 1_001 : pet);
     const requested = [...pets, 50].map((pet) => ({ petId: BigInt(pet), quantity: quantityOf(pet) }));
     const results = await Promise.all(requested.map((update) => setQuantity(service, update)));
@@ -122,23 +110,20 @@ eachService(({ start }) => {
     await expect(update).rejects.toThrow(/^no \(INV01\)$/);
   });
 
-  it.each([
-    ['its table', '42P01', 'SELECT max(quantity) FROM aside', 'DROP TABLE aside'],
-    ['its setting', '42704', `SELECT current_setting('shop.most')::int`, 'RESET shop.most'],
-  ])('a value is refused when a function in SQL does not find %s', async (_, code, most, hide) => {
+  it('a value is refused when a function in SQL does not find its table', async () => {
     await service.stock([1, 1]);
     await withRule(
-      `SET shop.most = 1000; CREATE TABLE aside AS SELECT 1000 AS quantity;
-       CREATE FUNCTION allowed(quantity int) RETURNS boolean LANGUAGE sql AS $$ SELECT $1 <= (${most}) $$;
-       ALTER TABLE inventory_item ADD CONSTRAINT allowed CHECK (allowed(quantity)); ${hide}`,
-      'DROP FUNCTION allowed CASCADE; DROP TABLE IF EXISTS aside',
+      `CREATE TABLE aside AS SELECT 1000 AS quantity;
+       CREATE FUNCTION allowed(quantity int) RETURNS boolean LANGUAGE sql AS $$ SELECT $1 <= (SELECT max(quantity) FROM aside) $$;
+       ALTER TABLE inventory_item ADD CONSTRAINT allowed CHECK (allowed(quantity)); DROP TABLE aside`,
+      'DROP FUNCTION allowed CASCADE',
     );
     expect(whole(await service.update(1, 5))).toEqual(refused.rule);
     const update = service.inventory.setQuantity(UPDATE, performance.now() + 9_000);
-    await expect(update).rejects.toThrow(new RegExp(`^.+ \\(${code}\\)$`));
+    await expect(update).rejects.toThrow(/^.+ \(42P01\)$/);
   });
 
-  it.each(['40001', '40003', '53100', '55000', '57P01'])(
+  it.each(['40001', '53100'])(
     'an update waits, and writes nothing, while a trigger raises %s (try again); one beside it is done',
     async (code) => {
       await service.stock([1, 1], [2, 2]);
@@ -157,22 +142,13 @@ eachService(({ start }) => {
   );
 
   it.each([
-    ['of another table, written by a trigger,', 'CREATE UNIQUE INDEX own_rule ON aside (quantity)'],
-    ['of the stock', 'CREATE UNIQUE INDEX own_rule ON inventory_item (quantity)'],
-    [
-      'at the commit',
-      'ALTER TABLE inventory_item ADD CONSTRAINT own_rule UNIQUE (quantity) DEFERRABLE INITIALLY DEFERRED',
-    ],
-  ])('a value that a unique rule %s refuses fails alone, and at once', async (_, rule) => {
+    ['at once', ''],
+    ['at the commit', 'DEFERRABLE INITIALLY DEFERRED'],
+  ])('a value that a unique rule refuses %s fails alone, and at once', async (_, when) => {
     await service.stock([1, 1], [2, 2], [3, 3]);
     await withRule(
-      `CREATE TABLE aside (quantity int);
-       CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
-         'BEGIN INSERT INTO aside VALUES (NEW.quantity); RETURN NEW; END';
-       CREATE TRIGGER note BEFORE UPDATE ON inventory_item FOR EACH ROW EXECUTE FUNCTION note();
-       ${rule}; INSERT INTO aside VALUES (2)`,
-      `DROP FUNCTION note CASCADE; ALTER TABLE inventory_item DROP CONSTRAINT IF EXISTS own_rule;
-       DROP INDEX IF EXISTS own_rule; DROP TABLE aside`,
+      `ALTER TABLE inventory_item ADD CONSTRAINT own_rule UNIQUE (quantity) ${when}`,
+      'ALTER TABLE inventory_item DROP CONSTRAINT own_rule',
     );
     const attempts = watchBatches('updates');
     const results = await Promise.all([
@@ -191,11 +167,8 @@ eachService(({ start }) => {
     ['lowers it', 'NEW.quantity := 1000;'],
     ['sets the status', `NEW.status := 'sold';`],
     ['gives the pet another id', 'NEW.pet_id := 99;'],
-    ['gives the pet the id of another', 'NEW.pet_id := 2;'],
-    ['removes the pet', 'DELETE FROM inventory_item WHERE pet_id = NEW.pet_id; RETURN NULL;'],
     ['writes the pet itself', 'UPDATE inventory_item SET quantity = 7 WHERE pet_id = NEW.pet_id;'],
     ['keeps its history back', '', 'RETURN NULL;'],
-    ['writes the pet before its history', '', 'UPDATE inventory_item SET quantity = 7 WHERE pet_id = NEW.pet_id;'],
   ])('an update fails alone, and writes nothing, if a trigger %s', async (_, onStock, onHistory = '') => {
     await service.stock([1, 1], [2, 2], [3, 3]);
     if (onStock) await meddle('BEFORE UPDATE ON inventory_item', onStock);
@@ -233,15 +206,6 @@ eachService(({ start }) => {
     expect(results.map(({ outcome }) => outcome)).toEqual(['validation_failed', 'done', 'done']);
     expect(await changesOf(service, 1)).toMatchObject([{ before: 1, after: 11 }]);
     expect(await stockOf(service)).toMatchObject([{ quantity: 11 }, { quantity: 12 }]);
-  });
-
-  it('the log gets plain words for an update that a trigger kept back', async () => {
-    await service.stock([1, 1]);
-    await meddle('BEFORE UPDATE ON inventory_item', 'RETURN NULL;');
-    const update = service.inventory.setQuantity({ ...UPDATE, quantity: 1_001 }, performance.now() + 9_000);
-    await expect(update).rejects.toThrow(
-      /^a trigger changed the row or kept it back; let the trigger raise an error instead$/,
-    );
   });
 
   it('columns of the operator may have the names that the statements use', async () => {

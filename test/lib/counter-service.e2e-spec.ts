@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Database, createDatabase } from '../support/database.ts';
-import { type Question, Connection, ask } from '../support/http-client.ts';
-import { HAS_POOLER, startPooler } from '../support/pooler.ts';
+import { type Question, ask } from '../support/http-client.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { atTestEnd } from '../support/test-end.ts';
 import { COUNTER, startCounter } from './counter-service.ts';
@@ -15,7 +14,7 @@ const put = (body: string): Question => ({
 const get: Question = { target: '/counter' };
 const error = (code: string, message: string, status: number) => ({ code, message, status });
 
-async function start(connect: (database: Database) => Promise<string> | string) {
+async function start(connect = ({ url }: Database) => Promise.resolve(url)) {
   const database = await createDatabase({ migrated: false });
   await database.sql(COUNTER);
   const service = await startCounter(await connect(database));
@@ -35,14 +34,9 @@ async function start(connect: (database: Database) => Promise<string> | string) 
   return { ...service, database, answer, refusal };
 }
 
-const ways: [way: string, connect: (database: Database) => string | Promise<string>][] = [
-  ['directly', ({ url }) => url],
-];
-if (HAS_POOLER) ways.push(['behind PgBouncer', async ({ url }) => (await startPooler(url, 5)).url]);
-
-describe.each(ways)('a second service on the libraries, %s', (_, connect) => {
+describe('a second service on the libraries', () => {
   it('answers with every digit, and refuses with an Error', async () => {
-    const { answer, refusal } = await start(connect);
+    const { answer, refusal } = await start();
     expect(await answer(get)).toEqual([200, '{"value":9007199254740993}']);
     expect(await answer(put('{"value": 5}'))).toEqual([200, '{"value":5}']);
     expect(await refusal({ target: '/none' })).toEqual([
@@ -65,7 +59,7 @@ describe.each(ways)('a second service on the libraries, %s', (_, connect) => {
   });
 
   it('fails by the deadline while somebody holds the row, and has written nothing', async () => {
-    const { database, refusal, answer } = await start(connect);
+    const { database, refusal, answer } = await start();
     const holder = await database.session('SELECT FROM counter FOR UPDATE');
     expect(await refusal(put('{"value": 5}'))).toEqual([
       503,
@@ -77,8 +71,8 @@ describe.each(ways)('a second service on the libraries, %s', (_, connect) => {
 
   it('does not know what became of an update whose connection breaks before the answer', async () => {
     let network: TcpProxy | undefined;
-    const { answer, refusal } = await start(async (database) => {
-      network = new TcpProxy(await connect(database));
+    const { answer, refusal } = await start((database) => {
+      network = new TcpProxy(database.url);
       return network.listen();
     });
     await answer(get); // connects
@@ -89,24 +83,10 @@ describe.each(ways)('a second service on the libraries, %s', (_, connect) => {
     ]);
     expect(await answer(get)).toEqual([200, '{"value":5}']); // it was
   });
-
-  it('drains: the request under way gets its response, and the next one finds nobody', async () => {
-    const { app, adapter, database, port } = await start(connect);
-    const holder = await database.session('SELECT FROM counter FOR UPDATE');
-    const connection = await Connection.open(port);
-    const underWay = connection.request(put('{"value": 5}'));
-    await expect.poll(() => database.waitingForLocks()).toBe(1);
-    const drained = adapter.drain.empty(app.getHttpServer(), { delayMs: 0, timeoutMs: 10_000 });
-    await holder.query('ROLLBACK');
-    const { status, text } = await underWay;
-    expect([status, text]).toEqual([200, '{"value":5}']);
-    expect(await drained).toBe(true);
-    await expect(Connection.open(port)).rejects.toThrow();
-  });
 });
 
 it('gives the operator the words of the service', async () => {
-  const { database, counter } = await start(({ url }) => url);
+  const { database, counter } = await start();
   await database.sql('DROP TABLE counter');
   await expect(counter.call(5)).rejects.toThrow('there is no table "counter": make it first');
 });

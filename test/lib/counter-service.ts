@@ -115,5 +115,5 @@ export async function startCounter(databaseUrl: string) {
   const module = { module: CounterModule, providers: [{ provide: Counter, useValue: counter }] };
   const app = await NestFactory.create<NestExpressApplication>(module, adapter, { logger: false });
   await app.listen(0, '127.0.0.1');
-  return { app, counter, adapter, port: (app.getHttpServer().address() as { port: number }).port };
+  return { app, counter, port: (app.getHttpServer().address() as { port: number }).port };
 }

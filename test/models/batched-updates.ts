@@ -80,20 +80,13 @@ const IF_1_OR_3 = { ...REPEATED, ifMatch: [1, 3] };
 /** The same update twice: a repetition. */
 const WORKLOADS = {
   'three of a pet': [1, 2, 3].map((quantity) => ({ ...NO_CONDITION, pet: 1, quantity })),
-  'two pets': [
-    { ...NO_CONDITION, pet: 1, quantity: 1 },
-    { pet: 1, quantity: 2, ifMatch: [0, 1], key: null },
-    { ...NO_CONDITION, pet: 2, quantity: 3 },
-  ],
   conditions: [
     { pet: 1, quantity: 1, ifMatch: [0], key: null },
     { pet: 1, quantity: 2, ifMatch: [0], key: null },
     { pet: 1, quantity: 3, ifMatch: [1, 2], key: null },
   ],
-  repetition: [REPEATED, REPEATED, { ...NO_CONDITION, pet: 1, quantity: 3 }],
   'one key, two pets': [REPEATED, { ...REPEATED, pet: 2, quantity: 2 }, { ...NO_CONDITION, pet: 2, quantity: 3 }],
   'repetition with a condition': [IF_0, IF_0, { ...NO_CONDITION, pet: 1, quantity: 3 }],
-  'two repetitions': [IF_0, IF_0, IF_0],
   'repetition, and SQL that lets the condition hold': [
     IF_1_OR_3,
     IF_1_OR_3,

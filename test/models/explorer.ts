@@ -49,6 +49,19 @@ export function explore<State>({ initial, steps, violation, key }: Model<State>,
   return { states: seen.size };
 }
 
+/** What is wrong after these steps. */
+export function play<State>({ initial, steps, violation }: Model<State>, order: readonly string[]): string | undefined {
+  const take = (before: State | undefined, name: string): State | undefined => {
+    const step = before === undefined ? undefined : [...steps(before)].find(([each]) => each === name);
+    if (!step) return undefined;
+    const state = copyOf(before) as State;
+    step[1](state);
+    return state;
+  };
+  const ends = initial.map((first) => order.reduce<State | undefined>(take, first));
+  return ends.flatMap((state) => (state && violation(state)) ?? []).at(0);
+}
+
 function stepsOf(way: Way | undefined): string[] {
   return way ? [...stepsOf(way.before), way.step] : [];
 }

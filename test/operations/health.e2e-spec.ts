@@ -5,6 +5,7 @@ import { applyMigrations } from '../../src/migrations/migrations.ts';
 import { Metrics } from '../../src/operations/metrics.ts';
 import { watchBatches } from '../support/batches.ts';
 import { createDatabase } from '../support/database.ts';
+import { sendRaw } from '../support/http-client.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { type FaultyPostgres, startFaultyPostgres } from '../support/postgres-server.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -79,17 +80,25 @@ describe('GET /health/live and /health/ready when the database fails', () => {
 describe('GET /health/ready', () => {
   it('is 503 until the database is migrated, then 200 without a restart, on the port that the log names', async () => {
     const database = await createDatabase({ migrated: false });
-    const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url, PORT: '0' });
+    const nodeOptions = ['--insecure-http-parser']; // has no effect
+    const service = await ServiceProcess.onFreePort({ DATABASE_URL: database.url, PORT: '0' }, { nodeOptions });
     service.start();
     const { address, port } = await service.line(({ msg }) => msg === 'listening');
     expect(address).toBe('127.0.0.1');
     const url = `http://127.0.0.1:${String(port)}`;
     await service.line(({ level }) => level === 'warn');
     expect(await probe(url, 'ready')).toEqual(NOT_FOUND);
+    const malformed = 'GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n';
+    expect(await sendRaw(Number(port), malformed)).toMatch(/^HTTP\/1.1 400 /);
     await applyMigrations(database.url);
     await expect.poll(() => probe(url, 'ready')).toEqual(OK);
     await expect
-      .poll(() => service.lines().map(({ level, msg }) => `${String(level)} ${String(msg)}`))
+      .poll(() =>
+        service
+          .lines()
+          .filter(({ status }) => status === undefined)
+          .map(({ level, msg }) => `${String(level)} ${String(msg)}`),
+      )
       .toEqual([
         'info listening',
         'warn not ready: the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate" as the owner of the tables (in DATABASE_URL); if nothing is to migrate, "inventory check" says what is missing',

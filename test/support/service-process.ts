@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { SEMI_SPACE } from '../../dev/build.ts';
@@ -12,6 +12,14 @@ import { atTestEnd } from './test-end.ts';
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
 export type LogLine = Readonly<Record<string, unknown>>;
+
+/** The complete lines of a log. Each of them must be JSON. */
+export function linesOf(log: string): LogLine[] {
+  return (log.match(/.+(?=\n)/g) ?? []).map((text) => {
+    if (!text.startsWith('{')) throw new Error(`the log has a line that is not JSON: ${text}`);
+    return JSON.parse(text) as LogLine;
+  });
+}
 
 interface Options {
   readonly name?: string;
@@ -129,12 +137,8 @@ export class ServiceProcess {
     return this.child?.exitCode === null && this.child.signalCode === null;
   }
 
-  /** The complete lines of the log so far. Each of them must be JSON. */
   lines(): LogLine[] {
-    return (this.log.match(/.+(?=\n)/g) ?? []).map((text) => {
-      if (!text.startsWith('{')) throw new Error(`the log has a line that is not JSON: ${text}`);
-      return JSON.parse(text) as LogLine;
-    });
+    return linesOf(this.log);
   }
 
   /** Waits for a line. @throws when the process ends, or it takes too long */
@@ -150,11 +154,6 @@ export class ServiceProcess {
   lastLogLines(): string {
     const last = this.log.trimEnd().split('\n').slice(-5);
     return last.map((line) => line.slice(0, 300)).join('\n');
-  }
-
-  /** Resident memory in megabytes. */
-  residentMb(): number {
-    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, 'utf8'))?.[1]) / 1024;
   }
 
   /** The number of open files and sockets. */

@@ -34,6 +34,8 @@ export interface ServiceOptions {
   readonly key?: string;
   /** Changes the application before it listens, for example by a middleware. */
   readonly prepare?: (app: NestExpressApplication) => void | Promise<void>;
+  /** Where it listens. Default: 127.0.0.1. */
+  readonly host?: string;
   /** Default: true. */
   readonly awaitsReady?: boolean;
 }
@@ -46,7 +48,7 @@ export type TestService = Awaited<ReturnType<typeof startService>>;
  * or of the file whose hook starts it.
  */
 export async function startService(options: ServiceOptions = {}) {
-  const { settings = {}, limits = {}, databaseUrl, prepare, awaitsReady = true } = options;
+  const { settings = {}, limits = {}, databaseUrl, prepare, host = '127.0.0.1', awaitsReady = true } = options;
   const { key = randomBytes(32).toString('hex') } = options;
   const database = databaseUrl === undefined ? await createDatabase() : new Database(databaseUrl);
   const app = await createApp(
@@ -60,7 +62,7 @@ export async function startService(options: ServiceOptions = {}) {
     limits,
   );
   await prepare?.(app);
-  await app.listen(0, '127.0.0.1');
+  await app.listen(0, host);
   const server: Server = app.getHttpServer();
   const breaches = watchContract(server);
   const { port } = server.address() as AddressInfo;

@@ -234,8 +234,6 @@ it.each([
   ['off', 'on', [31n, 32n]],
   ['local', 'on', [31n]],
   ['local', 'on', [31n, 32n]],
-  ['remote_write', 'remote_write', [31n]],
-  ['remote_write', 'remote_write', [31n, 32n]],
 ])(
   'a statement makes its commit durable in a session with synchronous_commit = %s, as a pooler may give it: %s, of pets %s',
   async (before, during, pets) => {

@@ -131,19 +131,6 @@ it('counts no list whose reader has gone', async () => {
   expect([await slow.json(), await present.json()]).toEqual([[expect.anything()], [expect.anything()]]);
 });
 
-it('counts an outdated list once, however many of its readers it cuts off', async () => {
-  const lists = [[a], [c], [b]].map((pieces) => new StockList(pieces)) as [StockList, StockList, StockList];
-  const url = await serve(lists);
-  const counted = vi.spyOn(lists[0], 'bytesNotIn');
-  const get = (list: number) => fetch(`${url}/${list}`, { headers: { 'Accept-Encoding': 'identity' } });
-  const slow = [await get(0), await get(0), await get(0), await get(1)];
-  counted.mockClear();
-  slow.push(await get(2));
-  const bodies = await Promise.allSettled(slow.map((answer) => answer.arrayBuffer()));
-  expect(bodies.filter(({ status }) => status === 'rejected')).toHaveLength(3);
-  expect(counted).toHaveBeenCalledTimes(1);
-});
-
 it('counts who gets an outdated list when its other readers have just been cut off', async () => {
   const pieces = [a, c, b, ...Array.from({ length: 3 }, () => pieceOfBytes(2 ** 24))];
   const lists = pieces.map((piece) => new StockList([piece])) as [StockList, ...StockList[]];

@@ -1,3 +1,4 @@
+import { Client } from 'pg';
 import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { startService, type TestService } from '../../../test/support/service.ts';
 import { readStock } from '../../../test/support/stock-lists.ts';
@@ -22,6 +23,16 @@ it('a reading may take 25 s', async () => {
   const readings = watchReadings();
   await readStock(service);
   expect(readings.mock.lastCall?.[1]).toMatchObject({ timeout: 25_000 }); // docs/interface.md
+});
+
+it('a reading takes 1,024 pets a statement', async () => {
+  await service.database.fill(`SELECT n, 0, 'sold' FROM generate_series(1, 2049) n`);
+  await atTestEnd(() => service.sql('TRUNCATE inventory_item'));
+  const sent = vi.spyOn(Client.prototype, 'query');
+  onTestFinished(() => sent.mockRestore());
+  await readStock(service);
+  const texts = sent.mock.calls.map(([query]) => (query as unknown as { text?: string }).text);
+  expect(texts.filter((text) => text?.includes('"inventory_item"'))).toHaveLength(3);
 });
 
 it('a reading is not tried again in the last 400 ms, in which the database has to begin at least', async () => {
