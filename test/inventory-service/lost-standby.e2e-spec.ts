@@ -111,14 +111,14 @@ eachService(({ start }) => {
   );
 
   it('a refusal between two updates does not let more than five commits wait', async () => {
-    const settings = { REQUEST_DEADLINE_MS: '5000', DATABASE_POOL_SIZE: '10' };
+    const settings = { REQUEST_DEADLINE_MS: '3000', DATABASE_POOL_SIZE: '10' };
     const service = await start({ databaseUrl: replicated.primary.url, settings });
     await onPrimary('CREATE TABLE IF NOT EXISTS elsewhere ()');
     await loseStandby();
     const commit = `SET application_name = 'inventory pool'; SET synchronous_commit = on; INSERT INTO elsewhere DEFAULT VALUES`;
     const givenUp = await Promise.all([1, 2].map(() => replicated.primary.session(commit)));
     for (const each of givenUp) each.query('COMMIT').catch(() => undefined);
-    await pause(4_100); // until they count: PostgreSQL tells their age, and nothing else happens meanwhile
+    await pause(2_500); // until they count: PostgreSQL tells their age, and nothing else happens meanwhile
     const blocker = await replicated.primary.session('LOCK TABLE inventory_item');
     const refused = service.update(1_000, 9);
     await expect.poll(() => replicated.primary.waitingForLocks()).toBeGreaterThan(0);
