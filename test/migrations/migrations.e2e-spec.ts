@@ -219,7 +219,7 @@ describe('migrations', () => {
       await writer.query('SET lock_timeout = 2000');
       for (const over = performance.now() + withinMs; performance.now() < over;) {
         await writer.query('UPDATE inventory_item SET quantity = quantity + 1 WHERE pet_id = 2').catch(() => failed++);
-        await pause(5);
+        await pause(5); // its pace
       }
       return failed;
     }
