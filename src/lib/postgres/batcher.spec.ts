@@ -232,7 +232,7 @@ describe('Batcher', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const set = vi.spyOn(globalThis, 'setTimeout');
-    onTestFinished(() => void set.mockRestore());
+    onTestFinished(() => set.mockRestore());
     const stage = new Stage();
     const batcher = new Batcher(stage.run, { maxCalls: 1, maxWaiting: 100 });
     const failed: number[] = [];
