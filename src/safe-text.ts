@@ -3,7 +3,7 @@ export const KEY_PREFIX = 'psk_';
 
 const MOST_OF_A_KEY = new RegExp(`${KEY_PREFIX}[0-9A-Za-z]{32}`);
 
-/** How many pets, or problems, a command names; it counts the others. */
+/** How many pets a command names; it counts the others. Of problems, it also shows the first of each further kind. */
 export const SHOWN_AT_MOST = 20;
 
 /** A text that holds most of an API key is never written down. */

@@ -89,7 +89,7 @@ it('a store whose schema was renamed is right, and "check" says so; whose schema
   const shop = await openSchema(database, SHOP, key);
   await shop.expectRight();
   expect((await inventory(shop.url, ['check'])).stdout).toMatch(
-    /^fault trial [^]*the functions do not find the tables; give the schema its old name \(ALTER SCHEMA … RENAME\)$/m,
+    /^fault trial [^]*the functions do not find the tables\n +give the schema its old name \(ALTER SCHEMA … RENAME\)$/m,
   );
   expect(await shop.migrate()).toEqual([]);
 

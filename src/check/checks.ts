@@ -18,9 +18,14 @@ export const warn: Report = (message, ...below) => ({ state: 'warn', message, be
 export const fault: Report = (message, ...below) => ({ state: 'fault', message, below });
 export const skipped: Report = (why, ...below) => warn(`not looked at: ${why}`, ...below);
 
+/** The parts of words that {@link failureOf} gives: what is wrong, and what to do. */
+export const partsOf = (words: string) => words.split('; ') as [string, ...string[]];
+
 /** What an error says of something that is not there, although all migrations are applied. */
-export const missing = (error: unknown) =>
-  `${(error as Error).message}; somebody dropped or renamed it: rename it back, make it as prisma/migrations does, or restore a backup`;
+export const missing = (error: unknown): [string, string] => [
+  (error as Error).message,
+  'somebody dropped or renamed it: rename it back, make it as prisma/migrations does, or restore a backup',
+];
 
 /** Reads only. What it throws becomes a finding, too. */
 export type Check = (query: Query) => Promise<Finding>;
@@ -60,7 +65,7 @@ const schema: Check = async (query) => {
       ...(elsewhere === null ? [] : [`${elsewhere} has inventory tables`]),
     );
   }
-  if (elsewhere === null) return fault(NOT_NEWEST);
+  if (elsewhere === null) return fault(...partsOf(NOT_NEWEST));
   return fault(
     `the schema ${name} has no inventory tables, but ${elsewhere} has`,
     'if that is the store, set ?schema= in DATABASE_URL',

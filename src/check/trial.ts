@@ -5,7 +5,7 @@ import { itemTag } from '../inventory/item.ts';
 import { MAX_QUANTITY } from '../inventory/item-limits.ts';
 import { Failure, type Query, RefusedValue } from '../lib/postgres/index.ts';
 import { CHECK_KEYS_AND_SNAPSHOT } from '../keys/key-check.ts';
-import { type Finding, fault, missing, ok, warn } from './checks.ts';
+import { type Finding, fault, missing, ok, partsOf, warn } from './checks.ts';
 
 const WITHIN_MS = 3_000;
 const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = ${WITHIN_MS}; SET LOCAL "inventory.life" = '';
@@ -50,8 +50,10 @@ export async function tryRequests(query: Query, begin: string): Promise<Finding>
     } catch (error) {
       const { outcome, words } = failureOf(error);
       const isRefused = mayBeRefused && outcome === 'refused';
+      const [first, ...rest] = words === NOT_NEWEST ? missing(error) : partsOf(words);
       (isRefused ? refusals : faults).push(
-        `${what}${isRefused ? ' is refused by a rule of yours' : ''}: ${words === NOT_NEWEST ? missing(error) : words}`,
+        `${what}${isRefused ? ' is refused by a rule of yours' : ''}: ${first}`,
+        ...rest,
       );
     }
     await query('ROLLBACK TO SAVEPOINT attempt');

@@ -8,7 +8,7 @@ import {
   schemaForPrisma,
   SESSION_SETTINGS,
 } from '../lib/postgres/index.ts';
-import { CHECKS, type Finding, fault, missing, ok, skipped } from '../check/checks.ts';
+import { CHECKS, type Finding, fault, missing, ok, partsOf, skipped } from '../check/checks.ts';
 import type { tryRequests } from '../check/trial.ts';
 import { failureOf, NOT_NEWEST } from '../database-errors.ts';
 import { withoutControls, withoutSecrets } from '../safe-text.ts';
@@ -54,8 +54,7 @@ async function check({ readOnly = false }: { readOnly?: boolean }): Promise<void
     const trial = readOnly ? undefined : (await import('../check/trial.ts')).tryRequests; // a session would wait while it loads
     await withConnection('check', (client) => look(client, settings, print, trial), limits, null);
   } catch (error) {
-    const [message = '', ...below] = failureOf(error).words.split('\n');
-    print('address', fault(message, ...below));
+    print('address', fault(...partsOf(failureOf(error).words.replaceAll('\n', '; '))));
   }
   if (faults > 0) throw new Failure(`${faults} of the lines above ${faults === 1 ? 'is a fault' : 'are faults'}`);
 }
@@ -93,8 +92,10 @@ async function look(
             const { outcome, words } = failureOf(error);
             if (!(error instanceof DatabaseError || error instanceof Failure)) throw error; // the connection is lost
             if (words === NOT_NEWEST && name !== 'migrations')
-              return notOk.has('migrations') ? skipped('see migrations') : fault(missing(error));
-            return outcome === 'unknown' || words === NOT_NEWEST || name === 'trial' ? fault(words) : skipped(words);
+              return notOk.has('migrations') ? skipped('see migrations') : fault(...missing(error));
+            return outcome === 'unknown' || words === NOT_NEWEST || name === 'trial'
+              ? fault(...partsOf(words))
+              : skipped(...partsOf(words));
           });
     if (found.state !== 'ok') notOk.add(name);
     print(name, found);

@@ -72,7 +72,12 @@ async function nextPage(transaction: Prisma.TransactionClient, from: bigint): Pr
 /** How Prisma says that no row was updated. */
 const NO_ROW = 'P2025';
 
-/** Writes an update and its history row. @throws RefusedValue if a trigger changed the pet, or kept one of both back */
+/** All that a history row says of the item: the compiler finds a member that is left out. */
+type StateChange = Required<
+  Pick<Prisma.StockChangeCreateManyInput, `${Exclude<keyof InventoryItem, 'petId'>}${'Before' | 'After'}`>
+>;
+
+/** Writes an update and its history row. @throws RefusedValue if a trigger changed either, or kept it back */
 async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate): Promise<UpdateOutcome> {
   const { petId, quantity, ifMatch, changedBy, idempotencyKey, requestId, reason } = update;
   const known = await outcomeOfFirstUse(tx, update);
@@ -80,7 +85,8 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   // No wait for a locked pet, because it would hold a connection: the update is tried again.
   const [item] = await tx.$queryRaw<InventoryItem[]>`
     SELECT pet_id AS "petId", quantity, status FROM inventory_item WHERE pet_id = ${petId} FOR NO KEY UPDATE SKIP LOCKED`;
-  // The first use may have committed by now, and have changed the pet: each refusal from here on looks for it again.
+  // From here on, each refusal looks for the first use again: it may have committed in between. Without this, a
+  // repetition got 412 because its first use had changed the pet, or 404 because the pet was removed after that.
   if (item?.petId !== petId) {
     // Read without a lock, a pet that another transaction replaces is there: the old one or the new one.
     const present = await tx.inventoryItem.findUnique({ where: { petId } });
@@ -89,24 +95,30 @@ async function applyUpdate(tx: Prisma.TransactionClient, update: QuantityUpdate)
   }
   if (ifMatch && !ifMatch.includes(itemTag(item)))
     return (await outcomeOfFirstUse(tx, update)) ?? { outcome: 'precondition_failed', item };
-  const { status } = item;
-  const requested = { petId, quantity, status };
-  const states = { quantityBefore: item.quantity, quantityAfter: quantity, statusBefore: status, statusAfter: status };
+  const { status, quantity: quantityBefore } = item;
+  const requested: InventoryItem = { petId, quantity, status };
+  const change: StateChange = { quantityBefore, quantityAfter: quantity, statusBefore: status, statusAfter: status };
   const ifMatchSha256 = idempotencyKey === null ? null : sha256Of(ifMatch);
-  // History first: a trigger may change the pet again after the update, and that change gets a later row.
-  const rows = await tx.stockChange.createManyAndReturn({
-    data: { petId, ...states, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
+  // History first: a trigger of the operator may change the pet again after the update, and that gets a later history
+  // row.
+  const [row] = await tx.stockChange.createManyAndReturn({
+    data: { petId, ...change, changedBy, requestId, reason, idempotencyKey, ifMatchSha256 },
   });
-  const written = await tx.inventoryItem.update({ where: item, data: { quantity } }).catch((error: unknown) => {
+  const locked: InventoryItem = { petId, quantity: quantityBefore, status };
+  const written = await tx.inventoryItem.update({ where: locked, data: { quantity } }).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === NO_ROW) return null; // a trigger kept it back, or changed the locked row
     throw error;
   });
-  const isAsRequested = rows.length > 0 && isDeepStrictEqual(written, requested);
+  // The row has other members, too, such as its id. A trigger may have changed any member that was requested.
+  const isAsRequested = isDeepStrictEqual({ ...row, petId, ...change }, row) && isDeepStrictEqual(written, requested);
   if (!isAsRequested) throw new RefusedValue(NOT_AS_REQUESTED);
   return { outcome: 'done', item: requested };
 }
 
-/** The outcome if a committed update used the key first. Its message makes this commit wait for a standby, too. */
+/**
+ * The outcome, if a committed update used the key first. If so, this transaction writes a message, so that its own
+ * commit waits for a standby as that of the first use did.
+ */
 async function outcomeOfFirstUse(
   tx: Prisma.TransactionClient,
   { petId, quantity, ifMatch, changedBy, idempotencyKey }: QuantityUpdate,

@@ -15,7 +15,7 @@ const NOTE_USE_EVERY_MS = 600_000;
 const MOST_KEYS = 1_000;
 
 /**
- * Checks the keys of all waiting requests. For updates alone. $1: the SHA-256 of each key, once.
+ * Checks the keys of all requests that wait, if all of these are updates. $1: the SHA-256 of each key, once.
  *
  * A key has a row if the table has it; if the table has none of them, there is one row without sha256. A revoked or
  * expired key is refused from its next request on, because the statement is sent after the request has come.

@@ -1,6 +1,5 @@
 import { hash, randomUUID } from 'node:crypto';
-import { globSync, readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { readdir, readFile } from 'node:fs/promises';
 import { type Client, DatabaseError } from 'pg';
 import {
   ALL_ROWS,
@@ -62,7 +61,7 @@ export async function applyMigrations(connectionString: string, folder = project
       throw isLockTimeout(error) ? new Failure(why, { cause: error }) : error;
     });
     await client.query(createRegister);
-    const migrations = readMigrations(folder);
+    const migrations = await readMigrations(folder);
     const { pending } = await compareRegister(queryOfClient(client), migrations);
     for (const migration of pending) await apply(client, migration);
     const repaired = await repairHistory(client);
@@ -77,20 +76,27 @@ export async function applyMigrations(connectionString: string, folder = project
  * @throws {Failure} when the database lacks migrations or is older than 1.0.0, or one of them failed or was edited
  */
 export async function requireMigrations(query: Query): Promise<string[]> {
-  const { pending, unknown } = await compareRegister(query, readMigrations(projectMigrations));
+  const { pending, unknown } = await compareRegister(query, await readMigrations(projectMigrations));
   if (pending.length > 0) throw new Failure(NOT_NEWEST);
   return unknown;
 }
 
-function readMigrations(folder: URL) {
-  const files = globSync('*/migration.sql', { cwd: folder }).sort();
-  return files.map((file) => {
-    const sql = readFileSync(new URL(file, folder), 'utf8');
-    return { name: dirname(file), sql, checksum: hash('sha256', sql) };
-  });
+async function migrationNames(folder: URL): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true });
+  return entries.flatMap((entry) => (entry.isDirectory() ? entry.name : [])).sort();
 }
 
-type Migration = ReturnType<typeof readMigrations>[number];
+async function readMigration(folder: URL, name: string) {
+  const sql = await readFile(new URL(`${name}/migration.sql`, folder), 'utf8');
+  return { name, sql, checksum: hash('sha256', sql) };
+}
+
+type Migration = Awaited<ReturnType<typeof readMigration>>;
+
+async function readMigrations(folder: URL): Promise<Migration[]> {
+  const names = await migrationNames(folder);
+  return Promise.all(names.map((name) => readMigration(folder, name)));
+}
 
 async function compareRegister(query: Query, migrations: readonly Migration[]) {
   const rows = (await query(
@@ -118,7 +124,10 @@ async function compareRegister(query: Query, migrations: readonly Migration[]) {
   };
 }
 
-/** One simple query is one transaction. Updates queue behind its wait for a lock, so it waits briefly, and retries. */
+/**
+ * One simple query is one transaction. Updates queue behind it while it waits for a lock, so it waits briefly and tries
+ * again.
+ */
 async function apply(client: Client, { name, sql, checksum }: Migration): Promise<void> {
   const note = `INSERT INTO _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
     VALUES ('${randomUUID()}', '${checksum}', ${client.escapeLiteral(name)}, clock_timestamp(), 1)`;

@@ -13,7 +13,7 @@ import {
   diag,
   trace,
 } from '@opentelemetry/api';
-import { parseTraceParent, setGlobalErrorHandler } from '@opentelemetry/core';
+import { type ExportResult, parseTraceParent } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import {
   defaultResource,
@@ -25,6 +25,7 @@ import {
 import {
   BatchSpanProcessor,
   ParentBasedSampler,
+  type ReadableSpan,
   type Sampler,
   TraceIdRatioBasedSampler,
   TracerProvider,
@@ -72,7 +73,7 @@ export class Tracing {
     this.#provider = new TracerProvider({
       resource: defaultResource().merge(own).merge(given),
       sampler: samplerOf(settings),
-      spanProcessors: [new BatchSpanProcessor({ exporter: new OTLPTraceExporter() })],
+      spanProcessors: [new BatchSpanProcessor({ exporter: new LoggedExporter(log) })],
     });
     this.#tracer = this.#provider.getTracer('inventory', version);
     const { host, port, database } = connectionConfig(settings.DATABASE_URL, '', {});
@@ -184,15 +185,30 @@ function samplerOf({ OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: ratio }
   return name.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
 }
 
-/** Logs lost spans, once for each fault, and warnings of the packages, such as of a variable: each kind once. */
+/** Logs that spans are lost, once for each change: a collector may be away for hours. */
+class LoggedExporter extends OTLPTraceExporter {
+  #lastFault: string | undefined;
+
+  constructor(private readonly log: Log) {
+    super();
+  }
+
+  override export(spans: ReadableSpan[], done: (result: ExportResult) => void): void {
+    super.export(spans, (result) => {
+      const fault = result.error && String(result.error);
+      if (fault !== this.#lastFault) {
+        const advice = fault?.includes('Expected HTTP/') ? ': this port speaks gRPC, not HTTP; use port 4318' : '';
+        if (fault) this.log.warn({ err: result.error }, `traces are lost${advice}`);
+        else this.log.info('traces are sent');
+      }
+      this.#lastFault = fault;
+      done(result);
+    });
+  }
+}
+
+/** Warnings of the packages, such as of a variable that they cannot read: each kind once. */
 function warnOnce(log: Log): void {
-  let lastFault = '';
-  setGlobalErrorHandler((error) => {
-    const { name, message } = error as Error;
-    const advice = message.includes('Expected HTTP/') ? ': this port speaks gRPC, not HTTP; use port 4318' : '';
-    if (name + message !== lastFault) log.warn({ err: error }, `traces are lost${advice}`);
-    lastFault = name + message;
-  });
   const logged = new Set<string>();
   const warn = (first: string, second?: unknown) => {
     const message = first.includes(' ') ? first : String(second); // some put the name of their class first

@@ -117,7 +117,7 @@ const INSTALLATIONS: readonly (readonly [name: string, make: Fault, ...lines: (s
       `UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = '${LAST}'`,
       `UPDATE _prisma_migrations SET rolled_back_at = NULL`,
     ),
-    'fault migrations the database has no inventory tables, or not the newest; if DATABASE_URL names the right database, run "inventory migrate"',
+    'fault migrations the database has no inventory tables, or not the newest / if DATABASE_URL names the right database, run "inventory migrate"',
     ...['triggers', 'index', 'history', 'trial'].map((name) => RegExp(`^warn ${name} not looked at: see migrations$`)),
   ],
   [
@@ -186,7 +186,7 @@ const INSTALLATIONS: readonly (readonly [name: string, make: Fault, ...lines: (s
   [
     'a table that is gone',
     bySql('ALTER TABLE unrecorded_change RENAME TO gone', 'ALTER TABLE gone RENAME TO unrecorded_change'),
-    /^fault rights relation "unrecorded_change" does not exist; somebody dropped or renamed it/,
+    /^fault rights relation "unrecorded_change" does not exist \/ somebody dropped or renamed it/,
     /^fault history relation "unrecorded_change" does not exist/,
   ],
   [
@@ -257,7 +257,7 @@ const INSTALLATIONS: readonly (readonly [name: string, make: Fault, ...lines: (s
   [
     'a trigger that changes updates',
     trigger('NEW.quantity = 7; RETURN NEW;', 'TRIGGER meddle BEFORE UPDATE'),
-    /^warn trial .*the update by SQL of pet 1 to 1 is refused by a rule of yours: a trigger changed the row or kept it back; /,
+    /^warn trial .*the update by SQL of pet 1 to 1 is refused by a rule of yours: a trigger changed the row or kept it back, let the trigger /,
   ],
   [
     'pets that others hold',
@@ -347,7 +347,7 @@ it.runIf(HAS_POOLER)('inventory check works behind PgBouncer, and leaves nothing
 
 it('inventory check names a wrong password, a wrong schema, and one that the role may not use', async () => {
   expect(await check(urlOf({ password: 'wrong' }))).toEqual([
-    expect.stringMatching(/^fault address the database refuses the login: .* \(28P01\); check user and password: /),
+    expect.stringMatching(/^fault address the database refuses the login: .* \(28P01\) \/ check user and password: /),
   ]);
   const [first, ...others] = await check(urlOf({ search: '?schema=nowhere' }));
   expect(first).toMatch(/^fault schema the schema of DATABASE_URL is not there, .* \/ public has inventory tables$/);
@@ -375,7 +375,7 @@ it('inventory check names settings that cannot work, and a database that does no
   const { port } = silent.address() as AddressInfo;
   for (const [url, words] of [
     ['', /^fault address DATABASE_URL must be .* \/ PORT must be /],
-    [`postgresql://a@127.0.0.1:${port}/b`, /^fault address the database did not answer in time; check DATABASE_URL/],
+    [`postgresql://a@127.0.0.1:${port}/b`, /^fault address the database did not answer in time \/ check DATABASE_URL/],
   ] as const)
     expect(await check(url, [], { PORT: url ? '1' : 'x' })).toEqual([expect.stringMatching(words)]);
 });

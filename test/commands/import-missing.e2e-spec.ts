@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ADVICE } from '../../src/commands/import/problems.ts';
 import { Failure } from '../../src/lib/postgres/index.ts';
-import { BIG, csv, file, folder, importText, SHEET, store, useImportStore } from './import-store.ts';
+import { BIG, csv, file, folder, importText, SHEET, store, untilLockWait, useImportStore } from './import-store.ts';
 import { failed, IMPORT_CSV, shell, untilSessionOf } from './inventory-command.ts';
 import { openStore } from './store.ts';
 
@@ -93,6 +93,15 @@ describe('inventory import --missing remove', () => {
     expect(await store.stock()).toBe(stock);
     const bare = lacking.replace(/# end .*/, '# end');
     expect((await importText(bare, { missing: 'remove' })).summary).toMatchObject({ removed: 2 });
+  });
+
+  it('keeps a pet that changed while it waited for its lock', async () => {
+    const { stdout } = await store.inventory('export', '--end-mark');
+    const writer = await store.database.session('UPDATE inventory_item SET quantity = 6 WHERE pet_id = 2');
+    const outcome = importText(stdout.replace(/\n2,.*/, ''), { missing: 'remove' });
+    await untilLockWait();
+    await writer.query('COMMIT');
+    expect((await outcome).summary).toMatchObject({ removed: 0, kept: 1 });
   });
 
   it('makes another store a mirror by the line of the help, and changes none if the export fails', async () => {

@@ -123,6 +123,16 @@ describe('the first audit of a kept list', () => {
     await expectExact(owner, services);
     expect(await resultsOf(services)).toEqual(services.map(() => 'equal'));
   });
+
+  it('finds pets that are gone, the last one too', async () => {
+    await sql(`BEGIN; SELECT set_config('inventory.recorded_in', pg_current_xact_id()::text, true);
+      DELETE FROM inventory_item WHERE pet_id IN (5, (SELECT max(pet_id) FROM inventory_item)); COMMIT`);
+    for (const service of fastOnes)
+      expect((await audit(service)).finding).toMatch(
+        /; pets: 2, kept → true: \{"petId":5,[^}]*\} → nothing, \{[^}]*\} → nothing$/,
+      );
+    await expectExact(owner, services);
+  });
 });
 
 /** Adds pets behind the last ones; the index does not get them. */

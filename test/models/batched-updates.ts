@@ -101,7 +101,7 @@ const TWO_RUNS = [
   ...['process 2: locks and writes', 'process 2: commits'],
 ] as const;
 
-/** Each mistake, with the shortest order of steps that does harm. */
+/** Each mistake, with an order of steps that does harm. */
 export const MISTAKES = {
   'a batch is repeated after an unknown outcome': {
     workload: 'three of a pet',

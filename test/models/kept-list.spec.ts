@@ -22,7 +22,7 @@ describe('the model of the kept list', () => {
     expect(play(keptList(mistake as Mistake, 1), order)).toBe(`the list ${list} is of no moment of its request`);
   });
 
-  it('finds no difference but a hidden change, and sends no wrong list after that, with an audit', () => {
+  it('finds no difference but a hidden change, and sends no wrong list after that, in 11 steps with an audit', () => {
     // In 12 steps, a request that waits since before the audit gets the wrong list.
     expect(explore(keptList(undefined, 1, 1, 1), 11)).toEqual({ states: 44_672 });
   });

@@ -97,7 +97,7 @@ const REUSE = ['process 1: #checkAll', 'process 1: listAt'] as const;
 const T1 = 'T1: record_stock_change pet 1';
 const T2 = 'T2: record_stock_change pet 2';
 
-/** Each mistake, with the shortest order of steps that makes a list wrong, and that list. */
+/** Each mistake, with an order of steps that makes a list wrong, and that list. */
 export const MISTAKES = {
   '> stands in place of >=': { order: [T1, ...LIST, 'T1: COMMIT', ...LIST], list: '0,0' },
   'running transactions are ignored': { order: [T1, T2, 'T2: COMMIT', ...LIST, 'T1: COMMIT', ...LIST], list: '0,2' },
@@ -125,7 +125,7 @@ export const MISTAKES = {
   'the life has no token': { order: [T1, 'T1: COMMIT', ...LIST, 'pg_promote', ...LIST], list: '1,0' },
   'a standby has a life': { order: [T1, T2, 'T2: COMMIT', ...LIST, 'T1: COMMIT', ...LIST], list: '0,2' },
 } as const;
-/** Each mistake of an audit, with the shortest order in which it does harm, and that harm. */
+/** Each mistake of an audit, with an order in which it does harm, and that harm. */
 export const AUDIT_MISTAKES = {
   'an audit takes the kept list after its snapshot': {
     order: [

@@ -328,9 +328,10 @@ it('a collector that fails changes no response, has one line in the log for each
   const settings = Buffer.from('000000040000000000', 'hex'); // of HTTP/2
   const grpc = 'traces are lost: this port speaks gRPC, not HTTP; use port 4318';
   await expectLine((_, response) => void response.socket?.end(settings), grpc);
+  await expectLine(undefined, 'traces are sent');
   const unreadable: unknown = expect.stringMatching(/^traces: Export succeeded but could not deserialize /);
   await expectLine((_, response) => void response.end('<html>'), unreadable);
-  expect(lines().map(({ msg }) => msg)).toEqual(['traces are lost', grpc, unreadable]);
+  expect(lines().map(({ msg }) => msg)).toEqual(['traces are lost', grpc, 'traces are sent', unreadable]);
 
   const { promise: released, resolve: release } = Promise.withResolvers<null>();
   collector.answer = (_, response) => void released.then(() => response.end());
@@ -348,7 +349,8 @@ it('a collector that wants headers that are written wrong gets no span, and the 
   const collector = await startCollector();
   const headers = { OTEL_EXPORTER_OTLP_HEADERS: `x-api-key: ${secret}==` };
   const { log, service } = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...headers });
-  await fullBatch(service);
+  await service.list();
+  await service.app.close();
   expect(await log.line(({ msg }) => msg === 'traces are lost')).toMatchObject({
     err: { message: 'Header name must be a valid HTTP token [name]' },
   });

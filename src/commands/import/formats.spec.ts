@@ -38,6 +38,7 @@ async function problemsOf(text: string): Promise<string[]> {
 describe.each([
   ['CSV', CSV],
   ['CSV with the quantity last', 'status,petId,quantity\nsold,-12,5678\navailable,8,40\n'],
+  ['CSV with the petId last', 'status,quantity,petId\nsold,5678,-12\nsold,40,81\n'],
   ['JSON in lines', NDJSON],
   ['a JSON array', ARRAY],
 ])('%s that is cut', (_, text) => {

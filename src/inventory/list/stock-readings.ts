@@ -1,5 +1,5 @@
-import { Batcher, NotApplied, retryUntilDeadline } from '../../lib/postgres/index.ts';
-import { mayReadAgain, readFailure } from '../../database-errors.ts';
+import { Batcher, NotApplied, retryUntilDeadline, SQLSTATE } from '../../lib/postgres/index.ts';
+import { failureOf, mayReadAgain, readFailure } from '../../database-errors.ts';
 import type { PrismaService } from '../../prisma.service.ts';
 import type { Prisma } from '../../generated/prisma/client.ts';
 import type { Settings } from '../../settings.ts';
@@ -22,7 +22,10 @@ export interface Reading {
   readonly onResponse: () => void;
 }
 
-/** One reading of the stock at a time, besides those that were given up. Requests that wait share the next one. */
+/**
+ * One reading of the stock at a time, besides those that were given up: requests that come during it share the next
+ * one.
+ */
 export class StockReadings {
   readonly #batcher: Batcher<ListRequest, StockList>;
   #last: WeakRef<StockList> | undefined;
@@ -90,20 +93,28 @@ export async function readWhole<Read extends Page>(
   nextPage: NextPage<Read>,
   { last, onResponse }: Reading,
 ): Promise<{ list: StockList; firstPage: Read }> {
-  return prisma.$transaction(
-    async (transaction) => {
-      await transaction.$executeRawUnsafe(LOCK);
-      const firstPage = await nextPage(transaction, MIN_PET_ID);
-      onResponse();
-      const pieces: Piece[] = [];
-      for await (const piece of piecesOf(firstPage, (from) => nextPage(transaction, from))) pieces.push(piece);
-      return { list: new StockList(pieces).sharedWith(last), firstPage };
-    },
-    { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
-  );
+  const read = (isLocked: boolean) =>
+    prisma.$transaction(
+      async (transaction) => {
+        if (isLocked) await transaction.$executeRawUnsafe(LOCK);
+        const firstPage = await nextPage(transaction, MIN_PET_ID);
+        onResponse();
+        const pieces: Piece[] = [];
+        for await (const piece of piecesOf(firstPage, (from) => nextPage(transaction, from))) pieces.push(piece);
+        return { list: new StockList(pieces).sharedWith(last), firstPage };
+      },
+      { isolationLevel: 'RepeatableRead', timeout: LONGEST_READING_MS },
+    );
+  return read(true).catch((error: unknown) => {
+    if (failureOf(error).code === SQLSTATE.wrongObjectType) return read(false); // PostgreSQL does not lock a foreign table
+    throw error;
+  });
 }
 
-/** Longer text is cut into pieces. The unfinished last piece is built anew with the next text. */
+/**
+ * The text is cut into pieces when it is longer than this. After a cut, the unfinished last piece is built anew with
+ * the next text.
+ */
 const CUT_AT_LENGTH = 2 ** 18;
 
 /** The pieces of the whole stock, each as soon as no further page can go on with it. */

@@ -2,7 +2,7 @@
  * What the transaction of an update sets for itself, in both services:
  * - the table's trigger writes no history row, because the update writes it, with key and request
  * - the warning that no standby confirmed the commit is not hidden
- * - the commit is on disk, also on that of a synchronous standby if there is one
+ * - the commit is on disk, and has waited for the synchronous standby if there is one
  * - PostgreSQL 17 and later end the transaction if nobody else does
  *
  * @param timeoutMs SQL for a text: how long the transaction may last

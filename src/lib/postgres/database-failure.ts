@@ -9,7 +9,7 @@ export type Outcome = 'not_applied' | 'unknown' | 'refused' | 'program_fault';
 /** What an error of the database means. With `not_applied` and `refused`, nothing was written. */
 export interface DatabaseFailure {
   readonly outcome: Outcome;
-  /** For the operator, in one line: no stack, no statement, no connection string. */
+  /** For the operator, in one line: no stack, no statement, no connection string. `; ` is before what to do. */
   readonly words: string;
   /** Whether another attempt may help. After a write of unknown outcome it may do harm. */
   readonly mayRetry: boolean;
@@ -151,7 +151,7 @@ export function errorReader({ functions, kinds: ownKinds, texts = [], withoutSec
     const ofOperator: Kind | false = isOfOperator(where) && [/^/, TRY_AGAIN.test(code) ? 'not_applied' : 'refused'];
     const kind: Kind = ofOperator || (kinds.find(([pattern]) => pattern.test(text)) ?? [/^/, 'unknown']);
     const [pattern, outcome, words = `$1${code && ` (${code})`}`, mayRetry] = kind;
-    const said = withoutSecrets(pattern.exec(text)?.[1] ?? message.trim().split('\n', 1)[0] ?? '');
+    const said = withoutSecrets(pattern.exec(text)?.[1] ?? message.trim().split('\n', 1)[0] ?? '').replaceAll(';', ',');
     return {
       outcome,
       mayRetry: mayRetry ?? (outcome === 'not_applied' || outcome === 'unknown'),

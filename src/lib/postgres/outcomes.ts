@@ -2,6 +2,7 @@
 export const SQLSTATE = {
   readOnly: '25006',
   undefinedTable: '42P01',
+  wrongObjectType: '42809',
   lockNotAvailable: '55P03',
   queryCanceled: '57014',
 } as const;
