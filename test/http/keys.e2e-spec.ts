@@ -88,7 +88,7 @@ describe('a stored key', () => {
     ['expired', `UPDATE api_key SET expires_at = now()`],
     ['expired at -infinity', `UPDATE api_key SET expires_at = '-infinity'`],
     ['revoked', `UPDATE api_key SET revoked_at = now()`],
-    ['revoked at a later time', `UPDATE api_key SET revoked_at = now() + interval '1 hour'`],
+    ['with a revocation time in the future', `UPDATE api_key SET revoked_at = now() + interval '1 hour'`],
     ['deleted', `DELETE FROM api_key`],
   ])('is refused from the first request after it is %s', async (name, statement) => {
     const key = name.replaceAll(' ', '_').padStart(40, '0');
@@ -109,7 +109,7 @@ describe('a stored key', () => {
     expect(await list(headers, updateTo7)).toEqual(mayWrite ? updated('1', 7) : refused.forbidden('inventory:write'));
   });
 
-  it('shows when it was used last, to ten minutes, but not that it was tried in vain', async () => {
+  it('notes its last use every ten minutes, and no use that was refused', async () => {
     const ids = ['revoked', 'used', 'later'];
     const use = (id: string) => list(withKey(id.padStart(40, '1')));
     for (const id of ids) await service.addKey(id.padStart(40, '1'), { id });
@@ -147,7 +147,7 @@ describe('a stored key', () => {
     await service.sql('ALTER TABLE api_key ADD CONSTRAINT unused CHECK (last_used_at IS NULL) NOT VALID');
     onTestFinished(() => service.sql('ALTER TABLE api_key DROP CONSTRAINT unused').then(() => undefined));
     expect(await list(withKey(key))).toEqual(theList);
-    expect(await list(withKey(KEY))).toEqual(theList); // Vitest fails the run if nobody handles the rejection
+    expect(await list(withKey(KEY))).toEqual(theList); // an unhandled rejection of the UPDATE would fail the run by now
   });
 
   it('is checked again when PostgreSQL ends the session of its check', async () => {
@@ -161,10 +161,10 @@ describe('a stored key', () => {
     expect(await answer).toEqual(theList);
   });
 
-  it('is not known, and nothing was written, when its check is under way at the deadline', async () => {
+  it('is not checked, and nothing is written, when the check hangs until the deadline', async () => {
     await service.database.session('LOCK TABLE api_key');
     const checked = service.app.get(KeyCheck).check('00', performance.now() + 300);
     await expect(checked).rejects.toBeInstanceOf(NotApplied);
-    await expect(checked).rejects.toMatchObject({ cause: expect.any(DeadlinePassed) as unknown }); // and by no later bound
+    await expect(checked).rejects.toMatchObject({ cause: expect.any(DeadlinePassed) as unknown }); // not a later bound, such as lock_timeout
   });
 });

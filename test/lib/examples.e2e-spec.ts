@@ -12,7 +12,7 @@ import { arrayLiteral, Batcher, errorReader, StatementConnection } from '../../s
 import { createDatabase } from '../support/database.ts';
 import { ask } from '../support/http-client.ts';
 
-/** What stands between two lines `// README` of this file stands in the README, too. */
+/** The READMEs of the libraries show the code between the `// README` lines of this file. */
 it.each(['http', 'postgres'])('the README of lib/%s has the example that a test below runs', (library) => {
   const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
   const withoutIndent = (text: string) => text.replaceAll(/^ +/gm, '');
@@ -79,7 +79,7 @@ class BoxFilter implements ExceptionFilter {
 class BoxModule {}
 // README
 
-it('the example of lib/http takes a strict body, writes every digit, and refuses anything else by an Error', async () => {
+it('the example of lib/http takes a strict body, writes every digit, and answers anything else with an Error', async () => {
   const app = await NestFactory.create(BoxModule, new StrictExpressAdapter(LIMITS), { logger: false });
   await app.listen(0, '127.0.0.1');
   onTestFinished(() => app.close());
@@ -88,18 +88,18 @@ it('the example of lib/http takes a strict body, writes every digit, and refuses
   const put = async (body: string) =>
     (await ask(port, { method: 'PUT', target: '/box', headers: { 'Content-Type': 'application/json' }, body })).text;
   const error = (status: number, code: string, message: string) => JSON.stringify({ code, message, status });
-  const broken = (message: string) => error(400, 'validation_failed', message);
+  const invalid = (message: string) => error(400, 'validation_failed', message);
   expect(await get('/box')).toBe(error(404, 'empty', 'The box is empty.'));
   expect(await put('{"size": 9007199254740991}')).toBe('{"size":9007199254740991}');
   const NOT_JSON = 'The body is not JSON. A shell may have removed its double quotes: send the JSON from a file.';
   expect(await put('five')).toBe(error(400, 'bad_request', NOT_JSON));
   expect(await put('{"size": 1, "size": 2}')).toBe(error(400, 'bad_request', 'size is there more than once.'));
-  expect(await put('{}')).toBe(broken('size must be an integer number, but is missing.'));
-  expect(await put('{"size": "5"}')).toBe(broken('size must be an integer number, but is a text.'));
-  expect(await put('{"size": -1}')).toBe(broken('size must not be less than 0, but is smaller.'));
+  expect(await put('{}')).toBe(invalid('size must be an integer number, but is missing.'));
+  expect(await put('{"size": "5"}')).toBe(invalid('size must be an integer number, but is a text.'));
+  expect(await put('{"size": -1}')).toBe(invalid('size must not be less than 0, but is smaller.'));
   // A JavaScript number would be 9007199254740992.
   const tooLarge = 'size must not be greater than 9007199254740991, but is larger.';
-  expect(await put('{"size": 9007199254740993}')).toBe(broken(tooLarge));
+  expect(await put('{"size": 9007199254740993}')).toBe(invalid(tooLarge));
   expect(await get('/box')).toBe('{"size":9007199254740991}');
   expect(await get('/boxes')).toBe(error(404, 'not_found', 'There is nothing at this path.'));
 });
