@@ -7,7 +7,7 @@ const resultsFile = process.env['TEST_RESULTS'];
 
 const shared = {
   setupFiles: 'test/support/file-end.ts', // ends what hooks have started
-  maxWorkers: 5, // on two cores, for most tests wait most of the time; each worker loads NestJS and Prisma first
+  maxWorkers: 6, // on two cores, for most tests wait most of the time; each worker loads NestJS and Prisma first
   // A test may wait for several things: what it waits for ends first, and says what did not come.
   testTimeout: 3 * PATIENCE_MS,
   hookTimeout: 3 * PATIENCE_MS,
