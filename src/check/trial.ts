@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { failureOf, NOT_AS_REQUESTED, NOT_NEWEST } from '../database-errors.ts';
+import { failureOf, NOT_NEWEST } from '../database-errors.ts';
 import { updateStatement } from '../inventory/fast/update-statement.ts';
 import { itemTag } from '../inventory/item.ts';
 import { MAX_QUANTITY } from '../inventory/item-limits.ts';
@@ -86,7 +86,7 @@ export async function tryRequests(query: Query, begin: string): Promise<Finding>
       await update('the update by SQL', true, async () => {
         const sql = 'UPDATE inventory_item SET quantity = $2 WHERE pet_id = $1 RETURNING quantity';
         const [written] = (await run(sql, pet_id, wanted)) as { quantity: number }[];
-        if (written?.quantity !== wanted) throw new RefusedValue(NOT_AS_REQUESTED);
+        if (written?.quantity !== wanted) throw new RefusedValue('a trigger changed the row or kept it back');
       });
       // A rule that refuses this value would have refused it by SQL, too.
       await update('the update by a request', refusals.length > 0, async () => {

@@ -151,6 +151,7 @@ export function errorReader({ functions, kinds: ownKinds, texts = [], withoutSec
     const ofOperator: Kind | false = isOfOperator(where) && [/^/, TRY_AGAIN.test(code) ? 'not_applied' : 'refused'];
     const kind: Kind = ofOperator || (kinds.find(([pattern]) => pattern.test(text)) ?? [/^/, 'unknown']);
     const [pattern, outcome, words = `$1${code && ` (${code})`}`, mayRetry] = kind;
+    // Without `; `, which is before what to do.
     const said = withoutSecrets(pattern.exec(text)?.[1] ?? message.trim().split('\n', 1)[0] ?? '').replaceAll(';', ',');
     return {
       outcome,
