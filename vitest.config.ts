@@ -17,7 +17,7 @@ const shared = {
 /**
  * `npm test`. A worker runs one file after another in one process, because loading NestJS and Prisma takes longer than
  * the tests of most files. Vitest begins with the files that took longest the last time; the first time, with the
- * largest.
+ * largest. Vitest restores all spies once more at the end of a file: a spy on a fake timer would bring that timer back.
  */
 const all: TestProjectInlineConfiguration = {
   test: {
