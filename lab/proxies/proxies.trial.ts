@@ -26,8 +26,8 @@ it('close idle connections before the service does', () => {
 
 const TWO: Changes[number] = ['server replica:3000', 'server replica:3000; server replica:3000'];
 const PROXIES: [string, ProxyName, Changes][] = [
-  ['HAProxy', 'haproxy', []],
-  ['nginx', 'nginx', [TWO]],
+  ['HAProxy', 'haproxy', [['timeout server 30s', 'timeout server 1s']]],
+  ['nginx', 'nginx', [TWO, ['proxy_read_timeout 30s', 'proxy_read_timeout 1s']]],
 ];
 describe.each(PROXIES.filter(([, name]) => isInstalled(name)))('%s', (_, name, changes) => {
   it("passes requests on with the client's id, and lets the service refuse them", async () => {
@@ -42,27 +42,30 @@ describe.each(PROXIES.filter(([, name]) => isInstalled(name)))('%s', (_, name, c
     );
   });
 
-  it('does not repeat an update whose connection is cut, and says what became of it', async () => {
-    let sent = 0;
-    const loser = createServer((socket) => {
-      socket.on('error', () => undefined);
-      socket.on('data', (bytes) => {
-        if (bytes.includes('GET /health')) return socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
-        sent++;
-        return socket.destroy();
-      });
-    }).listen(0, '127.0.0.1');
-    await once(loser, 'listening');
-    onTestFinished(() => void loser.close());
-    const proxy = await startProxy(name, (loser.address() as AddressInfo).port, changes);
-    const lost = await setQuantity(proxy.port);
-    loser.close();
-    const refused = await setQuantity(proxy.port);
-    expect([lost.status, codeOf(lost), sent]).toEqual([503, 'outcome_unknown', 1]);
-    expect([refused.status, codeOf(refused)]).toEqual([503, 'service_unavailable']);
-    expect(refused.headers['retry-after']).toBe('1');
-    await expect.poll(() => proxy.log()).toContain(' PATCH 503 '); // not the method of its own request within
-  });
+  it.each(['cut', 'silent'])(
+    'does not repeat an update whose connection is %s, and says what became of it',
+    async (how) => {
+      let sent = 0;
+      const loser = createServer((socket) => {
+        socket.on('error', () => undefined);
+        socket.on('data', (bytes) => {
+          if (bytes.includes('GET /health')) return void socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
+          sent++;
+          if (how === 'cut') socket.destroy();
+        });
+      }).listen(0, '127.0.0.1');
+      await once(loser, 'listening');
+      onTestFinished(() => void loser.close());
+      const proxy = await startProxy(name, (loser.address() as AddressInfo).port, changes);
+      const lost = await setQuantity(proxy.port);
+      loser.close();
+      const refused = await setQuantity(proxy.port);
+      expect([lost.status, codeOf(lost), sent]).toEqual([503, 'outcome_unknown', 1]);
+      expect([refused.status, codeOf(refused)]).toEqual([503, 'service_unavailable']);
+      expect(refused.headers['retry-after']).toBe('1');
+      await expect.poll(() => proxy.log()).toContain(' PATCH 503 '); // not the method of its own request within
+    },
+  );
 });
 
 it.runIf(isInstalled('nginx'))('nginx sends the update to another replica when one is gone', async () => {

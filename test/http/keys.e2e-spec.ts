@@ -22,6 +22,8 @@ beforeAll(async () => {
 const authorization = (...values: string[]) => values.map((value) => ['Authorization', value] as const);
 const withKey = (key: string) => authorization(`Bearer ${key}`);
 
+const update = { method: 'PATCH', target: '/v1/inventory/1' };
+
 async function list(headers: HeaderLines, question: Question = {}) {
   return whole(await ask(service.port, { target: '/v1/inventory', headers, ...question }));
 }
@@ -69,7 +71,6 @@ describe('GET /v1/inventory, the Authorization header', () => {
 describe('a key outside the Authorization header', () => {
   const FORM = [['Content-Type', 'application/x-www-form-urlencoded']] as const;
   const JSON_TYPE = [['Content-Type', 'application/json']] as const;
-  const update = { method: 'PATCH', target: '/v1/inventory/1' };
 
   it.each<[string, HeaderLines, Question]>([
     ['the query of a list', [], { target: `/v1/inventory?access_token=${encodeURIComponent(KEY)}` }],
@@ -91,11 +92,13 @@ describe('a stored key', () => {
     ['with a revocation time in the future', `UPDATE api_key SET revoked_at = now() + interval '1 hour'`],
     ['deleted', `DELETE FROM api_key`],
   ])('is refused from the first request after it is %s', async (name, statement) => {
-    const key = name.replaceAll(' ', '_').padStart(40, '0');
-    await service.addKey(key);
-    expect(await list(withKey(key))).toEqual(theList);
-    await service.sql(`${statement} WHERE key_sha256 = sha256($1::bytea)`, [Buffer.from(key)]);
-    expect(await list(withKey(key))).toEqual(refused.badKey);
+    for (const question of [{ method: 'GET' }, update]) {
+      const key = `${question.method}_${name.replaceAll(' ', '_')}`.padStart(40, '0');
+      await service.addKey(key, { id: key });
+      expect(await list(withKey(key))).toEqual(theList);
+      await service.sql(`${statement} WHERE key_sha256 = sha256($1::bytea)`, [Buffer.from(key)]);
+      expect(await list(withKey(key), question)).toEqual(refused.badKey);
+    }
   });
 
   it.each(['inventory:read', 'inventory:write', 'metrics:read'])('has only its scope: %s', async (scope) => {

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type WholeAnswer, refused, updated, whole } from '../support/answers.ts';
 import type { TestService } from '../support/service.ts';
@@ -59,10 +60,17 @@ eachService(({ start }) => {
       expect(await setQuantity(99, 6, field)).toEqual(refused.noPet);
     });
 
-    it('lets one of twenty concurrent updates succeed', async () => {
+    it('lets one of twenty concurrent updates by two services succeed', async () => {
+      const other = await start({ databaseUrl: service.database.url, key: service.key });
       await service.stock([52, 0]);
-      const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => setQuantity(52, n + 1, '"available-0"')));
-      expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(19).fill(412)]);
+      const release = await service.database.lockRow(52);
+      const updates = Array.from({ length: 10 }, (_, n) =>
+        [service, other].map(({ update }) => update(52, n + 1, [['If-Match', '"available-0"']])),
+      );
+      await pause(200); // until both have met the lock, which nothing tells
+      await release();
+      const statuses = (await Promise.all(updates.flat())).map(({ status }) => status);
+      expect(statuses.sort()).toEqual([200, ...Array<number>(19).fill(412)]);
     });
   });
 });
