@@ -44,14 +44,20 @@ eachServiceBothWays(({ isPooled, start }) => {
   describe('with foreign settings on the database', () => {
     it('lists, updates and keys are right', async () => {
       const service = await startWith(...(isPooled ? CARRIED : HOSTILE.flat()));
+      const conditionally = () =>
+        service.update(2, 22, [
+          ['If-Match', '"sold-2"'],
+          ['Idempotency-Key', 'once'],
+        ]);
       const [plain, conditional, refused, absent] = await Promise.all([
         service.update(1, 11),
-        service.update(2, 22, [['If-Match', '"sold-2"']]),
+        conditionally(),
         service.update(1, 12, [['If-Match', '"NULL"']]),
         service.update(3, 33),
       ]);
       expect([plain.status, conditional.status, refused.status, absent.status]).toEqual([200, 200, 412, 404]);
       expect((await service.update(1, 13)).status).toBe(200); // a batch of one
+      expect((await conditionally()).status).toBe(200); // a repetition
       expect((await service.list()).text).toBe(listText([1, 13], [2, 22, 'sold']));
     });
 

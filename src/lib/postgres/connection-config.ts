@@ -12,9 +12,7 @@ export const SESSION_SETTINGS = {
   idle_session_timeout: '0',
   idle_in_transaction_session_timeout: '0',
   array_nulls: 'on',
-  bytea_output: 'hex',
   DateStyle: 'ISO,MDY',
-  standard_conforming_strings: 'on',
   TimeZone: 'UTC',
   // PostgreSQL notices a vanished client after 25 s, not after two hours.
   tcp_keepalives_idle: '10',
