@@ -240,6 +240,20 @@ describe('inventory export --at', () => {
       expect(await afterWait(exported, early, UPDATED)).toEqual({ code: 0, stdout });
     });
 
+    it('and that COMMIT AND CHAIN dates back to that time', async () => {
+      await store.sql(`
+        CREATE TABLE slow ();
+        CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
+        CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait()`);
+      const holder = await store.database.session('SELECT pg_advisory_xact_lock(1)');
+      const early = await store.database.session('INSERT INTO slow DEFAULT VALUES');
+      const committed = early.query('COMMIT AND CHAIN');
+      await expect.poll(() => store.database.waitingForLocks()).toBe(1);
+      const updated = committed.then(() => pause(500)).then(() => early.query(UPDATED)); // a command that has not seen it would end
+      expect(await afterWait(at(await now(store)), holder, 'COMMIT')).toEqual({ code: 0, stdout });
+      await updated;
+    });
+
     it('and that have an earlier id', async () => {
       const early = await store.database.session('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 1'); // change 3
       await store.sql('UPDATE inventory_item SET quantity = 2 WHERE pet_id = 2');

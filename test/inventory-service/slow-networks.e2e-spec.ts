@@ -50,6 +50,18 @@ eachService(({ start }) => {
       expect([quantities.length, quantities[0]]).toEqual([PETS, quantities.at(-1)]);
       expect(Math.min(...(await Promise.all(later)))).toBeGreaterThanOrEqual(0);
     });
+
+    it('shows what was committed while the key of another list was being checked', async () => {
+      await service.stock([1, 0]);
+      await service.list(); // is kept
+      network.delayAnswers(120);
+      onTestFinished(() => network.delayAnswers(0));
+      const before = service.list();
+      await pause(60); // its key is checked, but the answer is under way: nothing tells
+      await service.sql('UPDATE inventory_item SET quantity = 1');
+      expect((await service.list()).text).toBe(listText([1, 1]));
+      await before;
+    });
   });
 
   describe('a list while the network is silent', () => {

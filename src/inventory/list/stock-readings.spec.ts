@@ -3,7 +3,7 @@ import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { startService, type TestService } from '../../../test/support/service.ts';
 import { readStock } from '../../../test/support/stock-lists.ts';
 import { atTestEnd } from '../../../test/support/test-end.ts';
-import { NotApplied } from '../../lib/postgres/index.ts';
+import { Batcher, NotApplied } from '../../lib/postgres/index.ts';
 import { PrismaService } from '../../prisma.service.ts';
 
 let service: TestService;
@@ -19,10 +19,16 @@ function watchReadings() {
   return readings;
 }
 
-it('a reading may take 25 s', async () => {
+it('a reading may take 25 s, and a list waits for its turn as long', async () => {
   const readings = watchReadings();
+  const submitted = vi.spyOn(Batcher.prototype, 'submit');
+  onTestFinished(() => submitted.mockRestore());
+  const startedAt = performance.now();
   await readStock(service);
   expect(readings.mock.lastCall?.[1]).toMatchObject({ timeout: 25_000 }); // docs/interface.md
+  const [[, deadline] = []] = submitted.mock.calls;
+  expect(deadline).toBeGreaterThanOrEqual(startedAt + 25_000);
+  expect(deadline).toBeLessThan(performance.now() + 25_000);
 });
 
 it('a reading takes 1,024 pets a statement', async () => {
