@@ -44,6 +44,8 @@ describe('with foreign settings on the database', () => {
       expect.stringContaining('8 sold'),
       expect.stringMatching(/^ok +clock/m),
     ]);
+    const rounded = await store.inventoryReading(`${CSV_HEADER}1234567890123450000,8,sold\n`, 'import', '-');
+    expect(rounded.stderr).toContain('may be rounded'); // by a pattern with a backslash
     const { stdout } = await store.inventory('keys', 'list', '--json');
     const [key] = JSON.parse(stdout) as { id: string; name: string; state: string; createdAt: string }[];
     expect(key).toMatchObject({ name: 'Kässe 3', state: 'live' });

@@ -13,6 +13,7 @@ export const SESSION_SETTINGS = {
   idle_in_transaction_session_timeout: '0',
   array_nulls: 'on',
   DateStyle: 'ISO,MDY',
+  standard_conforming_strings: 'on',
   TimeZone: 'UTC',
   // PostgreSQL notices a vanished client after 25 s, not after two hours.
   tcp_keepalives_idle: '10',
