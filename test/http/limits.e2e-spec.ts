@@ -121,9 +121,10 @@ describe('connections', () => {
     const own = await startService({ limits: { connections: MOST } });
     await own.stock([1, 0]);
     const served = await open(listBytes(own.key), own); // shows a good key, and is idle then
-    expect((await served.answer()).status).toBe(200);
+    const waiting = await open(listBytes(own.key), own); // shows one, and is being served then
+    for (const each of [served, waiting]) expect((await each.answer()).status).toBe(200);
     const lock = await own.database.lockRow(1);
-    const waiting = await open(updateBytes(own.key, LENGTH, FIVE), own); // is being served
+    waiting.send(updateBytes(own.key, LENGTH, FIVE));
     await expect.poll(() => own.app.get(Metrics).activeRequests).toBe(1);
 
     const crowd = new Set<Connection>();
