@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type Connection as ServedConnection, LIMITS } from '../../src/lib/http/index.ts';
-import { Metrics } from '../../src/operations/metrics.ts';
+import { KeyCheck } from '../../src/keys/key-check.ts';
 import { refused, updated, whole } from '../support/answers.ts';
 import { Connection, ask } from '../support/http-client.ts';
 import { type TestService, startService } from '../support/service.ts';
@@ -121,11 +121,12 @@ describe('connections', () => {
     const own = await startService({ limits: { connections: MOST } });
     await own.stock([1, 0]);
     const served = await open(listBytes(own.key), own); // shows a good key, and is idle then
-    const waiting = await open(listBytes(own.key), own); // shows one, and is being served then
-    for (const each of [served, waiting]) expect((await each.answer()).status).toBe(200);
+    expect((await served.answer()).status).toBe(200);
     const lock = await own.database.lockRow(1);
-    waiting.send(updateBytes(own.key, LENGTH, FIVE));
-    await expect.poll(() => own.app.get(Metrics).activeRequests).toBe(1);
+    const checked = vi.spyOn(own.app.get(KeyCheck), 'check');
+    onTestFinished(() => checked.mockRestore());
+    const waiting = await open(updateBytes(own.key, LENGTH, FIVE), own); // is being served
+    await expect.poll(() => checked.mock.settledResults[0]?.type).toBe('fulfilled');
 
     const crowd = new Set<Connection>();
     const join = async () => {
