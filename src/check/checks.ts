@@ -18,8 +18,8 @@ export const warn: Report = (message, ...below) => ({ state: 'warn', message, be
 export const fault: Report = (message, ...below) => ({ state: 'fault', message, below });
 export const skipped: Report = (why, ...below) => warn(`not looked at: ${why}`, ...below);
 
-/** The parts of words that {@link failureOf} gives: what is wrong, and what to do. */
-export const partsOf = (words: string) => words.split('; ') as [string, ...string[]];
+/** The parts of words that {@link failureOf} gives: what is wrong, and what to do; or one line for each setting. */
+export const partsOf = (words: string) => words.split(/; |\n/) as [string, ...string[]];
 
 /** What an error says of something that is not there, although all migrations are applied. */
 export const missing = (error: unknown): [string, string] => [

@@ -54,7 +54,7 @@ async function check({ readOnly = false }: { readOnly?: boolean }): Promise<void
     const trial = readOnly ? undefined : (await import('../check/trial.ts')).tryRequests; // a session would wait while it loads
     await withConnection('check', (client) => look(client, settings, print, trial), limits, null);
   } catch (error) {
-    print('address', fault(...partsOf(failureOf(error).words.replaceAll('\n', '; '))));
+    print('address', fault(...partsOf(failureOf(error).words)));
   }
   if (faults > 0) throw new Failure(`${faults} of the lines above ${faults === 1 ? 'is a fault' : 'are faults'}`);
 }

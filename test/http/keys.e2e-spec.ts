@@ -105,7 +105,7 @@ describe('a stored key', () => {
     const key = scope.replace(':', '_').padStart(40, '0');
     await service.addKey(key, { scopes: [scope] });
     const headers: HeaderLines = [...withKey(key), ['Content-Type', 'application/json']];
-    const updateTo7 = { method: 'PATCH', target: '/v1/inventory/1', body: '{"quantity":7}' };
+    const updateTo7 = { ...update, body: '{"quantity":7}' };
     const mayRead = scope === 'inventory:read';
     const mayWrite = scope === 'inventory:write';
     expect(await list(headers)).toEqual(mayRead ? theList : refused.forbidden('inventory:read'));
